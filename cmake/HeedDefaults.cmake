@@ -1,0 +1,39 @@
+# What every target of heed is compiled with.
+include(GNUInstallDirs)
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+# ccache takes objects that use a precompiled header only when told that the header's time stamps do not matter, and gcc
+# must then keep the header visible in preprocessed output.
+find_program(HEED_CCACHE ccache)
+if(HEED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${HEED_CCACHE})
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
+
+if(HEED_SANITIZE)
+  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HEED_SANITIZE})
+endif()
+
+# Interface target with the warnings of heed's own code.
+add_library(heed_warnings INTERFACE)
+target_compile_options(heed_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter)
+if(HEED_WERROR)
+  target_compile_options(heed_warnings INTERFACE -Werror)
+  # gcc 12 sees overlaps and overflows in `"text" + std::string` that are not there (its bugs 105329, 105651 and 105762).
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    target_compile_options(heed_warnings INTERFACE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)
+  endif()
+endif()
