@@ -1,0 +1,104 @@
+// Speed of the kernels as a share of the FMA peak of the same core in the same run. Chooses tile sizes; not a test.
+//   attention_bench [TARGET]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <random>
+#include <vector>
+
+#include "heed/attention.h"
+#include "reference/fma_peak.h"
+
+namespace {
+
+using heed::View;
+
+struct Shape {
+  int64_t batch, heads, length, width;
+  heed::Causal causal;
+  double dropout;
+  int64_t max_distance;
+};
+
+// CPU seconds of the calling thread: other processes on the core do not count.
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+template <class F>
+double Fastest(const F& run) {
+  run();
+  double best = 1e30;
+  const double start = Now();
+  for (int i = 0; i < 50 && (i < 3 || Now() - start < 0.6); ++i) {
+    const double before = Now();
+    run();
+    best = std::min(best, Now() - before);
+  }
+  return best;
+}
+
+void Measure(const Shape& s) {
+  const std::array<int64_t, 4> extent{s.batch, s.heads, s.length, s.width};
+  const int64_t size = s.batch * s.heads * s.length * s.width;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<std::vector<float>> arrays(8, std::vector<float>(static_cast<size_t>(size)));
+  for (int a = 0; a < 4; ++a)
+    for (float& x : arrays[static_cast<size_t>(a)]) x = normal(random);
+  const auto view = [&](int a) { return View<float, 4>::Contiguous(arrays[static_cast<size_t>(a)].data(), extent); };
+  std::vector<float> lse(static_cast<size_t>(s.batch * s.heads * s.length));
+  const auto lse_view = View<float, 3>::Contiguous(lse.data(), {s.batch, s.heads, s.length});
+  heed::Attention attention;
+  attention.causal = s.causal;
+  attention.dropout.probability = s.dropout;
+  std::vector<float> table(static_cast<size_t>(s.heads * (2 * s.max_distance + 1)), 0.1f), d_table(table.size());
+  View<float, 2> d_bias{};
+  if (s.max_distance > 0) {
+    attention.relative_bias =
+        heed::RelativeBias{View<const float, 2>::Contiguous(table.data(), {s.heads, 2 * s.max_distance + 1})};
+    d_bias = View<float, 2>::Contiguous(d_table.data(), {s.heads, 2 * s.max_distance + 1});
+  }
+  heed::Workspace workspace;
+  heed::SerialExecutor serial;
+  const double peak = heed::reference::FmaPeak(4);
+  const double forward =
+      Fastest([&] { heed::Forward(attention, view(0), view(1), view(2), view(4), lse_view, workspace, serial); });
+  const double backward = Fastest([&] {
+    heed::Backward(attention, view(0), view(1), view(2), view(4), lse_view, view(3), view(5), view(6), view(7), d_bias,
+                   workspace, serial);
+  });
+  const double flops =
+      4.0 * static_cast<double>(size) * static_cast<double>(s.length) * (s.causal == heed::Causal::kNone ? 1 : 0.5);
+  std::printf(
+      "B%-3ld H%-2ld n%-5ld d%-4ld %-6s p%.1f bias%-5ld peak %6.1f GFLOP/s  forward %8.3f ms %5.1f %%  backward %8.3f ms %5.1f "
+      "%%\n",
+      s.batch, s.heads, s.length, s.width, s.causal == heed::Causal::kNone ? "full" : "causal", s.dropout, s.max_distance,
+      peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  for (const std::string& target : heed::SupportedTargets()) {
+    if (argc > 1 ? target != argv[1] : target == "SCALAR") continue;
+    heed::UseTarget(target);
+    std::printf("%s\n", target.c_str());
+    const auto full = heed::Causal::kNone, causal = heed::Causal::kBottomRight;
+    for (const Shape& s : std::vector<Shape>{{1, 2, 2048, 64, full, 0, 0},
+                                             {1, 2, 2048, 128, full, 0, 0},
+                                             {1, 2, 2048, 32, full, 0, 0},
+                                             {1, 4, 512, 64, full, 0, 0},
+                                             {1, 4, 512, 64, causal, 0, 0},
+                                             {1, 2, 2048, 64, causal, 0, 0},
+                                             {4, 12, 128, 64, full, 0, 0},
+                                             {16, 4, 32, 32, full, 0, 0},
+                                             {12, 4, 64, 32, causal, 0, 0},
+                                             {1, 2, 1024, 64, full, 0.1, 0},
+                                             {1, 2, 1024, 64, full, 0, 1023}})
+      Measure(s);
+  }
+  return 0;
+}

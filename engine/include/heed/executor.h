@@ -1,0 +1,81 @@
+// Who runs the engine's work: its own small thread pool, the caller's threads, or the calling thread alone.
+#ifndef HEED_EXECUTOR_H_
+#define HEED_EXECUTOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace heed {
+
+// A non-owning reference to a callable. The callable must outlive the reference.
+template <class Signature>
+class FunctionRef;
+
+template <class R, class... Args>
+class FunctionRef<R(Args...)> {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
+  FunctionRef(F&& f)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))), call_([](void* object, Args... args) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(std::forward<Args>(args)...);
+        }) {}
+  R operator()(Args... args) const { return call_(object_, std::forward<Args>(args)...); }
+
+ private:
+  void* object_;
+  R (*call_)(void*, Args...);
+};
+
+// Runs independent tasks, on any threads and in any order. What the engine computes does not depend on the executor:
+// work is cut by the shape of the problem alone and sums are taken in a fixed order.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Calls task(0) .. task(tasks - 1), each exactly once, and returns when all have returned. If a task throws, the first
+  // exception is thrown again here after the others have ended. A call from inside a task runs serially.
+  virtual void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) = 0;
+
+  // How many tasks can make progress at once; >= 1. The engine keeps one scratch area for each.
+  virtual int concurrency() const = 0;
+};
+
+// Everything on the calling thread.
+class SerialExecutor final : public Executor {
+ public:
+  void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) override {
+    for (int64_t i = 0; i < tasks; ++i) task(i);
+  }
+  int concurrency() const override { return 1; }
+};
+
+// A fixed set of threads, the calling one included. Safe to call from several threads at once (the calls then take turns)
+// and after fork() (the child starts its threads anew). Never changes affinity, signal masks or floating-point modes.
+class ThreadPool final : public Executor {
+ public:
+  // threads: how many in all, >= 1; 0 asks for as many as this process may use (affinity and cgroup limits respected).
+  explicit ThreadPool(int threads = 0);
+  ~ThreadPool() override;
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) override;
+  int concurrency() const override;
+
+  // The pool that calls without an executor use; made on first use.
+  static ThreadPool& Default();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Threads this process may use at once: the smaller of its CPU affinity and its cgroup quota, >= 1.
+int AvailableThreads();
+
+}  // namespace heed
+
+#endif  // HEED_EXECUTOR_H_

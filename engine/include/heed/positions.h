@@ -1,0 +1,47 @@
+// Positional tables: numbers that depend on positions alone.
+#ifndef HEED_POSITIONS_H_
+#define HEED_POSITIONS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "heed/view.h"
+
+namespace heed {
+
+// Where sines and cosines of one frequency stand in a row.
+enum class SinusoidalLayout {
+  kInterleaved,  // sin, cos, sin, cos, ...: Vaswani et al. 2017, section 3.5, and d2l
+  kHalves,       // all sines, then all cosines
+};
+
+enum class Angles {
+  kFloat64,  // exact to the last bit of float at any position
+  kFloat32,  // position / base^(2t/d) in float, as d2l's PyTorch edition computes them
+};
+
+struct SinusoidalOptions {
+  SinusoidalLayout layout = SinusoidalLayout::kInterleaved;
+  double base = 10000.0;
+  Angles angles = Angles::kFloat64;
+};
+
+// table[i, :] encodes position first_position + i: angle(position, t) = position / base^(2t/width) for frequency t, its sine
+// and cosine placed by the layout. Odd widths have ceil(width/2) sines and floor(width/2) cosines. table [steps, width].
+void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<float, 2> table);
+void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<double, 2> table);
+
+// The angular frequencies base^(-2t/width), t = 0 .. ceil(width/2)-1, in radians per step.
+std::vector<double> SinusoidalFrequencies(int64_t width, double base = 10000.0);
+
+// One slope per head, 2^(-8(h+1)/H) for H a power of two, else those of the lower power of two followed by every second
+// slope of the doubled set. Press et al. 2022, "Train Short, Test Long", section 3.
+std::vector<double> AlibiSlopes(int64_t heads);
+
+// table [heads, 2 * max_distance + 1]: entry (h, delta + max_distance) is -slope_h * |delta|.
+void AlibiTable(const std::vector<double>& slopes, int64_t max_distance, View<float, 2> table);
+void AlibiTable(const std::vector<double>& slopes, int64_t max_distance, View<double, 2> table);
+
+}  // namespace heed
+
+#endif  // HEED_POSITIONS_H_

@@ -1,0 +1,114 @@
+#include "reference/cases.h"
+
+#include <random>
+
+namespace heed::reference {
+namespace {
+
+// Shapes in the order batch, query heads, key heads, queries, keys, key width, value width.
+std::vector<Case> MakeCases() {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, Shape shape, auto... set) {
+    Case c{};
+    c.name = std::move(name);
+    c.shape = shape;
+    (set(c), ...);
+    cases.push_back(std::move(c));
+  };
+  const auto causal = [](Causal value) { return [value](Case& c) { c.causal = value; }; };
+  const auto keys = [](LengthKind value) { return [value](Case& c) { c.key_lengths = value; }; };
+  const auto queries = [](Case& c) { c.query_lengths = true; };
+  const auto bias = [](int64_t distance) { return [distance](Case& c) { c.max_distance = distance; }; };
+  const auto dropout = [](double p) { return [p](Case& c) { c.dropout = p; }; };
+  const auto uniform = [](Case& c) { c.empty_row = EmptyRow::kUniform; };
+  const auto layout = [](Layout value) { return [value](Case& c) { c.layout = value; }; };
+  const auto scale = [](double value) { return [value](Case& c) { c.scale = value; }; };
+  const auto offsets = [](int64_t q, int64_t k) { return [q, k](Case& c) { c.query_offset = q, c.key_offset = k; }; };
+
+  add("plain", {2, 3, 3, 40, 48, 16, 16});
+  add("one token", {1, 1, 1, 1, 1, 1, 1});
+  add("one query", {2, 2, 2, 1, 130, 32, 32});
+  add("one key", {2, 2, 2, 70, 1, 8, 8});
+  add("tile edges", {1, 2, 2, 64, 64, 64, 64});
+  add("past tile edges", {1, 2, 2, 65, 129, 64, 64});
+  add("several chunks", {1, 2, 2, 70, 1100, 16, 16});
+  add("odd widths", {2, 2, 2, 33, 37, 5, 7});
+  add("width 80", {1, 2, 2, 65, 65, 80, 80});
+  add("width 257", {1, 1, 1, 5, 70, 257, 257});
+  add("wider values", {2, 2, 2, 40, 50, 16, 48});
+  add("narrower values", {2, 2, 2, 40, 50, 48, 3});
+  add("no queries", {2, 2, 2, 0, 5, 4, 4});
+  add("no keys", {2, 2, 2, 5, 0, 4, 4});
+  add("no batch", {0, 2, 2, 5, 5, 4, 4});
+  add("no value width", {1, 2, 2, 5, 5, 4, 0});
+  add("scale", {1, 2, 2, 20, 30, 16, 16}, scale(0.7));
+  add("scale zero", {1, 2, 2, 20, 30, 16, 16}, scale(0.0));
+  add("grouped heads", {2, 6, 2, 35, 67, 16, 16});
+  add("one key head", {1, 8, 1, 20, 600, 16, 16}, causal(Causal::kBottomRight));
+  add("causal", {2, 2, 2, 100, 100, 32, 32}, causal(Causal::kBottomRight));
+  add("causal, more keys", {1, 2, 2, 50, 90, 16, 16}, causal(Causal::kBottomRight));
+  add("causal, more queries", {1, 2, 2, 90, 50, 16, 16}, causal(Causal::kBottomRight));
+  add("causal, more queries, uniform", {1, 2, 2, 90, 50, 16, 16}, causal(Causal::kBottomRight), uniform);
+  add("causal top-left, more keys", {1, 2, 2, 50, 90, 16, 16}, causal(Causal::kTopLeft));
+  add("causal top-left, more queries", {1, 2, 2, 90, 50, 16, 16}, causal(Causal::kTopLeft));
+  add("causal, several chunks", {1, 2, 2, 1100, 1100, 16, 16}, causal(Causal::kBottomRight));
+  add("causal at an offset", {1, 2, 2, 10, 90, 16, 16}, causal(Causal::kBottomRight), offsets(60, 0));
+  add("key lengths", {4, 2, 2, 70, 150, 16, 16}, keys(LengthKind::kPerBatch));
+  add("key lengths per query", {3, 2, 2, 70, 150, 16, 16}, keys(LengthKind::kPerQuery));
+  add("key lengths, uniform", {4, 2, 2, 70, 90, 16, 16}, keys(LengthKind::kPerBatch), uniform);
+  add("key lengths per query, uniform, dropout", {3, 2, 2, 70, 90, 16, 16}, keys(LengthKind::kPerQuery), uniform, dropout(0.2));
+  add("query lengths", {4, 2, 2, 70, 90, 16, 16}, queries);
+  add("both lengths, causal", {4, 2, 2, 90, 90, 16, 16}, keys(LengthKind::kPerBatch), queries, causal(Causal::kBottomRight));
+  add("relative bias", {2, 3, 3, 70, 90, 16, 16}, bias(200));
+  add("relative bias, clipped", {2, 2, 2, 130, 90, 16, 16}, bias(7));
+  add("relative bias, distance 0", {1, 2, 2, 33, 40, 16, 16}, bias(0));
+  add("relative bias, causal, grouped", {2, 4, 2, 90, 90, 16, 16}, bias(30), causal(Causal::kBottomRight));
+  add("relative bias, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, bias(20), keys(LengthKind::kPerQuery), uniform);
+  add("relative bias, offsets", {1, 2, 2, 40, 90, 16, 16}, bias(20), offsets(1000000, 999990));
+  add("relative bias, several chunks", {1, 1, 1, 80, 1100, 16, 16}, bias(2000));
+  add("dropout", {2, 2, 2, 70, 90, 16, 16}, dropout(0.1));
+  add("dropout, half", {1, 2, 2, 33, 1100, 16, 16}, dropout(0.5));
+  add("dropout, causal, bias", {2, 2, 2, 70, 90, 16, 16}, dropout(0.3), causal(Causal::kBottomRight), bias(12));
+  add("dropout, lengths", {3, 2, 2, 40, 90, 16, 16}, dropout(0.9), keys(LengthKind::kPerBatch), queries);
+  add("heads inside", {2, 3, 3, 70, 90, 24, 24}, layout(Layout::kHeadsInside), causal(Causal::kBottomRight));
+  add("spread elements", {2, 2, 2, 70, 90, 24, 20}, layout(Layout::kSpread), bias(5));
+  add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
+  add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
+  return cases;
+}
+
+}  // namespace
+
+const std::vector<Case>& Cases() {
+  static const std::vector<Case> cases = MakeCases();
+  return cases;
+}
+
+Case RandomCase(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  const auto chance = [&](uint64_t one_in) { return random() % one_in == 0; };
+  Case c;
+  c.name = "random " + std::to_string(seed);
+  const int64_t kv_heads = pick({1, 1, 2, 3}), group = pick({1, 1, 1, 2, 4});
+  c.shape = {pick({0, 1, 1, 2, 3}),
+             kv_heads * group,
+             kv_heads,
+             pick({0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 130}),
+             pick({0, 1, 3, 16, 63, 64, 65, 127, 129, 200, 520}),
+             pick({1, 2, 3, 8, 15, 16, 17, 31, 64, 65, 80}),
+             pick({1, 2, 3, 8, 15, 16, 17, 31, 64, 65, 80})};
+  c.causal = static_cast<Causal>(pick({0, 0, 1, 1, 2}));
+  c.key_lengths = static_cast<LengthKind>(pick({0, 0, 1, 2}));
+  c.query_lengths = chance(4);
+  if (chance(3)) c.max_distance = pick({0, 1, 5, 64, 300});
+  if (chance(3)) c.dropout = static_cast<double>(pick({1, 10, 50, 90})) / 100.0;
+  if (chance(4)) c.empty_row = EmptyRow::kUniform;
+  if (chance(4)) c.scale = static_cast<double>(pick({-10, 0, 3, 20})) / 10.0;
+  if (c.causal != Causal::kTopLeft && chance(4)) c.query_offset = pick({-5, 0, 7, 100, 1000000});
+  if (chance(4)) c.key_offset = pick({-5, 0, 7, 100, 1000000});
+  c.layout = static_cast<Layout>(pick({0, 0, 1, 2, 3, 4}));
+  return c;
+}
+
+}  // namespace heed::reference

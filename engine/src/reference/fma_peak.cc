@@ -1,0 +1,72 @@
+#include "reference/fma_peak.h"
+
+#include <algorithm>
+#include <chrono>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reference/fma_peak.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Twelve chains: two units of four cycles latency need eight, and twelve still fit in 16 registers.
+template <class T>
+double Spin(int64_t rounds) {
+  const hn::ScalableTag<T> d;
+  constexpr int kChains = 12;
+  auto a = hn::Set(d, T(0.999)), b = hn::Set(d, T(0.001));
+  hn::Vec<decltype(d)> sums[kChains];
+#pragma GCC unroll 12
+  for (int c = 0; c < kChains; ++c) sums[c] = hn::Set(d, static_cast<T>(c));
+  for (int64_t r = 0; r < rounds; ++r) {
+#pragma GCC unroll 12
+    for (int c = 0; c < kChains; ++c) sums[c] = hn::MulAdd(sums[c], a, b);
+  }
+  auto total = hn::Zero(d);
+#pragma GCC unroll 12
+  for (int c = 0; c < kChains; ++c) total = hn::Add(total, sums[c]);
+  // The result is used, so that the loop is not removed.
+  const double zero = static_cast<double>(hn::GetLane(total)) == 12345.0 ? 1.0 : 0.0;
+  return zero + 2.0 * kChains * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
+}
+
+double SpinFloat(int64_t rounds) { return Spin<float>(rounds); }
+double SpinDouble(int64_t rounds) { return Spin<double>(rounds); }
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+HWY_EXPORT(SpinFloat);
+HWY_EXPORT(SpinDouble);
+
+namespace reference {
+
+double SpinFmaFloat(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(SpinFloat)(rounds); }
+double SpinFmaDouble(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(SpinDouble)(rounds); }
+
+}  // namespace reference
+}  // namespace heed
+
+namespace heed::reference {
+
+double FmaPeak(int element_bytes, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int64_t kRounds = 200000;  // about a millisecond
+  double best = 0, spent = 0;
+  while (spent < seconds) {
+    const auto start = Clock::now();
+    const double operations = element_bytes == 4 ? SpinFmaFloat(kRounds) : SpinFmaDouble(kRounds);
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, operations / elapsed);
+    spent += elapsed;
+  }
+  return best;
+}
+
+}  // namespace heed::reference
+#endif

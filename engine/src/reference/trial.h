@@ -1,0 +1,33 @@
+// One case, computed by the engine and by the reference, and compared.
+#ifndef HEED_REFERENCE_TRIAL_H_
+#define HEED_REFERENCE_TRIAL_H_
+
+#include <cstdint>
+#include <string>
+
+#include "heed/executor.h"
+#include "reference/cases.h"
+
+namespace heed::reference {
+
+// Largest differences between engine and reference. Outputs in units of eps * sum_j p[j] |v[j]| of their row; lse in eps *
+// max(1, |lse|); gradients in eps * max(1, largest |gradient| of the array); outputs and gradients over 1 - p, because dropout
+// scales what it keeps. eps is the spacing of the type at 1.
+// NaN where the engine returned NaN or disagreed about infinity.
+struct TrialErrors {
+  double out = 0, lse = 0, d_q = 0, d_k = 0, d_v = 0, d_bias = 0;
+  double Largest() const;
+  std::string Text() const;
+};
+
+// Inputs are N(0, 1), rounded to T before either side sees them.
+template <class T>
+TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
+
+// What a sound kernel stays below: scores of D products of N(0, 1) carry about sqrt(D) eps of rounding, which the weights
+// inherit; widths up to 257 are in the table.
+constexpr double kErrorLimit = 128.0;
+
+}  // namespace heed::reference
+
+#endif  // HEED_REFERENCE_TRIAL_H_

@@ -1,0 +1,135 @@
+// Register tiles: the product kernel that every matrix product of the engine runs through. The only home of unrolled
+// accumulators.
+#if defined(HEED_SIMD_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_SIMD_TILE_INL_H_
+#undef HEED_SIMD_TILE_INL_H_
+#else
+#define HEED_SIMD_TILE_INL_H_
+#endif
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Rows and vectors of accumulators held in registers. 32 registers: 6 x 4 leaves room for four vectors of B and a broadcast;
+// 16 registers: 6 x 2. A wider and flatter tile needs more broadcasts per FMA, a taller one more vector loads.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int kTileRows = 6, kTileVectors = 4;
+#else
+constexpr int kTileRows = 6, kTileVectors = 2;
+#endif
+
+// What the accumulators start from.
+enum class Start {
+  kZero,
+  kColumns,  // row 0 of C's initial values, given once for all rows
+  kMemory,   // C itself: accumulate
+};
+
+// A as scalars: element (row, step) lies at data[row * row_stride + step * step_stride].
+template <class T>
+struct Scalars {
+  const T* data;
+  int64_t row_stride, step_stride;
+};
+
+// B and C as rows of vectors, aligned, `stride` elements apart.
+template <class T>
+struct VectorRows {
+  T* data;
+  int64_t stride;
+};
+
+// C[r, v] = start + sum over steps of A(r, step) * B[step, v] for R rows and V vectors. GCC keeps the accumulators in memory
+// unless the loops over them are unrolled by force, which costs a factor of 2.5.
+template <int R, int V, class D, class T>
+HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Start start, const T* columns,
+                             VectorRows<T> c) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<D> acc[R][V];
+  if (start == Start::kMemory) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[r][v] = hn::Load(d, c.data + r * c.stride + v * lanes);
+  } else {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const hn::Vec<D> first = start == Start::kColumns ? hn::Load(d, columns + v * lanes) : hn::Zero(d);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) acc[r][v] = first;
+    }
+  }
+  const T* HWY_RESTRICT scalar = a.data;
+  const T* HWY_RESTRICT vectors = b.data;
+  for (int64_t step = 0; step < steps; ++step) {
+    hn::Vec<D> row[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) row[v] = hn::Load(d, vectors + v * lanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const hn::Vec<D> factor = hn::Set(d, scalar[r * a.row_stride]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[r][v] = hn::MulAdd(factor, row[v], acc[r][v]);
+    }
+    scalar += a.step_stride;
+    vectors += b.stride;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) hn::Store(acc[r][v], d, c.data + r * c.stride + v * lanes);
+}
+
+// All rows of one column group of V vectors: full register tiles, then the remaining rows in halves.
+template <int V, class D, class T>
+HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, Start start,
+                              const T* columns, VectorRows<T> c) {
+  const auto advance = [&](int64_t by) {
+    a.data += by * a.row_stride;
+    c.data += by * c.stride;
+    rows -= by;
+  };
+  while (rows >= kTileRows) {
+    RegisterTile<kTileRows, V>(d, a, b, steps, start, columns, c);
+    advance(kTileRows);
+  }
+  if (rows >= 4) {
+    RegisterTile<4, V>(d, a, b, steps, start, columns, c);
+    advance(4);
+  }
+  if (rows >= 2) {
+    RegisterTile<2, V>(d, a, b, steps, start, columns, c);
+    advance(2);
+  }
+  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, columns, c);
+}
+
+// C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of Lanes(d).
+template <class D, class T>
+HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
+                        const T* columns, VectorRows<T> c) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto advance = [&](int64_t vectors) {
+    b.data += vectors * lanes;
+    c.data += vectors * lanes;
+    if (columns) columns += vectors * lanes;
+    width -= vectors * lanes;
+  };
+  while (width >= kTileVectors * lanes) {
+    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, columns, c);
+    advance(kTileVectors);
+  }
+  if (kTileVectors > 2 && width >= 2 * lanes) {
+    ColumnGroup<2>(d, a, b, rows, steps, start, columns, c);
+    advance(2);
+  }
+  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, columns, c);
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,36 @@
+// Every size that was chosen by measurement, with the resource that sets it. Sizes depend on the shape alone, never on the
+// instruction set or the number of threads, so that sums are taken in the same order everywhere.
+#ifndef HEED_SIMD_TUNING_H_
+#define HEED_SIMD_TUNING_H_
+
+#include <algorithm>
+#include <cstdint>
+
+namespace heed::simd {
+
+struct TileSizes {
+  int64_t panel;      // queries side by side in SIMD lanes
+  int64_t tile;       // keys per tile
+  int64_t min_chunk;  // keys whose gradients one backward task owns, at least
+};
+
+// Below this many multiply-adds of the score products a call stays on its thread: waking another costs about 10 microseconds,
+// in which one core does a few hundred thousand.
+constexpr double kSerialWork = 1e6;
+
+// More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
+constexpr int64_t kMaxChunks = 8;
+
+// panel: 64 floats are four AVX-512 vectors, the width of the widest register tile; 32 doubles are the same bytes. Shorter
+//   sequences take the narrowest multiple of 16 that holds them.
+// tile: 64 keys keep scores (64 x 64 floats, 16 KiB) beside a tile of keys or values (64 x 64 floats) in 32 KiB of L1.
+// min_chunk: 512 keys with K, V, dK and dV of 64 floats are 512 KiB, half of a 1 MiB L2.
+inline TileSizes ChooseTiles(int64_t q_len, int64_t /*head_dim*/, int element_bytes) {
+  const int64_t widest = 256 / element_bytes;
+  const int64_t panel = std::clamp<int64_t>((q_len + 15) / 16 * 16, 16, widest);
+  return {panel, 64, 512};
+}
+
+}  // namespace heed::simd
+
+#endif  // HEED_SIMD_TUNING_H_
