@@ -1,0 +1,99 @@
+// Sequence encoders behind one interface, to be compared: [batch, steps, width] -> [batch, steps, width].
+#ifndef HEED_NN_ENCODERS_H_
+#define HEED_NN_ENCODERS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/rnn.h>
+
+#include "heed/nn/transformer.h"
+
+namespace heed::nn {
+
+// A stack of layers that mixes information between steps. Every layer is a residual block around one mixing sublayer
+// (attention, convolution or recurrence) and, unless its width is 0, a feed-forward sublayer. Dropout acts on the input (after
+// positions are added), on what each sublayer adds, and on the attention weights; in training only.
+//
+// Parameters start as PyTorch's modules start theirs (Linear, Conv1d: uniform in +-1/sqrt(fan in); recurrent cells: uniform in
+// +-1/sqrt(hidden size); LayerNorm: ones and zeros), learned positions from N(0, 0.02), a relative bias from zeros.
+class SequenceEncoder : public torch::nn::Module {
+ public:
+  // X [batch, steps, width]; valid_lens undefined or int64 [batch]: steps at and beyond a row's length do not influence the
+  // others. offset: position of the first step.
+  virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
+};
+
+struct EncoderOptions {
+  explicit EncoderOptions(int64_t width) : width_(width) {}
+  TORCH_ARG(int64_t, width);
+  TORCH_ARG(int64_t, layers) = 2;
+  TORCH_ARG(int64_t, ffn_width) = 0;  // 0: no feed-forward sublayer
+  TORCH_ARG(double, dropout) = 0.0;
+  TORCH_ARG(bool, causal) = false;     // step i sees steps 0..i only
+  TORCH_ARG(Norm, norm) = Norm::kPre;  // pre-norm ends with a final LayerNorm
+  TORCH_ARG(Activation, activation) = Activation::kGelu;
+  TORCH_ARG(double, layer_norm_eps) = 1e-5;
+  TORCH_ARG(bool, bias) = false;  // of the mixing sublayer
+  // attention
+  TORCH_ARG(int64_t, heads) = 4;
+  TORCH_ARG(PositionOptions, position);  // any scheme; encodings of the input are added before the first layer
+  TORCH_ARG(bool, keep_attention_weights) = false;
+  // convolution
+  TORCH_ARG(int64_t, kernel) = 3;    // odd when centred
+  TORCH_ARG(bool, dilated) = false;  // layer l dilated by kernel^l
+  // recurrence
+  TORCH_ARG(std::string, cell) = "gru";  // "rnn", "gru", "lstm"; without causality forward and backward halves of the width
+};
+
+class AttentionEncoderImpl : public SequenceEncoder {
+ public:
+  explicit AttentionEncoderImpl(EncoderOptions options);
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  std::vector<torch::Tensor> attention_weights() const;  // per layer [batch * heads, steps, steps]
+
+  EncoderOptions options;
+  PositionalEncoding sinusoidal{nullptr};
+  LearnedPositions learned{nullptr};
+  std::vector<TransformerEncoderBlock> blocks;
+  torch::nn::LayerNorm final_norm{nullptr};
+};
+TORCH_MODULE(AttentionEncoder);
+
+// Layers of activation(Conv1d): centred (padding (kernel-1)/2 on both sides) or causal (kernel-1 on the left), times the
+// dilation. Padded steps enter every convolution as zeros, as if the sequence ended there.
+class ConvolutionEncoderImpl : public SequenceEncoder {
+ public:
+  explicit ConvolutionEncoderImpl(EncoderOptions options);
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+
+  EncoderOptions options;
+  std::vector<torch::nn::Conv1d> convolutions;  // [width, width, kernel] each
+  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
+  std::vector<PositionWiseFFN> ffns;
+  torch::nn::LayerNorm final_norm{nullptr};
+};
+TORCH_MODULE(ConvolutionEncoder);
+
+class RecurrentEncoderImpl : public SequenceEncoder {
+ public:
+  explicit RecurrentEncoderImpl(EncoderOptions options);
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+
+  EncoderOptions options;
+  std::vector<std::shared_ptr<torch::nn::Module>> cells;  // torch::nn::RNN, GRU or LSTM of one layer, batch first
+  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
+  std::vector<PositionWiseFFN> ffns;
+  torch::nn::LayerNorm final_norm{nullptr};
+};
+TORCH_MODULE(RecurrentEncoder);
+
+// "attention", "convolution", "dilated", "rnn", "gru", "lstm"; sets the matching options and builds the encoder.
+std::shared_ptr<SequenceEncoder> MakeEncoder(const std::string& name, EncoderOptions options);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_ENCODERS_H_

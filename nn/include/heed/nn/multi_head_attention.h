@@ -1,0 +1,71 @@
+// Multi-head attention as a module, with d2l's names and meaning.
+#ifndef HEED_NN_MULTI_HEAD_ATTENTION_H_
+#define HEED_NN_MULTI_HEAD_ATTENTION_H_
+
+#include <cstdint>
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include "heed/nn/attention.h"
+#include "heed/nn/positional_encoding.h"
+
+namespace heed::nn {
+
+struct MultiHeadAttentionOptions {
+  MultiHeadAttentionOptions(int64_t num_hiddens, int64_t num_heads) : num_hiddens_(num_hiddens), num_heads_(num_heads) {}
+  TORCH_ARG(int64_t, num_hiddens);
+  TORCH_ARG(int64_t, num_heads);
+  TORCH_ARG(double, dropout) = 0.0;    // of the attention weights, in training only
+  TORCH_ARG(bool, bias) = false;       // of the four projections
+  TORCH_ARG(int64_t, kv_heads) = 0;    // 0: as many as num_heads
+  TORCH_ARG(int64_t, query_size) = 0;  // input widths; 0: num_hiddens
+  TORCH_ARG(int64_t, key_size) = 0;
+  TORCH_ARG(int64_t, value_size) = 0;
+  TORCH_ARG(Causal, causal) = Causal::kNone;
+  TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
+  TORCH_ARG(PositionOptions, position);             // none, alibi or relative bias; encodings of the input are refused
+  TORCH_ARG(bool, keep_attention_weights) = false;  // keep weights [batch * num_heads, queries, keys], as d2l does
+};
+
+// W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
+// Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); relative_bias
+// [num_heads, 2 * max_distance + 1], zeros at first, when asked for.
+class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImpl> {
+ public:
+  explicit MultiHeadAttentionImpl(MultiHeadAttentionOptions options);
+  // d2l 1.0.3
+  MultiHeadAttentionImpl(int64_t num_hiddens, int64_t num_heads, double dropout, bool bias = false);
+  // d2l 0.17.6
+  MultiHeadAttentionImpl(int64_t key_size, int64_t query_size, int64_t value_size, int64_t num_hiddens, int64_t num_heads,
+                         double dropout, bool bias = false);
+  void reset() override;
+
+  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
+  // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
+  torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
+                        const torch::Tensor& valid_lens = {});
+
+  // The weights of the last forward pass, before dropout; undefined unless keep_attention_weights.
+  const torch::Tensor& attention_weights() const { return attention_weights_; }
+
+  MultiHeadAttentionOptions options;
+  torch::nn::Linear W_q{nullptr}, W_k{nullptr}, W_v{nullptr}, W_o{nullptr};
+  torch::Tensor relative_bias;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())})
+
+ private:
+  // The bias of the position scheme for so many queries and keys, in the type of `like`; undefined without one.
+  torch::Tensor PositionBias(int64_t queries, int64_t keys, const torch::Tensor& like);
+
+  torch::Tensor attention_weights_;
+  torch::Tensor alibi_;  // table of the longest distance seen so far, not saved
+};
+TORCH_MODULE(MultiHeadAttention);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_MULTI_HEAD_ATTENTION_H_

@@ -1,0 +1,96 @@
+// Notions of order: encodings added to the input, and biases added to the scores.
+#ifndef HEED_NN_POSITIONAL_ENCODING_H_
+#define HEED_NN_POSITIONAL_ENCODING_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/modules/common.h>
+#include <torch/nn/modules/container/any.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/pimpl.h>
+
+#include "heed/positions.h"
+
+namespace heed::nn {
+
+enum class PositionScheme {
+  kNone,
+  kSinusoidal,    // added to the input
+  kLearned,       // added to the input: one trainable row per position
+  kAlibi,         // added to the scores: a fixed slope per head
+  kRelativeBias,  // added to the scores: one trainable number per head and clipped offset
+};
+
+// "none", "sinusoidal", "learned", "alibi", "relative"; throws InvalidArgument that lists them.
+PositionScheme ParsePositionScheme(const std::string& name);
+std::string ToString(PositionScheme scheme);
+bool AddsToInput(PositionScheme scheme);
+
+// What to do with positions that a table does not reach.
+enum class LengthPolicy {
+  kError,   // refuse, naming the length and the limit
+  kExtend,  // compute further rows (sinusoidal only)
+  kClamp,   // repeat the last row
+};
+
+struct PositionOptions {
+  PositionScheme scheme = PositionScheme::kNone;
+  int64_t max_len = 1000;      // rows of a sinusoidal or learned table
+  int64_t max_distance = 128;  // where offsets of a relative bias are clipped
+  LengthPolicy length_policy = LengthPolicy::kError;
+};
+
+// d2l's encoding: forward(X, offset) = dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens].
+// P [1, max_len, num_hiddens] moves with the module and stays out of its state dict. Vaswani et al. 2017, section 3.5.
+class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImpl> {
+ public:
+  PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
+                         LengthPolicy length_policy = LengthPolicy::kError, SinusoidalOptions table = {});
+  void reset() override;
+  // offset: position of the first step.
+  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0);
+  const torch::Tensor& P() const { return table_; }
+
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})})
+
+ private:
+  int64_t num_hiddens_, max_len_;
+  double probability_;
+  LengthPolicy length_policy_;
+  SinusoidalOptions options_;
+  torch::Tensor table_;
+  torch::nn::Dropout dropout_{nullptr};
+};
+TORCH_MODULE(PositionalEncoding);
+
+// One trainable row per position, N(0, 0.02): forward(X, offset) = dropout(X + W[offset : offset + steps]).
+class LearnedPositionsImpl : public torch::nn::Cloneable<LearnedPositionsImpl> {
+ public:
+  LearnedPositionsImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
+                       LengthPolicy length_policy = LengthPolicy::kError);
+  void reset() override;
+  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0);
+  torch::Tensor weight;  // [max_len, num_hiddens]
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})})
+
+ private:
+  int64_t num_hiddens_, max_len_;
+  double probability_;
+  LengthPolicy length_policy_;
+  torch::nn::Dropout dropout_{nullptr};
+};
+TORCH_MODULE(LearnedPositions);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_POSITIONAL_ENCODING_H_

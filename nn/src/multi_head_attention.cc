@@ -1,0 +1,155 @@
+#include "heed/nn/multi_head_attention.h"
+
+#include <algorithm>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+MultiHeadAttentionOptions ClassicOptions(int64_t key_size, int64_t query_size, int64_t value_size, int64_t num_hiddens,
+                                         int64_t num_heads, double dropout, bool bias) {
+  return MultiHeadAttentionOptions(num_hiddens, num_heads)
+      .dropout(dropout)
+      .bias(bias)
+      .key_size(key_size)
+      .query_size(query_size)
+      .value_size(value_size);
+}
+
+void CheckOptions(const MultiHeadAttentionOptions& options) {
+  const int64_t width = options.num_hiddens(), heads = options.num_heads(), kv_heads = options.kv_heads();
+  if (width < 1 || heads < 1 || width % heads != 0) {
+    throw InvalidArgument("MultiHeadAttention: num_hiddens (" + std::to_string(width) +
+                          ") must be a positive multiple of num_heads (" + std::to_string(heads) + ")");
+  }
+  if (kv_heads < 1 || heads % kv_heads != 0) {
+    throw InvalidArgument("MultiHeadAttention: num_heads (" + std::to_string(heads) + ") must be a multiple of kv_heads (" +
+                          std::to_string(kv_heads) + ")");
+  }
+  if (options.query_size() < 1 || options.key_size() < 1 || options.value_size() < 1) {
+    throw InvalidArgument("MultiHeadAttention: query_size, key_size and value_size must be positive");
+  }
+  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
+    throw InvalidArgument("MultiHeadAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
+  }
+  if (AddsToInput(options.position().scheme)) {
+    throw InvalidArgument("MultiHeadAttention: position: '" + ToString(options.position().scheme) +
+                          "' is added to the input, not to the scores; apply PositionalEncoding or LearnedPositions before");
+  }
+  if (options.position().scheme == PositionScheme::kRelativeBias && options.position().max_distance < 0) {
+    throw InvalidArgument("MultiHeadAttention: position: max_distance must be 0 or more, got " +
+                          std::to_string(options.position().max_distance));
+  }
+}
+
+void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
+  if (!X.defined() || X.dim() != 3 || X.size(2) != width) {
+    throw InvalidArgument(std::string("MultiHeadAttention: ") + name + ": expected shape [batch, steps, " +
+                          std::to_string(width) + "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
+  }
+}
+
+// [batch, steps, heads * width] -> [batch, heads, steps, width] without a copy.
+at::Tensor SplitHeads(const at::Tensor& X, int64_t heads) {
+  return X.view({X.size(0), X.size(1), heads, X.size(2) / heads}).transpose(1, 2);
+}
+
+// The inverse of SplitHeads; also without a copy, because the output lies in memory as the queries do.
+at::Tensor MergeHeads(const at::Tensor& X) { return X.transpose(1, 2).flatten(2); }
+
+at::Tensor AlibiBias(int64_t heads, int64_t max_distance, const at::TensorOptions& options) {
+  at::Tensor table = at::empty({heads, 2 * max_distance + 1}, at::kDouble);
+  AlibiTable(AlibiSlopes(heads), max_distance,
+             View<double, 2>::Contiguous(table.mutable_data_ptr<double>(), {table.size(0), table.size(1)}));
+  return table.to(options);
+}
+
+}  // namespace
+
+at::Tensor ClampValidLens(const at::Tensor& valid_lens, int64_t batch, int64_t queries, int64_t steps) {
+  if (!valid_lens.defined()) return valid_lens;
+  const bool per_batch = valid_lens.dim() == 1 && valid_lens.size(0) == batch;
+  const bool per_query = queries >= 0 && valid_lens.dim() == 2 && valid_lens.size(0) == batch && valid_lens.size(1) == queries;
+  if (!per_batch && !per_query) {
+    throw InvalidArgument("valid_lens: expected shape [" + std::to_string(batch) + "]" +
+                          (queries >= 0 ? " or [" + std::to_string(batch) + ", " + std::to_string(queries) + "]" : "") +
+                          ", got " + ShapeText(valid_lens));
+  }
+  if (valid_lens.is_complex()) {
+    throw InvalidArgument(std::string("valid_lens: expected integers or real numbers, got ") +
+                          at::toString(valid_lens.scalar_type()));
+  }
+  at::Tensor lengths = valid_lens.detach();
+  if (lengths.is_floating_point()) lengths = lengths.nan_to_num(0.0).ceil();
+  return lengths.clamp(0, steps).to(at::kLong);
+}
+
+MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options_) : options(options_) {
+  for (int64_t* size : {&options.query_size(), &options.key_size(), &options.value_size()}) {
+    if (*size == 0) *size = options.num_hiddens();
+  }
+  if (options.kv_heads() == 0) options.kv_heads(options.num_heads());
+  CheckOptions(options);
+  reset();
+}
+
+MultiHeadAttentionImpl::MultiHeadAttentionImpl(int64_t num_hiddens, int64_t num_heads, double dropout, bool bias)
+    : MultiHeadAttentionImpl(MultiHeadAttentionOptions(num_hiddens, num_heads).dropout(dropout).bias(bias)) {}
+
+MultiHeadAttentionImpl::MultiHeadAttentionImpl(int64_t key_size, int64_t query_size, int64_t value_size, int64_t num_hiddens,
+                                               int64_t num_heads, double dropout, bool bias)
+    : MultiHeadAttentionImpl(ClassicOptions(key_size, query_size, value_size, num_hiddens, num_heads, dropout, bias)) {}
+
+void MultiHeadAttentionImpl::reset() {
+  const int64_t width = options.num_hiddens(), kv_width = width / options.num_heads() * options.kv_heads();
+  const auto linear = [this](const char* name, int64_t in, int64_t out) {
+    return register_module(name, torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(options.bias())));
+  };
+  W_q = linear("W_q", options.query_size(), width);
+  W_k = linear("W_k", options.key_size(), kv_width);
+  W_v = linear("W_v", options.value_size(), kv_width);
+  W_o = linear("W_o", width, width);
+  if (options.position().scheme == PositionScheme::kRelativeBias) {
+    relative_bias =
+        register_parameter("relative_bias", torch::zeros({options.num_heads(), 2 * options.position().max_distance + 1}));
+  }
+}
+
+torch::Tensor MultiHeadAttentionImpl::PositionBias(int64_t queries, int64_t keys, const torch::Tensor& like) {
+  if (options.position().scheme == PositionScheme::kRelativeBias) return relative_bias;
+  if (options.position().scheme != PositionScheme::kAlibi) return {};
+  const int64_t needed = std::max<int64_t>(std::max(queries, keys) - 1, 0);
+  const int64_t reached = alibi_.defined() ? (alibi_.size(1) - 1) / 2 : -1;
+  if (needed > reached || alibi_.scalar_type() != like.scalar_type() || alibi_.device() != like.device()) {
+    alibi_ = AlibiBias(options.num_heads(), std::max(needed, reached), like.options());
+  }
+  return alibi_;
+}
+
+torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
+                                              const torch::Tensor& values, const torch::Tensor& valid_lens) {
+  CheckInput("queries", queries, options.query_size());
+  CheckInput("keys", keys, options.key_size());
+  CheckInput("values", values, options.value_size());
+  const at::Tensor query = SplitHeads(W_q(queries), options.num_heads());
+  const at::Tensor key = SplitHeads(W_k(keys), options.kv_heads());
+  const at::Tensor value = SplitHeads(W_v(values), options.kv_heads());
+
+  AttentionOptions call;
+  call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
+  call.key_lengths(ClampValidLens(valid_lens, queries.size(0), queries.size(1), keys.size(1)));
+  call.relative_bias(PositionBias(queries.size(1), keys.size(1), query.detach()));
+  if (is_training()) call.dropout(options.dropout());
+  const AttentionOutput result = heed::nn::attention(query, key, value, call);
+  if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);
+  return W_o(MergeHeads(result.output));
+}
+
+}  // namespace heed::nn

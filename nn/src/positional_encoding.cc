@@ -1,0 +1,144 @@
+#include "heed/nn/positional_encoding.h"
+
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+namespace {
+
+constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
+    {PositionScheme::kNone, "none"},   {PositionScheme::kSinusoidal, "sinusoidal"}, {PositionScheme::kLearned, "learned"},
+    {PositionScheme::kAlibi, "alibi"}, {PositionScheme::kRelativeBias, "relative"},
+};
+
+void CheckInput(const char* module, const at::Tensor& X, int64_t num_hiddens, int64_t offset) {
+  if (!X.defined() || X.dim() != 3 || X.size(2) != num_hiddens) {
+    throw InvalidArgument(std::string(module) + ": X: expected shape [batch, steps, " + std::to_string(num_hiddens) +
+                          "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
+  }
+  if (offset < 0) {
+    throw InvalidArgument(std::string(module) + ": offset: expected 0 or more, got " + std::to_string(offset));
+  }
+}
+
+void CheckSizes(const char* module, int64_t num_hiddens, int64_t max_len) {
+  if (num_hiddens < 1 || max_len < 1) {
+    throw InvalidArgument(std::string(module) + ": expected num_hiddens and max_len of at least 1, got " +
+                          std::to_string(num_hiddens) + " and " + std::to_string(max_len));
+  }
+}
+
+[[noreturn]] void ThrowTooLong(const char* module, int64_t steps, int64_t offset, int64_t max_len, const char* remedy) {
+  throw InvalidArgument(std::string(module) + ": X has " + std::to_string(steps) + " steps from offset " +
+                        std::to_string(offset) + " on, which needs " + std::to_string(offset + steps) +
+                        " positions, but max_len is " + std::to_string(max_len) + "; " + remedy);
+}
+
+// Rows offset .. offset + steps - 1, the last row standing in for those the table lacks. [steps, width]
+at::Tensor ClampedRows(const at::Tensor& table, int64_t offset, int64_t steps) {
+  const at::Tensor rows = (at::arange(steps, table.options().dtype(at::kLong)) + offset).clamp_max(table.size(0) - 1);
+  return table.index_select(0, rows);
+}
+
+at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_position, int64_t steps, int64_t width) {
+  at::Tensor table = at::empty({steps, width}, at::kFloat);
+  if (steps > 0) {
+    SinusoidalTable(options, first_position, View<float, 2>::Contiguous(table.mutable_data_ptr<float>(), {steps, width}));
+  }
+  return table;
+}
+
+}  // namespace
+
+PositionScheme ParsePositionScheme(const std::string& name) {
+  std::string names;
+  for (const auto& [scheme, scheme_name] : kSchemeNames) {
+    if (name == scheme_name) return scheme;
+    names += std::string(names.empty() ? "" : ", ") + scheme_name;
+  }
+  throw InvalidArgument("position: '" + name + "' is unknown; expected one of " + names);
+}
+
+std::string ToString(PositionScheme scheme) {
+  for (const auto& [known, name] : kSchemeNames) {
+    if (known == scheme) return name;
+  }
+  throw InvalidArgument("position: not a scheme: " + std::to_string(static_cast<int>(scheme)));
+}
+
+bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
+
+PositionalEncodingImpl::PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len, LengthPolicy length_policy,
+                                               SinusoidalOptions table)
+    : num_hiddens_(num_hiddens), max_len_(max_len), probability_(dropout), length_policy_(length_policy), options_(table) {
+  CheckSizes("PositionalEncoding", num_hiddens, max_len);
+  reset();
+}
+
+void PositionalEncodingImpl::reset() {
+  table_ = SinusoidalRows(options_, 0, max_len_, num_hiddens_).unsqueeze(0);
+  dropout_ = register_module("dropout", torch::nn::Dropout(probability_));
+}
+
+torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t offset) {
+  CheckInput("PositionalEncoding", X, num_hiddens_, offset);
+  const int64_t steps = X.size(1);
+  at::Tensor rows;
+  if (steps <= max_len_ && offset <= max_len_ - steps) {
+    rows = table_.squeeze(0).narrow(0, offset, steps);
+  } else if (length_policy_ == LengthPolicy::kExtend) {
+    rows = SinusoidalRows(options_, offset, steps, num_hiddens_);
+  } else if (length_policy_ == LengthPolicy::kClamp) {
+    rows = ClampedRows(table_.squeeze(0), offset, steps);
+  } else {
+    ThrowTooLong("PositionalEncoding", steps, offset, max_len_,
+                 "raise max_len, or choose the length policy 'extend' or 'clamp'");
+  }
+  return dropout_(X + rows.to(X.device(), X.scalar_type()));
+}
+
+void PositionalEncodingImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(device, dtype, non_blocking);
+  table_ = table_.to(device, dtype, non_blocking);
+}
+
+void PositionalEncodingImpl::to(torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(dtype, non_blocking);
+  table_ = table_.to(dtype, non_blocking);
+}
+
+void PositionalEncodingImpl::to(torch::Device device, bool non_blocking) {
+  Cloneable::to(device, non_blocking);
+  table_ = table_.to(device, non_blocking);
+}
+
+LearnedPositionsImpl::LearnedPositionsImpl(int64_t num_hiddens, double dropout, int64_t max_len, LengthPolicy length_policy)
+    : num_hiddens_(num_hiddens), max_len_(max_len), probability_(dropout), length_policy_(length_policy) {
+  CheckSizes("LearnedPositions", num_hiddens, max_len);
+  if (length_policy == LengthPolicy::kExtend) {
+    throw InvalidArgument("LearnedPositions: a learned table cannot be extended; choose the length policy 'error' or 'clamp'");
+  }
+  reset();
+}
+
+void LearnedPositionsImpl::reset() {
+  weight = register_parameter("weight", torch::empty({max_len_, num_hiddens_}));
+  torch::nn::init::normal_(weight, 0.0, 0.02);
+  dropout_ = register_module("dropout", torch::nn::Dropout(probability_));
+}
+
+torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offset) {
+  CheckInput("LearnedPositions", X, num_hiddens_, offset);
+  const int64_t steps = X.size(1);
+  if (steps <= max_len_ && offset <= max_len_ - steps) return dropout_(X + weight.narrow(0, offset, steps));
+  if (length_policy_ == LengthPolicy::kClamp) return dropout_(X + ClampedRows(weight, offset, steps));
+  ThrowTooLong("LearnedPositions", steps, offset, max_len_, "raise max_len, or choose the length policy 'clamp'");
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,134 @@
+#include "heed/nn/transformer.h"
+
+#include <cmath>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+namespace {
+
+torch::nn::LayerNorm MakeLayerNorm(int64_t width, double eps) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(eps));
+}
+
+MultiHeadAttentionOptions AttentionOf(const TransformerEncoderBlockOptions& options) {
+  return MultiHeadAttentionOptions(options.num_hiddens(), options.num_heads())
+      .dropout(options.dropout())
+      .bias(options.bias())
+      .causal(options.causal())
+      .empty_row(options.empty_row())
+      .position(options.position())
+      .keep_attention_weights(options.keep_attention_weights());
+}
+
+}  // namespace
+
+AddNormImpl::AddNormImpl(int64_t width, double dropout, double eps) : width_(width), probability_(dropout), eps_(eps) {
+  reset();
+}
+
+void AddNormImpl::reset() {
+  dropout = register_module("dropout", torch::nn::Dropout(probability_));
+  ln = register_module("ln", MakeLayerNorm(width_, eps_));
+}
+
+torch::Tensor AddNormImpl::forward(const torch::Tensor& X, const torch::Tensor& Y) { return ln(dropout(Y) + X); }
+
+PositionWiseFFNImpl::PositionWiseFFNImpl(int64_t width, int64_t ffn_num_hiddens, Activation activation)
+    : width_(width), ffn_num_hiddens_(ffn_num_hiddens), activation_(activation) {
+  reset();
+}
+
+void PositionWiseFFNImpl::reset() {
+  dense1 = register_module("dense1", torch::nn::Linear(width_, ffn_num_hiddens_));
+  dense2 = register_module("dense2", torch::nn::Linear(ffn_num_hiddens_, width_));
+}
+
+torch::Tensor PositionWiseFFNImpl::forward(const torch::Tensor& X) { return dense2(Activate(dense1(X), activation_)); }
+
+torch::Tensor Activate(const torch::Tensor& X, Activation activation) {
+  return activation == Activation::kGelu ? at::gelu(X) : at::relu(X);
+}
+
+TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options_) : options(options_) {
+  if (options.ffn_num_hiddens() < 0) {
+    throw InvalidArgument("TransformerEncoderBlock: ffn_num_hiddens must be 0 or more, got " +
+                          std::to_string(options.ffn_num_hiddens()));
+  }
+  reset();
+}
+
+TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads,
+                                                         double dropout, bool use_bias)
+    : TransformerEncoderBlockImpl(
+          TransformerEncoderBlockOptions(num_hiddens, ffn_num_hiddens, num_heads).dropout(dropout).bias(use_bias)) {}
+
+void TransformerEncoderBlockImpl::reset() {
+  const int64_t width = options.num_hiddens();
+  attention = register_module("attention", MultiHeadAttention(AttentionOf(options)));
+  addnorm1 = register_module("addnorm1", AddNorm(width, options.dropout(), options.layer_norm_eps()));
+  if (options.ffn_num_hiddens() == 0) return;
+  ffn = register_module("ffn", PositionWiseFFN(width, options.ffn_num_hiddens(), options.activation()));
+  addnorm2 = register_module("addnorm2", AddNorm(width, options.dropout(), options.layer_norm_eps()));
+}
+
+torch::Tensor TransformerEncoderBlockImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens) {
+  if (options.norm() == Norm::kPost) {
+    const at::Tensor Y = addnorm1(X, attention(X, X, X, valid_lens));
+    return ffn ? addnorm2(Y, ffn(Y)) : Y;
+  }
+  const at::Tensor normed = addnorm1->ln(X);
+  const at::Tensor Y = X + addnorm1->dropout(attention(normed, normed, normed, valid_lens));
+  return ffn ? Y + addnorm2->dropout(ffn(addnorm2->ln(Y))) : Y;
+}
+
+TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_blks, TransformerEncoderBlockOptions block,
+                                               int64_t max_len)
+    : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(block) {
+  if (vocab_size < 1 || num_blks < 0) {
+    throw InvalidArgument("TransformerEncoder: expected vocab_size of at least 1 and num_blks of at least 0, got " +
+                          std::to_string(vocab_size) + " and " + std::to_string(num_blks));
+  }
+  reset();
+}
+
+TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_hiddens, int64_t ffn_num_hiddens,
+                                               int64_t num_heads, int64_t num_blks, double dropout, bool use_bias)
+    : TransformerEncoderImpl(
+          vocab_size, num_blks,
+          TransformerEncoderBlockOptions(num_hiddens, ffn_num_hiddens, num_heads).dropout(dropout).bias(use_bias)) {}
+
+void TransformerEncoderImpl::reset() {
+  embedding = register_module("embedding", torch::nn::Embedding(vocab_size_, block_.num_hiddens()));
+  pos_encoding = register_module("pos_encoding", PositionalEncoding(block_.num_hiddens(), block_.dropout(), max_len_));
+  blks = register_module("blks", torch::nn::Sequential());
+  for (int64_t i = 0; i < num_blks_; ++i) blks->push_back("block" + std::to_string(i), TransformerEncoderBlock(block_));
+  if (block_.norm() == Norm::kPre) {
+    final_norm = register_module("final_norm", MakeLayerNorm(block_.num_hiddens(), block_.layer_norm_eps()));
+  }
+}
+
+torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& tokens, const torch::Tensor& valid_lens) {
+  if (!tokens.defined() || tokens.dim() != 2) {
+    throw InvalidArgument("TransformerEncoder: tokens: expected shape [batch, steps], got " +
+                          (tokens.defined() ? ShapeText(tokens) : "an undefined tensor"));
+  }
+  at::Tensor X = pos_encoding(embedding(tokens) * std::sqrt(static_cast<double>(block_.num_hiddens())));
+  for (const auto& block : *blks) X = block.ptr()->as<TransformerEncoderBlockImpl>()->forward(X, valid_lens);
+  return final_norm ? final_norm(X) : X;
+}
+
+std::vector<torch::Tensor> TransformerEncoderImpl::attention_weights() const {
+  std::vector<torch::Tensor> weights;
+  for (const auto& block : *blks) {
+    const torch::Tensor& last = block.ptr()->as<TransformerEncoderBlockImpl>()->attention->attention_weights();
+    if (last.defined()) weights.push_back(last);
+  }
+  return weights;
+}
+
+}  // namespace heed::nn
