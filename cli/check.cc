@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/attention.h"
+#include "lab/report/progress.h"
+#include "lab/training/interrupt.h"
+#include "reference/cases.h"
+#include "reference/trial.h"
+
+namespace heed::cli {
+namespace {
+
+struct Verdict {
+  std::string target, type;
+  int64_t cases = 0, failed = 0;
+  double worst = 0;  // eps units; NaN when a kernel returned NaN
+  std::string worst_case;
+};
+
+template <class T>
+Verdict CheckTarget(const std::string& target, const char* type, const std::vector<reference::Case>& cases, uint64_t seed,
+                    lab::Progress& progress, int64_t& done) {
+  Verdict verdict{target, type, 0, 0, 0, {}};
+  for (const reference::Case& c : cases) {
+    if (lab::Interrupted()) throw lab::Interruption("interrupted");
+    const double error = reference::RunTrial<T>(c, seed, ThreadPool::Default()).Largest();
+    ++verdict.cases;
+    if (!(error < reference::kErrorLimit)) ++verdict.failed;
+    if (std::isnan(error) || error > verdict.worst) verdict.worst = error, verdict.worst_case = c.name;
+    progress.Update(++done, target + " " + type);
+  }
+  return verdict;
+}
+
+std::vector<Verdict> CheckAll(int64_t random_cases, const Context& context) {
+  std::vector<reference::Case> cases = reference::Cases();
+  for (int64_t i = 0; i < random_cases; ++i) cases.push_back(reference::RandomCase(context.seed + static_cast<uint64_t>(i)));
+  const std::vector<std::string> targets = SupportedTargets();
+  lab::WatchForInterrupt();
+  lab::Progress progress("check", static_cast<int64_t>(2 * cases.size() * targets.size()), context.quiet);
+  int64_t done = 0;
+  std::vector<Verdict> verdicts;
+  for (const std::string& target : targets) {
+    UseTarget(target);
+    verdicts.push_back(CheckTarget<float>(target, "float32", cases, context.seed, progress, done));
+    verdicts.push_back(CheckTarget<double>(target, "float64", cases, context.seed, progress, done));
+  }
+  UseTarget("");
+  return verdicts;
+}
+
+void Print(const std::vector<Verdict>& verdicts, bool json) {
+  if (json) {
+    auto rows = nlohmann::ordered_json::array();
+    for (const Verdict& v : verdicts)
+      rows.push_back({{"target", v.target},
+                      {"type", v.type},
+                      {"cases", v.cases},
+                      {"failed", v.failed},
+                      {"worst_eps", v.worst},
+                      {"worst_case", v.worst_case},
+                      {"limit_eps", reference::kErrorLimit}});
+    std::cout << rows.dump() << "\n";
+    return;
+  }
+  std::cout << "target    type      cases  failed  worst (eps)  case\n";
+  for (const Verdict& v : verdicts)
+    std::cout << std::left << std::setw(10) << v.target << std::setw(10) << v.type << std::right << std::setw(5) << v.cases
+              << std::setw(8) << v.failed << std::setw(13) << std::fixed << std::setprecision(1) << v.worst << "  "
+              << v.worst_case << "\n";
+  std::cout << "A case fails at " << reference::kErrorLimit
+            << " eps: outputs against sum p|v| of their row, gradients against the largest of their array.\n";
+}
+
+}  // namespace
+
+void AddCheck(CLI::App& app, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("check", "The kernels against the double-precision reference, on every SIMD target of this CPU");
+  auto random_cases = std::make_shared<int64_t>(100);
+  command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command->footer("Example:\n  heed check --cases 500");
+  command->callback([&run, random_cases] {
+    run = [random_cases](const Context& context) {
+      const std::vector<Verdict> verdicts = CheckAll(*random_cases, context);
+      Print(verdicts, context.json);
+      return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.failed > 0; }) ? 1 : 0;
+    };
+  });
+}
+
+}  // namespace heed::cli

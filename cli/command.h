@@ -1,0 +1,37 @@
+// What the commands of the `heed` program share. One small file per command: parse, one call into the lab, print.
+#ifndef HEED_CLI_COMMAND_H_
+#define HEED_CLI_COMMAND_H_
+
+#include <cstdint>
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+namespace heed::cli {
+
+// The options that every command has.
+struct Context {
+  bool json = false;   // results as JSON on stdout
+  bool quiet = false;  // no messages and no progress on stderr
+  uint64_t seed = 0;
+  int threads = 0;  // 0: as many as this process may use
+};
+
+// The body of the command that was chosen; returns the exit code: 0 done, 1 failed. heed::Error thrown inside is printed by
+// main and ends with 1 (InvalidArgument caused by an option: 2); an interruption ends with 130.
+using Run = std::function<int(const Context&)>;
+
+// Each adds its subcommand with --help text and a copyable example in the footer, and sets `run` when it is chosen.
+void AddTrain(CLI::App& app, Run& run);
+void AddEval(CLI::App& app, Run& run);
+void AddGenerate(CLI::App& app, Run& run);
+void AddPositions(CLI::App& app, Run& run);
+void AddCompare(CLI::App& app, Run& run);
+void AddStudy(CLI::App& app, Run& run);
+void AddBench(CLI::App& app, Run& run);
+void AddCheck(CLI::App& app, Run& run);
+void AddInfo(CLI::App& app, Run& run);
+
+}  // namespace heed::cli
+
+#endif  // HEED_CLI_COMMAND_H_

@@ -1,0 +1,150 @@
+// heed compare: what convolution, recurrence and self-attention cost, counted and measured.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/error.h"
+#include "lab/comparison/comparison.h"
+#include "lab/comparison/output.h"
+#include "lab/report/html.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::cli {
+namespace {
+
+struct Arguments {
+  lab::ComparisonOptions options;
+  std::string lengths = "16:1024";
+  std::string out;
+  bool check = false;
+  bool no_time = false;
+};
+
+[[noreturn]] void RefuseLengths(const std::string& text) {
+  throw InvalidArgument("--lengths: expected FIRST:LAST (doubling, as 16:1024) or numbers with commas (as 10,100,1000), got '" +
+                        text + "'");
+}
+
+int64_t ParseLength(std::string_view part, const std::string& text) {
+  int64_t length = 0;
+  const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), length);
+  if (error != std::errc() || rest != part.data() + part.size() || length < 1) RefuseLengths(text);
+  return length;
+}
+
+// "16:1024" as 16, 32, ... up to 1024; "10,100" as it stands; both may be mixed. Sorted, each length once.
+std::vector<int64_t> ParseLengths(const std::string& text) {
+  std::vector<int64_t> lengths;
+  for (std::string_view rest = text;;) {
+    const std::string_view part = rest.substr(0, rest.find(','));
+    const std::size_t colon = part.find(':');
+    const int64_t first = ParseLength(part.substr(0, colon), text);
+    const int64_t last = colon == std::string_view::npos ? first : ParseLength(part.substr(colon + 1), text);
+    if (last < first) RefuseLengths(text);
+    for (int64_t length = first;; length *= 2) {
+      lengths.push_back(length);
+      if (length > last / 2) break;
+    }
+    if (part.size() == rest.size()) break;
+    rest.remove_prefix(part.size() + 1);
+  }
+  std::ranges::sort(lengths);
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+
+// Characters, not bytes, of UTF-8 text.
+std::size_t Characters(const std::string& text) {
+  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+// The first column to the left, the others to the right.
+void PrintTable(const lab::Table& table) {
+  std::vector<std::size_t> widths;
+  widths.reserve(table.header.size());
+  for (const std::string& title : table.header) widths.push_back(Characters(title));
+  for (const std::vector<std::string>& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Characters(row[i]));
+  }
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - Characters(row[i]), ' ');
+      line += i == 0 ? row[i] + space : "  " + space + row[i];
+    }
+    fmt::print("  {}\n", line);
+  };
+  fmt::print("{}\n", table.caption);
+  print(table.header);
+  for (const std::vector<std::string>& row : table.rows) print(row);
+  fmt::print("\n");
+}
+
+void PrintText(const lab::Comparison& comparison, bool check) {
+  for (const lab::Table& table : lab::ComparisonTables(comparison)) PrintTable(table);
+  if (!check) return;
+  for (const lab::ComparisonCheck& one : lab::Checks(comparison)) {
+    fmt::print("{}  {}: {}\n", one.passed ? "passed" : "FAILED", one.what, one.found);
+  }
+}
+
+void PrintJson(const lab::Comparison& comparison, bool check, const std::string& page) {
+  nlohmann::ordered_json json = lab::ComparisonJson(comparison);
+  if (!page.empty()) json["page"] = page;
+  for (const lab::ComparisonCheck& one : check ? lab::Checks(comparison) : std::vector<lab::ComparisonCheck>()) {
+    json["checks"].push_back({{"what", one.what}, {"passed", one.passed}, {"found", one.found}});
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+int RunCompare(Arguments arguments, const Context& context) {
+  lab::ComparisonOptions& options = arguments.options;
+  options.lengths = ParseLengths(arguments.lengths);
+  options.measure_time = !arguments.no_time;
+  options.seed = context.seed;
+  options.quiet = context.quiet;
+  lab::WatchForInterrupt();
+  const lab::Comparison comparison = lab::Compare(options);
+
+  std::string page;
+  if (!arguments.out.empty()) {
+    page = (std::filesystem::path(arguments.out) / "compare.html").string();
+    lab::Report report("Convolution, recurrence and self-attention");
+    lab::AddComparison(comparison, arguments.out, report);
+    report.Write(page);
+  }
+  context.json ? PrintJson(comparison, arguments.check, page) : PrintText(comparison, arguments.check);
+  if (!page.empty() && !context.quiet) fmt::print(stderr, "wrote {}\n", page);
+  return arguments.check && !comparison.AllAgree() ? 1 : 0;
+}
+
+}  // namespace
+
+void AddCompare(CLI::App& app, Run& run) {
+  const auto arguments = std::make_shared<Arguments>();
+  lab::ComparisonOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
+  command->add_option("--lengths", arguments->lengths, "Tokens: FIRST:LAST doubles, commas list")->capture_default_str();
+  command->add_option("--width", options.width, "Width of the layers")->capture_default_str();
+  command->add_option("--kernel", options.kernel, "Window of the convolutions, odd")->capture_default_str();
+  command->add_option("--heads", options.heads, "Heads of self-attention")->capture_default_str();
+  command->add_option("--out", arguments->out, "Directory for compare.html, compare.csv, compare.json and the figures");
+  command->add_flag("--no-time", arguments->no_time, "Count only; the output is then the same every time");
+  command->add_flag("--check", arguments->check,
+                    "Check counts against the formulas and values against heed's layers; exit 1 when any differs");
+  command->footer(
+      "Example:\n  heed compare --check --out comparison\n"
+      "  heed compare --lengths 10,100,1000 --width 32 --kernel 5 --no-time");
+  command->callback(
+      [arguments, &run] { run = [arguments](const Context& context) { return RunCompare(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,92 @@
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "lab/data/corpus.h"
+#include "lab/data/text.h"
+#include "lab/report/progress.h"
+#include "lab/training/checkpoint.h"
+#include "lab/training/evaluation.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::cli {
+namespace {
+
+struct EvalArguments {
+  std::string folder, text;
+  std::vector<int64_t> contexts;
+  bool validation = false;
+};
+
+std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
+  const std::vector<int64_t> contexts =
+      arguments.contexts.empty() ? std::vector<int64_t>{model->options().context} : arguments.contexts;
+  for (const int64_t context : contexts) lab::RequireReach(model, context);
+  const lab::Text text = lab::ReadText(arguments.text);
+  std::vector<int32_t> tokens = model->vocabulary().Encode(text);
+  if (arguments.validation) tokens.erase(tokens.begin(), tokens.begin() + lab::TrainLength(tokens.size()));
+  std::vector<lab::Evaluation> rows;
+  for (const int64_t context : contexts) {
+    lab::Progress progress("eval, context " + std::to_string(context), static_cast<int64_t>(tokens.size()), quiet);
+    rows.push_back(lab::Evaluate(model, tokens, context, [&](int64_t done) { progress.Update(done); }));
+    progress.Update(static_cast<int64_t>(tokens.size()));
+  }
+  return rows;
+}
+
+void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const lab::Evaluation& row : rows) {
+    list.push_back({{"context", row.context},
+                    {"predictions", row.predictions},
+                    {"loss", row.loss},
+                    {"perplexity", row.perplexity},
+                    {"tokens_per_second", row.tokens_per_second}});
+  }
+  const nlohmann::ordered_json result = {{"model", arguments.folder}, {"text", arguments.text}, {"rows", list}};
+  std::cout << result.dump() << "\n";
+}
+
+void PrintTable(const std::vector<lab::Evaluation>& rows) {
+  std::cout << "context  predictions      loss  perplexity\n";
+  for (const lab::Evaluation& row : rows) {
+    char line[96];
+    std::snprintf(line, sizeof line, "%7lld  %11lld  %8.4f  %10.4f\n", static_cast<long long>(row.context),
+                  static_cast<long long>(row.predictions), row.loss, row.perplexity);
+    std::cout << line;
+  }
+}
+
+int RunEval(const EvalArguments& arguments, const Context& context) {
+  lab::WatchForInterrupt();
+  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, model, context.quiet);
+  if (context.json) {
+    PrintJson(arguments, rows);
+  } else {
+    PrintTable(rows);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void AddEval(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<EvalArguments>();
+  CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text");
+  command->add_option("DIR", arguments->folder, "Folder of a training run")->required();
+  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  command->add_option("--context", arguments->contexts, "Steps of a window, one or several; default: that of the training")
+      ->expected(1, -1)
+      ->delimiter(',');
+  command->add_flag("--validation", arguments->validation, "Only the last tenth of TEXT, which training on it keeps apart");
+  command->footer("Example:\n  heed eval run book.txt --context 64 128 256");
+  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,62 @@
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/error.h"
+#include "lab/data/text.h"
+#include "lab/training/checkpoint.h"
+#include "lab/training/generation.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::cli {
+namespace {
+
+struct GenerateArguments {
+  std::string folder, prompt = "\n";
+  lab::GenerateOptions options;
+};
+
+int RunGenerate(const GenerateArguments& arguments, const Context& context) {
+  lab::WatchForInterrupt();
+  if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
+  const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
+  lab::GenerateOptions options = arguments.options;
+  options.seed = context.seed;
+  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  if (context.json) {
+    const std::string continuation = lab::EncodeUtf8(lab::Generate(model, prompt, options));
+    const nlohmann::ordered_json result = {
+        {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
+    std::cout << result.dump() << "\n";
+    return 0;
+  }
+  std::string pending = arguments.prompt;  // printed once nothing more is refused
+  lab::Generate(model, prompt, options, [&](char32_t character) {
+    std::cout << pending << lab::EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
+    pending.clear();
+  });
+  std::cout << pending << "\n";
+  return 0;
+}
+
+}  // namespace
+
+void AddGenerate(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<GenerateArguments>();
+  CLI::App* command = app.add_subcommand("generate", "Let a trained model continue a text");
+  command->add_option("DIR", arguments->folder, "Folder of a training run")->required();
+  command->add_option("--prompt", arguments->prompt, "Text to continue; default: a new line");
+  command->add_option("--tokens", arguments->options.tokens, "Characters to add")->capture_default_str();
+  command->add_option("--temperature", arguments->options.temperature, "Divides the logits; 0: the most likely character")
+      ->capture_default_str();
+  command->add_option("--top-k", arguments->options.top_k, "Draw from the K most likely only; 0: from all")
+      ->capture_default_str();
+  command->footer("Example:\n  heed generate run --prompt 'ROMEO:' --tokens 300 --temperature 0.8 --top-k 20");
+  command->callback(
+      [arguments, &run] { run = [arguments](const Context& context) { return RunGenerate(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

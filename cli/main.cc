@@ -1,0 +1,125 @@
+// The heed program: finds the command, runs it, turns errors into messages and exit codes.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/command.h"
+#include "cli/suggestion.h"
+#include "heed/error.h"
+#include "heed/executor.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::cli {
+namespace {
+
+enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130 };
+
+void AddCommands(CLI::App& app, Run& run) {
+  AddStudy(app, run);
+  AddTrain(app, run);
+  AddGenerate(app, run);
+  AddEval(app, run);
+  AddPositions(app, run);
+  AddCompare(app, run);
+  AddBench(app, run);
+  AddCheck(app, run);
+  AddInfo(app, run);
+}
+
+void AddCommonOptions(CLI::App& app, Context& context) {
+  for (CLI::App* command : app.get_subcommands({})) {
+    command->add_flag("--json", context.json, "Print results as JSON");
+    command->add_option("--seed", context.seed, "Start of every random choice")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
+        ->check(CLI::Range(1, 1024));
+    command->add_flag("--quiet", context.quiet, "No messages and no progress on stderr");
+  }
+}
+
+int Fail(const std::string& message, ExitCode code) {
+  std::cerr << "heed: " << message << "\n";
+  return code;
+}
+
+// A command that does not exist, named with the nearest that does. CLI11 itself would only say that it was not expected.
+std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return {};
+  std::string message = "'" + std::string(argv[1]) + "' is not a command";
+  const std::string nearest = Nearest(argv[1], names);
+  if (!nearest.empty()) message += "; did you mean '" + nearest + "'?";
+  return message + "\nRun 'heed --help' for the list of commands.";
+}
+
+int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
+  const std::string unknown = UnknownCommand(app, argc, argv);
+  if (!unknown.empty()) return Fail(unknown, kUsage);
+  try {
+    app.parse(argc, argv);
+    proceed = true;
+    return kDone;
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app.exit(request);
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string command = chosen.empty() ? "heed" : "heed " + chosen.front()->get_name();
+    return Fail(std::string(error.what()) + "\nRun '" + command + " --help' for more.", kUsage);
+  }
+}
+
+int Execute(const Run& run, const Context& context) {
+  try {
+    at::set_num_threads(context.threads > 0 ? context.threads : AvailableThreads());
+    const int code = run(context);
+    std::cout.flush();
+    return std::cout ? code : Fail("standard output cannot be written", kFailed);
+  } catch (const InvalidArgument& error) {
+    return Fail(error.what(), kUsage);
+  } catch (const Error& error) {
+    return Fail(error.what(), kFailed);
+  } catch (const lab::Interruption& interruption) {
+    return Fail(interruption.what(), kInterrupted);
+  } catch (const c10::Error& error) {
+    return Fail(error.what_without_backtrace(), kFailed);
+  } catch (const std::bad_alloc&) {
+    return Fail("there is not enough memory", kFailed);
+  } catch (const std::exception& error) {
+    return Fail(error.what(), kFailed);
+  }
+}
+
+}  // namespace
+}  // namespace heed::cli
+
+int main(int argc, char** argv) {
+  // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
+  std::signal(SIGXFSZ, SIG_IGN);
+
+  CLI::App app("Self-attention with positions on the CPU: train, measure and compare sequence encoders.", "heed");
+  app.set_version_flag("--version", "heed " HEED_VERSION);
+  app.require_subcommand(1);
+  app.footer("Run 'heed COMMAND --help' for the options of a command and an example.");
+  heed::cli::Context context;
+  heed::cli::Run run;
+  heed::cli::AddCommands(app, run);
+  heed::cli::AddCommonOptions(app, context);
+
+  bool proceed = false;
+  const int code = heed::cli::Parse(app, argc, argv, proceed);
+  return proceed ? heed::cli::Execute(run, context) : code;
+}

@@ -1,0 +1,175 @@
+// heed positions: the positional encoding, its figures and the rotation that shifts it.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/error.h"
+#include "lab/positions/positions.h"
+#include "lab/report/html.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr int64_t kBinaryLines = 8;
+
+struct Arguments {
+  lab::PositionsOptions options;
+  std::string columns;  // empty: the book's, or the last four of a table too narrow for them
+  std::string out;
+  bool check = false;
+};
+
+// "6:10" as [6, 10).
+std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
+  int64_t first = 0, last = 0;
+  const char* const end = text.data() + text.size();
+  const auto [colon, error] = std::from_chars(text.data(), end, first);
+  if (error == std::errc() && colon != end && *colon == ':') {
+    const auto [rest, last_error] = std::from_chars(colon + 1, end, last);
+    if (last_error == std::errc() && rest == end) return {first, last};
+  }
+  throw InvalidArgument("--columns: expected FIRST:LAST, as 6:10, got '" + text + "'");
+}
+
+struct Written {
+  std::string page;  // empty: nothing was asked for
+  std::vector<std::pair<std::string, lab::FigureFiles>> figures;
+};
+
+std::string Scientific(double value, int digits) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.*e", digits, value);
+  return text;
+}
+
+std::vector<std::vector<std::string>> CheckRows(const lab::RotationCheck& check) {
+  const std::string bound = Scientific(lab::RotationCheck::kBound, 0);
+  const std::string share = std::to_string(std::lround(100 * check.least_squares_share)) + " %";
+  return {{"table against angles in double precision", Scientific(check.table_error, 2), bound},
+          {"row i turned by delta against row i + delta, " + std::to_string(check.shifts) + " pairs of i and delta",
+           Scientific(check.rotation_error, 2), bound},
+          {"map fitted to neighbouring rows by least squares against the rotation by one step",
+           Scientific(check.least_squares_error, 2), "what rounding to float allows, of which this is " + share}};
+}
+
+constexpr char kUnpaired[] =
+    "The width is odd: its last column is a sine without its cosine, which no linear map shifts; it is left out.";
+
+Written WriteFigures(const Arguments& arguments, const std::vector<std::string>& binary, const lab::RotationCheck* check) {
+  const std::filesystem::path directory = arguments.out;
+  Written written;
+  lab::Report report("Positional encoding: " + arguments.options.scheme);
+  report.Section("Figures");
+  for (const lab::Figure& figure : lab::PositionFigures(arguments.options)) {
+    written.figures.emplace_back(figure.name, lab::WriteFigure(figure, directory));
+    report.Add(figure, written.figures.back().second);
+  }
+  report.Section("Binary numbers");
+  report.Paragraph(
+      "The lowest digit alternates at every number, the next at every second, and so on: columns of the encoding do "
+      "the same with sines and cosines of falling frequency.");
+  lab::Table numbers{"", {"Number"}, {}};
+  for (const std::string& line : binary) numbers.rows.push_back({line});
+  report.Add(numbers);
+  if (check != nullptr) {
+    report.Section("The rotation that shifts a position");
+    report.Add(lab::Table{"Largest absolute errors of the table", {"Comparison", "Error", "Bound"}, CheckRows(*check)});
+    if (check->unpaired_columns != 0) report.Paragraph(kUnpaired);
+  }
+  written.page = (directory / "positions.html").string();
+  report.Write(written.page);
+  return written;
+}
+
+void PrintJson(const lab::PositionsOptions& options, const std::vector<std::string>& binary, const Written& written,
+               const lab::RotationCheck* check) {
+  nlohmann::ordered_json result = {{"scheme", options.scheme},
+                                   {"steps", options.steps},
+                                   {"width", options.width},
+                                   {"columns", {options.first_column, options.last_column}},
+                                   {"binary", binary}};
+  if (!written.page.empty()) {
+    result["page"] = written.page;
+    for (const auto& [name, files] : written.figures) {
+      nlohmann::ordered_json figure = {{"name", name}, {"svg", files.svg.string()}, {"csv", files.csv.string()}};
+      if (!files.npy.empty()) figure["npy"] = files.npy.string();
+      result["figures"].push_back(std::move(figure));
+    }
+  }
+  if (check != nullptr) {
+    result["check"] = {{"table_error", check->table_error},
+                       {"rotation_error", check->rotation_error},
+                       {"least_squares_error", check->least_squares_error},
+                       {"least_squares_share", check->least_squares_share},
+                       {"shifts", check->shifts},
+                       {"unpaired_columns", check->unpaired_columns},
+                       {"bound", lab::RotationCheck::kBound},
+                       {"passed", check->Passed()}};
+  }
+  std::cout << result.dump(2) << "\n";
+}
+
+void PrintText(const std::vector<std::string>& binary, const lab::RotationCheck* check) {
+  for (const std::string& line : binary) std::cout << line << "\n";
+  if (check == nullptr) return;
+  std::cout << "\nLargest errors:\n";
+  for (const std::vector<std::string>& row : CheckRows(*check)) {
+    std::cout << "  " << row[1] << "  " << row[0] << " (bound: " << row[2] << ")\n";
+  }
+  if (check->unpaired_columns != 0) std::cout << kUnpaired << "\n";
+  std::cout << (check->Passed() ? "passed" : "FAILED") << "\n";
+}
+
+int RunPositions(Arguments arguments, const Context& context) {
+  lab::PositionsOptions& options = arguments.options;
+  if (!arguments.columns.empty()) {
+    std::tie(options.first_column, options.last_column) = ParseColumns(arguments.columns);
+  } else if (options.width < options.last_column) {
+    options.last_column = options.width;
+    options.first_column = std::max<int64_t>(0, options.width - 4);
+  }
+  lab::CheckPositionsOptions(arguments.options);
+  lab::RotationCheck check;
+  if (arguments.check) check = lab::CheckRotation(arguments.options);
+  const lab::RotationCheck* checked = arguments.check ? &check : nullptr;
+  const std::vector<std::string> binary = lab::BinaryTable(kBinaryLines);
+  Written written;
+  if (!arguments.out.empty()) written = WriteFigures(arguments, binary, checked);
+
+  context.json ? PrintJson(arguments.options, binary, written, checked) : PrintText(binary, checked);
+  if (!written.page.empty() && !context.quiet) std::cerr << "wrote " << written.page << "\n";
+  return arguments.check && !check.Passed() ? 1 : 0;
+}
+
+}  // namespace
+
+void AddPositions(CLI::App& app, Run& run) {
+  const auto arguments = std::make_shared<Arguments>();
+  lab::PositionsOptions& options = arguments->options;
+  CLI::App* command = app.add_subcommand("positions", "Draw the positional encoding and check the rotation that shifts it");
+  command->add_option("--steps", options.steps, "Positions (rows)")->capture_default_str();
+  command->add_option("--width", options.width, "Encoding dimensions (columns); heads of alibi")->capture_default_str();
+  command->add_option("--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
+  command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
+  command->add_option("--scheme", options.scheme, "sinusoidal or alibi")->capture_default_str();
+  command->add_option("--out", arguments->out, "Directory for positions.html, the figures and their numbers");
+  command->add_flag("--check", arguments->check, "Check the table and the rotation; exit 1 when an error is above its bound");
+  command->footer(
+      "Examples:\n  heed positions --check --out positions\n"
+      "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n");
+  command->callback(
+      [arguments, &run] { run = [arguments](const Context& context) { return RunPositions(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

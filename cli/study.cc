@@ -1,0 +1,106 @@
+// heed study: which encoder and which notion of order for a text, as one page.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/executor.h"
+#include "lab/data/text.h"
+#include "lab/study/findings.h"
+#include "lab/study/reference_text.h"
+#include "lab/study/study.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::cli {
+namespace {
+
+struct StudyArguments {
+  std::string text, out = "report", budget = "default";
+  std::vector<std::string> encoders, positions;  // empty: all
+  std::optional<int64_t> steps, seeds, layers, width, context, batch;
+};
+
+lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& context) {
+  lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
+  if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
+  if (!arguments.positions.empty()) options.positions = arguments.positions;
+  if (arguments.steps) options.causal_steps = options.masked_steps = *arguments.steps;
+  options.seeds = arguments.seeds.value_or(options.seeds);
+  options.layers = arguments.layers.value_or(options.layers);
+  options.width = arguments.width.value_or(options.width);
+  options.context = arguments.context.value_or(options.context);
+  options.batch = arguments.batch.value_or(options.batch);
+  options.seed = context.seed;
+  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
+  options.quiet = context.quiet;
+  return options;
+}
+
+lab::Text TextOf(const StudyArguments& arguments, bool quiet) {
+  if (!arguments.text.empty()) return lab::ReadText(arguments.text);
+  lab::Text text = lab::LanguageReference();
+  if (!quiet) std::fprintf(stderr, "no TEXT given: studying %s\n", text.name.c_str());
+  return text;
+}
+
+int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
+  lab::WatchForInterrupt();
+  const lab::StudyOptions options = OptionsOf(arguments, context);
+  lab::Validate(options);
+  const lab::Text text = TextOf(arguments, context.quiet);
+  const lab::StudyResult result = lab::RunStudy(text, options, arguments.out);
+  lab::WriteStudy(result, arguments.out);
+  const std::string page = (std::filesystem::path(arguments.out) / "report.html").string();
+  if (context.json) {
+    nlohmann::ordered_json summary = lab::StudyJson(result, /*curves=*/false);
+    summary["page"] = page;
+    std::cout << summary.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  } else {
+    for (const lab::Finding& finding : lab::Conclusion(result)) {
+      std::cout << finding.question << "\n  " << finding.answer << "\n";
+    }
+  }
+  if (!context.quiet) std::fprintf(stderr, "wrote %s\n", page.c_str());
+  return 0;
+}
+
+}  // namespace
+
+void AddStudy(CLI::App& app, Run& run) {
+  const auto arguments = std::make_shared<StudyArguments>();
+  CLI::App* command = app.add_subcommand("study", "Compare encoders and notions of order on a text, as one page");
+  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
+  command
+      ->add_option("--out", arguments->out, "Folder for report.html, its figures and numbers; a study that was stopped goes on")
+      ->capture_default_str();
+  command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")
+      ->capture_default_str();
+  const auto list = [command](const char* name, std::vector<std::string>& values, const char* text) {
+    command->add_option(name, values, text)->expected(1, -1)->delimiter(',');
+  };
+  list("--encoders", arguments->encoders, "Some of attention, convolution, dilated, rnn, gru, lstm; default: all");
+  list("--positions", arguments->positions, "Some of none, sinusoidal, learned, alibi, relative; default: all");
+  const auto add = [command](const char* name, std::optional<int64_t>& value, const char* text) {
+    command->add_option(name, value, text)->group("Instead of the budget's");
+  };
+  add("--steps", arguments->steps, "Training steps of a run");
+  add("--seeds", arguments->seeds, "Runs of a model");
+  add("--layers", arguments->layers, "Layers");
+  add("--width", arguments->width, "Features of a step");
+  add("--context", arguments->context, "Characters of a training window");
+  add("--batch", arguments->batch, "Windows a step");
+  command->footer(
+      "Examples:\n  heed study book.txt --out report\n"
+      "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report");
+  command->callback(
+      [arguments, &run] { run = [arguments](const Context& context) { return RunStudyCommand(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

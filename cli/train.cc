@@ -1,0 +1,217 @@
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "heed/error.h"
+#include "lab/data/text.h"
+#include "lab/report/progress.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/train.h"
+
+namespace heed::cli {
+namespace {
+
+struct TrainArguments {
+  CLI::App* command = nullptr;
+  std::string text, out, objective = "causal";
+  bool resume = false;
+  lab::TrainOptions options;
+
+  // Whether an option of config.json's name was given on the command line.
+  bool Given(std::string name) const {
+    std::replace(name.begin(), name.end(), '_', '-');
+    const CLI::Option* option = command->get_option_no_throw("--" + name);
+    return option != nullptr && option->count() > 0;
+  }
+};
+
+void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& objective) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return command.add_option(name, value, text)->capture_default_str()->group("Model");
+  };
+  add("--encoder", model.encoder, "attention, convolution, dilated, rnn, gru or lstm");
+  add("--position", model.position, "none, sinusoidal, learned, alibi or relative; without attention: none");
+  add("--objective", objective, "causal: the next character; masked: hidden characters from both sides");
+  add("--layers", model.layers, "Layers");
+  add("--heads", model.heads, "Heads of the attention; divides the width");
+  add("--width", model.width, "Features of a step");
+  add("--context", model.context, "Steps of a training window");
+  add("--ffn-width", model.ffn_width, "Width of the feed-forward sublayer; 0: none, -1: 4 * width");
+  add("--kernel", model.kernel, "Kernel of the convolutions");
+  add("--max-distance", model.max_distance, "Where relative offsets are clipped; 0: half the context");
+  add("--dropout", model.dropout, "Probability of dropping, in training");
+  command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
+  command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")
+      ->group("Model");
+}
+
+void AddTrainingOptions(CLI::App& command, lab::TrainOptions& options) {
+  const auto add = [&](const char* name, auto& value, const char* text) {
+    return command.add_option(name, value, text)->group("Training");
+  };
+  add("--batch", options.batch, "Windows a step")->capture_default_str();
+  add("--steps", options.steps, "Steps")->capture_default_str();
+  add("--lr", options.lr, "Learning rate after the warm-up")->capture_default_str();
+  add("--min-lr", options.min_lr, "Learning rate at the last step; default: a tenth of --lr");
+  add("--warmup", options.warmup, "Steps of linear warm-up")->capture_default_str();
+  add("--beta1", options.beta1, "AdamW's decay of the mean gradient")->capture_default_str();
+  add("--beta2", options.beta2, "AdamW's decay of the mean square")->capture_default_str();
+  add("--weight-decay", options.weight_decay, "Of matrices only")->capture_default_str();
+  add("--clip", options.clip, "Largest norm of the gradient; 0: no limit")->capture_default_str();
+  add("--eval-every", options.eval_every, "Steps between passes over the validation split")->capture_default_str();
+}
+
+lab::TrainOptions FreshOptions(const TrainArguments& arguments, const Context& context) {
+  lab::TrainOptions options = arguments.options;
+  options.seed = context.seed;
+  options.model.objective = lab::ParseObjective(arguments.objective);
+  if (!arguments.Given("min_lr")) options.min_lr = options.lr / 10;
+  if (!arguments.Given("position") && options.model.encoder != "attention") options.model.position = "none";
+  return options;
+}
+
+std::map<std::string, std::string> Values(const lab::TrainOptions& options) {
+  std::map<std::string, std::string> values;
+  const auto collect = [&](const char* name, const auto& field) {
+    std::ostringstream text;
+    text.precision(17);
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, lab::Objective>) {
+      text << ToString(field);
+    } else {
+      text << std::boolalpha << field;
+    }
+    values[name] = text.str();
+  };
+  lab::VisitModelFields(options.model, collect);
+  lab::VisitTrainFields(options, collect);
+  return values;
+}
+
+// A run goes on with the options it began with; another value on the command line is a mistake to point out.
+void RequireSameOptions(const TrainArguments& arguments, const Context& context, const lab::RunConfig& config) {
+  const auto asked = Values(FreshOptions(arguments, context)), stored = Values(config.options);
+  for (const auto& [name, value] : stored) {
+    if (arguments.Given(name) && asked.at(name) != value) {
+      std::string message = name;
+      message.append(": the run in ").append(arguments.out).append(" began with ").append(value);
+      message.append(", not ").append(asked.at(name)).append("; leave the option out to resume it");
+      throw InvalidArgument(message);
+    }
+  }
+}
+
+// The bar on stderr: a smoothed loss, the speed, and the last validation loss.
+class TrainingProgress {
+ public:
+  TrainingProgress(int64_t steps, bool quiet) : steps_(steps), quiet_(quiet) {}
+
+  lab::TrainCallbacks Callbacks() {
+    lab::TrainCallbacks callbacks;
+    callbacks.on_start = [this](lab::LanguageModel& model, int64_t step) {
+      parameters_ = model->ParameterCount();
+      if (!quiet_) {
+        std::fprintf(stderr, "%lld parameters, vocabulary of %lld characters, %d threads\n",
+                     static_cast<long long>(parameters_), static_cast<long long>(model->vocabulary().size()),
+                     at::get_num_threads());
+        if (step > 0) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(step));
+      }
+      bar_.emplace("train", steps_, quiet_, step);
+    };
+    callbacks.on_step = [this](int64_t step, double loss, double tokens_per_second) {
+      smoothed_ = smoothed_ ? 0.95 * *smoothed_ + 0.05 * loss : loss;
+      char text[64];
+      std::snprintf(text, sizeof text, "loss %.3f, %.0f tokens/s", *smoothed_, tokens_per_second);
+      training_ = text;
+      bar_->Update(step, training_ + validation_);
+    };
+    callbacks.on_report = [this](const lab::Metrics& metrics) {
+      char text[32];
+      std::snprintf(text, sizeof text, ", val_loss %.4f", metrics.val_loss);
+      validation_ = text;
+      bar_->Update(metrics.step, training_ + validation_);
+    };
+    return callbacks;
+  }
+  int64_t parameters() const { return parameters_; }
+  void End() { bar_.reset(); }
+
+ private:
+  int64_t steps_, parameters_ = 0;
+  bool quiet_;
+  std::optional<lab::Progress> bar_;
+  std::optional<double> smoothed_;
+  std::string training_, validation_;  // the two halves of the note
+};
+
+void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result, int64_t parameters, bool json) {
+  const lab::Metrics& last = result.metrics.back();
+  if (json) {
+    const nlohmann::ordered_json row = {{"out", arguments.out},
+                                        {"step", last.step},
+                                        {"train_loss", last.train_loss},
+                                        {"val_loss", last.val_loss},
+                                        {"tokens_per_second", last.tokens_per_second},
+                                        {"parameters", parameters},
+                                        {"seconds", result.seconds}};
+    std::cout << row.dump() << "\n";
+    return;
+  }
+  char line[160];
+  std::snprintf(line, sizeof line, "step %lld  train_loss %.4f  val_loss %.4f  %.0f tokens/s\n",
+                static_cast<long long>(last.step), last.train_loss, last.val_loss, last.tokens_per_second);
+  std::cout << line;
+}
+
+lab::TrainResult ResumeRun(const TrainArguments& arguments, const Context& context, const lab::Text& text,
+                           const lab::RunFolder& folder, const lab::RunConfig& config, const lab::TrainCallbacks& callbacks) {
+  RequireSameOptions(arguments, context, config);
+  if (!context.quiet && config.threads != at::get_num_threads()) {
+    std::fprintf(stderr, "heed: the run began with %d threads; with %d its last digits may differ\n", config.threads,
+                 at::get_num_threads());
+  }
+  return lab::Resume(text, folder, callbacks);
+}
+
+int RunTrain(const TrainArguments& arguments, const Context& context) {
+  const lab::RunFolder folder(arguments.out);
+  std::optional<lab::RunConfig> config;
+  if (arguments.resume) config = folder.ReadConfig();
+  const lab::TrainOptions options = config ? config->options : FreshOptions(arguments, context);
+  lab::Validate(options);
+  const lab::Text text = lab::ReadText(arguments.text);
+  lab::WatchForInterrupt();
+  TrainingProgress progress(options.steps, context.quiet);
+  const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks())
+                                         : lab::Train(text, options, folder, progress.Callbacks());
+  progress.End();
+  PrintResult(arguments, result, progress.parameters(), context.json);
+  return 0;
+}
+
+}  // namespace
+
+void AddTrain(CLI::App& app, Run& run) {
+  auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
+  arguments->command = command;
+  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  command
+      ->add_option("--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
+      ->required();
+  command->add_flag("--resume", arguments->resume, "Go on where the run in --out stopped, to the same bits");
+  AddModelOptions(*command, arguments->options.model, arguments->objective);
+  AddTrainingOptions(*command, arguments->options);
+  command->footer(
+      "Example:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '");
+  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunTrain(*arguments, context); }; });
+}
+
+}  // namespace heed::cli

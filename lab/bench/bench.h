@@ -1,0 +1,59 @@
+// Speed and memory of heed beside LibTorch's scaled_dot_product_attention and the FMA peak of this core, in one process.
+#ifndef HEED_LAB_BENCH_BENCH_H_
+#define HEED_LAB_BENCH_BENCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lab/report/figure.h"
+
+namespace heed::lab {
+
+// What LibTorch's users must build for the same result.
+enum class BenchOption { kPlain, kCausal, kDropout, kCausalDropout, kRelativeBias, kKeyLengths, kBothLengths };
+
+struct BenchCase {
+  std::string suite;
+  BenchOption option = BenchOption::kPlain;
+  int64_t batch, q_heads, kv_heads, length, head_dim;
+  int threads = 0;  // 0: those of the run
+};
+
+// The names of the suites, and the cases of one of them or of "all"; throws InvalidArgument that lists them.
+std::vector<std::string> BenchSuites();
+std::vector<BenchCase> CasesOf(const std::string& suite);
+
+struct BenchRow {
+  std::string suite, option, shape, pass;  // pass: "forward", "forward+backward"
+  int threads = 0;
+  double heed_ms = 0, heed_median_ms = 0;  // minimum and median over rounds
+  double torch_ms = 0, torch_median_ms = 0;
+  std::string torch_path;      // "flash", "math": the implementation that LibTorch chooses
+  double ratio = 0;            // torch_ms / heed_ms
+  double percent_of_peak = 0;  // heed: useful operations per second against threads * peak
+  double torch_percent_of_peak = 0;
+  double peak_gflops = 0;              // of one core, measured between the rounds
+  double heed_mib = 0, torch_mib = 0;  // growth of the process during one call
+  int64_t length = 0;
+};
+
+struct BenchOptions {
+  std::string suite = "all";
+  int threads = 1;
+  int rounds = 5;
+  double seconds = 1.0;  // per case and pass, at least
+  bool quiet = true;
+};
+
+// Calls `done` with each row as it is measured. Throws Interruption between cases.
+std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done);
+
+// Ratio to LibTorch per row, and their geometric mean in the title.
+Figure BenchFigure(const std::vector<BenchRow>& rows);
+double GeometricMeanRatio(const std::vector<BenchRow>& rows);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_BENCH_BENCH_H_

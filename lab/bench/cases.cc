@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "heed/error.h"
+#include "lab/bench/bench.h"
+
+namespace heed::lab {
+namespace {
+
+const std::vector<BenchCase>& AllCases() {
+  using enum BenchOption;
+  static const std::vector<BenchCase> cases = {
+      {"full", kPlain, 1, 8, 8, 2048, 64},
+      {"full", kPlain, 1, 8, 8, 2048, 128},
+      {"full", kPlain, 1, 8, 8, 2048, 32},
+      {"causal", kCausal, 1, 8, 8, 2048, 64},
+      {"causal", kCausal, 2, 8, 8, 1024, 64},
+      {"causal", kCausal, 4, 8, 8, 512, 64},
+      {"short", kPlain, 16, 12, 12, 128, 64},
+      {"short", kPlain, 8, 12, 12, 197, 64},
+      {"short", kPlain, 64, 4, 4, 32, 32},
+      {"dropout", kDropout, 2, 8, 8, 1024, 64},
+      {"dropout", kCausalDropout, 1, 8, 8, 2048, 64},
+      {"bias", kRelativeBias, 2, 8, 8, 1024, 64},
+      {"lengths", kKeyLengths, 8, 8, 8, 1024, 64},
+      {"lengths", kBothLengths, 8, 8, 8, 1024, 64},
+      {"grouped", kPlain, 1, 16, 2, 1024, 64, 2},
+      {"threads", kPlain, 1, 1, 1, 8192, 64, 1},
+      {"threads", kPlain, 1, 1, 1, 8192, 64, 2},
+  };
+  return cases;
+}
+
+}  // namespace
+
+std::vector<std::string> BenchSuites() {
+  std::vector<std::string> names;
+  for (const BenchCase& c : AllCases())
+    if (names.empty() || names.back() != c.suite) names.push_back(c.suite);
+  return names;
+}
+
+std::vector<BenchCase> CasesOf(const std::string& suite) {
+  std::vector<BenchCase> cases;
+  for (const BenchCase& c : AllCases())
+    if (suite == "all" || suite == c.suite) cases.push_back(c);
+  if (!cases.empty()) return cases;
+  std::string known = "all";
+  for (const std::string& name : BenchSuites()) known += ", " + name;
+  throw InvalidArgument("--suite: expected one of " + known + ", got '" + suite + "'");
+}
+
+}  // namespace heed::lab

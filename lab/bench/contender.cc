@@ -1,0 +1,88 @@
+#include "lab/bench/contender.h"
+
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/linspace.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/randn_like.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <c10/core/GradMode.h>
+
+namespace heed::lab {
+
+Contenders::Contenders(const BenchCase& c) : case_(c) {
+  const auto make = [&](int64_t heads) { return at::randn({c.batch, heads, c.length, c.head_dim}).requires_grad_(true); };
+  q_ = make(c.q_heads);
+  k_ = make(c.kv_heads);
+  v_ = make(c.kv_heads);
+  d_out_ = at::randn_like(q_);
+  dropout_ = c.option == BenchOption::kDropout || c.option == BenchOption::kCausalDropout ? 0.1 : 0.0;
+  causal_ = c.option == BenchOption::kCausal || c.option == BenchOption::kCausalDropout;
+  const at::Tensor steps = at::arange(c.length);
+  if (c.option == BenchOption::kRelativeBias) {
+    table_ = at::randn({c.q_heads, 2 * c.length - 1}).requires_grad_(true);
+    offsets_ = steps.unsqueeze(0) - steps.unsqueeze(1) + (c.length - 1);
+  }
+  if (c.option == BenchOption::kKeyLengths || c.option == BenchOption::kBothLengths) {
+    lengths_ = at::linspace(static_cast<double>(c.length / 8), static_cast<double>(c.length), c.batch).to(at::kLong);
+    const at::Tensor visible = steps.unsqueeze(0) < lengths_.unsqueeze(1);  // [B, n]
+    mask_ = visible.unsqueeze(1).unsqueeze(2);
+    if (c.option == BenchOption::kBothLengths) mask_ = mask_.logical_and(visible.unsqueeze(1).unsqueeze(3));
+  }
+}
+
+void Contenders::Finish(const at::Tensor& output, bool backward) {
+  if (!backward) return;
+  output.backward(d_out_);
+  for (at::Tensor* input : {&q_, &k_, &v_, &table_})
+    if (input->defined()) input->mutable_grad().reset();
+}
+
+void Contenders::RunHeed(bool backward) {
+  const c10::AutoGradMode mode(backward);
+  nn::AttentionOptions options;
+  options.causal(causal_).dropout(dropout_);
+  if (lengths_.defined()) options.key_lengths(lengths_);
+  if (case_.option == BenchOption::kBothLengths) options.query_lengths(lengths_);
+  if (table_.defined()) options.relative_bias(table_);
+  Finish(nn::attention(q_, k_, v_, options).output, backward);
+}
+
+// The dense matrix that LibTorch needs, built in every call because its table trains.
+at::Tensor Contenders::TorchBias() const {
+  if (!table_.defined()) return mask_;
+  return table_.index_select(1, offsets_.flatten()).view({1, case_.q_heads, case_.length, case_.length});
+}
+
+void Contenders::RunTorch(bool backward) {
+  const c10::AutoGradMode mode(backward);
+  const at::Tensor bias = TorchBias();
+  const bool grouped = case_.q_heads != case_.kv_heads;
+  Finish(at::scaled_dot_product_attention(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_, causal_,
+                                          std::nullopt, grouped),
+         backward);
+}
+
+std::string Contenders::TorchPath() const {
+  const at::Tensor bias = TorchBias();
+  const bool grouped = case_.q_heads != case_.kv_heads;
+  const int64_t choice = at::_fused_sdp_choice(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_,
+                                               causal_, std::nullopt, grouped);
+  return choice == 1 ? "flash" : "math";
+}
+
+double Contenders::Operations() const {
+  const auto n = static_cast<double>(case_.length);
+  double pairs = static_cast<double>(case_.batch) * n * n;
+  if (causal_) pairs = static_cast<double>(case_.batch) * n * (n + 1) / 2;
+  if (lengths_.defined()) {
+    pairs = 0;
+    for (int64_t b = 0; b < case_.batch; ++b) {
+      const auto length = static_cast<double>(lengths_[b].item<int64_t>());
+      pairs += length * (case_.option == BenchOption::kBothLengths ? length : n);
+    }
+  }
+  return 4.0 * static_cast<double>(case_.q_heads * case_.head_dim) * pairs;
+}
+
+}  // namespace heed::lab

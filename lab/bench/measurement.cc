@@ -1,0 +1,60 @@
+#include "lab/bench/measurement.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+
+namespace heed::lab {
+namespace {
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// A line of /proc/self/status in MiB.
+double StatusMib(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024.0;
+  return 0;
+}
+
+// glibc keeps freed blocks of up to 32 MiB for the next call: right for timing, wrong for seeing what one call needs.
+constexpr int kKeepBytes = 32 << 20, kReturnBytes = 64 << 10;
+
+}  // namespace
+
+std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  mallopt(M_MMAP_THRESHOLD, kKeepBytes);
+  mallopt(M_TRIM_THRESHOLD, 2 * kKeepBytes);
+  std::vector<std::vector<double>> samples(candidates.size());
+  for (const auto& candidate : candidates) candidate();
+  const auto start = Clock::now();
+  for (int round = 0; round < rounds || Clock::now() - start < std::chrono::duration<double>(seconds); ++round)
+    for (size_t c = 0; c < candidates.size(); ++c) {
+      const auto before = Clock::now();
+      candidates[c]();
+      samples[c].push_back(std::chrono::duration<double>(Clock::now() - before).count());
+    }
+  std::vector<Timing> timings;
+  timings.reserve(samples.size());
+  for (const auto& times : samples) timings.push_back({*std::min_element(times.begin(), times.end()), Median(times)});
+  return timings;
+}
+
+double PeakGrowth(const std::function<void()>& call) {
+  mallopt(M_MMAP_THRESHOLD, kReturnBytes);
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";  // resets the high-water mark to what is resident now
+  const double before = StatusMib("VmRSS");
+  call();
+  return std::max(0.0, StatusMib("VmHWM") - before);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,23 @@
+// Timing side by side and the memory that one call needs.
+#ifndef HEED_LAB_BENCH_MEASUREMENT_H_
+#define HEED_LAB_BENCH_MEASUREMENT_H_
+
+#include <functional>
+#include <vector>
+
+namespace heed::lab {
+
+struct Timing {
+  double minimum = 0, median = 0;  // seconds
+};
+
+// Runs the candidates in turn, one call each a round, so that whatever else the machine does meets all of them alike. At
+// least `rounds` rounds and `seconds` in all; one unmeasured round first.
+std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds);
+
+// By how much the process grows at most during one call, in MiB.
+double PeakGrowth(const std::function<void()>& call);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_BENCH_MEASUREMENT_H_

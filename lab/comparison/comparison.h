@@ -1,0 +1,71 @@
+// Convolution, recurrence and self-attention side by side: operations, sequential steps and paths between positions, counted
+// on running layers and compared with closed formulas; time measured; where one becomes dearer than another.
+#ifndef HEED_LAB_COMPARISON_COMPARISON_H_
+#define HEED_LAB_COMPARISON_COMPARISON_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/comparison/growth.h"
+#include "lab/comparison/layers.h"
+#include "lab/comparison/numbers.h"
+#include "lab/report/figure.h"
+
+namespace heed::lab {
+
+struct ComparisonOptions {
+  std::vector<int64_t> lengths = {16, 32, 64, 128, 256, 512, 1024};  // 1 to 2^20, increasing
+  int64_t width = 64;                                                // 1 to 8192
+  int64_t kernel = 3;                                                // odd, 1 to 1023
+  int64_t heads = 1;                                                 // divides width
+  uint64_t seed = 0;                                                 // of weights and inputs
+  bool measure_time = true;
+  bool quiet = true;  // no progress on stderr
+  // Layers of more multiply-adds than this are not run on the counting scalar (a few nanoseconds each), nor are lengths
+  // traced beyond `longest_trace`; their rows hold the formulas and the time only.
+  int64_t counting_limit = 2'000'000'000;
+  int64_t longest_trace = 4096;
+};
+
+// One layer at one length.
+struct ComparisonRow {
+  LayerShape layer;
+  int64_t length;
+  bool counted;           // false beyond the limits: `found`, `error` and `value_error` are then meaningless
+  LayerNumbers found;     // of the running layer
+  LayerNumbers expected;  // of the formulas
+  int64_t error;          // the largest difference of the two
+  double
+      value_error;  // largest |counted layer - nn layer| with the same weights, in double: units of epsilon * largest |value|
+  double value_bound;  // what value_error may be: sums of m terms in two orders
+  double seconds;      // median of one forward pass of the nn layer in float32, batch of one; 0 when not measured
+};
+
+struct Comparison {
+  ComparisonOptions options;
+  std::vector<ComparisonRow> rows;  // by layer, then by length
+  std::vector<Crossover> crossovers;
+  std::vector<Growth> growth;  // empty with fewer than two lengths
+  std::vector<Figure> figures;
+  int64_t largest_error;  // over the counted rows
+
+  bool AllAgree() const;  // all of Checks
+};
+
+struct ComparisonCheck {
+  std::string what;
+  bool passed;
+  std::string found;
+};
+
+// Per layer, over all lengths: the counts equal the formulas exactly, and the values those of the nn layer up to rounding. What
+// was not counted has not passed.
+std::vector<ComparisonCheck> Checks(const Comparison& comparison);
+
+// Throws InvalidArgument naming the option, and Interruption after Ctrl-C where it is watched for.
+Comparison Compare(const ComparisonOptions& options);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_COMPARISON_COMPARISON_H_

@@ -1,0 +1,217 @@
+// A scalar that remembers how it came about: it carries a double, and a layer that runs on it instead of on doubles leaves
+// behind how many operations it did, how long its longest chain of dependent operations was and, on request, which positions
+// each state was computed from.
+#ifndef HEED_LAB_COMPARISON_COUNTED_H_
+#define HEED_LAB_COMPARISON_COUNTED_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lab/comparison/position_set.h"
+
+namespace heed::lab {
+
+// Scalar operations by kind. A product that goes straight into a sum is one multiply-add; a subtraction is an addition.
+struct Operations {
+  int64_t multiply_adds = 0, multiplications = 0, additions = 0, divisions = 0;
+  int64_t comparisons = 0, exponentials = 0, hyperbolic_tangents = 0;
+
+  bool operator==(const Operations&) const = default;
+};
+
+// Multiplications by weights that turn each position's input into another vector, and everything else.
+enum class Stage { kProjections, kMixing };
+
+// The longest chain of dependent operations that ends in a scalar, in three units.
+struct Depth {
+  // States of positions: what a position holds at the end of a layer, or of one turn of a recurrence, is one step after the
+  // latest state that it read. This is the unit of "sequential operations" in tables that compare layers.
+  int32_t steps = 0;
+  // Operations, a whole reduction (inner product, sum, maximum) being one.
+  int32_t rounds = 0;
+  // Operations, a reduction of m terms taking ceil(log2(m)) as a balanced tree does: the span on a PRAM.
+  int32_t span = 0;
+
+  void Raise(const Depth& other) {
+    steps = std::max(steps, other.steps);
+    rounds = std::max(rounds, other.rounds);
+    span = std::max(span, other.span);
+  }
+  bool operator==(const Depth&) const = default;
+};
+
+constexpr int32_t CeilLog2(int64_t terms) { return terms <= 1 ? 0 : static_cast<int32_t>(std::bit_width(uint64_t(terms - 1))); }
+
+// Where a thread's instrumented scalars leave their counts.
+struct Tally {
+  std::array<Operations, 2> stages;
+  Stage stage = Stage::kMixing;
+  std::vector<PositionSet>* reads = nullptr;  // per position, the states that its new state was computed from
+
+  Operations& Current() { return stages[static_cast<int>(stage)]; }
+};
+inline constinit thread_local Tally thread_tally;
+
+// Counts what this thread does between construction and destruction; an outer recording does not see it.
+class Recording {
+ public:
+  explicit Recording(std::vector<PositionSet>* reads = nullptr) : outer_(std::exchange(thread_tally, Tally{})) {
+    thread_tally.reads = reads;
+  }
+  ~Recording() { thread_tally = outer_; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  const Operations& Of(Stage stage) const { return thread_tally.stages[static_cast<int>(stage)]; }
+
+ private:
+  Tally outer_;
+};
+
+// Carries no positions: for counts at full width.
+struct NoOrigin {
+  void Merge(const NoOrigin&) {}
+  void StartAt(int64_t) {}
+  void BecomeState(int64_t) {}
+};
+
+// Carries positions, exactly and structurally: a term counts even where its value happens to be zero.
+struct PositionOrigin {
+  PositionSet reads;   // positions whose states this value was computed from, since the last state on its way
+  PositionSet inputs;  // positions of the layer's input that this value depends on at all
+
+  void Merge(const PositionOrigin& other) {
+    reads |= other.reads;
+    inputs |= other.inputs;
+  }
+  void StartAt(int64_t position) { reads = inputs = PositionSet(position); }
+  void BecomeState(int64_t position) {
+    if (thread_tally.reads) (*thread_tally.reads)[position] |= reads;
+    reads = PositionSet(position);
+  }
+};
+
+template <class Origin>
+class Instrumented {
+ public:
+  Instrumented(double value = 0) : value_(value) {}  // a constant or a weight: at depth 0, from no position
+
+  static Instrumented Input(double value, int64_t position) {
+    Instrumented input(value);
+    input.origin_.StartAt(position);
+    return input;
+  }
+
+  double value() const { return value_; }
+  const Depth& depth() const { return depth_; }
+  const Origin& origin() const { return origin_; }
+
+  friend Instrumented operator+(Instrumented a, const Instrumented& b) {
+    a.Include(b);
+    return a.Finish(a.value_ + b.value_, &Operations::additions);
+  }
+  friend Instrumented operator-(Instrumented a, const Instrumented& b) {
+    a.Include(b);
+    return a.Finish(a.value_ - b.value_, &Operations::additions);
+  }
+  friend Instrumented operator*(Instrumented a, const Instrumented& b) {
+    a.Include(b);
+    return a.Finish(a.value_ * b.value_, &Operations::multiplications);
+  }
+  friend Instrumented operator/(Instrumented a, const Instrumented& b) {
+    a.Include(b);
+    return a.Finish(a.value_ / b.value_, &Operations::divisions);
+  }
+  friend Instrumented Exp(Instrumented a) { return a.Finish(std::exp(a.value_), &Operations::exponentials); }
+  friend Instrumented Tanh(Instrumented a) { return a.Finish(std::tanh(a.value_), &Operations::hyperbolic_tangents); }
+
+  // a[0] * b[0] + a[a_stride] * b[b_stride] + ..., `length` multiply-adds as one reduction.
+  friend Instrumented Dot(const Instrumented* a, int64_t a_stride, const Instrumented* b, int64_t b_stride, int64_t length) {
+    Instrumented sum;
+    for (int64_t i = 0; i < length; ++i) {
+      const Instrumented &x = a[i * a_stride], &y = b[i * b_stride];
+      sum.value_ += x.value_ * y.value_;
+      sum.Include(x);
+      sum.Include(y);
+      ++thread_tally.Current().multiply_adds;
+    }
+    if (length > 0) sum.Deepen(1, 1 + CeilLog2(length));
+    return sum;
+  }
+
+  friend Instrumented Sum(std::span<const Instrumented> terms) {
+    Instrumented sum = terms[0];
+    for (const Instrumented& term : terms.subspan(1)) {
+      sum.value_ += term.value_;
+      sum.Include(term);
+      ++thread_tally.Current().additions;
+    }
+    if (terms.size() > 1) sum.Deepen(1, CeilLog2(terms.size()));
+    return sum;
+  }
+
+  friend Instrumented Max(std::span<const Instrumented> terms) {
+    Instrumented largest = terms[0];
+    for (const Instrumented& term : terms.subspan(1)) {
+      largest.value_ = std::max(largest.value_, term.value_);
+      largest.Include(term);  // the outcome depends on the losers too
+      ++thread_tally.Current().comparisons;
+    }
+    if (terms.size() > 1) largest.Deepen(1, CeilLog2(terms.size()));
+    return largest;
+  }
+
+  // The value as (part of) what `position` holds from now on.
+  friend Instrumented NewState(Instrumented value, int64_t position) {
+    ++value.depth_.steps;
+    value.origin_.BecomeState(position);
+    return value;
+  }
+
+ private:
+  void Include(const Instrumented& operand) {
+    depth_.Raise(operand.depth_);
+    origin_.Merge(operand.origin_);
+  }
+  void Deepen(int32_t rounds, int32_t span) {
+    depth_.rounds += rounds;
+    depth_.span += span;
+  }
+  Instrumented& Finish(double value, int64_t Operations::*kind) {
+    value_ = value;
+    Deepen(1, 1);
+    ++(thread_tally.Current().*kind);
+    return *this;
+  }
+
+  double value_;
+  Depth depth_;
+  [[no_unique_address]] Origin origin_;
+};
+
+using Counted = Instrumented<NoOrigin>;       // 24 bytes
+using Traced = Instrumented<PositionOrigin>;  // as Counted, with positions
+
+// Everything inside the scope is counted under `stage`; nothing to do for a plain number.
+template <class Scalar>
+struct StageScope {
+  explicit StageScope(Stage) {}
+};
+template <class Origin>
+struct StageScope<Instrumented<Origin>> {
+  explicit StageScope(Stage stage) : outer(std::exchange(thread_tally.stage, stage)) {}
+  ~StageScope() { thread_tally.stage = outer; }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+  Stage outer;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_COMPARISON_COUNTED_H_

@@ -1,0 +1,22 @@
+// What a comparison looks like.
+#ifndef HEED_LAB_COMPARISON_FIGURES_H_
+#define HEED_LAB_COMPARISON_FIGURES_H_
+
+#include <vector>
+
+#include "lab/comparison/comparison.h"
+#include "lab/report/figure.h"
+
+namespace heed::lab {
+
+// Which of five tokens reads which, drawn from traced runs: two layers of a centred convolution with a window of three, a
+// recurrence, self-attention (compare d2l, section 11.6, figure 11.6.1).
+Figure ArchitecturesFigure();
+
+// The drawing, then over the length: operations, sequential steps, paths and, when measured, time. Plots over fewer than two
+// lengths are left out.
+std::vector<Figure> ComparisonFigures(const Comparison& comparison);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_COMPARISON_FIGURES_H_

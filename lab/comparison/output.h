@@ -1,0 +1,31 @@
+// A comparison as tables to read, as files to compute with and as a part of a report.
+#ifndef HEED_LAB_COMPARISON_OUTPUT_H_
+#define HEED_LAB_COMPARISON_OUTPUT_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/comparison/comparison.h"
+#include "lab/report/html.h"
+
+namespace heed::lab {
+
+// The formulas in symbols; the rows; where costs cross; how costs grow (not with a single length).
+std::vector<Table> ComparisonTables(const Comparison& comparison);
+
+// One line a row: every number as counted ("multiply_adds") and by formula ("expected_multiply_adds"), error, value_error and
+// seconds. What was not counted or measured is an empty field; a path that never connects is -1.
+std::string ComparisonCsv(const Comparison& comparison);
+
+// The same as objects; null where nothing was counted or measured, or a path never connects.
+nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
+
+// Writes compare.csv, compare.json and the figures to the directory and adds tables and figures to the report. FileError.
+void AddComparison(const Comparison& comparison, const std::filesystem::path& directory, Report& report);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_COMPARISON_OUTPUT_H_

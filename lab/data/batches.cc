@@ -1,0 +1,105 @@
+#include "lab/data/batches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <ATen/ops/empty.h>
+
+#include "heed/error.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr double kMaskedShare = 0.15;          // Devlin et al. 2019, "BERT", section 3.1
+constexpr uint64_t kValidationMaskSeed = 271;  // any fixed number: runs are compared on the same masks
+
+int64_t MaskedCount(int64_t steps) { return std::max<int64_t>(1, std::llround(kMaskedShare * static_cast<double>(steps))); }
+
+at::Tensor EmptyTokens(at::IntArrayRef shape) { return at::empty(shape, at::kLong); }
+
+Batch CausalBatch(const std::vector<int32_t>& tokens, const std::vector<int64_t>& starts, int64_t steps) {
+  const int64_t windows = static_cast<int64_t>(starts.size());
+  Batch batch{EmptyTokens({windows, steps}), EmptyTokens({windows * steps}), {}};
+  int64_t* input = batch.inputs.mutable_data_ptr<int64_t>();
+  int64_t* target = batch.targets.mutable_data_ptr<int64_t>();
+  for (const int64_t start : starts) {
+    const auto first = tokens.begin() + start;
+    input = std::copy(first, first + steps, input);
+    target = std::copy(first + 1, first + 1 + steps, target);
+  }
+  return batch;
+}
+
+Batch MaskedBatch(const std::vector<int32_t>& tokens, const std::vector<int64_t>& starts, int64_t steps, int32_t mask_symbol,
+                  Random& random) {
+  const int64_t windows = static_cast<int64_t>(starts.size()), masked = MaskedCount(steps);
+  Batch batch{EmptyTokens({windows, steps}), EmptyTokens({windows * masked}), EmptyTokens({windows * masked})};
+  int64_t* input = batch.inputs.mutable_data_ptr<int64_t>();
+  int64_t* target = batch.targets.mutable_data_ptr<int64_t>();
+  int64_t* row = batch.rows.mutable_data_ptr<int64_t>();
+  std::vector<int64_t> order(steps);
+  for (int64_t window = 0; window < windows; ++window) {
+    int64_t* const line = input + window * steps;
+    std::copy_n(tokens.begin() + starts[window], steps, line);
+    std::iota(order.begin(), order.end(), 0);
+    for (int64_t i = 0; i < masked; ++i) {  // the first steps of a Fisher-Yates shuffle
+      std::swap(order[i], order[i + static_cast<int64_t>(random.Below(steps - i))]);
+      *target++ = line[order[i]];
+      *row++ = window * steps + order[i];
+      line[order[i]] = mask_symbol;
+    }
+  }
+  return batch;
+}
+
+Batch MakeBatch(const std::vector<int32_t>& tokens, const WindowOptions& options, const std::vector<int64_t>& starts,
+                int64_t steps, Random& random) {
+  if (options.objective == Objective::kCausal) return CausalBatch(tokens, starts, steps);
+  return MaskedBatch(tokens, starts, steps, options.mask_symbol, random);
+}
+
+}  // namespace
+
+Objective ParseObjective(const std::string& name) {
+  if (name == "causal") return Objective::kCausal;
+  if (name == "masked") return Objective::kMasked;
+  throw InvalidArgument("objective: '" + name + "' is unknown; choose causal or masked");
+}
+
+std::string ToString(Objective objective) { return objective == Objective::kCausal ? "causal" : "masked"; }
+
+Batch RandomBatch(const std::vector<int32_t>& tokens, const WindowOptions& options, Random& random) {
+  const uint64_t places = tokens.size() - options.context;  // the last one still has a next character
+  std::vector<int64_t> starts(options.batch);
+  for (int64_t& start : starts) start = static_cast<int64_t>(random.Below(places));
+  return MakeBatch(tokens, options, starts, options.context, random);
+}
+
+int64_t ForEachBatch(const std::vector<int32_t>& tokens, const WindowOptions& options,
+                     const std::function<void(const Batch&)>& visit) {
+  Random random(kValidationMaskSeed);
+  const int64_t usable = static_cast<int64_t>(tokens.size()) - (options.objective == Objective::kCausal ? 1 : 0);
+  int64_t predictions = 0;
+  const auto flush = [&](std::vector<int64_t>& starts, int64_t steps) {
+    if (starts.empty()) return;
+    const Batch batch = MakeBatch(tokens, options, starts, steps, random);
+    predictions += batch.targets.numel();
+    starts.clear();
+    visit(batch);
+  };
+  std::vector<int64_t> starts;
+  int64_t start = 0;
+  for (; start + options.context <= usable; start += options.context) {
+    starts.push_back(start);
+    if (static_cast<int64_t>(starts.size()) == options.batch) flush(starts, options.context);
+  }
+  flush(starts, options.context);
+  if (start < usable) {
+    starts.push_back(start);
+    flush(starts, usable - start);
+  }
+  return predictions;
+}
+
+}  // namespace heed::lab

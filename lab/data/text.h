@@ -1,0 +1,27 @@
+// A text as a sequence of Unicode characters.
+#ifndef HEED_LAB_DATA_TEXT_H_
+#define HEED_LAB_DATA_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+namespace heed::lab {
+
+struct Text {
+  std::string name;           // where it came from, for messages
+  std::u32string characters;  // Unicode code points
+};
+
+// The UTF-8 file at `path`; standard input where path is "-". Throws FileError that names the file and what is wrong: it
+// cannot be read, is empty, or is not UTF-8 (with the byte offset).
+Text ReadText(const std::string& path);
+
+// Strict UTF-8 (Unicode 15, table 3-7): overlong forms, surrogates, code points beyond U+10FFFF and truncated characters are
+// refused with a FileError that names the byte offset.
+Text DecodeText(std::string name, std::string_view utf8);
+
+std::string EncodeUtf8(std::u32string_view characters);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_DATA_TEXT_H_

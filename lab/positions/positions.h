@@ -1,0 +1,56 @@
+// The positional encoding itself: the book's figures, its binary analogy and the rotation that shifts a position.
+#ifndef HEED_LAB_POSITIONS_POSITIONS_H_
+#define HEED_LAB_POSITIONS_POSITIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heed/view.h"
+#include "lab/report/figure.h"
+
+namespace heed::lab {
+
+struct PositionsOptions {
+  std::string scheme = "sinusoidal";           // "sinusoidal", "alibi"
+  int64_t steps = 60;                          // positions
+  int64_t width = 32;                          // encoding dimensions of sinusoidal, heads of alibi
+  int64_t first_column = 6, last_column = 10;  // half-open: the dimensions (heads) that are drawn as lines
+  std::string column_label = "Col";            // legend of sinusoidal: "Col 6"; the book also writes "dim 4"
+};
+
+// Throws InvalidArgument naming the option that is out of its range.
+void CheckPositionsOptions(const PositionsOptions& options);
+
+// sinusoidal: chosen columns over the rows, the whole table as a heat map, similarity of two rows against their distance.
+// alibi: the bias of the chosen heads against the offset, and the bias matrix of the first of them as a heat map.
+std::vector<Figure> PositionFigures(const PositionsOptions& options);
+
+// The book's analogy for frequencies that fall from column to column: "0 in binary is 000" and so on, with as many digits as
+// the last of `count` numbers needs.
+std::vector<std::string> BinaryTable(int64_t count);
+
+// How far an emitted table is from what it should be. "Angles" are sines and cosines computed in double precision here, apart
+// from the engine. Vaswani et al. 2017, section 3.5: for each shift delta a linear map takes row i to row i + delta; it turns
+// the pair (sine, cosine) of frequency w by the angle w * delta.
+struct RotationCheck {
+  double table_error = 0;          // largest |table - angles|
+  double rotation_error = 0;       // largest |row i turned by delta - angles of row i + delta|, all i, both signs of delta
+  double least_squares_error = 0;  // largest |map fitted to the table's neighbouring rows alone - rotation by one step|
+  double least_squares_share = 0;  // the largest part of what rounding the table to float allows that an entry's error makes up
+  int64_t shifts = 0;              // pairs (i, delta) compared
+  int64_t unpaired_columns = 0;    // 1 for an odd width: its last sine has no cosine, and no linear map can shift it
+
+  static constexpr double kBound = 1e-6;  // of table_error and rotation_error: an order above rounding to float
+  bool Passed() const { return table_error < kBound && rotation_error < kBound && least_squares_share <= 1; }
+};
+
+// Checks a float table [steps, width], steps >= 3, width >= 2, interleaved, base 10000, first position 0. Takes time
+// steps^2 * width, which may be 2^36 at most (half a minute). The second form emits the table of the options ("sinusoidal"
+// only) and checks it.
+RotationCheck CheckRotation(View<const float, 2> table);
+RotationCheck CheckRotation(const PositionsOptions& options);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_POSITIONS_POSITIONS_H_

@@ -1,0 +1,95 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "lab/report/draw.h"
+#include "lab/report/gnuplot.h"
+#include "lab/report/svg.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr char kBarColour[] = "#0072b2";
+
+std::string ShortNumber(double value) {
+  char buffer[32];
+  std::snprintf(buffer, sizeof(buffer), "%.4g", value);
+  return buffer;
+}
+
+double WidestName(const BarChart& chart) {  // pixels
+  double widest = 0;
+  for (const std::string& name : chart.names) widest = std::max(widest, TextWidth(name));
+  return widest;
+}
+
+// Upright where every name fits below its own bar, else lying, with the names at their left.
+bool Upright(const Figure& figure, const BarChart& chart) {
+  const double place = 0.85 * figure.width / static_cast<double>(std::max<std::size_t>(chart.names.size(), 1));
+  return WidestName(chart) + 8 < place;
+}
+
+// One line a bar: place, value, low, high, text, and where the text stands (beyond the spread).
+std::string DataBlock(const BarChart& chart) {
+  std::string block = "$bars << END\n";
+  for (std::size_t i = 0; i < chart.names.size(); ++i) {
+    const double value = chart.values[i];
+    const bool known = std::isfinite(value);
+    const double low = chart.low.empty() ? value : chart.low[i], high = chart.high.empty() ? value : chart.high[i];
+    const double end = !known ? 0 : value < 0 ? std::min(low, value) : std::max(high, value);
+    block += std::to_string(i) + " " + GnuplotNumber(value) + " " + GnuplotNumber(low) + " " + GnuplotNumber(high) + " \"" +
+             (known ? ShortNumber(value) : "n/a") + "\" " + GnuplotNumber(end) + "\n";
+  }
+  return block + "END\n";
+}
+
+std::string NameTicks(const BarChart& chart, const char* axis) {
+  std::string script = std::string("set ") + axis + "tics scale 0 (";
+  for (std::size_t i = 0; i < chart.names.size(); ++i) {
+    script += (i == 0 ? "" : ", ") + GnuplotTicLabel(chart.names[i]) + " " + std::to_string(i);
+  }
+  return script + ")\nset grid no" + axis + "tics\n";
+}
+
+// From zero, as the length of a bar is what is compared, with room for the numbers at the bars' ends.
+std::string ValueRange(const BarChart& chart, const char* axis, double room) {
+  double low = 0, high = 0;
+  const auto include = [&](double value) {
+    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
+  };
+  for (const auto* values : {&chart.values, &chart.low, &chart.high}) std::for_each(values->begin(), values->end(), include);
+  if (low == high) high = 1;
+  const double margin = room * (high - low);
+  return std::string("set ") + axis + "range [" + GnuplotNumber(low < 0 ? low - margin : 0) + ":" +
+         GnuplotNumber(high > 0 ? high + margin : 0) + "]\n";
+}
+
+}  // namespace
+
+std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
+  std::string script = GnuplotHeader(figure.width, figure.height) + DataBlock(chart) + "unset key\n";
+  const bool upright = Upright(figure, chart);
+  const std::string bar = std::string(" fc rgb '") + kBarColour + "' fs solid 0.85 noborder, ";
+  // Vectors with flat heads at both ends: error bars would also draw a point.
+  const std::string whisker = std::string(" with vectors heads size screen 0.008,90 lc rgb '") + kInk + "' lw 1.5, ";
+  const std::string label_colour = std::string(" textcolor rgb '") + kInk + "'";
+  const std::string names = std::to_string(chart.names.size()) + "-0.5";
+  if (upright) {
+    script += NameTicks(chart, "x") + ValueRange(chart, "y", 0.1) + "set xrange [-0.5:" + names + "]\n";
+    script += GnuplotLabel("y", chart.y_label) + "set boxwidth 0.6\nplot $bars using 1:2 with boxes" + bar;
+    if (!chart.low.empty()) script += "$bars using 1:3:(0):($4-$3)" + whisker;
+    script += "$bars using 1:($6 < 0 ? NaN : $6):5 with labels offset 0,0.7" + label_colour + ", ";
+    script += "$bars using 1:($6 < 0 ? $6 : NaN):5 with labels offset 0,-0.7" + label_colour + "\n";
+  } else {
+    script += NameTicks(chart, "y") + ValueRange(chart, "x", 0.15) + "set yrange [" + names + ":-0.5]\n";
+    const double margin = std::min((WidestName(chart) + 24) / figure.width, 0.6);
+    script += GnuplotLabel("x", chart.y_label) + "set lmargin at screen " + GnuplotNumber(margin) + "\n";
+    script += "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3) with boxxyerror" + bar;
+    if (!chart.low.empty()) script += "$bars using 3:1:($4-$3):(0)" + whisker;
+    script += "$bars using ($6 < 0 ? NaN : $6):1:5 with labels left offset 0.7,0" + label_colour + ", ";
+    script += "$bars using ($6 < 0 ? $6 : NaN):1:5 with labels right offset -0.7,0" + label_colour + "\n";
+  }
+  return RunGnuplot(script, figure.title);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "lab/report/draw.h"
+#include "lab/report/svg.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr double kMargin = 16;      // pixels around the drawing
+constexpr double kNodeHeight = 30;  // pixels
+constexpr char kNodeFill[] = "#dcebf7", kNodeStroke[] = "#0072b2", kArrowColour[] = "#4d6b80";
+
+struct Point {
+  double x, y;
+};
+
+// A node is a rounded box around its label, one size for all.
+double NodeWidth(const Diagram& diagram) {
+  double widest = 0;
+  for (const Diagram::Node& node : diagram.nodes) widest = std::max(widest, TextWidth(node.label));
+  return std::max(kNodeHeight, widest + 14);
+}
+
+// The coordinates of the diagram (y upwards) spread over the picture (y downwards); what has no extent is centred.
+std::vector<Point> Places(const Figure& figure, const Diagram& diagram, double node_width) {
+  double left = INFINITY, right = -INFINITY, bottom = INFINITY, top = -INFINITY;
+  for (const Diagram::Node& node : diagram.nodes) {
+    left = std::min(left, node.x), right = std::max(right, node.x);
+    bottom = std::min(bottom, node.y), top = std::max(top, node.y);
+  }
+  const double width = figure.width - node_width - 2 * kMargin, height = figure.height - kNodeHeight - 2 * kMargin;
+  std::vector<Point> places;
+  for (const Diagram::Node& node : diagram.nodes) {
+    const double across = right > left ? (node.x - left) / (right - left) : 0.5;
+    const double up = top > bottom ? (node.y - bottom) / (top - bottom) : 0.5;
+    places.push_back({kMargin + node_width / 2 + across * width, kMargin + kNodeHeight / 2 + (1 - up) * height});
+  }
+  return places;
+}
+
+// Where the line from the middle of a node towards `other` leaves the node's box, `gap` pixels outside.
+Point Edge(const Point& middle, const Point& other, double node_width, double gap) {
+  const double dx = other.x - middle.x, dy = other.y - middle.y, length = std::hypot(dx, dy);
+  if (length == 0) return middle;
+  const double to_side = dx != 0 ? node_width / 2 / std::fabs(dx) : INFINITY;
+  const double to_end = dy != 0 ? kNodeHeight / 2 / std::fabs(dy) : INFINITY;
+  const double part = std::min(std::min(to_side, to_end) + gap / length, 0.5);
+  return {middle.x + part * dx, middle.y + part * dy};
+}
+
+}  // namespace
+
+std::string DrawDiagram(const Figure& figure, const Diagram& diagram) {
+  const double node_width = NodeWidth(diagram);
+  const std::vector<Point> places = Places(figure, diagram, node_width);
+  std::string body =
+      std::string("<marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\"") +
+      " orient=\"auto\"><path d=\"M0 0.5L8 4L0 7.5z\" fill=\"" + kArrowColour + "\"/></marker>\n";
+  body += std::string("<g fill=\"none\" stroke=\"") + kArrowColour + "\" stroke-width=\"1.3\" marker-end=\"url(#head)\">\n";
+  for (const Diagram::Arrow& arrow : diagram.arrows) {
+    const Point& from = places[static_cast<std::size_t>(arrow.from)];
+    const Point& to = places[static_cast<std::size_t>(arrow.to)];
+    const Point start = Edge(from, to, node_width, 0), end = Edge(to, from, node_width, 2);
+    body += "<path marker-end=\"url(#head)\" d=\"M" + Pixels(start.x) + " " + Pixels(start.y) + "L" + Pixels(end.x) + " " +
+            Pixels(end.y) + "\"/>\n";
+  }
+  body += "</g>\n";
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    body += "<rect x=\"" + Pixels(places[i].x - node_width / 2) + "\" y=\"" + Pixels(places[i].y - kNodeHeight / 2) +
+            "\" width=\"" + Pixels(node_width) + "\" height=\"" + Pixels(kNodeHeight) + "\" rx=\"8\" fill=\"" + kNodeFill +
+            "\" stroke=\"" + kNodeStroke + "\" stroke-width=\"1.3\"/>\n";
+    body += SvgText(places[i].x, places[i].y, Anchor::kMiddle, diagram.nodes[i].label);
+  }
+  return SvgDocument(figure.width, figure.height, figure.title, body);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,71 @@
+// A figure is data first: its numbers go to CSV (and NPY for matrices), its picture is drawn from them.
+#ifndef HEED_LAB_REPORT_FIGURE_H_
+#define HEED_LAB_REPORT_FIGURE_H_
+
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace heed::lab {
+
+struct Series {
+  std::string name;  // legend
+  std::vector<double> x, y;
+  std::vector<double> low, high;  // spread around y, empty when there is none
+};
+
+struct LinePlot {
+  std::string x_label, y_label;
+  bool log_x = false, log_y = false;
+  std::vector<Series> series;
+};
+
+struct HeatMap {
+  std::string x_label, y_label;
+  int64_t rows = 0, columns = 0;
+  std::vector<double> values;  // row-major [rows, columns]
+};
+
+struct BarChart {
+  std::string y_label;
+  std::vector<std::string> names;
+  std::vector<double> values, low, high;  // low and high empty when there is no spread
+};
+
+// Nodes in rows (layer 0 at the bottom), arrows between them; for drawings of how encoders connect tokens.
+struct Diagram {
+  struct Node {
+    double x, y;
+    std::string label;
+  };
+  struct Arrow {
+    int from, to;
+  };
+  std::vector<Node> nodes;
+  std::vector<Arrow> arrows;
+};
+
+struct Figure {
+  std::string name;  // file stem: letters, digits, '-'
+  std::string title;
+  std::string caption;  // what to see
+  std::string command;  // how it was made
+  std::variant<LinePlot, HeatMap, BarChart, Diagram> content;
+  int width = 640, height = 400;  // pixels
+};
+
+struct FigureFiles {
+  std::filesystem::path svg, csv, npy;  // npy empty unless the content is a heat map
+};
+
+// Writes <directory>/<name>.svg, .csv and .npy, each beside and renamed. Line plots and bars are drawn by gnuplot; when it is
+// missing the error says so. Throws FileError.
+FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory);
+
+// The shortest text that reads back as the same double; the one format of numbers in CSV and JSON files.
+std::string FormatNumber(double value);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_REPORT_FIGURE_H_

@@ -1,0 +1,16 @@
+// The NPY format, version 1.0 (NumPy Enhancement Proposal 1).
+#ifndef HEED_LAB_REPORT_NPY_H_
+#define HEED_LAB_REPORT_NPY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace heed::lab {
+
+// The bytes of a .npy file: float64, C order, shape (rows, columns). `values` has rows * columns entries.
+std::string FormatNpy(int64_t rows, int64_t columns, const std::vector<double>& values);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_REPORT_NPY_H_

@@ -1,0 +1,51 @@
+// What the drawings share: text, colours and ticks of a figure as SVG. Internal to lab/report.
+#ifndef HEED_LAB_REPORT_SVG_H_
+#define HEED_LAB_REPORT_SVG_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed::lab {
+
+inline constexpr int kFontSize = 13;       // pixels, all text in figures
+inline constexpr char kInk[] = "#333333";  // text and axes
+inline constexpr char kBackground[] = "#ffffff";
+
+// Safe as text and as a quoted attribute of XML and HTML; control characters, which XML 1.0 cannot hold, become spaces.
+std::string EscapeMarkup(std::string_view text);
+
+// A number as attributes and ticks want it: at most two decimals, no trailing zeros.
+std::string Pixels(double value);
+
+// Characters as a reader counts them, not bytes.
+int CountCharacters(std::string_view utf8);
+
+// Pixels that a line of text takes at most in the usual sans-serif fonts, estimated from the kinds of its characters.
+double TextWidth(std::string_view utf8);
+
+struct Ticks {
+  std::vector<double> values;
+  std::vector<std::string> labels;
+};
+
+// Round numbers (1, 2 or 5 times a power of ten apart) within [low, high], about `count` of them. Needs low < high.
+Ticks RoundTicks(double low, double high, int count);
+
+// The same at whole numbers within [0, size - 1].
+Ticks IndexTicks(int64_t size, int count);
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+// One line of text whose vertical middle is at y.
+std::string SvgText(double x, double y, Anchor anchor, std::string_view text);
+
+// The same, turned to read upwards.
+std::string SvgTextUpwards(double x, double y, std::string_view text);
+
+// A whole drawing of the given size on the light background. `title` is what a screen reader says.
+std::string SvgDocument(int width, int height, std::string_view title, std::string_view body);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_REPORT_SVG_H_

@@ -1,0 +1,33 @@
+// The pictures of a study.
+#ifndef HEED_LAB_STUDY_FIGURES_H_
+#define HEED_LAB_STUDY_FIGURES_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lab/report/figure.h"
+#include "lab/study/study.h"
+
+namespace heed::lab {
+
+// The models of one objective, "causal" or "masked".
+const std::vector<ModelResult>& ModelsOf(const StudyResult& result, Objective objective);
+
+// Validation loss at the training length, the best first, with the baselines behind.
+Figure LossFigure(const StudyResult& result, Objective objective);
+
+// Training loss over the steps: attention's schemes, then one curve an encoder. Those of a single model are left out.
+std::vector<Figure> CurveFigures(const StudyResult& result, Objective objective);
+
+// Validation loss of attention's schemes over the length of the evaluation; nothing without two lengths.
+std::optional<Figure> LengthFigure(const StudyResult& result, Objective objective);
+
+Figure SpeedFigure(const StudyResult& result);
+
+// The encoding as the book draws it, and the biases of ALiBi.
+std::vector<Figure> StudyPositionFigures();
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_STUDY_FIGURES_H_

@@ -1,0 +1,83 @@
+#include "lab/study/measurements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace heed::lab {
+
+Spread SpreadOf(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *low, *high};
+}
+
+bool ModelResult::Reaches(std::size_t length) const { return std::isfinite(runs.front().losses[length]); }
+
+Spread ModelResult::Loss(std::size_t length) const {
+  std::vector<double> losses;
+  for (const StudyRun& run : runs) losses.push_back(run.losses[length]);
+  return SpreadOf(losses);
+}
+
+Spread ModelResult::TokensPerSecond() const {
+  std::vector<double> speeds;
+  for (const StudyRun& run : runs) speeds.push_back(run.tokens_per_second);
+  return SpreadOf(speeds);
+}
+
+Gap GapBetween(const ModelResult& a, const ModelResult& b, std::size_t length) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < a.runs.size(); ++i) differences.push_back(b.runs[i].losses[length] - a.runs[i].losses[length]);
+  const Spread loss = SpreadOf(differences);
+  return {loss, differences.size() > 1 && loss.low * loss.high > 0};
+}
+
+std::vector<const ModelResult*> Ranked(const std::vector<ModelResult>& models, std::size_t length) {
+  std::vector<const ModelResult*> ranked;
+  for (const ModelResult& model : models) {
+    if (model.Reaches(length)) ranked.push_back(&model);
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [length](const ModelResult* a, const ModelResult* b) {
+    return a->Loss(length).mean < b->Loss(length).mean;
+  });
+  return ranked;
+}
+
+std::vector<ModelResult> Attending(const std::vector<ModelResult>& models) {
+  std::vector<ModelResult> attending;
+  std::copy_if(models.begin(), models.end(), std::back_inserter(attending), [](const auto& m) { return m.model.attends(); });
+  return attending;
+}
+
+std::vector<ModelResult> OnePerEncoder(const std::vector<ModelResult>& models) {
+  std::vector<ModelResult> chosen;
+  const std::vector<ModelResult> attending = Attending(models);
+  if (!attending.empty()) chosen.push_back(*Ranked(attending).front());
+  std::copy_if(models.begin(), models.end(), std::back_inserter(chosen), [](const auto& m) { return !m.model.attends(); });
+  return chosen;
+}
+
+Baselines CountBaselines(const Corpus& corpus) {
+  const std::size_t symbols = static_cast<std::size_t>(corpus.vocabulary.size());
+  std::vector<double> single(symbols, 1.0), pair(symbols * symbols, 0.0),
+      first(symbols, 0.0);  // one more than counted: never 0
+  for (std::size_t i = 0; i < corpus.train.size(); ++i) {
+    single[corpus.train[i]] += 1;
+    if (i == 0) continue;
+    pair[corpus.train[i - 1] * symbols + corpus.train[i]] += 1;
+    first[corpus.train[i - 1]] += 1;
+  }
+  const double total = std::accumulate(single.begin(), single.end(), 0.0);
+  Baselines sums;
+  for (std::size_t i = 1; i < corpus.validation.size(); ++i) {
+    const std::size_t before = corpus.validation[i - 1], here = corpus.validation[i];
+    const double frequency = single[here] / total;
+    sums.frequencies -= std::log(frequency);
+    // One further pair, spread by the frequencies, keeps pairs that never occurred above zero.
+    sums.previous_character -= std::log((pair[before * symbols + here] + frequency) / (first[before] + 1));
+  }
+  const double count = static_cast<double>(corpus.validation.size() - 1);
+  return {sums.frequencies / count, sums.previous_character / count};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,43 @@
+// What to study: which models, how large, how long.
+#ifndef HEED_LAB_STUDY_OPTIONS_H_
+#define HEED_LAB_STUDY_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/data/batches.h"
+
+namespace heed::lab {
+
+// Lengths at which every model is evaluated, in units of the training length.
+inline constexpr int64_t kLengthMultiples[] = {1, 2, 4};
+
+struct StudyOptions {
+  std::string budget = "default";
+  std::vector<std::string> encoders = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
+  std::vector<std::string> positions = {"none", "sinusoidal", "learned", "alibi", "relative"};  // of attention
+  int64_t layers = 0, heads = 0, width = 0;                                                     // of every model
+  int64_t context = 0;                                                                          // training length, characters
+  int64_t batch = 0;                                                                            // windows a step
+  int64_t causal_steps = 0, masked_steps = 0;
+  int64_t validation = 0;  // characters of the validation part that are evaluated, at most
+  int64_t seeds = 3;       // runs of each model, with seeds seed, seed + 1, ..
+  double lr = 6e-3;
+  std::vector<int64_t> compared_lengths;  // of the section that counts and times single layers
+  uint64_t seed = 0;
+  int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
+  bool quiet = true;  // no messages and no progress on stderr
+
+  int64_t steps(Objective objective) const { return objective == Objective::kCausal ? causal_steps : masked_steps; }
+};
+
+// "quick", "default" or "long", by the table in docs/study.md; throws InvalidArgument that lists them.
+StudyOptions BudgetOptions(const std::string& budget);
+
+// Throws InvalidArgument that names the option and what it may be.
+void Validate(const StudyOptions& options);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_STUDY_OPTIONS_H_

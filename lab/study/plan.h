@@ -1,0 +1,48 @@
+// The models of a study: every encoder, and attention with every scheme, at equal numbers of parameters.
+#ifndef HEED_LAB_STUDY_PLAN_H_
+#define HEED_LAB_STUDY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/data/vocabulary.h"
+#include "lab/study/options.h"
+#include "lab/training/options.h"
+
+namespace heed::lab {
+
+struct StudyModel {
+  std::string encoder, position;  // position is "none" for all encoders but attention
+  Objective objective = Objective::kCausal;
+  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
+  int64_t parameters = 0;  // counted on the built model
+
+  bool attends() const { return encoder == "attention"; }
+  std::string Id() const;      // "attention-alibi", "gru": for files and JSON
+  std::string Label() const;   // "attention, ALiBi", "GRU": for figures and tables
+  std::string Phrase() const;  // "attention with ALiBi", "the GRU": within a sentence
+};
+
+// "none", "sinusoidal", "learned", "ALiBi", "relative bias".
+std::string SchemeLabel(const std::string& position);
+
+// The largest share by which the parameters of two models may differ.
+inline constexpr double kLargestDeviation = 0.05;
+
+// The models of one objective, in the order of the options. The widths of their feed-forward sublayers are chosen so that each
+// has the parameters of attention without positions and a feed-forward width of 4 * width. Throws InvalidArgument when the
+// width leaves no such choice within kLargestDeviation.
+std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
+
+// Standard deviation of embeddings and linear layers at the start of a run. GPT-2's 0.02 suits its width of 768; a row of a
+// narrower matrix keeps its length when entries grow as widths shrink. With less, attention starts so even that a short
+// training hardly leaves it.
+double InitialDeviation(int64_t width);
+
+// How a model of the study is trained.
+TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, uint64_t seed);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_STUDY_PLAN_H_

@@ -1,0 +1,40 @@
+// One training run of a study and what was measured on it.
+#ifndef HEED_LAB_STUDY_RUN_H_
+#define HEED_LAB_STUDY_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/data/corpus.h"
+#include "lab/study/plan.h"
+
+namespace heed::lab {
+
+// Losses are means in nats per predicted character.
+struct StudyRun {
+  uint64_t seed = 0;
+  std::vector<int64_t> curve_steps;  // the training loss, each point the mean of the steps since the previous one
+  std::vector<double> curve_losses;
+  std::vector<double> losses;    // on validation text, by kLengthMultiples; NaN where a learned table ends
+  double tokens_per_second = 0;  // trained on, per second of one thread's own time
+};
+
+inline constexpr double kNoLoss = std::numeric_limits<double>::quiet_NaN();
+
+// Trains and evaluates in the calling thread; several calls may run side by side. on_step hears the steps done. Throws
+// Interruption on Ctrl-C.
+StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void(int64_t)>& on_step);
+
+// Numbers survive the way to JSON and back bit by bit; NaN becomes null.
+nlohmann::ordered_json ToJson(const StudyRun& run);
+// Throws nlohmann::json::exception or InvalidArgument when the JSON does not hold a run.
+StudyRun RunFromJson(const nlohmann::ordered_json& json);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_STUDY_RUN_H_

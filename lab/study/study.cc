@@ -1,0 +1,90 @@
+#include "lab/study/study.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+#include <utility>
+
+#include "heed/error.h"
+#include "lab/study/figures.h"
+#include "lab/study/run_store.h"
+#include "lab/study/stage.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::lab {
+namespace {
+
+// The validation part must hold a window of the longest evaluation, else there is nothing to measure at that length.
+void RequireLongEnough(const Text& text, const StudyOptions& options) {
+  const int64_t length = static_cast<int64_t>(text.characters.size());
+  const int64_t window = kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context + 1;
+  if (length - TrainLength(length) >= window) return;
+  throw InvalidArgument("text '" + text.name + "' has " + std::to_string(length) + " characters; a study with a context of " +
+                        std::to_string(options.context) + " needs at least " + std::to_string(10 * window) +
+                        ", as a tenth of them is evaluated at up to " + std::to_string(window - 1));
+}
+
+// What every run depends on beside its own options.
+nlohmann::ordered_json SharedSettings(const StudyResult& result) {
+  return {{"text", {{"characters", result.text.characters}, {"fingerprint", result.text.fingerprint}}},
+          {"validation", result.validation},
+          {"length_multiples", kLengthMultiples},
+          {"initial_deviation", InitialDeviation(result.options.width)},
+          {"version", result.environment.version},
+          {"libtorch", result.environment.libtorch},
+          {"cpu", result.environment.cpu}};
+}
+
+std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
+                                        const RunStore& store) {
+  const std::vector<StudyModel> models = PlanModels(result.options, objective, corpus.vocabulary);
+  const std::string what = objective == Objective::kCausal ? "1/4 next character" : "2/4 hidden characters";
+  std::vector<std::vector<StudyRun>> runs = TrainStage(what, corpus, result.options, models, store);
+  std::vector<ModelResult> results;
+  for (std::size_t i = 0; i < models.size(); ++i) results.push_back({models[i], std::move(runs[i])});
+  return results;
+}
+
+Comparison CompareLayers(const StudyOptions& options) {
+  ComparisonOptions comparison;
+  comparison.lengths = options.compared_lengths;
+  comparison.width = options.width;
+  comparison.seed = options.seed;
+  comparison.quiet = options.quiet;
+  return Compare(comparison);
+}
+
+}  // namespace
+
+StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder) {
+  Validate(options);
+  RequireLongEnough(text, options);
+  Corpus corpus = MakeCorpus(text, options.context);
+  corpus.validation.resize(std::min<std::size_t>(corpus.validation.size(), options.validation));
+
+  StudyResult result;
+  result.options = options;
+  result.environment = ThisEnvironment();
+  result.text = Identify(text);
+  result.vocabulary = corpus.vocabulary.size();
+  result.training = static_cast<int64_t>(corpus.train.size());
+  result.validation = static_cast<int64_t>(corpus.validation.size());
+  result.baselines = CountBaselines(corpus);
+  const RunStore store(folder / "runs", SharedSettings(result));
+  // A folder that cannot be written, or no program to draw with, shows now and not after the training.
+  WriteFigure(StudyPositionFigures().front(), folder);
+  try {
+    result.causal = TrainObjective(corpus, result, Objective::kCausal, store);
+    result.masked = TrainObjective(corpus, result, Objective::kMasked, store);
+    if (!options.quiet) std::fprintf(stderr, "3/4 positions\n");
+    result.rotation = CheckRotation(PositionsOptions());
+    if (!options.quiet) std::fprintf(stderr, "4/4 single layers\n");
+    result.comparison = CompareLayers(options);
+  } catch (const Interruption&) {
+    throw Interruption("interrupted; finished runs are kept in " + store.folder().string() +
+                       ", and the same command goes on from there");
+  }
+  return result;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,49 @@
+// Which sequence encoder and which notion of order for a text: the same small model with each, trained and measured, and what
+// positions and single layers are by themselves.
+#ifndef HEED_LAB_STUDY_STUDY_H_
+#define HEED_LAB_STUDY_STUDY_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/comparison/comparison.h"
+#include "lab/data/text.h"
+#include "lab/positions/positions.h"
+#include "lab/study/environment.h"
+#include "lab/study/measurements.h"
+#include "lab/study/options.h"
+#include "lab/training/run_folder.h"
+
+namespace heed::lab {
+
+struct StudyResult {
+  StudyOptions options;
+  Environment environment;
+  TextIdentity text;
+  int64_t vocabulary = 0, training = 0, validation = 0;  // characters; validation: those that were evaluated
+  Baselines baselines;
+  std::vector<ModelResult> causal, masked;
+  RotationCheck rotation;
+  Comparison comparison;
+};
+
+// Trains every model with both objectives, checks the encoding's rotation and compares single layers. Every finished run is
+// kept in folder/runs; the next study with the same settings finds it there. The result is the same for any number of
+// threads, but for the speeds. Throws InvalidArgument that names the option or the text, FileError, and Interruption on
+// Ctrl-C.
+StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder);
+
+// Writes report.html, study.json, runs.csv, compare.csv, compare.json and the figures, each beside and renamed. Throws
+// FileError.
+void WriteStudy(const StudyResult& result, const std::filesystem::path& folder);
+
+// What is in study.json; with curves, the training loss over the steps of every run too.
+nlohmann::ordered_json StudyJson(const StudyResult& result, bool curves);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_STUDY_STUDY_H_

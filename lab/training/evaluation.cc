@@ -1,0 +1,71 @@
+#include "lab/training/evaluation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <string>
+
+#include <ATen/core/grad_mode.h>
+
+#include "heed/error.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kTokensPerBatch = 4096;  // enough to fill matrix products, small enough to stay in the caches
+
+// Evaluation mode for as long as it lives.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module), training_(module.is_training()) { module_.eval(); }
+  ~EvaluationMode() { module_.train(training_); }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  torch::nn::Module& module_;
+  bool training_;
+};
+
+}  // namespace
+
+void RequireReach(const LanguageModel& model, int64_t context) {
+  if (context < 1) throw InvalidArgument("context: " + std::to_string(context) + " is not 1 or more");
+  if (context > model->longest()) {
+    throw InvalidArgument("context: " + std::to_string(context) + " steps are more than the " +
+                          std::to_string(model->longest()) + " rows of the model's learned position table");
+  }
+}
+
+Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context,
+                    const std::function<void(int64_t)>& on_tokens) {
+  if (context == 0) context = model->options().context;
+  RequireReach(model, context);
+  const Objective objective = model->options().objective;
+  if (tokens.size() < (objective == Objective::kCausal ? 2u : 1u)) {
+    throw InvalidArgument("text: " + std::to_string(tokens.size()) + " characters leave nothing to predict");
+  }
+  const WindowOptions windows{objective, context, std::max<int64_t>(1, kTokensPerBatch / context), model->mask_symbol()};
+  const EvaluationMode mode(*model);
+  const at::NoGradGuard no_grad;
+  const auto start = std::chrono::steady_clock::now();
+  double total = 0.0;
+  int64_t done = 0;
+  const int64_t predictions = ForEachBatch(tokens, windows, [&](const Batch& batch) {
+    if (Interrupted()) throw Interruption("interrupted during evaluation");
+    total += model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
+    done += batch.inputs.numel();
+    if (on_tokens) on_tokens(done);
+  });
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double loss = total / static_cast<double>(predictions);
+  return {context, predictions, loss, std::exp(loss), static_cast<double>(done) / std::max(seconds, 1e-9)};
+}
+
+Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context, const std::function<void(int64_t)>& on_tokens) {
+  if (context != 0) RequireReach(model, context);
+  return Evaluate(model, model->vocabulary().Encode(text), context, on_tokens);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,36 @@
+// How well a model predicts a text.
+#ifndef HEED_LAB_TRAINING_EVALUATION_H_
+#define HEED_LAB_TRAINING_EVALUATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "lab/data/text.h"
+#include "lab/training/language_model.h"
+
+namespace heed::lab {
+
+struct Evaluation {
+  int64_t context;  // steps of a window
+  int64_t predictions;
+  double loss;        // mean cross-entropy, nats per predicted character
+  double perplexity;  // exp(loss)
+  double tokens_per_second;
+};
+
+// Every token once, in consecutive windows of `context` steps (0: the context of the training), without dropout; see
+// ForEachBatch. Leaves the model in the mode it was in. on_tokens hears how many tokens are done. Throws InvalidArgument that
+// names the context where a learned table ends before it or the text has nothing to predict, and Interruption on Ctrl-C.
+Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
+                    const std::function<void(int64_t)>& on_tokens = {});
+// The same for a text; InvalidArgument names a character that the model does not know.
+Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context = 0,
+                    const std::function<void(int64_t)>& on_tokens = {});
+
+// Throws InvalidArgument unless windows of `context` steps are in reach of the model.
+void RequireReach(const LanguageModel& model, int64_t context);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_EVALUATION_H_

@@ -1,0 +1,29 @@
+// Text written by a model, one character at a time.
+#ifndef HEED_LAB_TRAINING_GENERATION_H_
+#define HEED_LAB_TRAINING_GENERATION_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "lab/data/text.h"
+#include "lab/training/language_model.h"
+
+namespace heed::lab {
+
+struct GenerateOptions {
+  int64_t tokens = 200;      // characters to add
+  double temperature = 1.0;  // divides the logits; 0 takes the most likely character
+  int64_t top_k = 0;         // only the k most likely; 0: all
+  uint64_t seed = 0;
+};
+
+// The continuation of `prompt`, which must hold at least one character that the model knows. Each character is drawn from the
+// model's distribution given the last `context` characters. on_character hears each as it is drawn. Throws InvalidArgument for
+// a model of the masked objective, and Interruption on Ctrl-C.
+std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
+                        const std::function<void(char32_t)>& on_character = {});
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_GENERATION_H_

@@ -1,0 +1,21 @@
+// Ctrl-C as a question that long work asks between steps, instead of a sudden end.
+#ifndef HEED_LAB_TRAINING_INTERRUPT_H_
+#define HEED_LAB_TRAINING_INTERRUPT_H_
+
+#include <stdexcept>
+
+namespace heed::lab {
+
+// From now on SIGINT and SIGTERM set a flag; a second one ends the process at once.
+void WatchForInterrupt();
+bool Interrupted();
+
+// Thrown once the work done so far is safe on disk; the program ends with exit code 130.
+class Interruption : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_INTERRUPT_H_

@@ -1,0 +1,87 @@
+#include "lab/training/language_model.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/init.h>
+
+namespace heed::lab {
+namespace {
+
+constexpr double kWeightDeviation = 0.02;
+
+nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model) {
+  nn::PositionOptions position;
+  position.scheme = nn::ParsePositionScheme(model.position);
+  position.max_len = model.context;
+  position.max_distance = RelativeDistance(model);
+  if (position.scheme == nn::PositionScheme::kSinusoidal) position.length_policy = nn::LengthPolicy::kExtend;
+  return nn::EncoderOptions(model.width)
+      .layers(model.layers)
+      .ffn_width(FeedForwardWidth(model))
+      .dropout(model.dropout)
+      .causal(model.objective == Objective::kCausal)
+      .bias(model.bias)
+      .heads(model.heads)
+      .position(position)
+      .kernel(model.kernel);
+}
+
+}  // namespace
+
+LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary)
+    : options_(options), vocabulary_(std::move(vocabulary)) {
+  Validate(options_);
+  const int64_t symbols = vocabulary_.size() + (options_.objective == Objective::kMasked ? 1 : 0);
+  embedding_ = register_module("embedding", torch::nn::Embedding(symbols, options_.width));
+  encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_)));
+  if (!options_.tied) {
+    head_ =
+        register_module("head", torch::nn::Linear(torch::nn::LinearOptions(options_.width, vocabulary_.size()).bias(false)));
+  }
+  InitializeWeights();
+}
+
+void LanguageModelImpl::InitializeWeights() {
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) {
+      torch::nn::init::normal_(embedding->weight, 0.0, kWeightDeviation);
+    }
+    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
+      torch::nn::init::normal_(linear->weight, 0.0, kWeightDeviation);
+      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
+    }
+  }
+}
+
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) {
+  at::Tensor X = embedding_->forward(tokens);
+  // Vaswani et al. 2017, section 3.4: else the encoding, whose entries reach 1, would drown the embedding.
+  if (options_.position == "sinusoidal") X = X * std::sqrt(static_cast<double>(options_.width));
+  return encoder_->forward(X);
+}
+
+at::Tensor LanguageModelImpl::Logits(const at::Tensor& hidden) {
+  if (head_) return head_->forward(hidden);
+  return at::linear(hidden, embedding_->weight.narrow(0, 0, vocabulary_.size()));
+}
+
+at::Tensor LanguageModelImpl::Loss(const Batch& batch) {
+  at::Tensor hidden = forward(batch.inputs).flatten(0, 1);
+  if (batch.rows.defined()) hidden = hidden.index_select(0, batch.rows);
+  return torch::nn::functional::cross_entropy(Logits(hidden), batch.targets);
+}
+
+int64_t LanguageModelImpl::longest() const {
+  return options_.position == "learned" ? options_.context : std::numeric_limits<int64_t>::max();
+}
+
+int64_t LanguageModelImpl::ParameterCount() const {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace heed::lab

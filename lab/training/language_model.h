@@ -1,0 +1,55 @@
+// A model of characters: embedding, sequence encoder, head.
+#ifndef HEED_LAB_TRAINING_LANGUAGE_MODEL_H_
+#define HEED_LAB_TRAINING_LANGUAGE_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/pimpl.h>
+
+#include "heed/nn/encoders.h"
+#include "lab/data/batches.h"
+#include "lab/data/vocabulary.h"
+#include "lab/training/options.h"
+
+namespace heed::lab {
+
+// Embeddings, positions and linear layers start N(0, 0.02), biases 0; convolutions and recurrent cells keep LibTorch's start.
+// All are drawn from PyTorch's default generator. GPT-2's smaller start of the projections that end a residual branch
+// (Radford et al. 2019, section 2.3) is left out: stacks of a few layers do not need it.
+class LanguageModelImpl : public torch::nn::Module {
+ public:
+  // Throws InvalidArgument that names the option.
+  LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary);
+
+  // tokens int64 [batch, steps] -> [batch, steps, width].
+  at::Tensor forward(const at::Tensor& tokens);
+  // hidden [..., width] -> [..., vocabulary].
+  at::Tensor Logits(const at::Tensor& hidden);
+  // Mean cross-entropy over the batch's predictions, in nats.
+  at::Tensor Loss(const Batch& batch);
+
+  const ModelOptions& options() const { return options_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+  // The token behind which the masked objective hides characters: one past the vocabulary.
+  int32_t mask_symbol() const { return static_cast<int32_t>(vocabulary_.size()); }
+  // The most steps the encoder takes; a learned table ends at its context.
+  int64_t longest() const;
+  int64_t ParameterCount() const;
+
+ private:
+  void InitializeWeights();
+
+  ModelOptions options_;
+  Vocabulary vocabulary_;
+  torch::nn::Embedding embedding_{nullptr};  // [vocabulary + 1, width] with the masked objective, else [vocabulary, width]
+  std::shared_ptr<nn::SequenceEncoder> encoder_;
+  torch::nn::Linear head_{nullptr};  // absent when tied
+};
+TORCH_MODULE(LanguageModel);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_LANGUAGE_MODEL_H_

@@ -1,0 +1,86 @@
+#include "lab/training/optimizer.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_mul.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+
+namespace heed::lab {
+namespace {
+
+constexpr double kEpsilon = 1e-8;
+
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> gradients;
+  gradients.reserve(parameters.size());
+  for (const at::Tensor& parameter : parameters) {
+    gradients.push_back(parameter.grad().defined() ? parameter.grad() : at::zeros_like(parameter));
+  }
+  return gradients;
+}
+
+}  // namespace
+
+double LearningRate(const TrainOptions& options, int64_t step) {
+  if (step < options.warmup) return options.lr * static_cast<double>(step + 1) / static_cast<double>(options.warmup + 1);
+  const double span = static_cast<double>(options.steps - options.warmup);
+  const double share = span > 0.0 ? static_cast<double>(step - options.warmup) / span : 1.0;
+  return options.min_lr + 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(share, 1.0))) * (options.lr - options.min_lr);
+}
+
+AdamW::AdamW(NamedTensors parameters, const TrainOptions& options)
+    : options_(options),
+      parameters_(std::move(parameters)),
+      matrices_{options.weight_decay, {}, {}, {}},
+      vectors_{0.0, {}, {}, {}} {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, parameter] : parameters_) {
+    Group& group = parameter.dim() >= 2 ? matrices_ : vectors_;
+    group.parameters.push_back(parameter);
+    group.averages.push_back(at::zeros_like(parameter));
+    group.squares.push_back(at::zeros_like(parameter));
+    state_.emplace_back("exp_avg." + name, group.averages.back());
+    state_.emplace_back("exp_avg_sq." + name, group.squares.back());
+  }
+}
+
+NamedTensors AdamW::State() const { return state_; }
+
+void AdamW::ClearGradients() {
+  for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+}
+
+double AdamW::ClipGradients(double largest) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, parameter] : parameters_) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
+  double squares = 0.0;
+  for (const at::Tensor& norm : at::_foreach_norm(gradients)) squares += std::pow(norm.item<double>(), 2);
+  const double norm = std::sqrt(squares);
+  if (largest > 0.0 && norm > largest) at::_foreach_mul_(gradients, largest / norm);
+  return norm;
+}
+
+void AdamW::Step(int64_t step) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor step_count = at::full({}, static_cast<double>(step + 1), at::kFloat);
+  const double learning_rate = LearningRate(options_, step);
+  Step(matrices_, learning_rate, step_count);
+  Step(vectors_, learning_rate, step_count);
+}
+
+void AdamW::Step(const Group& group, double learning_rate, const at::Tensor& step_count) const {
+  if (group.parameters.empty()) return;
+  const std::vector<at::Tensor> counts(group.parameters.size(), step_count);
+  at::_fused_adamw_(group.parameters, GradientsOf(group.parameters), group.averages, group.squares, {}, counts, learning_rate,
+                    options_.beta1, options_.beta2, group.weight_decay, kEpsilon, /*amsgrad=*/false, /*maximize=*/false);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,51 @@
+// AdamW with warm-up, cosine decay and clipping.
+#ifndef HEED_LAB_TRAINING_OPTIMIZER_H_
+#define HEED_LAB_TRAINING_OPTIMIZER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lab/training/options.h"
+
+namespace heed::lab {
+
+// Rises linearly over the warm-up, then falls along half a cosine (Loshchilov and Hutter 2017, "SGDR") to min_lr at the last
+// step. `step` counts from 0.
+double LearningRate(const TrainOptions& options, int64_t step);
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2. Matrices decay, vectors do not.
+class AdamW {
+ public:
+  AdamW(NamedTensors parameters, const TrainOptions& options);
+
+  void ClearGradients();
+  // Scales all gradients so that their norm is at most `largest` (0: no limit); returns the norm they had.
+  double ClipGradients(double largest);
+  // step counts from 0.
+  void Step(int64_t step);
+
+  // The moments, named "exp_avg.<parameter>" and "exp_avg_sq.<parameter>". They share memory with the optimiser.
+  NamedTensors State() const;
+
+ private:
+  struct Group {
+    double weight_decay;
+    std::vector<at::Tensor> parameters, averages, squares;
+  };
+  void Step(const Group& group, double learning_rate, const at::Tensor& step_count) const;
+
+  TrainOptions options_;
+  NamedTensors parameters_, state_;
+  Group matrices_, vectors_;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_OPTIMIZER_H_

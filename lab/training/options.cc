@@ -1,0 +1,90 @@
+#include "lab/training/options.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "heed/error.h"
+#include "heed/nn/positional_encoding.h"
+
+namespace heed::lab {
+namespace {
+
+// Far above what a CPU trains, low enough that no product of two of them overflows.
+constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20, kMaxBatch = 1 << 20;
+
+constexpr std::array<const char*, 6> kEncoders = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
+
+std::string Show(double value) {
+  std::string text = std::to_string(value);
+  if (value != 0.0 && std::abs(value) < 1e-3) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%g", value);
+    text = digits;
+  }
+  return text;
+}
+
+void RequireRange(const char* name, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    throw InvalidArgument(std::string(name) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
+                          std::to_string(high));
+  }
+}
+
+void Require(bool holds, const char* name, double value, const char* expected) {
+  if (!holds) throw InvalidArgument(std::string(name) + ": " + Show(value) + " is not " + expected);
+}
+
+void ValidateAttention(const ModelOptions& model) {
+  RequireRange("heads", model.heads, 1, kMaxWidth);
+  if (model.width % model.heads != 0) {
+    throw InvalidArgument("width: " + std::to_string(model.width) + " is not divisible by " + std::to_string(model.heads) +
+                          " heads");
+  }
+  nn::ParsePositionScheme(model.position);
+}
+
+}  // namespace
+
+void Validate(const ModelOptions& model) {
+  if (std::find(kEncoders.begin(), kEncoders.end(), model.encoder) == kEncoders.end()) {
+    throw InvalidArgument("encoder: '" + model.encoder +
+                          "' is unknown; choose attention, convolution, dilated, rnn, gru or lstm");
+  }
+  RequireRange("layers", model.layers, 1, kMaxLayers);
+  RequireRange("width", model.width, 1, kMaxWidth);
+  RequireRange("context", model.context, 1, kMaxContext);
+  RequireRange("ffn_width", model.ffn_width, -1, 4 * kMaxWidth);
+  RequireRange("kernel", model.kernel, 1, 1 << 10);
+  RequireRange("max_distance", model.max_distance, 0, kMaxContext);
+  Require(model.dropout >= 0.0 && model.dropout < 1.0, "dropout", model.dropout, "in [0, 1)");
+  if (model.encoder == "attention") {
+    ValidateAttention(model);
+  } else if (model.position != "none") {
+    throw InvalidArgument("position: '" + model.position + "' needs the attention encoder; " + model.encoder +
+                          " knows the order of steps by itself and takes none");
+  }
+}
+
+void Validate(const TrainOptions& train) {
+  Validate(train.model);
+  RequireRange("batch", train.batch, 1, kMaxBatch);
+  RequireRange("steps", train.steps, 1, int64_t{1} << 40);
+  RequireRange("warmup", train.warmup, 0, int64_t{1} << 40);
+  RequireRange("eval_every", train.eval_every, 1, int64_t{1} << 40);
+  Require(train.lr > 0.0 && std::isfinite(train.lr), "lr", train.lr, "a positive number");
+  Require(train.min_lr >= 0.0 && train.min_lr <= train.lr, "min_lr", train.min_lr, "between 0 and lr");
+  Require(train.beta1 >= 0.0 && train.beta1 < 1.0, "beta1", train.beta1, "in [0, 1)");
+  Require(train.beta2 >= 0.0 && train.beta2 < 1.0, "beta2", train.beta2, "in [0, 1)");
+  Require(train.weight_decay >= 0.0 && std::isfinite(train.weight_decay), "weight_decay", train.weight_decay, "0 or more");
+  Require(train.clip >= 0.0 && std::isfinite(train.clip), "clip", train.clip, "0 or more");
+}
+
+int64_t FeedForwardWidth(const ModelOptions& model) { return model.ffn_width < 0 ? 4 * model.width : model.ffn_width; }
+
+int64_t RelativeDistance(const ModelOptions& model) {
+  return model.max_distance > 0 ? model.max_distance : std::max<int64_t>(1, model.context / 2);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,86 @@
+// What to train and how. The defaults are the published recipe for a character model on one small text: nanoGPT's
+// configuration for CPUs (README, "I only have a macbook").
+#ifndef HEED_LAB_TRAINING_OPTIONS_H_
+#define HEED_LAB_TRAINING_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "lab/data/batches.h"
+
+namespace heed::lab {
+
+struct ModelOptions {
+  std::string encoder = "attention";  // attention, convolution, dilated, rnn, gru, lstm
+  std::string position = "learned";   // none, sinusoidal, learned, alibi, relative; the other encoders take none only
+  Objective objective = Objective::kCausal;
+  int64_t layers = 4;
+  int64_t heads = 4;  // of attention
+  int64_t width = 128;
+  int64_t context = 64;      // steps of a training window; rows of a learned table
+  int64_t ffn_width = -1;    // -1: 4 * width; 0: no feed-forward sublayer
+  int64_t kernel = 3;        // of convolutions
+  int64_t max_distance = 0;  // where offsets of a relative bias are clipped; 0: half the context, so that its ends are trained
+  double dropout = 0.0;
+  bool bias = true;   // of the attention's projections, as in GPT-2
+  bool tied = false;  // the head reads the embedding's matrix
+};
+
+struct TrainOptions {
+  ModelOptions model;
+  int64_t batch = 12;  // windows a step
+  int64_t steps = 2000;
+  double lr = 1e-3;      // after the warm-up
+  double min_lr = 1e-4;  // at the last step
+  int64_t warmup = 100;  // steps
+  double beta1 = 0.9, beta2 = 0.99;
+  double weight_decay = 0.1;  // of matrices only
+  double clip = 1.0;          // largest norm of the gradient; 0: no clipping
+  int64_t eval_every = 250;   // steps between two passes over the validation split
+  uint64_t seed = 0;
+};
+
+// Calls visit(name, field) for every field; the names are those of config.json and, with '-' for '_', of the command line.
+template <class Options, class Visit>
+void VisitModelFields(Options& model, Visit visit) {
+  visit("encoder", model.encoder);
+  visit("position", model.position);
+  visit("objective", model.objective);
+  visit("layers", model.layers);
+  visit("heads", model.heads);
+  visit("width", model.width);
+  visit("context", model.context);
+  visit("ffn_width", model.ffn_width);
+  visit("kernel", model.kernel);
+  visit("max_distance", model.max_distance);
+  visit("dropout", model.dropout);
+  visit("bias", model.bias);
+  visit("tied", model.tied);
+}
+
+template <class Options, class Visit>
+void VisitTrainFields(Options& train, Visit visit) {
+  visit("batch", train.batch);
+  visit("steps", train.steps);
+  visit("lr", train.lr);
+  visit("min_lr", train.min_lr);
+  visit("warmup", train.warmup);
+  visit("beta1", train.beta1);
+  visit("beta2", train.beta2);
+  visit("weight_decay", train.weight_decay);
+  visit("clip", train.clip);
+  visit("eval_every", train.eval_every);
+  visit("seed", train.seed);
+}
+
+// Throw InvalidArgument that names the option and what it may be.
+void Validate(const ModelOptions& model);
+void Validate(const TrainOptions& train);
+
+// The width of the feed-forward sublayer and the clipping distance once the defaults are resolved.
+int64_t FeedForwardWidth(const ModelOptions& model);
+int64_t RelativeDistance(const ModelOptions& model);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_OPTIONS_H_

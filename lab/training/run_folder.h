@@ -1,0 +1,64 @@
+// The folder of a training run.
+//
+//   config.json             options, vocabulary, identity of the text
+//   model.safetensors       the weights, for eval and generate
+//   checkpoint.safetensors  weights, moments and generators: all that a resumed run needs, in one file, so that it is never
+//                           half old and half new
+//   metrics.jsonl           one line for each report
+//
+// Every file is written beside and renamed.
+#ifndef HEED_LAB_TRAINING_RUN_FOLDER_H_
+#define HEED_LAB_TRAINING_RUN_FOLDER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/data/text.h"
+#include "lab/data/vocabulary.h"
+#include "lab/training/metrics.h"
+#include "lab/training/options.h"
+
+namespace heed::lab {
+
+// Tells whether a text is the one that a run began with.
+struct TextIdentity {
+  std::string name;
+  int64_t characters = 0;
+  std::string fingerprint;  // FNV-1a, 64 bits, of the code points
+};
+TextIdentity Identify(const Text& text);
+
+struct RunConfig {
+  TrainOptions options;
+  Vocabulary vocabulary;
+  TextIdentity text;
+  int threads = 0;
+};
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path config() const { return path_ / "config.json"; }
+  std::filesystem::path model() const { return path_ / "model.safetensors"; }
+  std::filesystem::path checkpoint() const { return path_ / "checkpoint.safetensors"; }
+  std::filesystem::path metrics() const { return path_ / "metrics.jsonl"; }
+
+  // All throw FileError that names the file and what is wrong. What is read is validated.
+  void WriteConfig(const RunConfig& config) const;
+  RunConfig ReadConfig() const;
+  void WriteMetrics(const std::vector<Metrics>& metrics) const;
+  // The lines up to `last_step`; later ones are not part of the checkpoint. None where there is no file.
+  std::vector<Metrics> ReadMetrics(int64_t last_step) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_RUN_FOLDER_H_

@@ -1,0 +1,106 @@
+#include "lab/training/train.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "heed/error.h"
+#include "lab/data/corpus.h"
+#include "lab/training/checkpoint.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/trainer.h"
+
+namespace heed::lab {
+namespace {
+
+// Reports and checkpoints of a run. Without a folder, nothing is written.
+class Journal {
+ public:
+  Journal(const RunFolder* folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks)
+      : folder_(folder), metrics_(std::move(metrics)), callbacks_(callbacks) {}
+
+  void Report(Trainer& trainer) {
+    try {
+      metrics_.push_back(trainer.Report());
+    } catch (const Interruption&) {
+      Interrupt(trainer);
+    }
+    // Metrics first: lines beyond the checkpoint are dropped when a run resumes, missing ones would stay missing.
+    if (folder_ != nullptr) folder_->WriteMetrics(metrics_);
+    Save(trainer);
+    if (callbacks_.on_report) callbacks_.on_report(metrics_.back());
+  }
+
+  void Save(Trainer& trainer) const {
+    if (folder_ != nullptr) SaveCheckpoint(*folder_, trainer);
+  }
+
+  [[noreturn]] void Interrupt(Trainer& trainer) const {
+    Save(trainer);
+    throw Interruption("interrupted after step " + std::to_string(trainer.step()) +
+                       (folder_ != nullptr ? "; " + folder_->path().string() + " holds a checkpoint to resume from" : ""));
+  }
+
+  std::vector<Metrics> TakeMetrics() { return std::move(metrics_); }
+
+ private:
+  const RunFolder* folder_;
+  std::vector<Metrics> metrics_;
+  const TrainCallbacks& callbacks_;
+};
+
+TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& callbacks) {
+  const auto start = std::chrono::steady_clock::now();
+  if (callbacks.on_start) callbacks.on_start(trainer.model(), trainer.step());
+  journal.Save(trainer);
+  while (true) {
+    if (trainer.ReportDue()) journal.Report(trainer);
+    if (trainer.Done()) break;
+    if (Interrupted()) journal.Interrupt(trainer);
+    const double loss = trainer.Step();
+    if (callbacks.on_step) callbacks.on_step(trainer.step(), loss, trainer.tokens_per_second());
+  }
+  trainer.model()->eval();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return {trainer.model(), journal.TakeMetrics(), seconds};
+}
+
+}  // namespace
+
+TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks) {
+  Validate(options);
+  Trainer trainer(MakeCorpus(text, options.model.context), options);
+  Journal journal(nullptr, {}, callbacks);
+  return Drive(trainer, journal, callbacks);
+}
+
+TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks) {
+  Validate(options);
+  if (std::filesystem::exists(folder.checkpoint())) {
+    throw InvalidArgument("out: " + folder.path().string() +
+                          " holds a run already; go on with it (--resume), remove it or choose another folder");
+  }
+  Corpus corpus = MakeCorpus(text, options.model.context);
+  const RunConfig config{options, corpus.vocabulary, Identify(text), at::get_num_threads()};
+  Trainer trainer(std::move(corpus), options);
+  folder.WriteConfig(config);
+  Journal journal(&folder, {}, callbacks);
+  return Drive(trainer, journal, callbacks);
+}
+
+TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks) {
+  const RunConfig config = folder.ReadConfig();
+  const TextIdentity identity = Identify(text);
+  if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {
+    throw InvalidArgument("text '" + text.name + "' is not the text that the run in " + folder.path().string() +
+                          " began with ('" + config.text.name + "', " + std::to_string(config.text.characters) +
+                          " characters)");
+  }
+  Trainer trainer = LoadTrainer(folder, config, MakeCorpus(text, config.options.model.context));
+  Journal journal(&folder, folder.ReadMetrics(trainer.last_report()), callbacks);
+  return Drive(trainer, journal, callbacks);
+}
+
+}  // namespace heed::lab

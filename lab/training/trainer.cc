@@ -1,0 +1,137 @@
+#include "lab/training/trainer.h"
+
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/utils.h>
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "lab/training/checkpoint.h"
+#include "lab/training/evaluation.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr const char* kModelPrefix = "model.";
+constexpr const char* kTorchGenerator = "torch_generator";  // state of PyTorch's default generator, bytes
+constexpr const char* kProgress = "progress";               // metadata: counters and the state of the data generator
+
+LanguageModel SeededModel(const TrainOptions& options, const Vocabulary& vocabulary) {
+  Validate(options);
+  torch::manual_seed(options.seed);
+  return LanguageModel(options.model, vocabulary);
+}
+
+NamedTensors Parameters(const LanguageModel& model) {
+  NamedTensors parameters;
+  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
+  return parameters;
+}
+
+at::Generator TorchGenerator() { return at::detail::getDefaultCPUGenerator(); }
+
+}  // namespace
+
+Trainer::Trainer(Corpus corpus, const TrainOptions& options)
+    : options_(options),
+      corpus_(std::move(corpus)),
+      model_(SeededModel(options, corpus_.vocabulary)),
+      optimizer_(Parameters(model_), options),
+      windows_{options.model.objective, options.model.context, options.batch, model_->mask_symbol()},
+      random_(options.seed) {
+  model_->train();
+}
+
+double Trainer::Step() {
+  const auto start = std::chrono::steady_clock::now();
+  const Batch batch = RandomBatch(corpus_.train, windows_, random_);
+  optimizer_.ClearGradients();
+  const at::Tensor loss = model_->Loss(batch);
+  loss.backward();
+  const double gradient = optimizer_.ClipGradients(options_.clip);
+  const double value = loss.item<double>();
+  if (!std::isfinite(value) || !std::isfinite(gradient)) {
+    throw Error("training left the finite numbers at step " + std::to_string(step_ + 1) + " (loss " + std::to_string(value) +
+                ", gradient norm " + std::to_string(gradient) + "); a lower lr or a smaller clip may help");
+  }
+  optimizer_.Step(step_);
+  ++step_;
+  loss_sum_ += value;
+  ++loss_count_;
+  ++timed_steps_;
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return value;
+}
+
+bool Trainer::ReportDue() const {
+  return step_ > last_report_ && (step_ % options_.eval_every == 0 || step_ == options_.steps);
+}
+
+Metrics Trainer::Report() {
+  const double validation = Evaluate(model_, corpus_.validation).loss;
+  const Metrics metrics{step_, loss_sum_ / static_cast<double>(loss_count_), validation, tokens_per_second()};
+  last_report_ = step_;
+  loss_sum_ = seconds_ = 0.0;
+  loss_count_ = timed_steps_ = 0;
+  return metrics;
+}
+
+double Trainer::tokens_per_second() const {
+  return seconds_ > 0.0 ? static_cast<double>(timed_steps_ * options_.batch * options_.model.context) / seconds_ : 0.0;
+}
+
+NamedTensors Trainer::StateTensors() const {
+  NamedTensors tensors = optimizer_.State();
+  for (const auto& [name, parameter] : Parameters(model_)) tensors.emplace_back(kModelPrefix + name, parameter.detach());
+  return tensors;
+}
+
+nn::Safetensors Trainer::State() const {
+  nn::Safetensors state;
+  for (const auto& [name, tensor] : StateTensors()) state.tensors.emplace(name, tensor);
+  at::Generator generator = TorchGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  state.tensors.emplace(kTorchGenerator, generator.get_state());
+  const nlohmann::json progress = {{"step", step_},
+                                   {"last_report", last_report_},
+                                   {"loss_sum", loss_sum_},
+                                   {"loss_count", loss_count_},
+                                   {"data_generator", random_.state()}};
+  state.metadata.emplace(kProgress, progress.dump());
+  return state;
+}
+
+void Trainer::Restore(const nn::Safetensors& state, const std::string& path) {
+  std::map<std::string, at::Tensor> tensors = state.tensors;
+  const auto generator_state = tensors.extract(kTorchGenerator);
+  const auto progress_text = state.metadata.find(kProgress);
+  if (generator_state.empty() || progress_text == state.metadata.end()) {
+    throw FileError(path + ": it is not a training checkpoint: the state of the run is missing");
+  }
+  CopyTensors(tensors, StateTensors(), path);
+  try {
+    at::Generator generator = TorchGenerator();
+    const std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_state(generator_state.mapped());
+    const nlohmann::json progress = nlohmann::json::parse(progress_text->second);
+    step_ = progress.at("step").get<int64_t>();
+    last_report_ = progress.at("last_report").get<int64_t>();
+    loss_sum_ = progress.at("loss_sum").get<double>();
+    loss_count_ = progress.at("loss_count").get<int64_t>();
+    random_ = Random(progress.at("data_generator").get<Random::State>());
+  } catch (const nlohmann::json::exception& error) {
+    throw FileError(path + ": the state of the run is malformed: " + error.what());
+  } catch (const c10::Error& error) {
+    throw FileError(path + ": the state of the generator is malformed: " + error.what_without_backtrace());
+  }
+  if (step_ < 0 || step_ > options_.steps || last_report_ < 0 || last_report_ > step_ || loss_count_ != step_ - last_report_) {
+    throw FileError(path + ": the state of the run contradicts itself: step " + std::to_string(step_) + " of " +
+                    std::to_string(options_.steps) + ", last report at " + std::to_string(last_report_));
+  }
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,60 @@
+// One training run in memory: the model, its optimiser and the generators, step by step.
+#ifndef HEED_LAB_TRAINING_TRAINER_H_
+#define HEED_LAB_TRAINING_TRAINER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "heed/nn/safetensors.h"
+#include "lab/data/corpus.h"
+#include "lab/data/random.h"
+#include "lab/training/language_model.h"
+#include "lab/training/metrics.h"
+#include "lab/training/optimizer.h"
+
+namespace heed::lab {
+
+// Reseeds PyTorch's default generator with the seed: it draws the weights and the dropout of the run. With the same options,
+// text and number of threads, every step yields the same bits.
+class Trainer {
+ public:
+  // Throws InvalidArgument that names the option.
+  Trainer(Corpus corpus, const TrainOptions& options);
+
+  // One batch; returns its loss. Throws Error when the loss or the gradient is no longer finite.
+  double Step();
+  int64_t step() const { return step_; }  // steps done
+  bool Done() const { return step_ == options_.steps; }
+
+  // Every eval_every steps and after the last.
+  bool ReportDue() const;
+  Metrics Report();
+  int64_t last_report() const { return last_report_; }  // step of the last report, 0 before the first
+
+  double tokens_per_second() const;  // since the last report
+  LanguageModel& model() { return model_; }
+
+  // All that the next step depends on. The tensors share memory with the trainer. Restore throws FileError naming `path` and
+  // then leaves the trainer unfit for use.
+  nn::Safetensors State() const;
+  void Restore(const nn::Safetensors& state, const std::string& path);
+
+ private:
+  NamedTensors StateTensors() const;
+
+  TrainOptions options_;
+  Corpus corpus_;
+  LanguageModel model_{nullptr};
+  AdamW optimizer_;
+  WindowOptions windows_;
+  Random random_;
+  int64_t step_ = 0, last_report_ = 0;
+  double loss_sum_ = 0.0;  // over the steps since the last report
+  int64_t loss_count_ = 0;
+  double seconds_ = 0.0;  // spent in steps since the last report, in this process
+  int64_t timed_steps_ = 0;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_TRAINER_H_
