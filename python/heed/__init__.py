@@ -1,0 +1,43 @@
+"""Self-attention with positions on the CPU: exact, fused, in memory linear in the sequence length.
+
+    heed.attention(query, key, value, causal=True)      the differentiable function
+    heed.nn                                             modules with d2l's names and parameters
+    heed.positions                                      notions of order
+    heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
+"""
+
+import torch
+
+from . import _library
+from . import nn, positions
+from ._attention import AttentionOutput, attention
+from ._weights import load_weights, save_weights
+
+__version__ = torch.ops.heed.version()
+
+__all__ = [
+    "AttentionOutput",
+    "attention",
+    "info",
+    "load_weights",
+    "nn",
+    "positions",
+    "save_weights",
+    "set_num_threads",
+]
+
+
+def set_num_threads(n):
+    """How many threads attention may use; heed computes on PyTorch's own, so this is torch.set_num_threads."""
+    torch.set_num_threads(n)
+
+
+def info():
+    """Version, library file, SIMD targets of this CPU (best first) and threads, as a dictionary."""
+    return {
+        "version": __version__,
+        "library": str(_library.PATH),
+        "targets": torch.ops.heed.supported_targets(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }

@@ -1,0 +1,102 @@
+"""Modules with the names, parameters and meaning of d2l's PyTorch edition."""
+
+import torch
+
+from . import positions
+from ._attention import attention
+
+
+def _clamped_lens(valid_lens, batch, queries, steps):
+    """int64 lengths in 0..steps. A step j counts if j < valid_len: 2.5 leaves three, zero, less and NaN none."""
+    if valid_lens is None:
+        return None
+    if tuple(valid_lens.shape) not in ((batch,), (batch, queries)):
+        raise ValueError(f"valid_lens: expected shape [{batch}] or [{batch}, {queries}], got {list(valid_lens.shape)}")
+    if valid_lens.is_floating_point():
+        valid_lens = valid_lens.nan_to_num(0.0).ceil()
+    return valid_lens.clamp(0, steps).to(torch.int64)
+
+
+class MultiHeadAttention(torch.nn.Module):
+    """W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width.
+
+    dropout acts on the weights, in training only; bias on the four projections. query_size, key_size and value_size are the
+    input widths (num_hiddens by default), kv_heads the number of key and value heads (num_heads by default). position,
+    causal and empty_row are those of heed.attention.
+    """
+
+    def __init__(
+        self,
+        num_hiddens,
+        num_heads,
+        dropout,
+        bias=False,
+        *,
+        query_size=None,
+        key_size=None,
+        value_size=None,
+        kv_heads=None,
+        position=None,
+        causal=None,
+        empty_row="zero",
+    ):
+        super().__init__()
+        kv_heads = num_heads if kv_heads is None else kv_heads
+        if num_heads < 1 or num_hiddens < 1 or num_hiddens % num_heads:
+            raise ValueError(f"num_hiddens ({num_hiddens}) must be a positive multiple of num_heads ({num_heads})")
+        if kv_heads < 1 or num_heads % kv_heads:
+            raise ValueError(f"num_heads ({num_heads}) must be a multiple of kv_heads ({kv_heads})")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        self.num_hiddens, self.num_heads, self.kv_heads = num_hiddens, num_heads, kv_heads
+        self.dropout, self.causal, self.empty_row, self.position = dropout, causal, empty_row, position
+        kv_width = num_hiddens // num_heads * kv_heads
+        self.W_q = torch.nn.Linear(query_size or num_hiddens, num_hiddens, bias=bias)
+        self.W_k = torch.nn.Linear(key_size or num_hiddens, kv_width, bias=bias)
+        self.W_v = torch.nn.Linear(value_size or num_hiddens, kv_width, bias=bias)
+        self.W_o = torch.nn.Linear(num_hiddens, num_hiddens, bias=bias)
+
+    def forward(self, queries, keys, values, valid_lens=None, *, return_weights=False):
+        """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
+
+        valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
+        return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
+        """
+        for name, X, width in (
+            ("queries", queries, self.W_q.in_features),
+            ("keys", keys, self.W_k.in_features),
+            ("values", values, self.W_v.in_features),
+        ):
+            if X.dim() != 3 or X.shape[2] != width:
+                raise ValueError(f"{name}: expected shape [batch, steps, {width}], got {list(X.shape)}")
+        split = [
+            linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
+            for linear, X, heads in (
+                (self.W_q, queries, self.num_heads),
+                (self.W_k, keys, self.kv_heads),
+                (self.W_v, values, self.kv_heads),
+            )
+        ]
+        result = attention(
+            *split,
+            key_lengths=_clamped_lens(valid_lens, queries.shape[0], queries.shape[1], keys.shape[1]),
+            causal=self.causal,
+            position=self.position,
+            dropout=self.dropout if self.training else 0.0,
+            empty_row=self.empty_row,
+            return_weights=return_weights,
+        )
+        output = result.output if return_weights else result
+        output = self.W_o(output.transpose(1, 2).flatten(2))
+        return (output, result.weights.flatten(0, 1)) if return_weights else output
+
+
+class PositionalEncoding(positions.Sinusoidal):
+    """dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens]; P [1, max_len, num_hiddens]."""
+
+    def __init__(self, num_hiddens, dropout, max_len=1000, *, length_policy="error"):
+        super().__init__(num_hiddens, max_len, length_policy)
+        self.dropout = torch.nn.Dropout(dropout)
+
+    def forward(self, X, offset=0):
+        return self.dropout(super().forward(X, offset))
