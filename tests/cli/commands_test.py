@@ -1,0 +1,138 @@
+"""What every command promises: exit codes, messages on stderr, data on stdout."""
+
+import json
+
+import pytest
+from heed_program import SMALL, run
+
+COMMANDS = ["train", "generate", "eval", "info"]
+
+
+def test_version_and_help_go_to_stdout():
+    version = run("--version")
+    assert version.returncode == 0
+    assert version.stdout.startswith("heed ")
+    overview = run("--help")
+    assert overview.returncode == 0
+    for command in COMMANDS:
+        assert command in overview.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_with_an_example(command):
+    result = run(command, "--help")
+    assert result.returncode == 0
+    assert f"heed {command}" in result.stdout.split("Example:")[1]
+    for option in ["--json", "--seed", "--threads", "--quiet"]:
+        assert option in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "subcommand"),
+        (["trian"], "did you mean 'train'?"),
+        (["egnerate"], "did you mean 'generate'?"),
+        (["xyzzyx"], "not a command"),
+        (["info", "--colour"], "--colour"),
+        (["info", "--threads", "0"], "--threads"),
+        (["info", "--threads", "two"], "--threads"),
+        (["info", "--seed", "-1"], "--seed"),
+        (["train"], "TEXT"),
+        (["train", "text.txt"], "--out"),
+        (["generate"], "DIR"),
+    ],
+)
+def test_usage_errors_name_what_is_wrong_and_end_with_2(arguments, expected):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert expected in result.stderr
+
+
+def test_an_unlikely_word_gets_no_suggestion():
+    assert "did you mean" not in run("xyzzyx").stderr
+
+
+def test_info_tells_this_machine():
+    information = json.loads(run("info", "--json", "--threads", "1").stdout)
+    assert information["threads"] == 1
+    assert information["threads_available"] >= 1
+    assert information["simd_targets"]
+    plain = run("info").stdout
+    for target in information["simd_targets"]:
+        assert target in plain
+    assert information["libtorch"] in plain
+
+
+def test_output_that_cannot_be_written_is_an_error():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        result = run("info", stdout=full)
+    assert result.returncode == 1
+    assert "standard output" in result.stderr
+
+
+def test_generate_continues_the_prompt(trained):
+    arguments = ["generate", trained, "--prompt", "café", "--tokens", 40]
+    first = run(*arguments)
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.startswith("café")
+    assert len(first.stdout) == 4 + 40 + 1
+    assert run(*arguments).stdout == first.stdout
+    assert run(*arguments, "--seed", 1).stdout != first.stdout
+    row = json.loads(run(*arguments, "--json").stdout)
+    assert row["prompt"] + row["continuation"] + "\n" == first.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--prompt", ""], "prompt"),
+        (["--prompt", "Q"], "'Q'"),
+        (["--prompt", b"\xff"], "UTF-8"),
+        (["--tokens", "-1"], "tokens"),
+        (["--temperature", "-1"], "temperature"),
+        (["--top-k", "-1"], "top_k"),
+    ],
+)
+def test_generate_refuses_by_name(trained, arguments, expected):
+    result = run("generate", trained, *arguments, text=False)
+    assert result.returncode in (1, 2)
+    assert result.stdout == b""
+    assert expected.encode() in result.stderr
+
+
+def test_eval_of_the_held_out_tenth_is_the_reported_loss(trained, text):
+    result = run("eval", trained, text, "--validation", "--json")
+    assert result.returncode == 0, result.stderr
+    row = json.loads(result.stdout)["rows"][0]
+    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
+    assert row["loss"] == last["val_loss"]
+    assert row["context"] == 16
+    assert row["predictions"] == 2100 - 1890 - 1
+
+
+def test_eval_takes_several_contexts_and_standard_input(text, tmp_path):
+    folder = tmp_path / "alibi"
+    run("train", text, "--out", folder, *SMALL, "--steps", 3, "--position", "alibi")
+    with open(text, encoding="utf-8") as stdin:
+        result = run("eval", folder, "-", "--context", 16, 32, 64, "--json", stdin=stdin)
+    assert result.returncode == 0, result.stderr
+    assert [row["context"] for row in json.loads(result.stdout)["rows"]] == [16, 32, 64]
+    table = run("eval", folder, text, "--context", "16,32").stdout.splitlines()
+    assert len(table) == 3
+
+
+def test_eval_refuses_by_name(trained, text, tmp_path):
+    beyond = run("eval", trained, text, "--context", 16, 17)
+    assert beyond.returncode == 2
+    assert beyond.stdout == ""
+    assert "17" in beyond.stderr and "learned" in beyond.stderr
+    other = tmp_path / "other.txt"
+    other.write_text("QQQ")
+    unknown = run("eval", trained, other)
+    assert unknown.returncode == 2
+    assert "other.txt" in unknown.stderr and "'Q'" in unknown.stderr
+    nowhere = run("eval", tmp_path / "nowhere", text)
+    assert nowhere.returncode == 1
+    assert "config.json" in nowhere.stderr

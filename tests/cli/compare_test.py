@@ -1,0 +1,142 @@
+"""heed compare: tables, files, checks and errors."""
+
+import csv
+import json
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+from heed_program import program, run
+
+FAST = ["--no-time", "--quiet"]
+
+
+def test_check_passes_and_says_what_was_checked():
+    result = run("compare", "--lengths", "1,5,16:32", "--width", 6, "--check", *FAST)
+    assert result.returncode == 0, result.stderr
+    checks = [line for line in result.stdout.splitlines() if line.startswith(("passed", "FAILED"))]
+    assert len(checks) == 8
+    assert all(line.startswith("passed") for line in checks)
+    assert "15 numbers at 4 lengths, largest difference 0" in checks[0]
+    assert result.stderr == ""
+
+
+def test_columns_of_the_table_line_up():
+    lines = run("compare", "--lengths", "8:1024", "--width", 4, *FAST).stdout.splitlines()
+    rows = [line for line in lines if line.startswith("  self-attention ") and line.rstrip().endswith("-")]
+    rows = [line for line in rows if "," in line or line.split()[1].isdigit()]
+    assert len({len(line) for line in rows if line.split()[1].replace(",", "").isdigit()}) == 1
+
+
+def test_json_holds_the_rows_and_the_same_command_gives_the_same_bytes():
+    arguments = ["compare", "--lengths", "5,10", "--width", 4, "--kernel", 5, "--json", "--check", *FAST]
+    first = run(*arguments)
+    assert first.returncode == 0, first.stderr
+    assert run(*arguments).stdout == first.stdout
+    result = json.loads(first.stdout)
+    assert [(row["layer"], row["length"]) for row in result["rows"]][:3] == [
+        ("convolution (centred)", 5),
+        ("convolution (centred)", 10),
+        ("convolution (causal)", 5),
+    ]
+    assert all(row["error"] == 0 for row in result["rows"])
+    assert all(check["passed"] for check in result["checks"])
+    # Five tokens and a window of five: 3 + 4 + 5 + 4 + 3 taps, each a 4 x 4 matrix.
+    assert result["rows"][0]["counted"]["multiply_adds"] == 19 * 16
+
+
+@pytest.mark.parametrize(
+    ("lengths", "expected"),
+    [("16:100", [16, 32, 64]), ("3", [3]), ("7:7", [7]), ("10,100,10", [10, 100]), ("64,2:8", [2, 4, 8, 64])],
+)
+def test_lengths_double_or_are_listed(lengths, expected):
+    result = json.loads(run("compare", "--lengths", lengths, "--width", 2, "--json", *FAST).stdout)
+    assert [row["length"] for row in result["rows"] if row["layer"] == "recurrence"] == expected
+
+
+def test_out_receives_page_tables_and_figures(tmp_path):
+    folder = tmp_path / "new" / "comparison"
+    result = run("compare", "--lengths", "4:16", "--width", 4, "--no-time", "--out", folder)
+    assert result.returncode == 0, result.stderr
+    assert "compare.html" in result.stderr
+    with open(folder / "compare.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4 * 3
+    for row in rows:
+        assert row["error"] == "0"
+        assert row["multiply_adds"] == row["expected_multiply_adds"]
+    assert json.loads((folder / "compare.json").read_text())["largest_error"] == 0
+    page = (folder / "compare.html").read_text(encoding="utf-8")
+    for figure in ["compare-architectures", "compare-operations", "compare-steps", "compare-paths"]:
+        assert (folder / f"{figure}.svg").stat().st_size > 500
+        assert (folder / f"{figure}.csv").exists()
+        assert f"{figure}.csv" in page
+    assert not list(folder.glob("*.tmp*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--lengths", ""], "--lengths"),
+        (["--lengths", "16:"], "--lengths"),
+        (["--lengths", "0:8"], "--lengths"),
+        (["--lengths", "32:16"], "--lengths"),
+        (["--lengths", "8,,16"], "--lengths"),
+        (["--lengths", "-5"], "--lengths"),
+        (["--lengths", "1e3"], "--lengths"),
+        (["--lengths", "99999999999999999999"], "--lengths"),
+        (["--lengths", "2000000"], "lengths"),
+        (["--width", "0"], "width"),
+        (["--width", "wide"], "--width"),
+        (["--kernel", "4"], "kernel: expected an odd number"),
+        (["--heads", "5"], "heads: expected a divisor of the width (64)"),
+    ],
+)
+def test_bad_options_are_named_and_end_with_2(arguments, expected, tmp_path):
+    folder = tmp_path / "out"
+    result = run("compare", *arguments, "--out", folder, *FAST)
+    assert result.returncode == 2
+    assert expected in result.stderr
+    assert result.stdout == ""
+    assert not folder.exists()
+
+
+def test_a_check_of_what_is_too_large_to_count_fails_and_says_so():
+    result = run("compare", "--lengths", "5000", "--width", 1, "--check", *FAST)
+    assert result.returncode == 1
+    assert "formula only" in result.stdout
+    assert "too large to be counted" in result.stdout
+
+
+def test_a_folder_that_cannot_be_made_ends_with_1(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    result = run("compare", "--lengths", "4", "--width", 2, "--out", tmp_path / "file" / "out", *FAST)
+    assert result.returncode == 1
+    assert "file" in result.stderr
+
+
+def handles_interrupts(process):
+    """Whether the process has a handler for SIGINT: then it is past its start and at work."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
+
+
+def test_an_interrupt_ends_with_130_and_writes_nothing(tmp_path):
+    folder = tmp_path / "out"
+    # Far more work than is done before the signal arrives.
+    command = [program(), "compare", "--lengths", "256:4096", "--width", "16", "--out", str(folder), *FAST]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not handles_interrupts(process):
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, messages = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert output == ""
+    assert "interrupted" in messages
+    assert not folder.exists()

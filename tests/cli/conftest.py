@@ -1,0 +1,20 @@
+"""A text small enough to train on, and a run on it."""
+
+import pytest
+from heed_program import SMALL, run
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one two, three! café\n" * 100, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def trained(text, tmp_path):
+    """A folder with a finished run of 6 steps."""
+    folder = tmp_path / "trained"
+    result = run("train", text, "--out", folder, *SMALL, "--steps", 6, "--eval-every", 3, "--quiet")
+    assert result.returncode == 0, result.stderr
+    return folder

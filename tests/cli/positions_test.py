@@ -1,0 +1,99 @@
+"""heed positions, from the command line to the files."""
+
+import json
+
+import numpy
+import pytest
+from heed_program import run
+
+BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
+
+
+def test_prints_the_binary_table():
+    result = run("positions")
+    assert result.returncode == 0
+    assert result.stdout.splitlines() == BINARY
+
+
+def test_checks_the_rotation():
+    result = run("positions", "--check", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["binary"] == BINARY
+    check = report["check"]
+    assert check["passed"]
+    assert 0 < check["table_error"] < 1e-6
+    assert 0 < check["rotation_error"] < 1e-6
+    assert check["shifts"] == 60 * 60
+    assert "passed" in run("positions", "--check").stdout
+
+
+def test_an_odd_width_is_checked_but_for_its_last_sine():
+    result = run("positions", "--check", "--width", 33)
+    assert result.returncode == 0
+    assert "The width is odd" in result.stdout
+
+
+def test_writes_the_figures_their_numbers_and_a_page(tmp_path):
+    folder = tmp_path / "new" / "positions"
+    result = run("positions", "--steps", 100, "--width", 20, "--columns", "4:8", "--label", "dim", "--out", folder, "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    named = {path.rsplit("/", 1)[1] for figure in report["figures"] for key, path in figure.items() if key != "name"}
+    assert {path.name for path in folder.iterdir()} == named | {"positions.html"}
+    picture = (folder / "positions-columns.svg").read_text(encoding="utf-8")
+    for label in ["dim 4", "dim 7", "Row (position)"]:
+        assert f">{label}<" in picture
+
+    position, column = numpy.meshgrid(numpy.arange(100), numpy.arange(20), indexing="ij")
+    angle = position / 10000 ** (column // 2 * 2 / 20)
+    expected = numpy.where(column % 2 == 0, numpy.sin(angle), numpy.cos(angle))
+    table = numpy.load(folder / "positions-heat-map.npy", allow_pickle=False)
+    assert table.shape == (100, 20)
+    numpy.testing.assert_allclose(table, expected, atol=6e-8)  # one rounding to float of values up to 1
+    text = numpy.loadtxt(folder / "positions-heat-map.csv", delimiter=",", skiprows=1)
+    numpy.testing.assert_array_equal(text[:, 1:], table)
+
+
+def test_shows_linear_biases(tmp_path):
+    result = run("positions", "--scheme", "alibi", "--width", 8, "--columns", "0:8", "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    bias = numpy.load(tmp_path / "out" / "positions-alibi-matrix.npy")
+    distance = abs(numpy.subtract.outer(numpy.arange(60), numpy.arange(60)))
+    numpy.testing.assert_array_equal(bias, -0.5 * distance)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--columns", "6:40"], "columns: expected"),
+        (["--columns", "six"], "columns: expected"),
+        (["--columns", "6:10:12"], "columns: expected"),
+        (["--steps", "0"], "steps: expected"),
+        (["--width", "0"], "width: expected"),
+        (["--steps", "99999999999"], "steps: expected"),
+        (["--steps", "many"], "--steps"),
+        (["--steps", "2", "--check"], "steps: expected"),
+        (["--scheme", "spiral"], "'spiral'"),
+        (["--scheme", "alibi", "--check"], "scheme: only sinusoidal"),
+    ],
+)
+def test_names_the_option_at_fault(arguments, message, tmp_path):
+    result = run("positions", *arguments, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    result = run("positions", "--out", tmp_path / "file" / "below")
+    assert result.returncode == 1
+    assert str(tmp_path / "file" / "below") in result.stderr
+
+
+def test_without_gnuplot_the_error_says_so_and_nothing_is_written(tmp_path):
+    result = run("positions", "--out", tmp_path / "out", env={"PATH": str(tmp_path)})
+    assert result.returncode == 1
+    assert "gnuplot is not installed" in result.stderr
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,155 @@
+// The same bits for any number of threads, for a row alone or among others, and from run to run.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <string>
+
+#include "heed/attention.h"
+#include "problem.h"
+
+namespace heed {
+namespace {
+
+// Bits, so that NaN would equal NaN and -0 would not equal 0.
+template <class T>
+bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+template <class T>
+void ExpectSameBits(const Problem<T>& a, const Problem<T>& b, const std::string& what) {
+  EXPECT_TRUE(SameBits(a.out, b.out)) << what << ": out";
+  EXPECT_TRUE(SameBits(a.lse, b.lse)) << what << ": lse";
+  EXPECT_TRUE(SameBits(a.d_q, b.d_q)) << what << ": d_q";
+  EXPECT_TRUE(SameBits(a.d_k, b.d_k)) << what << ": d_k";
+  EXPECT_TRUE(SameBits(a.d_v, b.d_v)) << what << ": d_v";
+  EXPECT_TRUE(SameBits(a.d_bias, b.d_bias)) << what << ": d_bias";
+}
+
+struct Option {
+  const char* name;
+  std::function<void(Attention&)> set;
+};
+
+class EachOption : public ::testing::Test {
+ protected:
+  // Large enough to run in parallel, with several chunks of keys in the backward pass.
+  Shape shape_{2, 2, 2, 300, 1300, 16, 24};
+  std::vector<int64_t> key_lengths_{700, 1300}, query_lengths_{300, 123}, per_query_ = PerQuery();
+  std::vector<float> table_ = std::vector<float>(2 * 401, 0.25f);
+
+  std::vector<int64_t> PerQuery() const {
+    std::vector<int64_t> lengths;
+    for (int64_t i = 0; i < 600; ++i) lengths.push_back(i * 37 % 1301);
+    return lengths;
+  }
+
+  std::vector<Option> Options() {
+    for (size_t i = 0; i < table_.size(); ++i) table_[i] = 0.01f * static_cast<float>(i % 97);
+    return {
+        {"plain", [](Attention&) {}},
+        {"causal", [](Attention& a) { a.causal = Causal::kBottomRight; }},
+        {"causal top-left", [](Attention& a) { a.causal = Causal::kTopLeft; }},
+        {"key lengths", [this](Attention& a) { a.key_lengths = Lengths::PerBatch(key_lengths_.data(), 2); }},
+        {"key lengths per query", [this](Attention& a) { a.key_lengths = Lengths::PerQuery(per_query_.data(), 2, 300); }},
+        {"uniform",
+         [this](Attention& a) {
+           a.key_lengths = Lengths::PerQuery(per_query_.data(), 2, 300);
+           a.empty_row = EmptyRow::kUniform;
+         }},
+        {"query lengths", [this](Attention& a) { a.query_lengths = Lengths::PerBatch(query_lengths_.data(), 2); }},
+        {"relative bias",
+         [this](Attention& a) {
+           a.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table_.data(), {2, 401})};
+         }},
+        {"dropout",
+         [](Attention& a) {
+           a.dropout = {0.3, 42, 5};
+         }},
+        {"everything",
+         [this](Attention& a) {
+           a.causal = Causal::kBottomRight;
+           a.key_lengths = Lengths::PerBatch(key_lengths_.data(), 2);
+           a.query_lengths = Lengths::PerBatch(query_lengths_.data(), 2);
+           a.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table_.data(), {2, 401})};
+           a.dropout = {0.3, 42, 5};
+         }},
+    };
+  }
+};
+
+TEST_F(EachOption, GivesTheSameBitsForAnyNumberOfThreads) {
+  for (const Option& option : Options()) {
+    Attention attention;
+    option.set(attention);
+    Problem<float> one(shape_);
+    SerialExecutor serial;
+    one.Run(attention, serial);
+    for (int threads : {2, 3, 8}) {
+      ThreadPool pool(threads);
+      Problem<float> many(shape_);
+      many.Run(attention, pool);
+      ExpectSameBits(one, many, std::string(option.name) + " with " + std::to_string(threads) + " threads");
+    }
+  }
+}
+
+TEST_F(EachOption, GivesTheSameBitsInDouble) {
+  Attention attention;
+  attention.causal = Causal::kBottomRight;
+  attention.dropout = {0.3, 42, 5};
+  Problem<double> one(shape_), many(shape_);
+  SerialExecutor serial;
+  ThreadPool pool(3);
+  one.Run(attention, serial);
+  many.Run(attention, pool);
+  ExpectSameBits(one, many, "double");
+}
+
+// Row 1 of a batch of two, computed alone: what it returns must not depend on its neighbour.
+TEST(BatchRow, IsTheSameAloneOrAmongOthers) {
+  const Shape pair{2, 3, 3, 130, 700, 16, 16};
+  Shape single = pair;
+  single.batch = 1;
+  Problem<float> both(pair), alone(single);
+  const auto second_half = [](const std::vector<float>& all) {
+    return std::vector<float>(all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  };
+  alone.q = second_half(both.q);
+  alone.k = second_half(both.k);
+  alone.v = second_half(both.v);
+  alone.d_out = second_half(both.d_out);
+  const std::vector<int64_t> lengths{10, 650};
+  Attention attention;
+  attention.causal = Causal::kBottomRight;
+  attention.dropout = {0.2, 7, 0};
+  attention.key_lengths = Lengths::PerBatch(lengths.data(), 2);
+  ThreadPool pool(2);
+  both.Run(attention, pool);
+  attention.key_lengths = Lengths::PerBatch(lengths.data() + 1, 1);
+  attention.dropout.batch_offset = 1;
+  alone.Run(attention, pool);
+  EXPECT_TRUE(SameBits(second_half(both.out), alone.out));
+  EXPECT_TRUE(SameBits(second_half(both.lse), alone.lse));
+  EXPECT_TRUE(SameBits(second_half(both.d_q), alone.d_q));
+  EXPECT_TRUE(SameBits(second_half(both.d_k), alone.d_k));
+  EXPECT_TRUE(SameBits(second_half(both.d_v), alone.d_v));
+}
+
+// A race would show as a difference between runs.
+TEST(Repetition, GivesTheSameBits) {
+  const Shape shape{1, 1, 1, 200, 1100, 16, 16};
+  ThreadPool pool(4);
+  Attention attention;
+  Problem<float> first(shape);
+  first.Run(attention, pool);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    Problem<float> again(shape);
+    again.Run(attention, pool);
+    ASSERT_TRUE(SameBits(first.d_q, again.d_q) && SameBits(first.d_k, again.d_k) && SameBits(first.out, again.out));
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,71 @@
+// The plan is integers: compare it with the definition, pair by pair.
+#include <gtest/gtest.h>
+
+#include "attention/plan.h"
+
+namespace heed::attention {
+namespace {
+
+struct Setting {
+  Causal causal;
+  int64_t q_len, kv_len;
+  std::optional<int64_t> query_offset, key_offset;
+};
+
+class Plans : public ::testing::TestWithParam<Setting> {};
+
+TEST_P(Plans, SeeWhatTheDefinitionSees) {
+  const Setting& s = GetParam();
+  const std::vector<int64_t> key_lengths{0, s.kv_len, s.kv_len / 2}, query_lengths{s.q_len, s.q_len / 2, s.q_len};
+  Attention attention;
+  attention.causal = s.causal;
+  attention.query_positions.offset = s.query_offset;
+  attention.key_positions.offset = s.key_offset;
+  attention.key_lengths = Lengths::PerBatch(key_lengths.data(), 3);
+  attention.query_lengths = Lengths::PerBatch(query_lengths.data(), 3);
+  const Plan plan(attention, {3, 1, 1, s.q_len, s.kv_len, 8, 8});
+  const int64_t key_first = s.key_offset.value_or(0);
+  const int64_t query_first = s.query_offset.value_or(s.causal == Causal::kBottomRight ? key_first + s.kv_len - s.q_len : 0);
+  for (int64_t b = 0; b < 3; ++b)
+    for (int64_t begin = 0; begin < s.q_len; begin += 16) {
+      const int64_t count = std::min<int64_t>(16, s.q_len - begin);
+      QueryRow rows[16];
+      const PanelRange panel = plan.Panel(b, begin, count, rows);
+      for (int64_t i = begin; i < begin + count; ++i) {
+        const QueryRow row = plan.Row(b, i);
+        EXPECT_EQ(rows[i - begin].keys.end, row.keys.end);
+        for (int64_t j = 0; j < s.kv_len; ++j) {
+          const bool visible = i < query_lengths[static_cast<size_t>(b)] && j < key_lengths[static_cast<size_t>(b)] &&
+                               (s.causal == Causal::kNone || key_first + j <= query_first + i);
+          ASSERT_EQ(row.keys.begin <= j && j < row.keys.end, visible) << b << " " << i << " " << j;
+          if (visible) {
+            EXPECT_TRUE(panel.reach.begin <= j && j < panel.reach.end);
+          }
+          if (!visible && row.active()) {
+            EXPECT_TRUE(panel.NeedsMask(j, j + 1));
+          }
+        }
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, Plans,
+    ::testing::Values(Setting{Causal::kNone, 20, 30, {}, {}}, Setting{Causal::kBottomRight, 40, 40, {}, {}},
+                      Setting{Causal::kBottomRight, 20, 50, {}, {}}, Setting{Causal::kBottomRight, 50, 20, {}, {}},
+                      Setting{Causal::kTopLeft, 20, 50, {}, {}}, Setting{Causal::kBottomRight, 10, 40, 25, {}},
+                      Setting{Causal::kBottomRight, 10, 40, 25, 20}));
+
+TEST(CutWork, DependsOnTheShapeAlone) {
+  const Cut cut = CutWork({1, 1, 1, 2048, 2048, 64, 64}, 4);
+  EXPECT_EQ(cut.panel % kLaneQuantum, 0);
+  EXPECT_EQ(cut.tile % kDropoutKeys, 0);
+  EXPECT_EQ(cut.chunk % cut.tile, 0);
+  EXPECT_GE(cut.panels * cut.panel, 2048);
+  EXPECT_GE(cut.chunks * cut.chunk, 2048);
+  EXPECT_EQ(CutWork({1, 1, 1, 2048, 0, 64, 64}, 4).chunks, 1);
+  EXPECT_EQ(CutWork({1, 1, 1, 1, 5, 65, 64}, 8).head_dim, 80);
+}
+
+}  // namespace
+}  // namespace heed::attention

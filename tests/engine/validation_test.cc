@@ -1,0 +1,159 @@
+// Bad input is refused before anything is written, with a message that names the argument and what was expected.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "heed/attention.h"
+#include "problem.h"
+
+namespace heed {
+namespace {
+
+using Float = Problem<float>;
+
+class Validation : public ::testing::Test {
+ protected:
+  // Runs `call` and expects InvalidArgument with every part in its message and no output touched.
+  void Refuses(const std::function<void(Float&)>& call, std::initializer_list<const char*> parts) {
+    Float problem({2, 4, 2, 5, 6, 8, 3});
+    try {
+      call(problem);
+      ADD_FAILURE() << "accepted; expected a message with " << *parts.begin();
+    } catch (const InvalidArgument& error) {
+      for (const char* part : parts) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+    for (const auto& output : {problem.out, problem.lse, problem.d_q, problem.d_k, problem.d_v})
+      for (float x : output) ASSERT_TRUE(std::isnan(x)) << "an output was written";
+  }
+
+  void RefusesForward(const Attention& attention, std::initializer_list<const char*> parts) {
+    Refuses([&](Float& p) { p.Forward(attention, serial_); }, parts);
+  }
+
+  SerialExecutor serial_;
+};
+
+TEST_F(Validation, NamesShapesThatDoNotFit) {
+  Refuses(
+      [&](Float& p) {
+        auto k = p.Keys(p.k);
+        k.extent[3] = 7;
+        heed::Forward({}, p.Queries(p.q), k, p.Values(p.v), p.Outputs(p.out), p.Lse(), p.workspace, serial_);
+      },
+      {"k: head widths differ", "[2, 4, 5, 8]", "[2, 2, 6, 7]"});
+  Refuses(
+      [&](Float& p) {
+        auto k = p.Keys(p.k);
+        k.extent[1] = 3;
+        heed::Forward({}, p.Queries(p.q), k, p.Values(p.v), p.Outputs(p.out), p.Lse(), p.workspace, serial_);
+      },
+      {"multiple of the number of key heads"});
+  Refuses(
+      [&](Float& p) {
+        auto v = p.Values(p.v);
+        v.extent[2] = 5;
+        heed::Forward({}, p.Queries(p.q), p.Keys(p.k), v, p.Outputs(p.out), p.Lse(), p.workspace, serial_);
+      },
+      {"v: expected", "[2, 2, 6, 3]", "[2, 2, 5, 3]"});
+  Refuses(
+      [&](Float& p) {
+        auto out = p.Outputs(p.out);
+        out.extent[2] = 4;
+        heed::Forward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), out, p.Lse(), p.workspace, serial_);
+      },
+      {"out: expected", "[2, 4, 5, 3]"});
+}
+
+TEST_F(Validation, RefusesOutputsThatOverlap) {
+  Refuses(
+      [&](Float& p) {
+        auto out = p.Outputs(p.out);
+        out.stride[2] = 0;
+        heed::Forward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), out, p.Lse(), p.workspace, serial_);
+      },
+      {"out: its elements overlap"});
+  Float p({1, 1, 1, 4, 4, 4, 4});
+  EXPECT_THROW(heed::Forward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.q), p.Lse(), p.workspace, serial_),
+               InvalidArgument);
+}
+
+TEST_F(Validation, RefusesOptionsOutOfRange) {
+  Attention attention;
+  attention.scale = std::numeric_limits<double>::quiet_NaN();
+  RefusesForward(attention, {"scale"});
+  for (double p : {-0.1, 1.0, 0.999999, std::nan("")}) {
+    attention = {};
+    attention.dropout.probability = p;
+    RefusesForward(attention, {"dropout.probability"});
+  }
+  attention = {};
+  attention.dropout = {0.5, 1, -1};
+  RefusesForward(attention, {"batch_offset"});
+  attention = {};
+  attention.causal = Causal::kTopLeft;
+  attention.query_positions.offset = 3;
+  RefusesForward(attention, {"causal", "query_positions"});
+}
+
+TEST_F(Validation, RefusesLengthsOutOfRange) {
+  const std::vector<int64_t> keys{3, 7}, queries{-1, 2}, fine{1, 2, 3};
+  Attention attention;
+  attention.key_lengths = Lengths::PerBatch(keys.data(), 2);
+  RefusesForward(attention, {"key_lengths", "0..6", "got 7", "batch row 1"});
+  attention = {};
+  attention.query_lengths = Lengths::PerBatch(queries.data(), 2);
+  RefusesForward(attention, {"query_lengths", "got -1"});
+  attention = {};
+  attention.key_lengths = Lengths::PerBatch(fine.data(), 3);
+  RefusesForward(attention, {"key_lengths", "B = 2"});
+}
+
+TEST_F(Validation, RefusesTablesThatDoNotFit) {
+  const std::vector<float> table(20, 0.0f);
+  Attention attention;
+  attention.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table.data(), {4, 4})};
+  RefusesForward(attention, {"relative_bias", "2M+1", "[4, 4]"});
+  attention.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table.data(), {3, 5})};
+  RefusesForward(attention, {"relative_bias", "Hq = 4"});
+}
+
+TEST_F(Validation, ChecksTheBackwardPassToo) {
+  Refuses(
+      [&](Float& p) {
+        auto d_k = p.Keys(p.d_k);
+        d_k.extent[2] = 5;
+        heed::Backward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out),
+                       p.Queries(p.d_q), d_k, p.Values(p.d_v), {}, p.workspace, serial_);
+      },
+      {"d_k: expected the shape of k"});
+  Refuses(
+      [&](Float& p) {
+        std::vector<float> d_bias(20);
+        heed::Backward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out),
+                       p.Queries(p.d_q), p.Keys(p.d_k), p.Values(p.d_v), View<float, 2>::Contiguous(d_bias.data(), {4, 5}),
+                       p.workspace, serial_);
+      },
+      {"d_relative_bias"});
+}
+
+TEST_F(Validation, RefusesSizesThatOverflow) {
+  Float p({1, 1, 1, 4, 4, 4, 4});
+  auto k = p.Keys(p.k);
+  k.extent = {1, 1, int64_t{1} << 40, int64_t{1} << 40};
+  EXPECT_THROW(heed::Forward({}, p.Queries(p.q), k, p.Values(p.v), p.Outputs(p.out), p.Lse(), p.workspace, serial_),
+               InvalidArgument);
+}
+
+TEST(Targets, AreNamedInTheError) {
+  try {
+    UseTarget("AVX9");
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find(SupportedTargets().front()), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,29 @@
+"""Compiles every header below a folder on its own, twice in one file, with warnings as errors.
+
+    python3 check_headers.py INCLUDE_FOLDER COMPILER
+"""
+
+import pathlib
+import subprocess
+import sys
+
+
+def compiles(compiler, folder, header):
+    line = f'#include "{header}"\n'
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-x", "c++", "-"]
+    result = subprocess.run(command, input=line * 2, text=True, capture_output=True, check=False)
+    if result.returncode != 0:
+        print(f"{header} does not stand alone:\n{result.stderr}")
+    return result.returncode == 0
+
+
+def main():
+    folder, compiler = pathlib.Path(sys.argv[1]), sys.argv[2]
+    headers = [path.relative_to(folder) for path in sorted(folder.rglob("*.h"))]
+    if not headers:
+        sys.exit(f"no header below {folder}")
+    sys.exit(0 if all([compiles(compiler, folder, header) for header in headers]) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Checks that the house stands as docs/architecture.md draws it. Prints one line per fault; exit status 1 when there is any.
+
+    python3 check_house.py ROOT
+
+Rooms: an include points to the same room or to one on its left (engine, nn, lab, cli; python sits beside lab). A room's
+private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
+Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
+and no other part of the engine sees the reference.
+Files: at most MAX_LINES lines, named after a noun, no unfinished business. Links in documents lead to files.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOMS = {"engine": 0, "nn": 1, "lab": 2, "python": 2, "cli": 3}
+FLOORS = ["include", "core", "simd", "attention", "position", "dispatch"]
+TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
+# Headers with a folder in their name that the engine may use besides its own.
+ENGINE_FOREIGN = ("hwy/", "sys/")
+# Who may look at the double-precision reference: tests, benches and `heed check`.
+SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "lab/bench/", "cli/check")
+MAX_LINES = 500
+VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
+SOURCE_FOLDERS = ("engine", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
+UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+
+
+def resolve(root, path, name):
+    """The file of this repository that an include names, relative to the root, or None for a foreign header."""
+    folders = [path.parent, root / "engine/include", root / "engine/src", root / "nn/include", root / "nn/src", root]
+    for folder in folders:
+        candidate = folder / name
+        if candidate.is_file():
+            return candidate.resolve().relative_to(root)
+    return None
+
+
+def room_of(path):
+    """The room whose rules a file follows: its own, or the one its tests, benches or examples are about."""
+    parts = path.parts
+    if parts[0] in ("tests", "bench") and parts[1] in ROOMS:
+        return parts[1]
+    return parts[0] if parts[0] in ROOMS else "cli"  # examples and tests of the whole may see everything
+
+
+def floor_of(path):
+    """Index into FLOORS, "reference", or None outside the engine."""
+    parts = path.parts
+    if parts[:2] == ("engine", "include"):
+        return 0
+    if parts[:2] == ("engine", "src"):
+        return "reference" if parts[2] == "reference" else FLOORS.index(parts[2])
+    return None
+
+
+def is_private(path):
+    return path.parts[0] in ROOMS and len(path.parts) > 2 and path.parts[1] == "src"
+
+
+def check_foreign(source, name):
+    if room_of(source) != "engine":
+        return None
+    if name.startswith(TORCH):
+        return "the engine does not know LibTorch"
+    if source.parts[0] == "engine" and "/" in name and not name.startswith(ENGINE_FOREIGN):
+        return "not a header of the standard library, of Highway or of heed"
+    return None
+
+
+def check_floors(source, target):
+    mine, theirs = floor_of(source), floor_of(target)
+    if theirs == "reference":
+        if not str(source).startswith(SEES_REFERENCE):
+            return "the reference is for tests, benches and `heed check`"
+        return None
+    if mine is None or theirs is None:
+        return None
+    if mine == "reference" and theirs > FLOORS.index("core"):
+        return "the reference shares no code with the kernels"
+    if mine != "reference" and theirs > mine:
+        return f"floor {FLOORS[mine]} lies below {FLOORS[theirs]}"
+    return None
+
+
+def check_include(source, target):
+    """What is wrong with `source` including `target`, both relative to the root; None when all is well."""
+    if target.parts[0] not in ROOMS:
+        return None
+    mine, theirs = room_of(source), target.parts[0]
+    if mine != theirs and ROOMS[theirs] >= ROOMS[mine]:
+        return f"room {theirs} does not lie to the left of {mine}"
+    reference = floor_of(target) == "reference"
+    if is_private(target) and not reference:
+        if source.parts[:2] == (theirs, "include"):
+            return "a public header does not include a private one"
+        if mine != theirs and source.parts[0] not in ("tests", "bench"):
+            return f"a private header of {theirs}"
+    return check_floors(source, target)
+
+
+def check_source(root, path):
+    source = path.relative_to(root)
+    text = path.read_text(encoding="utf-8")
+    if source.parts[:2] == ("engine", "src") and (len(source.parts) < 4 or source.parts[2] not in [*FLOORS[1:], "reference"]):
+        yield f"{source}: engine/src has the floors {', '.join(FLOORS[1:])} and reference"
+        return
+    for match in INCLUDE.finditer(text):
+        name = match.group(1)
+        target = resolve(root, path, name)
+        fault = check_include(source, target) if target else check_foreign(source, name)
+        if fault:
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{source}:{line}: includes {name}: {fault}"
+
+
+def check_file(root, path):
+    source = path.relative_to(root)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if len(lines) > MAX_LINES:
+        yield f"{source}: {len(lines)} lines; at most {MAX_LINES}"
+    words = set(re.split(r"[_.\-]", path.name))
+    if words & VAGUE_NAMES:
+        yield f"{source}: name it after what it holds"
+    for number, line in enumerate(lines, 1):
+        if UNFINISHED.search(line):
+            yield f"{source}:{number}: unfinished business"
+
+
+def check_links(root, path):
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in LINK.findall(text):
+        if "://" not in target and not (path.parent / target).exists():
+            yield f"{path.relative_to(root)}: no file {target}"
+
+
+def check(root):
+    root = pathlib.Path(root).resolve()
+    for folder in SOURCE_FOLDERS:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".cc", ".h", ".inc"):
+                yield from check_source(root, path)
+            if path.suffix in (".cc", ".h", ".inc", ".py", ".cmake", ".js") or path.name == "CMakeLists.txt":
+                yield from check_file(root, path)
+    for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
+        yield from check_links(root, path)
+
+
+def main():
+    faults = list(check(sys.argv[1]))
+    print(*faults, sep="\n", end="\n" if faults else "")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

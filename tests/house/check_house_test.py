@@ -1,0 +1,85 @@
+"""Plants every kind of fault in a small house and sees that check_house.py finds it, and nothing in a house without faults."""
+
+import pathlib
+import tempfile
+import unittest
+
+import check_house
+
+SOUND = {
+    "engine/include/heed/view.h": "#include <array>\n",
+    "engine/include/heed/attention.h": '#include "heed/view.h"\n',
+    "engine/src/core/checks.h": '#include "heed/attention.h"\n',
+    "engine/src/simd/tile-inl.h": '#include "hwy/highway.h"\n#include "core/checks.h"\n',
+    "engine/src/attention/forward-inl.h": '#include "simd/tile-inl.h"\n',
+    "engine/src/position/bias-inl.h": '#include "attention/forward-inl.h"\n',
+    "engine/src/dispatch/forward.cc": '#define HWY_TARGET_INCLUDE "dispatch/forward.cc"\n#include "position/bias-inl.h"\n',
+    "engine/src/reference/reference.h": '#include "heed/attention.h"\n#include "core/checks.h"\n',
+    "nn/include/heed/nn/attention.h": '#include <ATen/ATen.h>\n#include "heed/attention.h"\n',
+    "nn/src/adapter.h": '#include "heed/nn/attention.h"\n',
+    "nn/src/attention.cc": '#include "adapter.h"\n',
+    "lab/data/text.h": '#include "heed/nn/attention.h"\n',
+    "cli/check.cc": '#include "engine/src/reference/reference.h"\n#include "lab/data/text.h"\n',
+    "tests/engine/forward_test.cc": '#include <gtest/gtest.h>\n#include "attention/forward-inl.h"\n#include "reference/reference.h"\n',
+    "docs/page.md": "[engine](../engine/include/heed/view.h) [section](#a) [page](page.md#a)\n",
+}
+
+# One planted fault each: file, text to append, and what the message must say.
+FAULTS = [
+    ("engine/src/core/checks.h", "#include <torch/torch.h>", "does not know LibTorch"),
+    ("engine/include/heed/view.h", "#include <c10/util/Optional.h>", "does not know LibTorch"),
+    ("tests/engine/forward_test.cc", "#include <ATen/ATen.h>", "does not know LibTorch"),
+    ("engine/src/core/checks.h", "#include <nlohmann/json.hpp>", "not a header of the standard library"),
+    ("engine/src/dispatch/forward.cc", '#include "heed/nn/attention.h"', "does not lie to the left"),
+    ("engine/src/dispatch/forward.cc", '  #  include "lab/data/text.h"', "does not lie to the left"),
+    ("tests/engine/forward_test.cc", '#include "heed/nn/attention.h"', "does not lie to the left"),
+    ("nn/src/attention.cc", '#include "lab/data/text.h"', "does not lie to the left"),
+    ("nn/include/heed/nn/attention.h", '#include "adapter.h"', None),
+    ("nn/src/attention.cc", '#include "core/checks.h"', "private header of engine"),
+    ("nn/include/heed/nn/attention.h", '#include "nn/src/adapter.h"', "public header"),
+    ("lab/data/text.h", '#include "nn/src/adapter.h"', "private header of nn"),
+    ("lab/data/text.h", '#include "cli/check.cc"', "does not lie to the left"),
+    ("lab/data/text.h", '#include "engine/src/reference/reference.h"', "the reference is for"),
+    ("engine/src/simd/tile-inl.h", '#include "attention/forward-inl.h"', "floor simd lies below attention"),
+    ("engine/include/heed/view.h", '#include "core/checks.h"', "public header"),
+    ("engine/src/attention/forward-inl.h", '#include "position/bias-inl.h"', "floor attention lies below position"),
+    ("engine/src/reference/reference.h", '#include "simd/tile-inl.h"', "shares no code"),
+    ("engine/src/dispatch/forward.cc", '#include "reference/reference.h"', "the reference is for"),
+    ("engine/src/basement/pipe.h", "", "engine/src has the floors"),
+    ("lab/data/string_utils.h", "", "name it after what it holds"),
+    ("lab/data/long.cc", "\n" * (check_house.MAX_LINES + 1), "at most"),
+    ("lab/data/text.h", "// TOD" "O: later", "unfinished business"),
+    ("docs/page.md", "[gone](nowhere.md)", "no file nowhere.md"),
+]
+
+
+def build(root, extra=None):
+    for name, text in SOUND.items():
+        path = pathlib.Path(root, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    if extra:
+        name, text = extra
+        path = pathlib.Path(root, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((path.read_text() if path.exists() else "") + text + "\n")
+
+
+class CheckHouse(unittest.TestCase):
+    def test_a_sound_house_has_no_faults(self):
+        with tempfile.TemporaryDirectory() as root:
+            build(root)
+            self.assertEqual(list(check_house.check(root)), [])
+
+    def test_every_planted_fault_is_found(self):
+        for name, text, message in FAULTS:
+            with self.subTest(name=name, text=text[:60]), tempfile.TemporaryDirectory() as root:
+                build(root, (name, text))
+                faults = list(check_house.check(root))
+                self.assertEqual(len(faults), 1, faults)
+                self.assertIn(name, faults[0])
+                self.assertIn(message or "public header", faults[0])
+
+
+if __name__ == "__main__":
+    unittest.main()

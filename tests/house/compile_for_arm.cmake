@@ -1,0 +1,23 @@
+# Compiles the engine's kernels for 64-bit Arm, where a cross compiler is installed: NEON is promised by compilation.
+#   cmake -DSOURCE=... -DWORK=... -P compile_for_arm.cmake
+find_program(compiler aarch64-linux-gnu-g++)
+find_path(highway hwy/highway.h PATHS /usr/include /usr/local/include)
+if(NOT compiler OR NOT highway)
+  message("SKIPPED: aarch64-linux-gnu-g++ or Highway's headers are not installed")
+  return()
+endif()
+
+# Highway's headers are the same for every processor; the rest of /usr/include is not.
+file(MAKE_DIRECTORY ${WORK}/include)
+file(CREATE_LINK ${highway}/hwy ${WORK}/include/hwy SYMBOLIC)
+foreach(kernel forward_f32 forward_f64 backward_f32 backward_f64)
+  execute_process(
+    COMMAND ${compiler} -std=c++20 -O1 -Wall -Wextra -Wno-unused-parameter -Werror -c ${SOURCE}/engine/src/dispatch/${kernel}.cc
+      -I ${SOURCE}/engine/src -I ${SOURCE}/engine/include -isystem ${WORK}/include -o ${WORK}/${kernel}.o
+      -DHWY_DISABLED_TARGETS=HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128
+    COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND aarch64-linux-gnu-nm -C ${WORK}/${kernel}.o OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  if(NOT symbols MATCHES "N_NEON")
+    message(FATAL_ERROR "${kernel} has no NEON kernel")
+  endif()
+endforeach()

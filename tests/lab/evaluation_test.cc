@@ -1,0 +1,83 @@
+#include "lab/training/evaluation.h"
+
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "heed/error.h"
+#include "tests/lab/sample_runs.h"
+
+namespace heed::lab {
+namespace {
+
+LanguageModel MakeModel(const ModelOptions& options) { return LanguageModel(options, Vocabulary(SampleText().characters)); }
+
+TEST(Evaluation, AModelThatKnowsNothingScoresTheLogarithmOfItsVocabulary) {
+  LanguageModel model = MakeModel(SmallModel());
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters()) parameter.zero_();
+  const Evaluation evaluation = Evaluate(model, SampleText());
+  const double size = static_cast<double>(model->vocabulary().size());
+  EXPECT_EQ(evaluation.predictions, 1799);
+  EXPECT_NEAR(evaluation.loss, std::log(size), 1e-5);
+  EXPECT_NEAR(evaluation.perplexity, size, 1e-3);
+}
+
+// A window of one step predicts from one character alone, so the mean can be taken by hand over all pairs.
+TEST(Evaluation, AveragesOverEveryPrediction) {
+  LanguageModel model = MakeModel(SmallModel());
+  model->eval();
+  const Text text{"pairs", SampleText().characters.substr(0, 40)};
+  const std::vector<int32_t> tokens = model->vocabulary().Encode(text);
+  const at::NoGradGuard no_grad;
+  double sum = 0.0;
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const at::Tensor logits = model->Logits(model->forward(at::full({1, 1}, tokens[i], at::kLong)));
+    sum -= logits.log_softmax(-1)[0][0][tokens[i + 1]].item<double>();
+  }
+  EXPECT_NEAR(Evaluate(model, text, 1).loss, sum / 39, 1e-5);
+}
+
+TEST(Evaluation, DropsNothingAndLeavesTheModelInItsMode) {
+  ModelOptions options = SmallModel();
+  options.dropout = 0.5;
+  LanguageModel model = MakeModel(options);
+  model->train();
+  const double first = Evaluate(model, SampleText()).loss;
+  EXPECT_EQ(Evaluate(model, SampleText()).loss, first);
+  EXPECT_TRUE(model->is_training());
+}
+
+TEST(Evaluation, ALearnedTableEndsAtItsContext) {
+  LanguageModel model = MakeModel(SmallModel());
+  EXPECT_NO_THROW(Evaluate(model, SampleText(), 16));
+  try {
+    Evaluate(model, SampleText(), 17);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("context: 17"), std::string::npos) << message;
+    EXPECT_NE(message.find("16 rows"), std::string::npos) << message;
+  }
+}
+
+TEST(Evaluation, OtherSchemesReachBeyondTheTraining) {
+  for (const char* position : {"none", "sinusoidal", "alibi", "relative"}) {
+    ModelOptions options = SmallModel();
+    options.position = position;
+    LanguageModel model = MakeModel(options);
+    EXPECT_TRUE(std::isfinite(Evaluate(model, SampleText(), 64).loss)) << position;
+    EXPECT_TRUE(std::isfinite(Evaluate(model, SampleText(), 3000).loss)) << position;  // one window holds the whole text
+  }
+}
+
+TEST(Evaluation, RefusesWhatItCannotScore) {
+  LanguageModel model = MakeModel(SmallModel());
+  EXPECT_THROW(Evaluate(model, Text{"short", U"o"}), InvalidArgument);
+  EXPECT_THROW(Evaluate(model, Text{"unknown", U"one Z"}), InvalidArgument);
+  EXPECT_THROW(Evaluate(model, SampleText(), -1), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace heed::lab

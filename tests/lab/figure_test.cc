@@ -1,0 +1,217 @@
+#include "lab/report/figure.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "heed/error.h"
+#include "lab/report/csv.h"
+#include "lab/report/file.h"
+#include "tests/lab/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+Figure Named(std::string name, std::variant<LinePlot, HeatMap, BarChart, Diagram> content) {
+  Figure figure;
+  figure.name = std::move(name);
+  figure.title = "Title";
+  figure.content = std::move(content);
+  return figure;
+}
+
+Figure Lines() {
+  LinePlot plot{"Step", "Loss, in nats", false, false, {}};
+  plot.series.push_back({"rnn", {0, 1, 2}, {3, 2.5, 0.1}, {2, 2, 0}, {4, 3, 1}});
+  plot.series.push_back({"it's <50 % & \"more\" {a_b}", {0, 2}, {1, NAN}, {}, {}});
+  return Named("lines", plot);
+}
+
+Figure Map() { return Named("map", HeatMap{"Key", "Query", 2, 3, {0, 0.5, 1, -1, NAN, 0.25}}); }
+
+Figure Bars() { return Named("bars", BarChart{"Loss", {"rnn", "100 %"}, {1.5, NAN}, {1.25, NAN}, {2, NAN}}); }
+
+Figure Drawing() { return Named("drawing", Diagram{{{0, 0, "x1"}, {1, 0, "x2"}, {0.5, 1, "h<1>"}}, {{0, 2}, {1, 2}}}); }
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+std::string Draw(const Figure& figure) {
+  const ScratchFolder folder;
+  return ReadFile(WriteFigure(figure, folder.path()).svg);
+}
+
+std::string ErrorOf(const Figure& figure) {
+  const ScratchFolder folder;
+  try {
+    WriteFigure(figure, folder.path());
+  } catch (const InvalidArgument& error) {
+    EXPECT_TRUE(folder.Names().empty()) << "a refused figure must leave no file";
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FormatNumber, ReadsBackAsTheSameDouble) {
+  for (const double value : {0.1, 1.0 / 3, 1e300, 5e-324, -123456789.125, std::numeric_limits<double>::max()}) {
+    EXPECT_EQ(std::strtod(FormatNumber(value).c_str(), nullptr), value);
+  }
+  EXPECT_EQ(FormatNumber(0.1), "0.1");
+  EXPECT_EQ(FormatNumber(60), "60");
+  EXPECT_EQ(FormatNumber(-NAN), "nan");
+  EXPECT_EQ(FormatNumber(-INFINITY), "-inf");
+}
+
+TEST(Csv, OfEachKind) {
+  EXPECT_EQ(FormatCsv(Lines()),
+            "series,Step,\"Loss, in nats\",low,high\n"
+            "rnn,0,3,2,4\nrnn,1,2.5,2,3\nrnn,2,0.1,0,1\n"
+            "\"it's <50 % & \"\"more\"\" {a_b}\",0,1,,\n\"it's <50 % & \"\"more\"\" {a_b}\",2,nan,,\n");
+  EXPECT_EQ(FormatCsv(Map()), "Query,0,1,2\n0,0,0.5,1\n1,-1,nan,0.25\n");
+  EXPECT_EQ(FormatCsv(Bars()), "name,Loss,low,high\nrnn,1.5,1.25,2\n100 %,nan,nan,nan\n");
+  EXPECT_EQ(
+      FormatCsv(Drawing()),
+      "kind,index,x,y,label,from,to\nnode,0,0,0,x1,,\nnode,1,1,0,x2,,\nnode,2,0.5,1,h<1>,,\narrow,0,,,,0,2\narrow,1,,,,1,2\n");
+}
+
+TEST(LinePlot, KeepsEveryNameAndLabelAsWritten) {
+  const std::string svg = Draw(Lines());
+  EXPECT_NE(svg.find(">rnn<"), std::string::npos);
+  EXPECT_NE(svg.find("it's &lt;50 % &amp; "), std::string::npos);
+  EXPECT_NE(svg.find("{a_b}"), std::string::npos);
+  EXPECT_NE(svg.find(">Loss, in nats<"), std::string::npos);
+  EXPECT_NE(svg.find(">Step<"), std::string::npos);
+  EXPECT_NE(svg.find("<title>Title</title>"), std::string::npos);
+}
+
+TEST(LinePlot, NoLabelIsRunAsACommand) {
+  LinePlot plot{"x' ; system 'touch run' ; set title '", "`touch run`\nsystem 'touch run'", false, false, {}};
+  plot.series.push_back({"'; system('touch run'); '", {0, 1}, {0, 1}, {}, {}});
+  const ScratchFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  WriteFigure(Named("lines", plot), folder.path());
+  std::filesystem::current_path(before);
+  EXPECT_EQ(folder.Names(), (std::set<std::string>{"lines.csv", "lines.svg"}));
+}
+
+TEST(LinePlot, LogarithmicAxesLeaveOutWhatTheyCannotShow) {
+  LinePlot plot{"n", "s", true, true, {{"a", {0, 16, 32, 64}, {1, 1e-3, 0, 1e-1}, {}, {}}}};
+  const std::string svg = Draw(Named("lines", plot));
+  for (const char* tick : {">16<", ">32<", ">64<"}) EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  plot.series = {{"a", {1, 2}, {-1, NAN}, {}, {}}};
+  EXPECT_NE(Draw(Named("lines", plot)).find("no finite values"), std::string::npos);
+}
+
+TEST(LinePlot, OnePointAndNoPoint) {
+  EXPECT_NE(Draw(Named("lines", LinePlot{"x", "y", false, false, {{"one", {5}, {7}, {}, {}}}})).find(">one<"),
+            std::string::npos);
+  EXPECT_NE(Draw(Named("lines", LinePlot{"x", "y", false, false, {{"none", {}, {}, {}, {}}}})).find("no finite"),
+            std::string::npos);
+}
+
+TEST(BarChart, NamesValuesAndWhatIsMissing) {
+  const std::string svg = Draw(Bars());
+  for (const char* text : {">rnn<", ">100 %<", ">1.5<", ">n/a<"}) EXPECT_NE(svg.find(text), std::string::npos) << text;
+  BarChart narrow{"Loss", {"convolution (dilated), learned positions", "b", "c", "d", "e"}, {1, 2, 3, -4, 5}, {}, {}};
+  EXPECT_NE(Draw(Named("bars", narrow)).find(">convolution (dilated), learned positions<"), std::string::npos);
+}
+
+TEST(HeatMap, DarkestIsLargestAndLightestIsSmallest) {
+  const std::string svg = Draw(Map());
+  EXPECT_NE(svg.find("<path fill=\"#08306b\" d=\"M2 0h1v1h-1z\"/>"), std::string::npos) << "value 1 at row 0, column 2";
+  EXPECT_NE(svg.find("<path fill=\"#f7fbff\" d=\"M0 1h1v1h-1z\"/>"), std::string::npos) << "value -1 at row 1, column 0";
+  EXPECT_NE(svg.find(">Key<"), std::string::npos);
+  EXPECT_NE(svg.find(">Query<"), std::string::npos);
+}
+
+TEST(HeatMap, EqualNeighboursAreOneRectangleAndCellsAreNoSmallerThanPixels) {
+  EXPECT_NE(Draw(Named("map", HeatMap{"x", "y", 1, 4, {1, 1, 1, 1}})).find("M0 0h4v1h-4z"), std::string::npos);
+  HeatMap large{"x", "y", 1000, 2000, std::vector<double>(2000000)};
+  for (std::size_t i = 0; i < large.values.size(); ++i) large.values[i] = static_cast<double>(i * 2654435761u % 97);
+  EXPECT_LE(Count(Draw(Named("map", large)), "M"), 640 * 400);
+}
+
+TEST(Diagram, HasItsNodesAndArrows) {
+  const std::string svg = Draw(Drawing());
+  EXPECT_EQ(Count(svg, "marker-end=\"url(#head)\" d="), 2);
+  for (const char* text : {">x1<", ">x2<", ">h&lt;1&gt;<"}) EXPECT_NE(svg.find(text), std::string::npos) << text;
+}
+
+TEST(WriteFigure, WritesPictureAndNumbersAndNothingElse) {
+  const ScratchFolder folder;
+  const FigureFiles files = WriteFigure(Map(), folder.path() / "new");
+  EXPECT_EQ(files.npy, folder.path() / "new" / "map.npy");
+  EXPECT_EQ(ReadFile(files.csv), FormatCsv(Map()));
+  EXPECT_TRUE(WriteFigure(Bars(), folder.path()).npy.empty());
+  EXPECT_EQ(folder.Names(), (std::set<std::string>{"bars.csv", "bars.svg", "new"}));
+}
+
+TEST(WriteFigure, RefusesWhatDoesNotFitTogether) {
+  EXPECT_NE(ErrorOf(Named("../up", HeatMap{"", "", 1, 1, {0}})).find("'../up'"), std::string::npos);
+  EXPECT_NE(ErrorOf(Named("m", HeatMap{"", "", 2, 2, {0, 1, 2}})).find("2 x 2"), std::string::npos);
+  EXPECT_NE(ErrorOf(Named("m", HeatMap{"", "", int64_t{1} << 62, int64_t{1} << 62, {0}})).find("rows x columns"),
+            std::string::npos);
+  EXPECT_NE(ErrorOf(Named("l", LinePlot{"", "", false, false, {{"s", {1, 2}, {1}, {}, {}}}})).find("'s'"), std::string::npos);
+  EXPECT_NE(ErrorOf(Named("l", LinePlot{"", "", false, false, {{"s", {1}, {1}, {0}, {}}}})).find("low"), std::string::npos);
+  EXPECT_NE(ErrorOf(Named("b", BarChart{"", {"a"}, {1, 2}, {}, {}})).find("values has 2"), std::string::npos);
+  EXPECT_NE(ErrorOf(Named("d", Diagram{{{0, 0, "a"}}, {{0, 1}}})).find("0 -> 1"), std::string::npos);
+  Figure small = Map();
+  small.height = 10;
+  EXPECT_NE(ErrorOf(small).find("pixels"), std::string::npos);
+}
+
+TEST(WriteFigure, SaysThatGnuplotIsMissingAndWritesNothing) {
+  const ScratchFolder folder;
+  const std::string path = std::getenv("PATH");
+  setenv("PATH", folder.path().c_str(), 1);
+  try {
+    WriteFigure(Lines(), folder.path());
+    ADD_FAILURE() << "drawn without gnuplot";
+  } catch (const FileError& error) {
+    EXPECT_NE(std::string(error.what()).find("gnuplot is not installed"), std::string::npos) << error.what();
+  }
+  setenv("PATH", path.c_str(), 1);
+  EXPECT_TRUE(folder.Names().empty());
+}
+
+TEST(WriteFile, AFullDiskLeavesTheOldFileAndNoPart) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "file";
+  WriteFile(path, "old");
+  // A limit on file sizes fails a write the way a full disk does.
+  struct rlimit before;
+  getrlimit(RLIMIT_FSIZE, &before);
+  struct rlimit small = before;
+  small.rlim_cur = 1 << 16;
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(WriteFile(path, std::string(1 << 20, 'x')), FileError);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(ReadFile(path), "old");
+  EXPECT_EQ(folder.Names(), std::set<std::string>{"file"});
+}
+
+TEST(WriteFile, NamesThePathThatCannotBeWritten) {
+  const ScratchFolder folder;
+  WriteFile(folder.path() / "file", "");
+  try {
+    WriteFile(folder.path() / "file" / "below", "x");
+    ADD_FAILURE() << "a file was made below a file";
+  } catch (const FileError& error) {
+    EXPECT_NE(std::string(error.what()).find((folder.path() / "file" / "below").string()), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace heed::lab

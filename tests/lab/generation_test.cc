@@ -1,0 +1,93 @@
+#include "lab/training/generation.h"
+
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "heed/error.h"
+#include "lab/training/train.h"
+#include "tests/lab/sample_runs.h"
+
+namespace heed::lab {
+namespace {
+
+LanguageModel TrainedModel() {
+  static LanguageModel model = [] {
+    TrainOptions options = SmallRun();
+    options.steps = 150;
+    options.lr = 1e-2;
+    options.min_lr = 1e-3;
+    return Train(SampleText(), options).model;
+  }();
+  return model;
+}
+
+TEST(Generation, ContinuesATextThatTheModelHasLearned) {
+  LanguageModel model = TrainedModel();
+  GenerateOptions options;
+  options.tokens = 30;
+  options.temperature = 0.0;
+  std::u32string heard;
+  const std::u32string text =
+      Generate(model, Text{"prompt", U"one two, three!one two"}, options, [&](char32_t c) { heard.push_back(c); });
+  EXPECT_EQ(text, U", three!one two, three!one two");
+  EXPECT_EQ(heard, text);
+}
+
+TEST(Generation, TheSeedDecidesAndTopOneIsGreedy) {
+  LanguageModel model = TrainedModel();
+  const Text prompt{"prompt", U"one"};
+  GenerateOptions options;
+  options.tokens = 60;
+  options.temperature = 3.0;  // flat enough for seeds to differ
+  options.seed = 1;
+  const std::u32string first = Generate(model, prompt, options);
+  EXPECT_EQ(Generate(model, prompt, options), first);
+  options.seed = 2;
+  EXPECT_NE(Generate(model, prompt, options), first);
+  options.top_k = 1;
+  const std::u32string top_one = Generate(model, prompt, options);
+  options.temperature = 0.0;
+  EXPECT_EQ(Generate(model, prompt, options), top_one);
+}
+
+// The draws of the first character against the model's own softmax, restricted to its three most likely characters.
+TEST(Generation, DrawsFromTheModelsDistribution) {
+  LanguageModel model = TrainedModel();
+  const Text prompt{"prompt", U"e"};
+  GenerateOptions options;
+  options.tokens = 1;
+  options.temperature = 2.0;
+  options.top_k = 3;
+  std::map<char32_t, int> seen;
+  constexpr int kDraws = 2000;
+  for (options.seed = 0; options.seed < kDraws; ++options.seed) ++seen[Generate(model, prompt, options)[0]];
+  const at::NoGradGuard no_grad;
+  const int64_t token = model->vocabulary().Encode(prompt)[0];
+  const at::Tensor logits = model->Logits(model->forward(at::full({1, 1}, token, at::kLong)))[0][0] / options.temperature;
+  const auto [values, indices] = logits.topk(3);
+  const at::Tensor probability = values.softmax(0);
+  EXPECT_LE(seen.size(), 3u);
+  for (int64_t i = 0; i < 3; ++i) {
+    const double p = probability[i].item<double>();
+    const char32_t character = model->vocabulary().characters()[indices[i].item<int64_t>()];
+    EXPECT_NEAR(seen[character], p * kDraws, 6 * std::sqrt(p * (1 - p) * kDraws) + 1);
+  }
+}
+
+TEST(Generation, RefusesWhatItCannotContinue) {
+  LanguageModel model = TrainedModel();
+  EXPECT_THROW(Generate(model, Text{"prompt", U""}, {}), InvalidArgument);
+  EXPECT_THROW(Generate(model, Text{"prompt", U"Q"}, {}), InvalidArgument);
+  EXPECT_THROW(Generate(model, Text{"prompt", U"one"}, {.tokens = -1}), InvalidArgument);
+  EXPECT_THROW(Generate(model, Text{"prompt", U"one"}, {.temperature = -1.0}), InvalidArgument);
+  EXPECT_THROW(Generate(model, Text{"prompt", U"one"}, {.top_k = -1}), InvalidArgument);
+  ModelOptions masked = SmallModel();
+  masked.objective = Objective::kMasked;
+  LanguageModel other(masked, model->vocabulary());
+  EXPECT_THROW(Generate(other, Text{"prompt", U"one"}, {}), InvalidArgument);
+}
+
+}  // namespace
+}  // namespace heed::lab

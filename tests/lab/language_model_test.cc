@@ -1,0 +1,112 @@
+#include "lab/training/language_model.h"
+
+#include <cmath>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <torch/utils.h>
+
+#include "heed/error.h"
+#include "tests/lab/sample_runs.h"
+
+namespace heed::lab {
+namespace {
+
+double Deviation(const at::Tensor& tensor) { return tensor.std(/*unbiased=*/false).item<double>(); }
+
+TEST(LanguageModel, StartsLikeThePublishedRecipe) {
+  torch::manual_seed(1);
+  ModelOptions options;  // the defaults: 4 layers, width 128
+  const LanguageModel model(options, Vocabulary(SampleText().characters));
+  int matrices = 0;
+  for (const auto& parameter : model->named_parameters()) {
+    const std::string& name = parameter.key();
+    if (parameter.value().dim() == 2) {
+      // 1400 numbers or more: an estimate of the deviation is itself off by 2 %.
+      EXPECT_NEAR(Deviation(parameter.value()), 0.02, 0.08 * 0.02) << name;
+      ++matrices;
+    } else if (name.ends_with("bias")) {
+      EXPECT_EQ(parameter.value().abs().max().item<double>(), 0.0) << name;
+    }
+  }
+  EXPECT_EQ(matrices, 3 + 4 * 6);  // embedding, positions, head; W_q, W_k, W_v, W_o, dense1 and dense2 of each layer
+}
+
+TEST(LanguageModel, CountsItsParameters) {
+  ModelOptions options = SmallModel();
+  const Vocabulary vocabulary(U"abcdef");
+  options.tied = true;
+  const int64_t tied = LanguageModel(options, vocabulary)->ParameterCount();
+  options.tied = false;
+  EXPECT_EQ(LanguageModel(options, vocabulary)->ParameterCount(), tied + 6 * options.width);
+}
+
+// What comes after a character must not change what the model says at it, whatever the encoder.
+TEST(LanguageModel, CausalModelsDoNotSeeWhatFollows) {
+  for (const char* encoder : {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}) {
+    LanguageModel model(SmallModel(encoder), Vocabulary(U"abcdefgh"));
+    model->eval();
+    const at::NoGradGuard no_grad;
+    const at::Tensor tokens = at::randint(0, 8, {2, 12}, at::kLong);
+    at::Tensor changed = tokens.clone();
+    changed.narrow(1, 7, 5).copy_((changed.narrow(1, 7, 5) + 3) % 8);
+    const at::Tensor before = model->Logits(model->forward(tokens)), after = model->Logits(model->forward(changed));
+    EXPECT_TRUE(at::allclose(before.narrow(1, 0, 7), after.narrow(1, 0, 7), 1e-5, 1e-6)) << encoder;
+    EXPECT_FALSE(at::allclose(before.narrow(1, 7, 5), after.narrow(1, 7, 5), 1e-5, 1e-6)) << encoder;
+  }
+}
+
+TEST(LanguageModel, MaskedModelsLearnFromBothSidesAndPredictOnlyTheHidden) {
+  ModelOptions options = SmallModel();
+  options.objective = Objective::kMasked;
+  LanguageModel model(options, Vocabulary(U"abcdefgh"));
+  model->eval();
+  const at::NoGradGuard no_grad;
+  const Batch batch{at::randint(0, 8, {2, 12}, at::kLong), at::tensor({3, 5}, at::kLong), at::tensor({4, 20}, at::kLong)};
+  const at::Tensor logits = model->Logits(model->forward(batch.inputs)).flatten(0, 1);
+  EXPECT_EQ(logits.size(1), 8);  // the mask symbol is never predicted
+  const at::Tensor log_probability = logits.log_softmax(1);
+  const double expected = -(log_probability[4][3] + log_probability[20][5]).item<double>() / 2;
+  EXPECT_NEAR(model->Loss(batch).item<double>(), expected, 1e-5);
+  Batch changed = batch;
+  changed.inputs = batch.inputs.clone();
+  changed.inputs[0][11] = (batch.inputs[0][11].item<int64_t>() + 1) % 8;  // after the hidden character
+  EXPECT_NE(model->Loss(changed).item<double>(), model->Loss(batch).item<double>());
+}
+
+TEST(ModelOptions, BadOnesAreRefusedByName) {
+  const auto expect = [](const char* word, auto change) {
+    TrainOptions options;
+    change(options);
+    try {
+      Validate(options);
+      ADD_FAILURE() << word;
+    } catch (const InvalidArgument& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with(word)) << error.what();
+    }
+  };
+  expect("encoder", [](TrainOptions& o) { o.model.encoder = "transformer"; });
+  expect("position", [](TrainOptions& o) { o.model.encoder = "gru"; });
+  expect("layers", [](TrainOptions& o) { o.model.layers = 0; });
+  expect("width", [](TrainOptions& o) { o.model.width = 130; });  // 4 heads
+  expect("heads", [](TrainOptions& o) { o.model.heads = 0; });
+  expect("context", [](TrainOptions& o) { o.model.context = 0; });
+  expect("kernel", [](TrainOptions& o) { o.model.kernel = 0; });
+  expect("dropout", [](TrainOptions& o) { o.model.dropout = 1.0; });
+  expect("dropout", [](TrainOptions& o) { o.model.dropout = std::nan(""); });
+  expect("batch", [](TrainOptions& o) { o.batch = 0; });
+  expect("steps", [](TrainOptions& o) { o.steps = 0; });
+  expect("lr", [](TrainOptions& o) { o.lr = 0.0; });
+  expect("lr", [](TrainOptions& o) { o.lr = INFINITY; });
+  expect("min_lr", [](TrainOptions& o) { o.min_lr = 2e-3; });
+  expect("warmup", [](TrainOptions& o) { o.warmup = -1; });
+  expect("beta1", [](TrainOptions& o) { o.beta1 = 1.0; });
+  expect("beta2", [](TrainOptions& o) { o.beta2 = -0.1; });
+  expect("weight_decay", [](TrainOptions& o) { o.weight_decay = -1.0; });
+  expect("clip", [](TrainOptions& o) { o.clip = std::nan(""); });
+  expect("eval_every", [](TrainOptions& o) { o.eval_every = 0; });
+  EXPECT_NO_THROW(Validate(TrainOptions()));
+}
+
+}  // namespace
+}  // namespace heed::lab

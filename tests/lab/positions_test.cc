@@ -1,0 +1,200 @@
+#include "lab/positions/positions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "heed/positions.h"
+
+namespace heed::lab {
+namespace {
+
+PositionsOptions Options(int64_t steps, int64_t width, int64_t first, int64_t last) {
+  PositionsOptions options;
+  options.steps = steps;
+  options.width = width;
+  options.first_column = first;
+  options.last_column = last;
+  return options;
+}
+
+std::string ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BinaryTable, CountsAsTheBookDoes) {
+  const std::vector<std::string> lines = BinaryTable(8);
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_EQ(lines[0], "0 in binary is 000");
+  EXPECT_EQ(lines[6], "6 in binary is 110");
+  EXPECT_EQ(lines[7], "7 in binary is 111");
+  EXPECT_EQ(BinaryTable(9)[8], "8 in binary is 1000");
+  EXPECT_EQ(BinaryTable(9)[1], "1 in binary is 0001");
+  EXPECT_EQ(BinaryTable(1), std::vector<std::string>{"0 in binary is 0"});
+  EXPECT_THROW(BinaryTable(0), InvalidArgument);
+}
+
+// Four decimals of rows 1 and 59 at width 32, as the book's own code prints them.
+TEST(PositionFigures, AreTheBooks) {
+  const std::vector<Figure> figures = PositionFigures({});
+  ASSERT_GE(figures.size(), 2u);
+  const auto& plot = std::get<LinePlot>(figures[0].content);
+  EXPECT_EQ(plot.x_label, "Row (position)");
+  ASSERT_EQ(plot.series.size(), 4u);
+  const double last_row[] = {-0.8758, -0.4827, -0.3739, 0.9275};
+  for (std::size_t s = 0; s < 4; ++s) {
+    EXPECT_EQ(plot.series[s].name, "Col " + std::to_string(6 + s));
+    ASSERT_EQ(plot.series[s].y.size(), 60u);
+    EXPECT_EQ(plot.series[s].x.back(), 59);
+    EXPECT_NEAR(plot.series[s].y.back(), last_row[s], 5e-5);
+  }
+  const auto& map = std::get<HeatMap>(figures[1].content);
+  EXPECT_EQ(map.x_label, "Column (encoding dimension)");
+  EXPECT_EQ(map.y_label, "Row (position)");
+  EXPECT_EQ(map.rows, 60);
+  EXPECT_EQ(map.columns, 32);
+  const double row_one[] = {0.8415, 0.5403, 0.5332, 0.8460};
+  for (std::size_t c = 0; c < 4; ++c) EXPECT_NEAR(map.values[32 + c], row_one[c], 5e-5);
+}
+
+TEST(PositionFigures, OfOtherSizesAndNames) {
+  PositionsOptions options = Options(100, 20, 4, 8);
+  options.column_label = "dim";
+  const std::vector<Figure> figures = PositionFigures(options);
+  const auto& plot = std::get<LinePlot>(figures[0].content);
+  ASSERT_EQ(plot.series.size(), 4u);
+  EXPECT_EQ(plot.series[3].name, "dim 7");
+  EXPECT_NEAR(plot.series[0].y[99], std::sin(99 / std::pow(10000.0, 4 / 20.0)), 1e-6);
+  EXPECT_NEAR(plot.series[3].y[99], std::cos(99 / std::pow(10000.0, 6 / 20.0)), 1e-6);
+  for (const Figure& figure : figures) {
+    EXPECT_EQ(figure.command, "heed positions --steps 100 --width 20 --columns 4:8 --label dim --out DIR");
+  }
+}
+
+double LargestSpread(const Figure& figure) {
+  const Series& series = std::get<LinePlot>(figure.content).series[0];
+  double largest = 0;
+  for (std::size_t i = 0; i < series.y.size(); ++i) largest = std::max(largest, series.high[i] - series.low[i]);
+  return largest;
+}
+
+TEST(PositionFigures, SimilarityDependsOnTheDistanceAloneForEvenWidths) {
+  // 33 products of values rounded to float, each off by at most 2^-24.
+  EXPECT_LT(LargestSpread(PositionFigures(Options(60, 32, 6, 10))[2]), 33 * std::ldexp(2.0, -24));
+  // Far enough that the last sine, of a period of 36,000 rows, is no longer nearly zero.
+  EXPECT_GT(LargestSpread(PositionFigures(Options(6000, 33, 6, 10))[2]), 0.1);
+}
+
+TEST(PositionFigures, AlibiFallsWithTheDistanceByTheHeadsSlope) {
+  PositionsOptions options = Options(10, 8, 0, 8);
+  options.scheme = "alibi";
+  const std::vector<Figure> figures = PositionFigures(options);
+  const auto& plot = std::get<LinePlot>(figures[0].content);
+  ASSERT_EQ(plot.series.size(), 8u);
+  EXPECT_EQ(plot.series[2].name, "Head 2");
+  EXPECT_EQ(plot.series[2].x.front(), -9);
+  EXPECT_EQ(plot.series[2].y.front(), -9 * 0.125);
+  EXPECT_EQ(plot.series[2].y[9], 0);
+  const auto& map = std::get<HeatMap>(figures[1].content);
+  EXPECT_EQ(map.values[3 * 10 + 5], -0.5 * 2) << "query 3, key 5, head 0 of slope 1/2";
+  EXPECT_EQ(map.values[5 * 10 + 3], -0.5 * 2);
+}
+
+TEST(CheckPositionsOptions, NamesTheOption) {
+  const auto error = [](const PositionsOptions& options) { return ErrorOf([&] { CheckPositionsOptions(options); }); };
+  EXPECT_EQ(error(Options(60, 32, 6, 10)), "no error");
+  EXPECT_EQ(error(Options(0, 32, 6, 10)).find("steps:"), 0u);
+  EXPECT_EQ(error(Options(60, 0, 6, 10)).find("width:"), 0u);
+  EXPECT_EQ(error(Options(60, 9, 6, 10)).find("columns:"), 0u);
+  EXPECT_EQ(error(Options(60, 32, 6, 6)).find("columns:"), 0u);
+  EXPECT_EQ(error(Options(60, 32, -1, 6)).find("columns:"), 0u);
+  EXPECT_EQ(error(Options(std::numeric_limits<int64_t>::max(), 32, 6, 10)).find("steps:"), 0u);
+  PositionsOptions unknown;
+  unknown.scheme = "rotatory";
+  EXPECT_NE(error(unknown).find("'rotatory'"), std::string::npos);
+}
+
+TEST(CheckRotation, HoldsForEveryShiftOfTheEmittedTable) {
+  for (const PositionsOptions& options :
+       {Options(60, 32, 6, 10), Options(100, 20, 4, 8), Options(3, 2, 0, 1), Options(500, 64, 0, 1)}) {
+    const RotationCheck check = CheckRotation(options);
+    EXPECT_LT(check.table_error, RotationCheck::kBound);
+    EXPECT_LT(check.rotation_error, RotationCheck::kBound);
+    EXPECT_LE(check.least_squares_share, 1);
+    EXPECT_EQ(check.shifts, options.steps * options.steps) << "every i with every delta that stays in the table";
+    EXPECT_EQ(check.unpaired_columns, 0);
+    EXPECT_TRUE(check.Passed());
+    EXPECT_GT(check.table_error, 0) << "a float table cannot be exact";
+  }
+}
+
+TEST(CheckRotation, LeavesOutTheUnpairedSineOfAnOddWidthAndSaysSo) {
+  const RotationCheck check = CheckRotation(Options(60, 33, 6, 10));
+  EXPECT_EQ(check.unpaired_columns, 1);
+  EXPECT_TRUE(check.Passed());
+}
+
+std::vector<float> Table(int64_t steps, int64_t width, const SinusoidalOptions& options = {}) {
+  std::vector<float> table(static_cast<std::size_t>(steps * width));
+  SinusoidalTable(options, 0, View<float, 2>::Contiguous(table.data(), {steps, width}));
+  return table;
+}
+
+RotationCheck Check(const std::vector<float>& table, int64_t steps, int64_t width) {
+  return CheckRotation(View<const float, 2>::Contiguous(table.data(), {steps, width}));
+}
+
+TEST(CheckRotation, SeesOneWrongValue) {
+  for (const std::size_t at : {std::size_t{0}, std::size_t{59 * 33 + 7}, std::size_t{30 * 33 + 32}}) {
+    std::vector<float> table = Table(60, 33);
+    table[at] += 2e-6f;
+    EXPECT_FALSE(Check(table, 60, 33).Passed()) << at;
+    table[at] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_FALSE(Check(table, 60, 33).Passed()) << at;
+  }
+}
+
+TEST(CheckRotation, SeesATableThatTurnsByOtherAngles) {
+  SinusoidalOptions other;
+  other.base = 9999;
+  const RotationCheck check = Check(Table(60, 32, other), 60, 32);
+  EXPECT_GT(check.rotation_error, RotationCheck::kBound);
+  EXPECT_GT(check.least_squares_share, 1);
+  SinusoidalOptions halves;
+  halves.layout = SinusoidalLayout::kHalves;
+  EXPECT_FALSE(Check(Table(60, 32, halves), 60, 32).Passed());
+}
+
+// The fit sees the table alone: a table of another rotation gives back that rotation's map.
+TEST(CheckRotation, TheFittedMapIsThatOfTheTable) {
+  constexpr double kTurn = 0.25;  // radians a step where 1 is expected
+  std::vector<float> table;
+  for (int i = 0; i < 40; ++i) {
+    table.push_back(static_cast<float>(std::sin(kTurn * i)));
+    table.push_back(static_cast<float>(std::cos(kTurn * i)));
+  }
+  const double difference = std::max(std::fabs(std::cos(kTurn) - std::cos(1.0)), std::fabs(std::sin(kTurn) - std::sin(1.0)));
+  EXPECT_NEAR(Check(table, 40, 2).least_squares_error, difference, 1e-6);
+}
+
+TEST(CheckRotation, RefusesWhatItCannotCheck) {
+  PositionsOptions alibi;
+  alibi.scheme = "alibi";
+  EXPECT_EQ(ErrorOf([&] { CheckRotation(alibi); }).find("scheme:"), 0u);
+  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(2, 32, 0, 1)); }).find("steps:"), 0u);
+  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(60, 1, 0, 1)); }).find("width:"), 0u);
+  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(1000000, 2, 0, 1)); }).find("steps:"), 0u);
+}
+
+}  // namespace
+}  // namespace heed::lab

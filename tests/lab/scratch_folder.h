@@ -1,0 +1,42 @@
+// A folder for the files of one test, gone when the test ends.
+#ifndef HEED_TESTS_LAB_SCRATCH_FOLDER_H_
+#define HEED_TESTS_LAB_SCRATCH_FOLDER_H_
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <set>
+#include <stdexcept>
+#include <string>
+
+namespace heed::lab {
+
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "heed-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder for the test: " + name);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  std::set<std::string> Names() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) names.insert(entry.path().filename().string());
+    return names;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_TESTS_LAB_SCRATCH_FOLDER_H_

@@ -1,0 +1,355 @@
+// The functional form: derivatives with every option, masks, determinism, errors.
+#include "heed/nn/attention.h"
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "executor.h"
+#include "gradient_check.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+namespace {
+
+using testing::ExpectGradientsMatch;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
+at::Tensor Ints(std::vector<int64_t> values, at::IntArrayRef shape) { return at::tensor(values, at::kLong).reshape(shape); }
+
+// softmax(scale * q k^T + bias) v, out of plain tensor operations.
+at::Tensor Plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& allowed = {}) {
+  const int64_t group = q.size(1) / k.size(1);
+  at::Tensor scores = at::matmul(q, k.repeat_interleave(group, 1).transpose(-2, -1)) / std::sqrt(double(q.size(3)));
+  if (allowed.defined()) scores = scores.masked_fill(allowed.logical_not(), -std::numeric_limits<double>::infinity());
+  return at::matmul(at::softmax(scores, -1), v.repeat_interleave(group, 1));
+}
+
+struct Inputs {
+  at::Tensor q, k, v;
+  explicit Inputs(int64_t batch = 2, int64_t q_heads = 2, int64_t kv_heads = 2, int64_t q_len = 5, int64_t kv_len = 5,
+                  int64_t width = 4, int64_t value_width = 4) {
+    at::manual_seed(7);
+    q = Random({batch, q_heads, q_len, width});
+    k = Random({batch, kv_heads, kv_len, width});
+    v = Random({batch, kv_heads, kv_len, value_width});
+  }
+};
+
+void CheckGradients(const Inputs& inputs, const AttentionOptions& options) {
+  ExpectGradientsMatch([&](const std::vector<at::Tensor>& x) { return attention(x[0], x[1], x[2], options).output; },
+                       {inputs.q, inputs.k, inputs.v});
+}
+
+TEST(AttentionTest, EqualsTheFormula) {
+  const Inputs in(2, 4, 2, 5, 7, 3, 6);
+  EXPECT_TRUE(at::allclose(attention(in.q, in.k, in.v).output, Plain(in.q, in.k, in.v), 0, 1e-12));
+  const auto causal = attention(in.q, in.k, in.v, AttentionOptions().causal(true));
+  EXPECT_TRUE(at::allclose(causal.output, Plain(in.q, in.k, in.v, at::ones({5, 7}, at::kBool).tril(2)), 0, 1e-12));
+  const auto top_left = attention(in.q, in.k, in.v, AttentionOptions().causal(Causal::kTopLeft));
+  EXPECT_TRUE(at::allclose(top_left.output, Plain(in.q, in.k, in.v, at::ones({5, 7}, at::kBool).tril(0)), 0, 1e-12));
+}
+
+TEST(AttentionTest, GradientsPlain) { CheckGradients(Inputs(), {}); }
+TEST(AttentionTest, GradientsScale) { CheckGradients(Inputs(), AttentionOptions().scale(0.3)); }
+TEST(AttentionTest, GradientsValueWidth) { CheckGradients(Inputs(1, 2, 2, 4, 6, 3, 5), {}); }
+TEST(AttentionTest, GradientsGroupedHeads) { CheckGradients(Inputs(2, 4, 2, 3, 5), {}); }
+TEST(AttentionTest, GradientsCausal) {
+  CheckGradients(Inputs(), AttentionOptions().causal(true));
+  CheckGradients(Inputs(1, 2, 1, 3, 6), AttentionOptions().causal(true));
+  CheckGradients(Inputs(1, 2, 1, 6, 3), AttentionOptions().causal(true));
+  CheckGradients(Inputs(1, 2, 1, 3, 6), AttentionOptions().causal(Causal::kTopLeft));
+  CheckGradients(Inputs(1, 2, 1, 3, 6), AttentionOptions().causal(true).query_offset(1));
+}
+TEST(AttentionTest, GradientsKeyLengths) {
+  CheckGradients(Inputs(), AttentionOptions().key_lengths(Ints({3, 0}, {2})));
+  CheckGradients(Inputs(), AttentionOptions().key_lengths(Ints({3, 0}, {2})).empty_row(EmptyRow::kUniform));
+  CheckGradients(Inputs(2, 2, 2, 3, 5), AttentionOptions().key_lengths(Ints({1, 5, 2, 0, 3, 4}, {2, 3})));
+}
+TEST(AttentionTest, GradientsQueryLengths) {
+  CheckGradients(Inputs(), AttentionOptions().query_lengths(Ints({2, 5}, {2})).key_lengths(Ints({4, 5}, {2})));
+}
+TEST(AttentionTest, GradientsDropout) {
+  CheckGradients(Inputs(), AttentionOptions().dropout(0.4).seed(11));
+  CheckGradients(Inputs(), AttentionOptions().dropout(0.4).seed(-1).causal(true).batch_offset(3));
+}
+TEST(AttentionTest, GradientsRelativeBias) {
+  for (const int64_t rows : {1, 2}) {
+    const Inputs in(2, 2, 1, 4, 6);
+    ExpectGradientsMatch(
+        [](const std::vector<at::Tensor>& x) {
+          return attention(x[0], x[1], x[2], AttentionOptions().causal(true).relative_bias(x[3])).output;
+        },
+        {in.q, in.k, in.v, Random({rows, 5})});
+  }
+}
+TEST(AttentionTest, GradientsOfTheLogSumExp) {
+  const Inputs in(2, 4, 2, 3, 5, 4, 6);
+  ExpectGradientsMatch(
+      [](const std::vector<at::Tensor>& x) {
+        const auto options = AttentionOptions().causal(true).dropout(0.3).seed(1).relative_bias(x[3]);
+        const AttentionOutput result = attention(x[0], x[1], x[2], options);
+        return at::cat({result.output, result.lse.unsqueeze(-1)}, -1);
+      },
+      {in.q, in.k, in.v, Random({4, 5})});
+  ExpectGradientsMatch([&](const std::vector<at::Tensor>& x) { return attention(x[0], x[1], in.v).lse; }, {in.q, in.k});
+}
+TEST(AttentionTest, GradientOfTheBiasAlone) {
+  const Inputs in;
+  ExpectGradientsMatch(
+      [&](const std::vector<at::Tensor>& x) {
+        return attention(in.q, in.k, in.v, AttentionOptions().relative_bias(x[0])).output;
+      },
+      {Random({2, 3})});
+}
+TEST(AttentionTest, GradientsOfViews) {
+  at::manual_seed(3);
+  ExpectGradientsMatch(
+      [](const std::vector<at::Tensor>& x) {
+        const at::Tensor q = x[0].transpose(1, 2);                            // heads inside the steps
+        const at::Tensor k = x[1].expand({2, 2, 4, 3});                       // stride 0
+        const at::Tensor v = x[2].flip(2).slice(3, 0, 6, 2).transpose(0, 1);  // stride 2, batch and heads swapped
+        return attention(q, k, v).output;
+      },
+      {Random({2, 5, 2, 3}), Random({1, 2, 4, 3}), Random({2, 2, 4, 6})});
+}
+TEST(AttentionTest, ReadsLazilyNegatedTensors) {
+  const Inputs in;
+  const at::Tensor negated = at::imag(at::complex(at::zeros_like(in.v), in.v).conj());
+  ASSERT_TRUE(negated.is_neg());
+  EXPECT_TRUE(at::equal(attention(in.q, in.k, negated).output, attention(in.q, in.k, -in.v).output));
+}
+
+TEST(AttentionTest, LengthsOfAnyStride) {
+  const Inputs in;
+  const at::Tensor every_other = Ints({3, 9, 1, 9}, {4}).slice(0, 0, 4, 2);
+  EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, AttentionOptions().key_lengths(every_other)).output,
+                        attention(in.q, in.k, in.v, AttentionOptions().key_lengths(Ints({3, 1}, {2}))).output));
+  const at::Tensor columns = Ints({1, 2, 3, 4, 5, 5, 4, 3, 2, 1}, {5, 2}).t();
+  EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, AttentionOptions().key_lengths(columns)).output,
+                        attention(in.q, in.k, in.v, AttentionOptions().key_lengths(columns.contiguous())).output));
+}
+
+TEST(AttentionTest, SecondDerivativeRaises) {
+  const Inputs in;
+  const at::Tensor q = in.q.clone().set_requires_grad(true);
+  const at::Tensor loss = attention(q, in.k, in.v).output.square().sum();
+  const auto first = torch::autograd::grad({loss}, {q}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+  ASSERT_TRUE(first[0].requires_grad());
+  try {
+    first[0].sum().backward();
+    FAIL() << "a second derivative was returned";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("second derivative"), std::string::npos) << error.what();
+  }
+}
+
+TEST(AttentionTest, OnlyNeededGradientsAreReturned) {
+  const Inputs in;
+  const at::Tensor k = in.k.clone().set_requires_grad(true);
+  attention(in.q, k, in.v).output.sum().backward();
+  EXPECT_TRUE(k.grad().defined());
+  EXPECT_FALSE(in.q.grad().defined());
+  EXPECT_FALSE(attention(in.q, in.k, in.v).output.requires_grad());
+}
+
+TEST(AttentionTest, ChangingAnInputBeforeBackwardIsNoticed) {
+  const Inputs in;
+  const at::Tensor q = in.q.clone().set_requires_grad(true), lengths = Ints({3, 5}, {2});
+  const at::Tensor output = attention(q, in.k, in.v, AttentionOptions().key_lengths(lengths)).output;
+  lengths.fill_(1);
+  EXPECT_THROW(output.sum().backward(), c10::Error);
+}
+
+TEST(AttentionTest, DropoutDrawsFromTorchsGenerator) {
+  const Inputs in;
+  const auto draw = [&] { return attention(in.q, in.k, in.v, AttentionOptions().dropout(0.5)).output; };
+  at::manual_seed(5);
+  const at::Tensor first = draw(), second = draw();
+  at::manual_seed(5);
+  EXPECT_TRUE(at::equal(draw(), first));
+  EXPECT_FALSE(at::equal(first, second));
+}
+
+TEST(AttentionTest, WeightsReproduceTheOutput) {
+  const Inputs in(2, 4, 2, 5, 7, 3, 6);
+  const at::Tensor lengths = Ints({3, 0}, {2});
+  for (const EmptyRow empty : {EmptyRow::kZero, EmptyRow::kUniform}) {
+    for (const Causal causal : {Causal::kNone, Causal::kBottomRight, Causal::kTopLeft}) {
+      const auto options = AttentionOptions().causal(causal).key_lengths(lengths).empty_row(empty).key_offset(2);
+      const auto result = attention(
+          in.q, in.k, in.v,
+          AttentionOptions(options).relative_bias(Random({4, 5})).query_lengths(Ints({5, 4}, {2})).return_weights(true));
+      EXPECT_EQ(result.weights.sizes(), at::IntArrayRef({2, 4, 5, 7}));
+      EXPECT_TRUE(at::allclose(at::matmul(result.weights, in.v.repeat_interleave(2, 1)), result.output, 0, 1e-12));
+      const at::Tensor rows = result.weights.sum(-1);
+      const bool top_left_blind = causal == Causal::kTopLeft;  // keys begin at position 2, so queries 0 and 1 see none
+      if (!top_left_blind) {
+        EXPECT_TRUE(at::allclose(rows[0], at::ones_like(rows[0]), 0, 1e-12));
+      }
+      const double empty_row_sum = empty == EmptyRow::kUniform ? 4.0 * 4 : 0.0;  // 4 heads, 4 queries within their length
+      EXPECT_NEAR(rows[1].sum().item<double>(), empty_row_sum, 1e-12);
+    }
+  }
+}
+
+TEST(AttentionTest, EmptyRows) {
+  const Inputs in;
+  const auto options = AttentionOptions().key_lengths(Ints({0, 5}, {2}));
+  const auto zero = attention(in.q, in.k, in.v, options);
+  EXPECT_TRUE(at::equal(zero.output[0], at::zeros_like(zero.output[0])));
+  EXPECT_TRUE(at::isneginf(zero.lse[0]).all().item<bool>());
+  const auto uniform = attention(in.q, in.k, in.v, AttentionOptions(options).empty_row(EmptyRow::kUniform));
+  EXPECT_TRUE(at::allclose(uniform.output[0], in.v[0].mean(-2, true).expand_as(uniform.output[0]), 0, 1e-12));
+  EXPECT_TRUE(at::equal(zero.output[1], uniform.output[1]));
+}
+
+TEST(AttentionTest, NotANumberBehindAMaskStaysThere) {
+  Inputs in;
+  const auto options = AttentionOptions().key_lengths(Ints({3, 3}, {2}));
+  Inputs poisoned;
+  poisoned.k.slice(2, 3).fill_(kNaN);
+  poisoned.v.slice(2, 3).fill_(kNaN);
+  for (at::Tensor* tensor : {&poisoned.q, &poisoned.k, &poisoned.v, &in.q, &in.k, &in.v}) tensor->set_requires_grad(true);
+  const at::Tensor clean = attention(in.q, in.k, in.v, options).output;
+  const at::Tensor other = attention(poisoned.q, poisoned.k, poisoned.v, options).output;
+  EXPECT_TRUE(at::equal(clean, other));
+  clean.sum().backward();
+  other.sum().backward();
+  EXPECT_TRUE(at::equal(in.q.grad(), poisoned.q.grad()));
+  EXPECT_TRUE(at::equal(in.k.grad(), poisoned.k.grad()));
+  EXPECT_TRUE(at::equal(in.v.grad(), poisoned.v.grad()));
+}
+
+TEST(AttentionTest, EmptyExtents) {
+  EXPECT_EQ(attention(Random({0, 2, 3, 4}), Random({0, 2, 5, 4}), Random({0, 2, 5, 4})).output.numel(), 0);
+  const at::Tensor q = Random({1, 2, 3, 4}).set_requires_grad(true);
+  const at::Tensor output = attention(q, Random({1, 2, 0, 4}), Random({1, 2, 0, 6})).output;
+  EXPECT_TRUE(at::equal(output, at::zeros({1, 2, 3, 6}, at::kDouble)));
+  output.sum().backward();
+  EXPECT_TRUE(at::equal(q.grad(), at::zeros_like(q)));
+}
+
+// Output and all gradients for the dtype's own rounding, so that equality below is of bits.
+std::vector<at::Tensor> All(const Inputs& in, const AttentionOptions& options, at::ScalarType type = at::kFloat) {
+  const at::Tensor q = in.q.to(type).detach().set_requires_grad(true), k = in.k.to(type).detach().set_requires_grad(true);
+  const at::Tensor v = in.v.to(type).detach().set_requires_grad(true);
+  const at::Tensor bias =
+      (at::arange(17, at::kDouble) / 17).to(type).expand({in.q.size(1), 17}).clone().set_requires_grad(true);
+  const auto result = attention(q, k, v, AttentionOptions(options).relative_bias(bias));
+  result.output.square().sum().backward();
+  return {result.output.detach(), result.lse, q.grad(), k.grad(), v.grad(), bias.grad()};
+}
+
+TEST(AttentionTest, ThreadsDoNotChangeABit) {
+  const Inputs in(2, 3, 3, 300, 300, 32, 32);
+  const auto options = AttentionOptions().causal(true).dropout(0.2).seed(1);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto one = All(in, options);
+  at::set_num_threads(2);
+  const auto two = All(in, options);
+  at::set_num_threads(before);
+  for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], two[i])) << i;
+}
+
+TEST(AttentionTest, ABatchRowAloneEqualsTheRowInABatch) {
+  const Inputs in(3, 2, 2, 70, 70, 16, 16);
+  const at::Tensor lengths = Ints({70, 33, 50}, {3});
+  const auto batch = All(in, AttentionOptions().causal(true).dropout(0.2).seed(1).key_lengths(lengths));
+  Inputs row = in;
+  row.q = in.q.slice(0, 1, 2);
+  row.k = in.k.slice(0, 1, 2);
+  row.v = in.v.slice(0, 1, 2);
+  const auto alone =
+      All(row, AttentionOptions().causal(true).dropout(0.2).seed(1).batch_offset(1).key_lengths(lengths.slice(0, 1, 2)));
+  for (size_t i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(batch[i].slice(0, 1, 2), alone[i])) << i;
+}
+
+TEST(AttentionTest, OutputLiesInMemoryAsTheQueriesDo) {
+  const Inputs in;
+  EXPECT_TRUE(attention(in.q, in.k, in.v).output.is_contiguous());
+  const at::Tensor inside = in.q.transpose(1, 2).contiguous().transpose(1, 2);
+  EXPECT_TRUE(attention(inside, in.k, in.v).output.transpose(1, 2).is_contiguous());
+}
+
+TEST(TorchExecutorTest, UsesAsManyThreadsAsTorch) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  TorchExecutor executor;
+  EXPECT_EQ(executor.concurrency(), 2);
+  // Two tasks that wait for each other end only if they run at the same time.
+  std::atomic<int> arrived{0};
+  std::atomic<bool> met{true};
+  executor.ParallelFor(2, [&](int64_t) {
+    ++arrived;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (arrived < 2 && met) {
+      if (std::chrono::steady_clock::now() > deadline) met = false;
+      std::this_thread::yield();
+    }
+  });
+  EXPECT_TRUE(met);
+  at::set_num_threads(1);
+  EXPECT_EQ(TorchExecutor().concurrency(), 1);
+  at::set_num_threads(before);
+}
+
+TEST(TorchExecutorTest, FirstExceptionArrivesAfterAllTasks) {
+  std::atomic<int> ran{0};
+  TorchExecutor executor;
+  EXPECT_THROW(executor.ParallelFor(50,
+                                    [&](int64_t i) {
+                                      ++ran;
+                                      if (i == 3) throw InvalidArgument("task 3");
+                                    }),
+               InvalidArgument);
+  EXPECT_EQ(ran, 50);
+}
+
+std::string ErrorOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const AttentionOptions& options = {}) {
+  try {
+    attention(q, k, v, options);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AttentionTest, ErrorsNameTheArgumentAndTheShapes) {
+  const Inputs in;
+  const auto contains = [](const std::string& text, std::vector<std::string> parts) {
+    for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
+  };
+  contains(ErrorOf(in.q[0], in.k, in.v), {"query", "[2, 5, 4]", "4 dimensions"});
+  contains(ErrorOf(in.q, {}, in.v), {"key", "undefined"});
+  contains(ErrorOf(in.q, in.k, in.v.to(at::kFloat)), {"value", "Double", "Float"});
+  contains(ErrorOf(in.q.to(at::kBFloat16), in.k, in.v), {"query", "float32 or float64", "BFloat16"});
+  contains(ErrorOf(in.q.to(at::kMeta), in.k, in.v), {"query", "CPU", "meta"});
+  contains(ErrorOf(in.q, in.k.to_sparse(), in.v), {"key", "strided"});
+  contains(ErrorOf(in.q, Random({2, 2, 5, 3}), in.v), {"[2, 2, 5, 4]", "[2, 2, 5, 3]"});
+  contains(ErrorOf(in.q, in.k, Random({2, 2, 6, 4})), {"[2, 2, 6, 4]"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().key_lengths(at::tensor({3.0, 2.0}))),
+           {"key_lengths", "int64", "Double"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().key_lengths(Ints({6, 1}, {2}))), {"key_lengths", "0..5", "6"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().key_lengths(Ints({1, 2, 3}, {3}))), {"key_lengths"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().query_lengths(Ints({1, 2}, {2, 1}))), {"query_lengths", "[batch]"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Random({3, 5}))), {"relative_bias", "[3, 5]"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Random({2, 4}))), {"relative_bias", "2M+1"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Ints({1, 2, 3}, {1, 3}))), {"relative_bias", "floating"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().dropout(1.0).seed(1)), {"dropout", "[0, 1)"});
+}
+
+}  // namespace
+}  // namespace heed::nn

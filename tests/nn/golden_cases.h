@@ -1,0 +1,43 @@
+// Cases computed by other frameworks: a manifest (options, tolerances) and a file of tensors each.
+#ifndef HEED_TESTS_NN_GOLDEN_CASES_H_
+#define HEED_TESTS_NN_GOLDEN_CASES_H_
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
+
+#include "heed/nn/weights.h"
+
+namespace heed::nn {
+
+// Names of all cases in INDEX.json; empty if the folder is not there. The folder: golden/ in $HEED_SHARED, else in the folder
+// "shared" beside the checkout.
+std::vector<std::string> GoldenNames();
+// Those whose name starts with `prefix` and contains `part`.
+std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part = "");
+// Why there are no cases, for GTEST_SKIP.
+std::string WhyNoGoldenCases();
+
+struct GoldenCase {
+  explicit GoldenCase(const std::string& name);
+
+  bool Has(const std::string& name) const { return tensors.count(name) != 0; }
+  const at::Tensor& At(const std::string& name) const;    // throws std::out_of_range with the name
+  TensorMap WithPrefix(const std::string& prefix) const;  // names without the prefix
+  Framework framework() const;
+
+  // Expects |actual - expected| <= atol + rtol * |expected| everywhere, with the manifest's tolerance of `group` ("output",
+  // "weights", "grad"). Equal infinities are close.
+  void ExpectClose(const at::Tensor& actual, const std::string& expected, const std::string& group) const;
+  void ExpectClose(const at::Tensor& actual, const at::Tensor& expected, const std::string& what,
+                   const std::string& group) const;
+
+  nlohmann::json manifest, options;
+  TensorMap tensors;
+};
+
+}  // namespace heed::nn
+
+#endif  // HEED_TESTS_NN_GOLDEN_CASES_H_

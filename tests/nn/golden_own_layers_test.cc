@@ -1,0 +1,88 @@
+// The attention layers that come with Flax, Keras, Paddle and PyTorch, loaded into heed's.
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "golden_cases.h"
+#include "heed/nn/multi_head_attention.h"
+#include "heed/nn/weights.h"
+
+namespace heed::nn {
+namespace {
+
+std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+// Self-attention without masks other than causality and padding of keys; what other cases of these layers add (dense masks,
+// other widths, normalised queries) is not heed's layer.
+std::vector<std::string> OwnLayerNames() {
+  std::vector<std::string> names;
+  const std::set<std::string> known{"flax_mha_self",         "flax_mha_nobias_causal_f32",   "flax_nnx_mha_self",
+                                    "keras_mha_self",        "keras_mha_causal_nobias_f32",  "paddle_mha_self_pad",
+                                    "torch_mha_packed_self", "torch_mha_seqfirst_causal_f32"};
+  for (const std::string& name : GoldenNames()) {
+    if (known.count(name) != 0) names.push_back(name);
+  }
+  return names;
+}
+
+// [B, Nq]: how many keys each query sees, from a mask that is a prefix in every row; undefined without a mask. True means
+// "may look", except for PyTorch, where it means the opposite.
+at::Tensor KeyLengths(const GoldenCase& golden, int64_t batch, int64_t steps) {
+  const TensorMap masks = golden.WithPrefix("mask.");
+  if (masks.empty()) return {};
+  at::Tensor keep = masks.begin()->second;
+  if (golden.framework() == Framework::kTorch) keep = keep.logical_not();
+  if (masks.begin()->first == "key_padding_mask") keep = keep.unsqueeze(1);  // [B, Nk]
+  if (keep.dim() == 4) keep = keep.squeeze(1);
+  keep = keep.expand({batch, steps, steps});
+  const at::Tensor lengths = keep.sum(2);
+  EXPECT_TRUE(at::equal(keep, at::arange(steps) < lengths.unsqueeze(2))) << "the mask is not a prefix";
+  return lengths;
+}
+
+class GoldenOwnLayerTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenOwnLayerTest, Agrees) {
+  const GoldenCase golden(GetParam());
+  const bool steps_first = golden.options.value("batch_first", true) == false;
+  at::Tensor X = golden.At("input.X").clone().requires_grad_();
+  const at::Tensor batched = steps_first ? X.transpose(0, 1) : X;
+  const bool bias = golden.options.value("use_bias", golden.options.value("bias", true));
+  MultiHeadAttention attention(
+      MultiHeadAttentionOptions(batched.size(2), golden.options.at("num_heads")).bias(bias).keep_attention_weights(true));
+  attention->to(X.scalar_type());
+  load_weights(*attention, golden.WithPrefix("param."), golden.framework());
+  if (golden.options.contains("scale")) {  // Keras rounds 1 / sqrt(head_dim) to float32
+    const double head_dim = static_cast<double>(batched.size(2) / attention->options.num_heads());
+    const at::NoGradGuard no_grad;
+    attention->W_q->weight.mul_(golden.options.at("scale").get<double>() * std::sqrt(head_dim));
+    if (bias) attention->W_q->bias.mul_(golden.options.at("scale").get<double>() * std::sqrt(head_dim));
+  }
+  if (golden.options.value("use_causal_mask", false)) attention->options.causal(Causal::kBottomRight);
+
+  const at::Tensor output = attention(batched, batched, batched, KeyLengths(golden, batched.size(0), batched.size(1)));
+  golden.ExpectClose(steps_first ? output.transpose(0, 1) : output, "output.Y", "output");
+  if (golden.Has("output.attention_weights")) {
+    const at::Tensor& weights = golden.At("output.attention_weights");
+    golden.ExpectClose(attention->attention_weights().view(weights.sizes()), "output.attention_weights", "weights");
+  }
+  if (!golden.Has("grad_output.G")) return;
+  const at::Tensor G = golden.At("grad_output.G");
+  (output * (steps_first ? G.transpose(0, 1) : G)).sum().backward();
+  golden.ExpectClose(X.grad(), "grad.input.X", "grad");
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOwnLayerTest);  // without the cases
+INSTANTIATE_TEST_SUITE_P(, GoldenOwnLayerTest, testing::ValuesIn(OwnLayerNames()), NameOf);
+
+TEST(GoldenOwnLayers, AreEight) {
+  if (GoldenNames().empty()) GTEST_SKIP() << WhyNoGoldenCases();
+  EXPECT_EQ(OwnLayerNames().size(), 8u);
+}
+
+}  // namespace
+}  // namespace heed::nn

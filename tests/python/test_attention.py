@@ -1,0 +1,285 @@
+"""heed.attention: values, derivatives, torch.func, torch.compile, errors."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import heed
+
+
+def random(*shape, dtype=torch.float64, seed=0, requires_grad=False):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, dtype=dtype, generator=generator).requires_grad_(requires_grad)
+
+
+def operands(batch=2, q_heads=2, kv_heads=2, q_len=5, kv_len=5, width=4, value_width=4, **kw):
+    return (
+        random(batch, q_heads, q_len, width, seed=1, **kw),
+        random(batch, kv_heads, kv_len, width, seed=2, **kw),
+        random(batch, kv_heads, kv_len, value_width, seed=3, **kw),
+    )
+
+
+OPTIONS = {
+    "plain": {},
+    "scale": {"scale": 0.3},
+    "causal": {"causal": True},
+    "top_left": {"causal": "top_left"},
+    "key_lengths": {"key_lengths": torch.tensor([3, 0])},
+    "lengths_per_query": {"key_lengths": torch.tensor([[1, 5, 2, 0, 3], [4, 4, 4, 4, 4]])},
+    "uniform": {"key_lengths": torch.tensor([3, 0]), "empty_row": "uniform"},
+    "query_lengths": {"query_lengths": torch.tensor([2, 5])},
+    "offset": {"causal": True, "query_positions": 1},
+    "dropout": {"dropout": 0.4, "seed": 3},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_gradients(options):
+    inputs = operands(requires_grad=True)
+    assert torch.autograd.gradcheck(lambda q, k, v: heed.attention(q, k, v, **options), inputs)
+
+
+@pytest.mark.parametrize("scheme", [heed.positions.Alibi(2, trainable=True), heed.positions.RelativeBias(2, 3)])
+def test_gradients_of_positions(scheme):
+    scheme = scheme.double()
+    (parameter,) = scheme.parameters()
+
+    def f(q, k, v, table):
+        return heed.attention(q, k, v, position=_with(scheme, table), causal=True)
+
+    assert torch.autograd.gradcheck(f, (*operands(requires_grad=True), parameter.detach().requires_grad_()))
+
+
+def _with(scheme, value):
+    """The scheme with its one parameter replaced by a tensor that autograd follows."""
+
+    class Bound(heed.positions.Scheme):
+        def relative_bias_for(self, query, reach):
+            name = next(iter(dict(scheme.named_parameters())))
+            return torch.func.functional_call(_Asker(scheme), {f"scheme.{name}": value}, (query, reach))
+
+    return Bound()
+
+
+class _Asker(torch.nn.Module):
+    def __init__(self, scheme):
+        super().__init__()
+        self.scheme = scheme
+
+    def forward(self, query, reach):
+        return self.scheme.relative_bias_for(query, reach)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+def test_agrees_with_torch(dtype, causal, kv_heads):
+    inputs = operands(q_heads=4, kv_heads=kv_heads, q_len=33, kv_len=33, width=16, value_width=16, dtype=dtype, requires_grad=True)
+    weight = random(2, 4, 33, 16, dtype=dtype, seed=9)
+    ours = heed.attention(*inputs, causal=causal)
+    theirs = F.scaled_dot_product_attention(*inputs, is_causal=causal, enable_gqa=True)
+    # Sums of 33 terms of size 1 in either order differ by some ten rounding errors.
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype is torch.float32 else {"rtol": 1e-10, "atol": 1e-12}
+    torch.testing.assert_close(ours, theirs, **tolerance)
+    for a, b in zip(torch.autograd.grad((ours * weight).sum(), inputs), torch.autograd.grad((theirs * weight).sum(), inputs)):
+        torch.testing.assert_close(a, b, **tolerance)
+
+
+def test_alignment_of_unequal_lengths():
+    q, k, v = operands(q_len=3, kv_len=7)
+    for causal, diagonal in ((True, 4), ("bottom_right", 4), ("top_left", 0)):
+        mask = torch.ones(3, 7, dtype=torch.bool).tril(diagonal)
+        torch.testing.assert_close(heed.attention(q, k, v, causal=causal), F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+    step = heed.attention(q[:, :, 1:2], k, v, causal=True, query_positions=5)
+    torch.testing.assert_close(step, heed.attention(q, k, v, causal=True)[:, :, 1:2])
+
+
+def test_any_strides():
+    q, k, v = operands()
+    expected = heed.attention(q, k, v)
+    torch.testing.assert_close(heed.attention(q.transpose(1, 2).contiguous().transpose(1, 2), k.flip(0).flip(0), v), expected)
+    expanded = heed.attention(q, k[:1, :1].expand_as(k), v)
+    torch.testing.assert_close(expanded, heed.attention(q, k[:1, :1].expand_as(k).contiguous(), v), rtol=0, atol=0)
+
+
+def test_alibi_is_the_formula():
+    q, k, v = operands(q_heads=4, kv_heads=4, q_len=3, kv_len=6)
+    slopes = torch.tensor([2.0 ** (-8 * (h + 1) / 4) for h in range(4)], dtype=torch.float64).reshape(4, 1, 1)
+    distance = torch.arange(6) - (torch.arange(3) + 3).unsqueeze(1)
+    allowed = torch.zeros(3, 6, dtype=torch.float64).masked_fill(distance > 0, -math.inf)
+    for symmetric in (True, False):
+        ours = heed.attention(q, k, v, causal=True, position=heed.positions.Alibi(4, symmetric=symmetric))
+        torch.testing.assert_close(ours, F.scaled_dot_product_attention(q, k, v, attn_mask=slopes * distance + allowed))
+    without = heed.attention(q, k, v, position=heed.positions.Alibi(4))
+    far = torch.arange(6) - torch.arange(3).unsqueeze(1)
+    torch.testing.assert_close(without, F.scaled_dot_product_attention(q, k, v, attn_mask=-slopes * far.abs()))
+
+
+def test_lse_and_weights():
+    q, k, v = operands(q_heads=4, kv_heads=2, kv_len=7)
+    result = heed.attention(q, k, v, causal=True, key_lengths=[7, 3], return_lse=True, return_weights=True)
+    torch.testing.assert_close(result.weights @ v.repeat_interleave(2, 1), result.output)
+    torch.testing.assert_close(result.weights.sum(-1), torch.ones(2, 4, 5, dtype=torch.float64))
+    scores = (q @ k.repeat_interleave(2, 1).transpose(-2, -1))[0] / 2
+    expected = scores.masked_fill(~torch.ones(5, 7, dtype=torch.bool).tril(2), -math.inf).logsumexp(-1)
+    torch.testing.assert_close(result.lse[0], expected)
+    assert heed.attention(q, k, v, return_lse=True).weights is None
+
+
+def test_dropout_follows_torchs_generator():
+    q, k, v = operands()
+    torch.manual_seed(5)
+    first, second = heed.attention(q, k, v, dropout=0.5), heed.attention(q, k, v, dropout=0.5)
+    torch.manual_seed(5)
+    assert torch.equal(heed.attention(q, k, v, dropout=0.5), first)
+    assert not torch.equal(first, second)
+    assert torch.equal(heed.attention(q, k, v, dropout=0.5, seed=2**64 - 1), heed.attention(q, k, v, dropout=0.5, seed=-1))
+
+
+def test_second_derivative_raises():
+    q, k, v = operands(requires_grad=True)
+    (first,) = torch.autograd.grad(heed.attention(q, k, v).square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivative"):
+        first.sum().backward()
+    output, _ = torch.ops.heed.attention_forward(q, k, v)
+    (first,) = torch.autograd.grad(output.square().sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivative"):
+        first.sum().backward()
+    with pytest.raises(RuntimeError, match="second derivative"):
+        torch.func.grad(lambda x: torch.func.grad(lambda y: heed.attention(y, k, v).square().sum())(x).sum())(q)
+
+
+def test_forward_mode_raises():
+    q, k, v = operands()
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.func.jvp(lambda x: heed.attention(x, k, v), (q,), (torch.ones_like(q),))
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
+def test_gradients_of_the_log_sum_exp(options):
+    q, k, v = operands(requires_grad=True)
+    finite = heed.attention(q, k, v, **options, return_lse=True).lse.isfinite()
+
+    def both(*inputs):
+        result = heed.attention(*inputs, **options, return_lse=True)
+        return result.output, result.lse[finite]
+
+    assert torch.autograd.gradcheck(both, (q, k, v))
+    assert torch.autograd.gradcheck(lambda *inputs: both(*inputs)[1], (q, k, v))
+
+
+VMAP_OPTIONS = {
+    "plain": {"causal": True},
+    "lengths": {"key_lengths": torch.tensor([3, 5])},
+    "dropout": {"dropout": 0.4, "seed": 3},
+    "relative": {"position": heed.positions.Alibi(2)},
+}
+
+
+@pytest.mark.parametrize("options", VMAP_OPTIONS.values(), ids=VMAP_OPTIONS.keys())
+def test_vmap_is_a_loop(options):
+    q, k, v = random(3, 2, 2, 5, 4), random(2, 3, 2, 5, 4).movedim(1, 0), random(2, 2, 5, 4)
+
+    def loss(a, b):
+        return heed.attention(a, b, v, **options).square().sum()
+
+    mapped = torch.func.vmap(lambda a, b: heed.attention(a, b, v, **options))(q, k)
+    looped = torch.stack([heed.attention(a, b, v, **options) for a, b in zip(q, k)])
+    torch.testing.assert_close(mapped, looped)
+    gradients = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)))(q, k)
+    for i, (a, b) in enumerate(zip(q, k)):
+        for ours, theirs in zip(gradients, torch.func.grad(loss, argnums=(0, 1))(a, b)):
+            torch.testing.assert_close(ours[i], theirs)
+
+
+def test_vmap_over_positions():
+    q, k, v = operands()
+    tables = random(3, 2, 5)
+
+    def f(table):
+        class Bound(heed.positions.Scheme):
+            def relative_bias_for(self, query, reach):
+                return table
+
+        return heed.attention(q, k, v, position=Bound()).square().sum()
+
+    mapped = torch.func.vmap(torch.func.grad(f))(tables)
+    torch.testing.assert_close(mapped, torch.stack([torch.func.grad(f)(table) for table in tables]))
+
+
+def test_gradient_through_vmap():
+    q, k, v = random(3, 2, 2, 5, 4, requires_grad=True), *operands()[1:]
+    mapped = torch.func.vmap(lambda a: heed.attention(a, k, v))(q)
+    looped = torch.stack([heed.attention(a, k, v) for a in q])
+    weight = random(*mapped.shape, seed=4)
+    ours, theirs = (torch.autograd.grad((x * weight).sum(), q)[0] for x in (mapped, looped))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_operators_pass_opcheck():
+    q, k, v = operands(requires_grad=True)
+    table, lengths, seed = random(2, 5, requires_grad=True), torch.tensor([3, 5]), torch.tensor(3)
+    forward, backward = torch.ops.heed.attention_forward.default, torch.ops.heed.attention_backward.default
+    torch.library.opcheck(forward, (q, k, v))
+    torch.library.opcheck(forward, (q, k, v, table, None, lengths, seed), {"dropout": 0.3, "causal": "bottom_right"})
+    strided = q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
+    torch.library.opcheck(forward, (strided, k, v))
+    output, lse = (t.detach() for t in forward(q, k, v, table))
+    detached = [t.detach() for t in (q, k, v)]
+    torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *detached, output, lse, table.detach()))
+    torch.library.opcheck(backward, (torch.ones_like(output), None, *detached, output, lse))
+
+
+def test_compiled_without_graph_breaks():
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True)
+    X = random(2, 5, 8, dtype=torch.float32, requires_grad=True)
+    compiled = torch.compile(lambda x: module(x, x, x, torch.tensor([3, 5])), fullgraph=True, backend="aot_eager")
+    ours, theirs = compiled(X), module(X, X, X, torch.tensor([3, 5]))
+    torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(torch.autograd.grad(ours.square().sum(), X), torch.autograd.grad(theirs.square().sum(), X))
+
+
+def test_compiled_functional_gradient_is_not_zero():
+    q, k, v = operands()
+
+    def f(x):
+        return heed.attention(x, k, v).square().sum()
+
+    compiled = torch.compile(torch.func.grad(f), backend="aot_eager")
+    torch.testing.assert_close(compiled(q), torch.func.grad(f)(q))
+
+
+def error(kind, *arguments, **options):
+    with pytest.raises(kind) as caught:
+        heed.attention(*arguments, **options)
+    return str(caught.value)
+
+
+def test_errors_name_the_argument():
+    q, k, v = operands()
+    assert "query" in error(ValueError, q[0], k, v)
+    assert "key" in error(TypeError, q, None, v)
+    assert "float32 or float64" in error(ValueError, q.bfloat16(), k, v)
+    assert "[2, 2, 5, 3]" in error(ValueError, q, k[..., :3], v)
+    assert "key_lengths" in error(ValueError, q, k, v, key_lengths=torch.tensor([9, 1]))
+    assert "key_lengths" in error(ValueError, q, k, v, key_lengths=torch.tensor([1.0, 1.0]))
+    assert "causal" in error(ValueError, q, k, v, causal="left")
+    assert "query_positions" in error(ValueError, q, k, v, causal="bottom_right", query_positions=0)
+    assert "query_positions" in error(TypeError, q, k, v, query_positions=1.5)
+    assert "empty_row" in error(ValueError, q, k, v, empty_row="nan")
+    assert "dropout" in error(ValueError, q, k, v, dropout=1.0)
+    assert "Learned" in error(ValueError, q, k, v, position=heed.positions.Learned(4))
+    assert "position" in error(TypeError, q, k, v, position="alibi")
+    assert "relative_bias" in error(ValueError, q, k, v, position=heed.positions.RelativeBias(3, 4))
+
+
+def test_info_and_threads():
+    before = torch.get_num_threads()
+    heed.set_num_threads(1)
+    assert heed.info()["threads"] == 1
+    heed.set_num_threads(before)
+    assert heed.info()["version"] == heed.__version__
+    assert heed.info()["targets"]

@@ -1,0 +1,168 @@
+"""heed.nn, heed.positions and the weights of other frameworks."""
+
+import math
+
+import numpy
+import pytest
+import torch
+
+import heed
+
+
+def test_shapes_of_the_book():
+    attention = heed.nn.MultiHeadAttention(100, 5, 0.5).eval()
+    X, Y, valid_lens = torch.ones(2, 4, 100), torch.ones(2, 6, 100), torch.tensor([3, 2])
+    assert attention(X, Y, Y, valid_lens).shape == (2, 4, 100)
+    assert list(attention.state_dict()) == ["W_q.weight", "W_k.weight", "W_v.weight", "W_o.weight"]
+
+
+def plain(module, X, Y, allowed):
+    def split(Z, heads):
+        return Z.reshape(*Z.shape[:2], heads, -1).transpose(1, 2)
+
+    group = module.num_heads // module.kv_heads
+    q = split(module.W_q(X), module.num_heads)
+    k = split(module.W_k(Y), module.kv_heads).repeat_interleave(group, 1)
+    v = split(module.W_v(Y), module.kv_heads).repeat_interleave(group, 1)
+    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf)
+    return module.W_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), scores.softmax(-1).flatten(0, 1)
+
+
+def test_equals_plain_operations():
+    module = heed.nn.MultiHeadAttention(12, 4, 0.0, bias=True, kv_heads=2, key_size=7, value_size=7).double()
+    X, Y, lens = torch.randn(2, 5, 12).double(), torch.randn(2, 6, 7).double(), torch.tensor([2.5, 9.0])
+    allowed = torch.arange(6) < lens.reshape(2, 1, 1, 1)
+    expected, weights = plain(module, X, Y, allowed)
+    output, ours = module(X, Y, Y, lens, return_weights=True)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(ours, weights)
+    torch.testing.assert_close(module(X, Y, Y, lens), expected)
+    per_query = lens.unsqueeze(1).expand(2, 5)
+    torch.testing.assert_close(module(X, Y, Y, per_query), expected)
+
+
+def test_evaluation_drops_nothing():
+    module = heed.nn.MultiHeadAttention(8, 2, 0.5)
+    X = torch.randn(2, 5, 8)
+    assert not torch.equal(module(X, X, X), module(X, X, X))
+    module.eval()
+    assert torch.equal(module(X, X, X), module(X, X, X))
+
+
+def test_empty_rows():
+    X, lens = torch.randn(1, 3, 8), torch.tensor([0])
+    zero = heed.nn.MultiHeadAttention(8, 2, 0.0)
+    assert torch.equal(zero(X, X, X, lens), torch.zeros(1, 3, 8))
+    uniform = heed.nn.MultiHeadAttention(8, 2, 0.0, empty_row="uniform")
+    torch.testing.assert_close(uniform(X, X, X, lens), uniform.W_o(uniform.W_v(X).mean(1, True)).expand(1, 3, 8))
+
+
+@pytest.mark.parametrize("position", [None, heed.positions.None_(), heed.positions.Alibi(2), heed.positions.RelativeBias(2, 3)])
+def test_permutation(position):
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0, position=position).double()
+    if isinstance(position, heed.positions.RelativeBias):
+        torch.nn.init.normal_(position.relative_bias)
+    X, order = torch.randn(1, 9, 8).double(), torch.tensor([3, 1, 4, 0, 5, 8, 2, 6, 7])
+    defect = (module(*[X[:, order]] * 3) - module(X, X, X)[:, order]).abs().max()
+    ordered = isinstance(position, (heed.positions.Alibi, heed.positions.RelativeBias))
+    assert defect > 1e-3 if ordered else defect < 1e-13
+
+
+def test_positional_encoding():
+    encoding = heed.nn.PositionalEncoding(32, 0.0)
+    assert encoding.P.shape == (1, 1000, 32) and not encoding.state_dict()
+    P = encoding.P[0]
+    assert [round(x, 4) for x in P[1, :4].tolist()] == [0.8415, 0.5403, 0.5332, 0.8460]
+    X = torch.zeros(1, 60, 32)
+    assert torch.equal(encoding(X, offset=7)[0], P[7:67])
+    assert encoding.double().P.dtype == torch.float64
+    odd = heed.nn.PositionalEncoding(5, 0.0, 10)
+    assert abs(odd.P[0, 3, 4].item() - math.sin(3 / 10000 ** (4 / 5))) < 1e-7
+
+
+def test_length_policies():
+    X, longer = torch.zeros(1, 4, 6), heed.positions.sinusoidal_table(100, 6)
+    with pytest.raises(ValueError, match="9 positions, but max_len is 8; raise max_len"):
+        heed.nn.PositionalEncoding(6, 0.0, 8)(X, 5)
+    assert torch.equal(heed.nn.PositionalEncoding(6, 0.0, 8, length_policy="extend")(X, 6)[0], longer[6:10])
+    clamped = heed.nn.PositionalEncoding(6, 0.0, 8, length_policy="clamp")(X, 6)[0]
+    assert torch.equal(clamped, longer[[6, 7, 7, 7]])
+    learned = heed.positions.Learned(6, 8, "clamp")
+    assert torch.equal(learned(X, 6)[0], learned.weight[[6, 7, 7, 7]])
+
+
+def test_sinusoidal_layouts():
+    interleaved, halves = (heed.positions.sinusoidal_table(9, 6, layout) for layout in ("interleaved", "halves"))
+    assert torch.equal(halves, torch.cat([interleaved[:, ::2], interleaved[:, 1::2]], 1))
+    with pytest.raises(ValueError, match="layout"):
+        heed.positions.sinusoidal_table(9, 6, "mixed")
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: heed.nn.MultiHeadAttention(100, 3, 0.0), r"num_hiddens \(100\).*num_heads \(3\)"),
+        (lambda: heed.nn.MultiHeadAttention(8, 4, 0.0, kv_heads=3), r"kv_heads \(3\)"),
+        (lambda: heed.nn.MultiHeadAttention(8, 4, 1.0), "dropout"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[torch.zeros(2, 3, 7)] * 3), "queries.*8.*7"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[torch.zeros(2, 3, 8)] * 3, torch.ones(3)), "valid_lens"),
+        (lambda: heed.positions.Learned(4, 8, "extend"), "cannot be extended"),
+        (lambda: heed.positions.Learned(4, 8, "wrap"), "length_policy"),
+    ],
+)
+def test_errors(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_weights_round_trip(tmp_path):
+    module, other = (torch.nn.ModuleDict({"attention": heed.nn.MultiHeadAttention(8, 2, 0.0, bias=True)}) for _ in range(2))
+    for framework in ("torch", "flax", "keras", "paddle", "mxnet"):
+        heed.save_weights(module, tmp_path / "weights.safetensors", framework)
+        for parameter in other.parameters():
+            torch.nn.init.zeros_(parameter)
+        heed.load_weights(other, tmp_path / "weights.safetensors", framework)
+        for a, b in zip(module.parameters(), other.parameters()):
+            assert torch.equal(a, b), framework
+
+
+def test_weights_of_torchs_own_layer(tmp_path):
+    theirs = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    ours = heed.nn.MultiHeadAttention(8, 2, 0.0, bias=True)
+    X = torch.randn(2, 5, 8)
+    state = torch.random.get_rng_state()
+    heed.load_weights(ours, theirs.state_dict(), "torch")
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.testing.assert_close(ours(X, X, X), theirs(X, X, X)[0])
+    numpy.savez(tmp_path / "weights.npz", **{name: value.numpy() for name, value in theirs.state_dict().items()})
+    again = heed.nn.MultiHeadAttention(8, 2, 0.0, bias=True)
+    heed.load_weights(again, str(tmp_path / "weights.npz"), "torch")
+    assert torch.equal(again.W_k.weight, ours.W_k.weight)
+
+
+def test_weights_of_flax_with_heads():
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0)
+    kernels = {name: {"kernel": numpy.random.rand(8, 2, 4).astype("f4")} for name in ("query", "key", "value")}
+    tree = {"params": {**kernels, "out": {"kernel": numpy.random.rand(2, 4, 8).astype("f4")}}}
+    heed.load_weights(module, tree, "flax")
+    numpy.testing.assert_array_equal(module.W_q.weight.detach().numpy(), kernels["query"]["kernel"].reshape(8, 8).T)
+    with pytest.raises(ValueError, match="heads"):
+        heed.load_weights(heed.nn.MultiHeadAttention(8, 4, 0.0), tree["params"], "flax")
+
+
+def test_weights_that_do_not_fit_change_nothing(tmp_path):
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0)
+    before = module.W_q.weight.clone()
+    tensors = {name: torch.zeros_like(value) for name, value in module.state_dict().items()}
+    for broken in (
+        {**tensors, "W_x.weight": torch.zeros(8, 8)},
+        {name: value for name, value in tensors.items() if name != "W_v.weight"},
+        {**tensors, "W_v.weight": torch.zeros(8, 7)},
+    ):
+        with pytest.raises(ValueError, match="W_[xv]"):
+            heed.load_weights(module, broken, "torch")
+    assert torch.equal(module.W_q.weight, before)
+    with pytest.raises(ValueError, match="torch, flax, keras, paddle, mxnet"):
+        heed.load_weights(module, tensors, "caffe")
+    with pytest.raises(RuntimeError, match="missing.safetensors"):
+        heed.load_weights(module, tmp_path / "missing.safetensors", "torch")
