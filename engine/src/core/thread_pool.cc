@@ -54,7 +54,7 @@ struct ThreadPool::State {
   std::mutex mutex;
   std::condition_variable start, done;
   std::vector<std::thread> workers;
-  pid_t owner = 0;  // process that started the workers; a forked child starts its own
+  std::atomic<pid_t> owner{0};  // process that started the workers; a forked child starts its own
 
   uint64_t generation = 0;
   bool stop = false;
@@ -129,7 +129,8 @@ void ThreadPool::ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) {
     for (int64_t i = 0; i < tasks; ++i) task(i);
     return;
   }
-  if (state_->owner != 0 && state_->owner != getpid()) {
+  const pid_t owner = state_->owner;
+  if (owner != 0 && owner != getpid()) {
     // After fork() locks and condition variables may be in any state: start from a fresh pool and leave the old one behind.
     const int threads = state_->threads;
     static_cast<void>(state_.release());

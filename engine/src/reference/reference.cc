@@ -110,8 +110,8 @@ double Softmax(const Problem& problem, int64_t b, int64_t h, int64_t i, double* 
 
 void RowForward(const Problem& problem, int64_t b, int64_t h, int64_t i, int64_t row, Result& result) {
   const int64_t kv_len = problem.kv_len(), value_dim = problem.value_dim();
-  double* weights = &result.weights[static_cast<size_t>(row * kv_len)];
-  double* kept = &result.kept[static_cast<size_t>(row * kv_len)];
+  double* weights = result.weights.data() + row * kv_len;
+  double* kept = result.kept.data() + row * kv_len;
   result.lse[static_cast<size_t>(row)] = Softmax(problem, b, h, i, weights);
   for (int64_t j = 0; j < kv_len; ++j) {
     kept[j] = problem.Kept(b, h, i, j) ? 1.0 : 0.0;
@@ -125,8 +125,8 @@ void RowForward(const Problem& problem, int64_t b, int64_t h, int64_t i, int64_t
 void RowBackward(const Problem& problem, const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t row,
                  const View<const double, 4>& d_out, Result& result) {
   const int64_t kv_len = problem.kv_len(), head_dim = problem.head_dim(), value_dim = problem.value_dim();
-  const double* weights = &result.weights[static_cast<size_t>(row * kv_len)];
-  const double* kept = &result.kept[static_cast<size_t>(row * kv_len)];
+  const double* weights = result.weights.data() + row * kv_len;
+  const double* kept = result.kept.data() + row * kv_len;
   const bool uniform = problem.Uniform(b, i);
   double delta = 0;
   for (int64_t c = 0; c < value_dim; ++c) delta += d_out(b, h, i, c) * result.out[static_cast<size_t>(row * value_dim + c)];
