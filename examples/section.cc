@@ -61,7 +61,7 @@ at::Tensor PositionalEncoding() {
   heed::nn::PositionalEncoding pos_encoding(encoding_dim, 0.0);
   pos_encoding->eval();
   const at::Tensor X = pos_encoding->forward(at::zeros({1, num_steps, encoding_dim}));
-  const at::Tensor P = pos_encoding->P()[0].slice(0, 0, num_steps);
+  at::Tensor P = pos_encoding->P()[0].slice(0, 0, num_steps);
   std::printf("zeros come out as the table: %s\n", at::equal(X[0], P) ? "yes" : "no");
   for (const int64_t row : {0, 1, 2, 3, 58, 59}) PrintRow("row", row, P[row].slice(0, 6, 10));
   return P;

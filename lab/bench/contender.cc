@@ -1,5 +1,6 @@
 #include "lab/bench/contender.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/linspace.h>
@@ -24,7 +25,8 @@ Contenders::Contenders(const BenchCase& c) : case_(c) {
     offsets_ = steps.unsqueeze(0) - steps.unsqueeze(1) + (c.length - 1);
   }
   if (c.option == BenchOption::kKeyLengths || c.option == BenchOption::kBothLengths) {
-    lengths_ = at::linspace(static_cast<double>(c.length / 8), static_cast<double>(c.length), c.batch).to(at::kLong);
+    const int64_t shortest = c.length / 8;
+    lengths_ = at::linspace(shortest, c.length, c.batch).to(at::kLong);
     const at::Tensor visible = steps.unsqueeze(0) < lengths_.unsqueeze(1);  // [B, n]
     mask_ = visible.unsqueeze(1).unsqueeze(2);
     if (c.option == BenchOption::kBothLengths) mask_ = mask_.logical_and(visible.unsqueeze(1).unsqueeze(3));

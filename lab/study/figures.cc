@@ -38,6 +38,7 @@ Series CurveOf(const ModelResult& model, const std::string& name) {
   Series series{.name = name, .x = {}, .y = {}, .low = {}, .high = {}};
   for (std::size_t i = 0; i < model.runs.front().curve_steps.size(); ++i) {
     std::vector<double> losses;
+    losses.reserve(model.runs.size());
     for (const StudyRun& run : model.runs) losses.push_back(run.curve_losses[i]);
     const Spread spread = SpreadOf(losses);
     series.x.push_back(static_cast<double>(model.runs.front().curve_steps[i]));
@@ -130,6 +131,7 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
 
 Figure SpeedFigure(const StudyResult& result) {
   std::vector<const ModelResult*> models;
+  models.reserve(result.causal.size());
   for (const ModelResult& model : result.causal) models.push_back(&model);
   std::stable_sort(models.begin(), models.end(), [](const ModelResult* a, const ModelResult* b) {
     return a->TokensPerSecond().mean > b->TokensPerSecond().mean;

@@ -15,12 +15,14 @@ bool ModelResult::Reaches(std::size_t length) const { return std::isfinite(runs.
 
 Spread ModelResult::Loss(std::size_t length) const {
   std::vector<double> losses;
+  losses.reserve(runs.size());
   for (const StudyRun& run : runs) losses.push_back(run.losses[length]);
   return SpreadOf(losses);
 }
 
 Spread ModelResult::TokensPerSecond() const {
   std::vector<double> speeds;
+  speeds.reserve(runs.size());
   for (const StudyRun& run : runs) speeds.push_back(run.tokens_per_second);
   return SpreadOf(speeds);
 }

@@ -45,6 +45,7 @@ class Workers {
     const int count = static_cast<int>(std::min<std::size_t>(threads, tasks_.size()));
     working_ = count;
     std::vector<std::thread> workers;
+    workers.reserve(static_cast<std::size_t>(count));
     for (int i = 0; i < count; ++i) workers.emplace_back([this] { Work(); });
     Watch(progress, steps_before);
     for (std::thread& worker : workers) worker.join();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
@@ -36,10 +37,10 @@ void RequirePlausible(const RunConfig& config, const nn::Safetensors& weights, c
 void CopyTensors(const std::map<std::string, at::Tensor>& from, const NamedTensors& to, const std::string& path) {
   for (const auto& [name, target] : to) {
     const auto source = from.find(name);
-    if (source == from.end()) throw FileError(path + ": tensor '" + name + "' is missing");
+    if (source == from.end()) throw FileError(fmt::format("{}: tensor '{}' is missing", path, name));
     if (source->second.sizes() != target.sizes() || source->second.scalar_type() != target.scalar_type()) {
-      throw FileError(path + ": tensor '" + name + "' is " + Describe(source->second) + "; the model needs " +
-                      Describe(target));
+      throw FileError(
+          fmt::format("{}: tensor '{}' is {}; the model needs {}", path, name, Describe(source->second), Describe(target)));
     }
   }
   if (from.size() > to.size()) {

@@ -107,6 +107,7 @@ class Planner {
     const std::size_t shared = SharedComponents(dotted);
     for (std::size_t count = 1; count <= shared; ++count) {
       std::vector<std::string> inner;
+      inner.reserve(dotted.size());
       for (const std::string& name : dotted) inner.push_back(WithoutComponents(name, count));
       Plan plan = Match(inner);
       if (plan.faults.empty() || plan.copies.size() > best.copies.size()) best = std::move(plan);

@@ -142,6 +142,7 @@ std::vector<std::string> DottedNames(const std::vector<std::string>& names, cons
   RankBlocks(paths);
   NameNumberedLayers(paths, parameters);
   std::vector<std::string> dotted;
+  dotted.reserve(paths.size());
   for (const Path& path : paths) dotted.push_back(Join(path, '.'));
   return dotted;
 }

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 namespace heed::lab {

@@ -157,7 +157,7 @@ TEST(Checkpoint, TensorsThatDoNotFitAreRefusedByName) {
   expect("state of the run", [&](nn::Safetensors& s) { s.tensors.erase("torch_generator"); });
   expect("generator", [&](nn::Safetensors& s) { s.tensors["torch_generator"] = at::zeros({3}, at::kByte); });
   expect("malformed", [&](nn::Safetensors& s) { s.metadata["progress"] = "{"; });
-  const auto progress = [&](const char* key, Json value) {
+  const auto progress = [&](const char* key, const Json& value) {
     return [&good, key, value](nn::Safetensors& s) {
       Json json = Json::parse(good.metadata.at("progress"));
       json[key] = value;

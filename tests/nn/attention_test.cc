@@ -26,7 +26,9 @@ using testing::ExpectGradientsMatch;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
-at::Tensor Ints(std::vector<int64_t> values, at::IntArrayRef shape) { return at::tensor(values, at::kLong).reshape(shape); }
+at::Tensor Ints(const std::vector<int64_t>& values, at::IntArrayRef shape) {
+  return at::tensor(values, at::kLong).reshape(shape);
+}
 
 // softmax(scale * q k^T + bias) v, out of plain tensor operations.
 at::Tensor Plain(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& allowed = {}) {
@@ -329,7 +331,7 @@ std::string ErrorOf(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 
 TEST(AttentionTest, ErrorsNameTheArgumentAndTheShapes) {
   const Inputs in;
-  const auto contains = [](const std::string& text, std::vector<std::string> parts) {
+  const auto contains = [](const std::string& text, const std::vector<std::string>& parts) {
     for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
   };
   contains(ErrorOf(in.q[0], in.k, in.v), {"query", "[2, 5, 4]", "4 dimensions"});

@@ -17,7 +17,7 @@ namespace {
 
 const std::vector<std::string> kEncoders = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
 
-std::shared_ptr<SequenceEncoder> Make(const std::string& name, EncoderOptions options) {
+std::shared_ptr<SequenceEncoder> Make(const std::string& name, const EncoderOptions& options) {
   at::manual_seed(21);
   auto encoder = MakeEncoder(name, options);
   encoder->to(at::kDouble);

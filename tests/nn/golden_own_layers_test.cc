@@ -39,7 +39,7 @@ at::Tensor KeyLengths(const GoldenCase& golden, int64_t batch, int64_t steps) {
   if (masks.begin()->first == "key_padding_mask") keep = keep.unsqueeze(1);  // [B, Nk]
   if (keep.dim() == 4) keep = keep.squeeze(1);
   keep = keep.expand({batch, steps, steps});
-  const at::Tensor lengths = keep.sum(2);
+  at::Tensor lengths = keep.sum(2);
   EXPECT_TRUE(at::equal(keep, at::arange(steps) < lengths.unsqueeze(2))) << "the mask is not a prefix";
   return lengths;
 }
@@ -57,9 +57,9 @@ TEST_P(GoldenOwnLayerTest, Agrees) {
   attention->to(X.scalar_type());
   load_weights(*attention, golden.WithPrefix("param."), golden.framework());
   if (golden.options.contains("scale")) {  // Keras rounds 1 / sqrt(head_dim) to float32
-    const double head_dim = static_cast<double>(batched.size(2) / attention->options.num_heads());
+    const int64_t head_dim = batched.size(2) / attention->options.num_heads();
     const at::NoGradGuard no_grad;
-    attention->W_q->weight.mul_(golden.options.at("scale").get<double>() * std::sqrt(head_dim));
+    attention->W_q->weight.mul_(golden.options.at("scale").get<double>() * std::sqrt(static_cast<double>(head_dim)));
     if (bias) attention->W_q->bias.mul_(golden.options.at("scale").get<double>() * std::sqrt(head_dim));
   }
   if (golden.options.value("use_causal_mask", false)) attention->options.causal(Causal::kBottomRight);

@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/init.h>
 
 #include "gradient_check.h"
 #include "heed/error.h"
@@ -267,7 +268,8 @@ TEST(PositionalEncodingTest, OddWidths) {
   PositionalEncoding encoding(5, 0.0, 10);
   const at::Tensor row = encoding->P()[0][3];
   for (int64_t t = 0; t < 5; ++t) {
-    const double angle = 3.0 / std::pow(10000.0, 2.0 * (t / 2) / 5.0);
+    const int64_t pair = t / 2;
+    const double angle = 3.0 / std::pow(10000.0, 2.0 * static_cast<double>(pair) / 5.0);
     EXPECT_NEAR(row[t].item<double>(), t % 2 == 0 ? std::sin(angle) : std::cos(angle), 1e-7);
   }
 }
