@@ -55,11 +55,11 @@ void Measure(const Shape& s) {
   attention.causal = s.causal;
   attention.dropout.probability = s.dropout;
   std::vector<float> table(static_cast<size_t>(s.heads * (2 * s.max_distance + 1)), 0.1f), d_table(table.size());
-  View<float, 2> d_bias{};
+  heed::BiasGradients<float> d_biases;
   if (s.max_distance > 0) {
     attention.relative_bias =
         heed::RelativeBias{View<const float, 2>::Contiguous(table.data(), {s.heads, 2 * s.max_distance + 1})};
-    d_bias = View<float, 2>::Contiguous(d_table.data(), {s.heads, 2 * s.max_distance + 1});
+    d_biases.relative_bias = View<float, 2>::Contiguous(d_table.data(), {s.heads, 2 * s.max_distance + 1});
   }
   heed::Workspace workspace;
   heed::SerialExecutor serial;
@@ -67,7 +67,7 @@ void Measure(const Shape& s) {
   const double forward =
       Fastest([&] { heed::Forward(attention, view(0), view(1), view(2), view(4), lse_view, workspace, serial); });
   const double backward = Fastest([&] {
-    heed::Backward(attention, view(0), view(1), view(2), view(4), lse_view, view(3), view(5), view(6), view(7), d_bias,
+    heed::Backward(attention, view(0), view(1), view(2), view(4), lse_view, view(3), view(5), view(6), view(7), d_biases,
                    workspace, serial);
   });
   const double flops =

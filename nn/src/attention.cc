@@ -16,11 +16,13 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+constexpr std::size_t kDifferentiable = AttentionTensors::kDifferentiable;
+using Parameters = std::array<std::optional<at::Tensor>, kDifferentiable>;
+
 // Carries options through autograd's saved data. Tensors are left out: they are saved as variables, where a change in place
 // between forward and backward is noticed.
 struct OptionsHolder : torch::CustomClassHolder {
-  explicit OptionsHolder(AttentionOptions value)
-      : options(std::move(value.query_lengths({}).key_lengths({}).relative_bias({}))) {}
+  explicit OptionsHolder(AttentionOptions value) : options(std::move(value)) { options.tensors() = {}; }
   AttentionOptions options;
 };
 
@@ -33,11 +35,13 @@ struct AttentionGradient : Function<AttentionGradient> {
   static variable_list forward(AutogradContext*, const std::optional<at::Tensor>& d_output,
                                const std::optional<at::Tensor>& d_lse, const at::Tensor& query, const at::Tensor& key,
                                const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
-                               const AttentionOptions& options, bool want_relative_bias) {
+                               const AttentionOptions& options, const Wanted& wanted) {
     const Gradients d = AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), query, key, value,
-                                          output, lse, options, want_relative_bias);
-    if (!want_relative_bias) return {d.query, d.key, d.value};
-    return {d.query, d.key, d.value, d.relative_bias};
+                                          output, lse, options, wanted);
+    variable_list results{d.query, d.key, d.value};
+    for (std::size_t t = 0; t < wanted.size(); ++t)
+      if (wanted[t]) results.push_back(d.tensors[t]);
+    return results;
   }
 
   static variable_list backward(AutogradContext*, const variable_list&) {
@@ -45,28 +49,42 @@ struct AttentionGradient : Function<AttentionGradient> {
   }
 };
 
+// query, key, value and the differentiable tensors are arguments of their own, so that autograd sees them.
 struct AttentionFunction : Function<AttentionFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const std::optional<at::Tensor>& relative_bias, const AttentionOptions& options) {
+                               const std::optional<at::Tensor>& /*bias*/, const std::optional<at::Tensor>& /*relative_bias*/,
+                               const std::optional<at::Tensor>& /*slopes*/, const std::optional<at::Tensor>& /*content_keys*/,
+                               const std::optional<at::Tensor>& /*content_values*/, const AttentionOptions& options) {
     const ForwardResult result = AttentionForward(query, key, value, options);
-    ctx->save_for_backward({query, key, value, options.relative_bias(), options.query_lengths(), options.key_lengths(),
-                            result.output, result.lse});
+    variable_list saved{query, key, value, result.output, result.lse};
+    AttentionTensors tensors = options.tensors();
+    for (const at::Tensor* tensor : tensors.All()) saved.push_back(*tensor);
+    ctx->save_for_backward(saved);
     ctx->saved_data["options"] = c10::IValue::make_capsule(c10::make_intrusive<OptionsHolder>(options));
     ctx->set_materialize_grads(false);
-    return {result.output, result.lse};
+    ctx->mark_non_differentiable({result.statistics});
+    return {result.output, result.lse, result.statistics};
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
+    variable_list gradients(3 + kDifferentiable + 1);
     const std::optional<at::Tensor> d_output = Present(d_outputs[0]), d_lse = Present(d_outputs[1]);
-    if (!d_output && !d_lse) return variable_list(5);
+    if (!d_output && !d_lse) return gradients;
     const variable_list saved = ctx->get_saved_variables();
     AttentionOptions options =
         c10::static_intrusive_pointer_cast<OptionsHolder>(ctx->saved_data["options"].toCapsule())->options;
-    options.relative_bias(saved[3]).query_lengths(saved[4]).key_lengths(saved[5]);
-    const bool want_relative_bias = saved[3].defined() && ctx->needs_input_grad(3);
-    const variable_list d = AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[6], saved[7], options,
-                                                     want_relative_bias);
-    return {d[0], d[1], d[2], want_relative_bias ? d[3] : at::Tensor(), at::Tensor()};
+    const auto all = options.tensors().All();
+    for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[5 + t];
+    Wanted wanted{};
+    std::size_t edge = 3;  // absent tensors have none
+    for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = all[t]->defined() && ctx->needs_input_grad(edge++);
+    const variable_list d =
+        AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[3], saved[4], options, wanted);
+    std::copy(d.begin(), d.begin() + 3, gradients.begin());
+    std::size_t next = 3;
+    for (std::size_t t = 0; t < wanted.size(); ++t)
+      if (wanted[t]) gradients[3 + t] = d[next++];
+    return gradients;
   }
 };
 
@@ -78,15 +96,19 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   // A lazily negated tensor (the imaginary part of a conjugate) holds the opposite of what it stands for.
   const at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg(), value = value_view.resolve_neg();
   AttentionOptions resolved = options;
-  resolved.relative_bias(ExpandRelativeBias(options.relative_bias(), query));
+  resolved.tensors() = Resolved(options.tensors(), query);
   if (options.dropout() != 0.0 && !options.seed()) resolved.seed(DrawSeed());
 
-  const variable_list outputs = AttentionFunction::apply(query, key, value, Present(resolved.relative_bias()), resolved);
+  const AttentionTensors& tensors = resolved.tensors();
+  const variable_list outputs = AttentionFunction::apply(
+      query, key, value, Present(tensors.bias), Present(tensors.relative_bias), Present(tensors.slopes),
+      Present(tensors.content_keys), Present(tensors.content_values), resolved);
 
-  AttentionOutput result{outputs[0], outputs[1], {}};
+  AttentionOutput result{outputs[0], outputs[1], {}, {}};
+  if (options.return_statistics()) result.statistics = outputs[2];
   if (options.return_weights()) {
     const at::NoGradGuard no_grad;
-    result.weights = AttentionWeights(query, key, result.lse.detach(), resolved);
+    result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, {}, {});
   }
   return result;
 }

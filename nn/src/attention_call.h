@@ -2,6 +2,7 @@
 #ifndef HEED_NN_SRC_ATTENTION_CALL_H_
 #define HEED_NN_SRC_ATTENTION_CALL_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -14,15 +15,19 @@ namespace heed::nn {
 // "[2, 3, 4]"
 std::string ShapeText(const at::Tensor& tensor);
 
-// Throws InvalidArgument unless the three are dense CPU tensors [B, H, N, D] of one type, float32 or float64.
+// Throws InvalidArgument unless the three are dense CPU tensors [B, H, N, D] of one floating type.
 void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
 
-// Throws InvalidArgument unless the gradients (where defined) and what the forward pass returned have query's type.
+// Throws InvalidArgument unless gradients (where defined) and what the forward pass returned have the types it returned.
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse);
 
-// The relative bias as the engine takes it: [Hq, 2M+1] in query's type. Differentiable.
-at::Tensor ExpandRelativeBias(const at::Tensor& relative_bias, const at::Tensor& query);
+// float64 for float64, float32 for the rest: the type of lse, statistics and tables.
+at::ScalarType AccumulatorType(at::ScalarType type);
+
+// Tensors as the engine takes them: tables in the accumulator's type, dense arrays with four dimensions, position lists with
+// two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
+AttentionTensors Resolved(const AttentionTensors& tensors, const at::Tensor& query);
 
 // Uninitialised output [B, Hq, Nq, Dv]. When query keeps its heads inside the steps, as a projection's output does, so does
 // the result: what follows then needs no copy either. Works on meta tensors.
@@ -30,22 +35,26 @@ at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value);
 
 struct ForwardResult {
   at::Tensor output, lse;
+  at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0]
 };
-// Options carry a seed where dropout is not 0, and a relative bias as ExpandRelativeBias returns it.
+// Options carry a seed where dropout is not 0, and resolved tensors.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const AttentionOptions& options);
 
 struct Gradients {
-  at::Tensor query, key, value, relative_bias;  // the last undefined unless wanted
+  at::Tensor query, key, value;
+  std::array<at::Tensor, AttentionTensors::kDifferentiable> tensors;  // undefined unless wanted
 };
+using Wanted = std::array<bool, AttentionTensors::kDifferentiable>;
 // d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
 Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
-                            const AttentionOptions& options, bool want_relative_bias);
+                            const AttentionOptions& options, const Wanted& wanted);
 
-// The weights before dropout [B, Hq, Nq, Nk], from the log-sum-exp of the forward pass.
+// The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
+// the forward pass.
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,
-                            const AttentionOptions& options);
+                            const AttentionOptions& options, const at::Tensor& heads, const at::Tensor& rows);
 
 // A seed from PyTorch's default generator.
 int64_t DrawSeed();

@@ -64,13 +64,6 @@ at::Tensor SplitHeads(const at::Tensor& X, int64_t heads) {
 // The inverse of SplitHeads; also without a copy, because the output lies in memory as the queries do.
 at::Tensor MergeHeads(const at::Tensor& X) { return X.transpose(1, 2).flatten(2); }
 
-at::Tensor AlibiBias(int64_t heads, int64_t max_distance, const at::TensorOptions& options) {
-  at::Tensor table = at::empty({heads, 2 * max_distance + 1}, at::kDouble);
-  AlibiTable(AlibiSlopes(heads), max_distance,
-             View<double, 2>::Contiguous(table.mutable_data_ptr<double>(), {table.size(0), table.size(1)}));
-  return table.to(options);
-}
-
 }  // namespace
 
 at::Tensor ClampValidLens(const at::Tensor& valid_lens, int64_t batch, int64_t queries, int64_t steps) {
@@ -120,17 +113,7 @@ void MultiHeadAttentionImpl::reset() {
     relative_bias =
         register_parameter("relative_bias", torch::zeros({options.num_heads(), 2 * options.position().max_distance + 1}));
   }
-}
-
-torch::Tensor MultiHeadAttentionImpl::PositionBias(int64_t queries, int64_t keys, const torch::Tensor& like) {
-  if (options.position().scheme == PositionScheme::kRelativeBias) return relative_bias;
-  if (options.position().scheme != PositionScheme::kAlibi) return {};
-  const int64_t needed = std::max<int64_t>(std::max(queries, keys) - 1, 0);
-  const int64_t reached = alibi_.defined() ? (alibi_.size(1) - 1) / 2 : -1;
-  if (needed > reached || alibi_.scalar_type() != like.scalar_type() || alibi_.device() != like.device()) {
-    alibi_ = AlibiBias(options.num_heads(), std::max(needed, reached), like.options());
-  }
-  return alibi_;
+  if (options.position().scheme == PositionScheme::kAlibi) slopes_ = torch::tensor(AlibiSlopes(options.num_heads()));
 }
 
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
@@ -145,7 +128,7 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
   call.key_lengths(ClampValidLens(valid_lens, queries.size(0), queries.size(1), keys.size(1)));
-  call.relative_bias(PositionBias(queries.size(1), keys.size(1), query.detach()));
+  call.relative_bias(relative_bias).slopes(slopes_);
   if (is_training()) call.dropout(options.dropout());
   const AttentionOutput result = heed::nn::attention(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);

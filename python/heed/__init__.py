@@ -1,6 +1,7 @@
 """Self-attention with positions on the CPU: exact, fused, in memory linear in the sequence length.
 
     heed.attention(query, key, value, causal=True)      the differentiable function
+    heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      notions of order
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
@@ -10,14 +11,17 @@ import torch
 
 from . import _library
 from . import nn, positions
-from ._attention import AttentionOutput, attention
+from ._attention import AttentionOutput, Statistics, WeightsOf, attention, attention_packed
 from ._weights import load_weights, save_weights
 
 __version__ = torch.ops.heed.version()
 
 __all__ = [
     "AttentionOutput",
+    "Statistics",
+    "WeightsOf",
     "attention",
+    "attention_packed",
     "info",
     "load_weights",
     "nn",

@@ -4,10 +4,17 @@ from typing import NamedTuple, Optional
 
 import torch
 
-from . import positions
-from ._operators import attend
+from . import _operators, positions
 
 _CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
+
+
+class Statistics(NamedTuple):
+    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Not differentiable."""
+
+    entropy: torch.Tensor  # -sum_j p[j] log p[j]
+    max_weight: torch.Tensor
+    mean_distance: torch.Tensor  # mean of |key position - query position|
 
 
 class AttentionOutput(NamedTuple):
@@ -16,7 +23,14 @@ class AttentionOutput(NamedTuple):
     output: torch.Tensor  # [B, Hq, Nq, Dv]
     lse: Optional[torch.Tensor] = None  # [B, Hq, Nq], natural logarithm, differentiable too
     weights: Optional[torch.Tensor] = None  # [B, Hq, Nq, Nk] before dropout, not differentiable
-    statistics: Optional[torch.Tensor] = None
+    statistics: Optional[Statistics] = None
+
+
+class WeightsOf(NamedTuple):
+    """Which weights to return: of these heads and queries only; None means all."""
+
+    heads: Optional[torch.Tensor] = None
+    rows: Optional[torch.Tensor] = None
 
 
 def _check_operand(name, tensor):
@@ -28,21 +42,36 @@ def _check_operand(name, tensor):
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
 
-def _lengths(name, lengths):
-    if lengths is None:
-        return None
-    lengths = torch.as_tensor(lengths)
-    if lengths.dtype == torch.bool or lengths.is_floating_point() or lengths.is_complex():
-        raise ValueError(f"{name}: expected integers, got {lengths.dtype}")
-    return lengths.to(torch.int64)
+def _autocast(*tensors):
+    """Under autocast, what it casts matrix products to."""
+    if not torch.is_autocast_enabled("cpu"):
+        return tensors
+    dtype = torch.get_autocast_dtype("cpu")
+    return tuple(t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors)
 
 
-def _offset(name, position):
-    if position is None:
+def _integers(name, values):
+    if values is None:
         return None
-    if isinstance(position, bool) or not isinstance(position, (int, torch.SymInt)):
-        raise TypeError(f"{name}: expected an integer, the position of the first token, got {type(position).__name__}")
-    return position
+    values = torch.as_tensor(values)
+    if values.dtype == torch.bool or values.is_floating_point() or values.is_complex():
+        raise ValueError(f"{name}: expected integers, got {values.dtype}")
+    return values.to(torch.int64)
+
+
+def _positions(name, positions_):
+    """(offset, list): one of them None."""
+    if positions_ is None:
+        return None, None
+    if isinstance(positions_, torch.SymInt) or (isinstance(positions_, int) and not isinstance(positions_, bool)):
+        return positions_, None
+    if not isinstance(positions_, torch.Tensor):
+        raise TypeError(f"{name}: expected the position of the first token or a tensor, got {type(positions_).__name__}")
+    if positions_.dim() == 0:
+        return int(positions_), None
+    if positions_.dtype == torch.bool or positions_.is_complex():
+        raise ValueError(f"{name}: expected integers or real numbers, got {positions_.dtype}")
+    return None, positions_.to(torch.float64 if positions_.is_floating_point() else torch.int64)
 
 
 def _causal(causal, query_positions):
@@ -56,6 +85,28 @@ def _causal(causal, query_positions):
     return _CAUSAL[causal]
 
 
+def _window(window):
+    if window is None:
+        return -1, -1
+    try:
+        left, right = window
+    except (TypeError, ValueError):
+        raise ValueError(f"window: expected (left, right), got {window!r}") from None
+    return left, right
+
+
+def _dense(name, tensor, boolean):
+    if tensor is None:
+        return None
+    if (tensor.dtype == torch.bool) != boolean:
+        raise ValueError(
+            f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
+        )
+    if tensor.dim() > 4:
+        raise ValueError(f"{name}: expected at most 4 dimensions, got shape {list(tensor.shape)}")
+    return tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
+
+
 def _seed(dropout, seed):
     if dropout == 0.0:
         return None
@@ -66,18 +117,41 @@ def _seed(dropout, seed):
     return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
 
 
-def _relative_bias(position, query, key, causal, query_offset, key_offset):
-    if position is None:
-        return None
-    if not isinstance(position, positions.Scheme):
-        raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
-    first_key = key_offset or 0
-    first_query = query_offset
-    if first_query is None:
-        first_query = first_key + key.shape[2] - query.shape[2] if causal == "bottom_right" else 0
-    last_query, last_key = first_query + query.shape[2] - 1, first_key + key.shape[2] - 1
-    reach = max(abs(last_key - first_query), abs(last_query - first_key))
-    return position.relative_bias_for(query, reach)
+class _Places(NamedTuple):
+    """Where queries and keys stand: an offset or a list for each side."""
+
+    query_offset: Optional[int]
+    query_list: Optional[torch.Tensor]
+    key_offset: Optional[int]
+    key_list: Optional[torch.Tensor]
+
+    def of_keys(self):
+        return self.key_list if self.key_list is not None else self.key_offset or 0
+
+    def of_queries(self, causal, q_len, kv_len):
+        if self.query_list is not None:
+            return self.query_list
+        if self.query_offset is not None:
+            return self.query_offset
+        return (self.key_offset or 0) + kv_len - q_len if causal == "bottom_right" else 0
+
+    def reach(self, causal, q_len, kv_len):
+        """The largest distance of a query and a key."""
+
+        def bounds(where, count):
+            if isinstance(where, torch.Tensor):
+                return (where.min().item(), where.max().item()) if where.numel() else (0, 0)
+            return where, where + max(count - 1, 0)
+
+        first_query, last_query = bounds(self.of_queries(causal, q_len, kv_len), q_len)
+        first_key, last_key = bounds(self.of_keys(), kv_len)
+        return max(abs(last_key - first_query), abs(last_query - first_key))
+
+
+def _typed(query, tables):
+    """Tables in the accumulator's type."""
+    accumulator = torch.float64 if query.dtype == torch.float64 else torch.float32
+    return {name: None if table is None else table.to(accumulator) for name, table in tables.items()}
 
 
 def attention(
@@ -87,62 +161,144 @@ def attention(
     *,
     scale=None,
     causal=None,
+    window=None,
     query_lengths=None,
     key_lengths=None,
+    prefix_lengths=None,
     query_positions=None,
     key_positions=None,
+    mask=None,
+    bias=None,
     position=None,
+    softcap=None,
     dropout=0.0,
     seed=None,
     batch_offset=0,
     empty_row="zero",
     return_lse=False,
     return_weights=False,
+    return_statistics=False,
+    packed=None,
 ):
-    """softmax(scale * query key^T + bias) value, over the keys that each query may look at.
+    """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
-    query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32 or float64, any strides; Hq is a multiple of
-    Hkv. Differentiable once in all three and in the parameters of `position`.
+    query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, any strides; Hq is
+    a multiple of Hkv. 16-bit inputs are computed in float32 and rounded once. Differentiable once in all three, in `bias` and
+    in the parameters of `position`.
 
     scale             1/sqrt(D) by default
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
+    window            (left, right): keys within so many positions of the query's own; -1 means no bound
     query_lengths     integers [B]; queries at and beyond their length give 0
     key_lengths       integers [B] or [B, Nq], within 0..Nk; keys at and beyond the length do not exist for the query
+    prefix_lengths    integers [B]; keys before it are seen whatever causality says
     query_positions,
-    key_positions     position of the first query and of the first key; with query_positions, causal=True means
-                      key position <= query position
-    position          None_, Alibi or RelativeBias of heed.positions
+    key_positions     the position of the first token, or of every token: [N] or [B, N], integers or real numbers in any order;
+                      with query_positions, causal=True means key position <= query position
+    mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look
+    bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
+    position          a scheme of heed.positions
+    softcap           scores become softcap * tanh(score / softcap) before biases and masks
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
                       row 0, for the same dropout when part of a batch is computed alone
     empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values (d2l 1.0.3)
     return_lse,
-    return_weights    ask for the log-sum-exp, or for the matrix of weights before dropout (memory quadratic in the length)
+    return_weights,
+    return_statistics ask for the log-sum-exp; for the weights before dropout (True: all, in memory quadratic in the length; a
+                      heed.WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row
+    packed            see heed.attention_packed
 
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
-    query_offset, key_offset = _offset("query_positions", query_positions), _offset("key_positions", key_positions)
+    query, key, value = _autocast(query, key, value)
+    query_offset, query_list = _positions("query_positions", query_positions)
+    key_offset, key_list = _positions("key_positions", key_positions)
+    places = _Places(query_offset, query_list, key_offset, key_list)
     alignment = _causal(causal, query_positions)
-    query_lengths, key_lengths = _lengths("query_lengths", query_lengths), _lengths("key_lengths", key_lengths)
-    bias = _relative_bias(position, query, key, alignment, query_offset, key_offset)
+    if position is None:
+        position = positions.None_()
+    elif not isinstance(position, positions.Scheme):
+        raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
+    q_len, kv_len = query.shape[2], key.shape[2]
 
-    tensors = (query, key, value, bias, query_lengths, key_lengths, _seed(dropout, seed))
-    output, lse = attend(*tensors, scale, alignment, query_offset, key_offset, empty_row, dropout, batch_offset)
-    if not (return_lse or return_weights):
+    where = (places.of_queries(alignment, q_len, kv_len), places.of_keys())
+    query, key = position.rotate(query, key, *where)
+    left, right = _window(window)
+    options = {
+        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors(query, places.reach(alignment, q_len, kv_len))}),
+        "mask": _dense("mask", mask, True),
+        "query_lengths": _integers("query_lengths", query_lengths),
+        "key_lengths": _integers("key_lengths", key_lengths),
+        "prefix_lengths": _integers("prefix_lengths", prefix_lengths),
+        "query_positions": query_list,
+        "key_positions": key_list,
+        "packed_queries": packed[0] if packed else None,
+        "packed_keys": packed[1] if packed else None,
+    }
+    numbers = {
+        "scale": scale,
+        "causal": alignment,
+        "window_left": left,
+        "window_right": right,
+        "query_offset": query_offset,
+        "key_offset": key_offset,
+        "symmetric": position.symmetric,
+        "softcap": softcap,
+        "empty_row": empty_row,
+    }
+    output, lse, statistics = _operators.attend(
+        query,
+        key,
+        value,
+        options,
+        numbers,
+        seed=_seed(dropout, seed),
+        dropout=dropout,
+        batch_offset=batch_offset,
+        statistics=return_statistics,
+    )
+    if not (return_lse or return_weights or return_statistics):
         return output
     weights = None
     if return_weights:
-        with torch.no_grad():
-            detached = (None if t is None else t.detach() for t in (query, key, lse, bias))
-            weights = torch.ops.heed.attention_weights(
-                *detached,
-                query_lengths,
-                key_lengths,
-                scale=scale,
-                causal=alignment,
-                query_offset=query_offset,
-                key_offset=key_offset,
-                empty_row=empty_row,
-            )
-    return AttentionOutput(output, lse if return_lse else None, weights)
+        chosen = return_weights if isinstance(return_weights, WeightsOf) else WeightsOf()
+        detached = {name: None if t is None else t.detach() for name, t in options.items()}
+        weights = _operators.weights(
+            query.detach(),
+            key.detach(),
+            lse.detach(),
+            detached,
+            numbers,
+            _integers("heads", chosen.heads),
+            _integers("rows", chosen.rows),
+        )
+    return AttentionOutput(
+        output, lse if return_lse else None, weights, Statistics(*statistics.unbind(0)) if return_statistics else None
+    )
+
+
+def attention_packed(query, key, value, query_offsets, key_offsets, **options):
+    """heed.attention for sequences of different lengths that lie end to end, without padding.
+
+    query [Tq, Hq, D], key [Tk, Hkv, D], value [Tk, Hkv, Dv]: the tokens of all sequences. query_offsets and key_offsets
+    [B + 1]: cumulative lengths; sequence b holds the tokens from offsets[b] to offsets[b + 1]. The options are those of
+    heed.attention; what they give per batch row is per sequence, positions begin anew in each, and each sequence computes what
+    it would compute alone. Returns the output [Tq, Hq, Dv]; lse and statistics, where asked for, are [Tq, Hq].
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() != 3:
+            raise ValueError(f"{name}: expected 3 dimensions [tokens, heads, width], got shape {list(tensor.shape)}")
+    packed = (_integers("query_offsets", query_offsets), _integers("key_offsets", key_offsets))
+    if options.get("return_weights"):
+        raise ValueError("return_weights: not defined for packed sequences")
+    result = attention(*(t.transpose(0, 1).unsqueeze(0) for t in (query, key, value)), packed=packed, **options)
+
+    def tokens_first(tensor):
+        return None if tensor is None else tensor.squeeze(0).transpose(0, 1)
+
+    if isinstance(result, torch.Tensor):
+        return tokens_first(result)
+    statistics = result.statistics and Statistics(*map(tokens_first, result.statistics))
+    return AttentionOutput(tokens_first(result.output), tokens_first(result.lse), None, statistics)

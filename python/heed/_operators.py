@@ -12,9 +12,37 @@ from . import _library  # noqa: F401  registers the operators
 _ops = torch.ops.heed
 _NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
 
-# What the operators take after query, key and value: tensors by position, numbers by name.
-_TENSORS = ("query", "key", "value", "relative_bias", "query_lengths", "key_lengths", "seed")
-_NUMBERS = ("scale", "causal", "query_offset", "key_offset", "empty_row", "dropout", "batch_offset")
+# What the operators take after query, key and value: tensors by position, numbers by name. The first of the options are
+# differentiable.
+DIFFERENTIABLE = ("bias", "relative_bias", "slopes", "content_keys", "content_values")
+OPTIONS = (
+    *DIFFERENTIABLE,
+    "mask",
+    "query_lengths",
+    "key_lengths",
+    "prefix_lengths",
+    "query_positions",
+    "key_positions",
+    "packed_queries",
+    "packed_keys",
+)
+_TENSORS = ("query", "key", "value", *OPTIONS, "seed")
+NUMBERS = {
+    "scale": None,
+    "causal": "none",
+    "window_left": -1,
+    "window_right": -1,
+    "query_offset": None,
+    "key_offset": None,
+    "symmetric": True,
+    "softcap": None,
+    "empty_row": "zero",
+}
+_DROPOUT = {"dropout": 0.0, "batch_offset": 0}
+_NUMBERS = (*NUMBERS, *_DROPOUT, "statistics")
+_WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
+# Options that mean the same for every batch row put together: folding a mapped dimension into the batch keeps them right.
+_FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
 
 
 def _forward(*arguments):
@@ -23,9 +51,10 @@ def _forward(*arguments):
 
 
 def _backward(*arguments):
-    """d_output, d_lse, query, key, value, output, lse, then the rest of _TENSORS and _NUMBERS"""
-    tensors, numbers = arguments[:-len(_NUMBERS)], arguments[-len(_NUMBERS):]
-    return _ops.attention_backward(*tensors, **dict(zip(_NUMBERS, numbers)))
+    """d_output, d_lse, query, key, value, output, lse, then OPTIONS, seed, numbers without statistics, and _WANTS"""
+    names = (*_NUMBERS[:-1], *_WANTS)
+    tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
+    return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
 
 
 def _one_by_one(function, size, in_dims, arguments):
@@ -48,6 +77,10 @@ def _unfold(tensor, size):
     return tensor.unflatten(0, (size, tensor.shape[0] // size))
 
 
+def _folds(options, seed):
+    return seed is None and all(t is None or name in _FOLDABLE for name, t in zip(OPTIONS, options))
+
+
 class _Gradient(torch.autograd.Function):
     """The backward pass; its own backward raises."""
 
@@ -65,13 +98,24 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        relative_bias, seed = arguments[7], arguments[10]
-        if relative_bias is not None or seed is not None:
+        tensors = 7 + len(OPTIONS) + 1
+        if not _folds(arguments[7 : tensors - 1], arguments[tensors - 1]):
             # One table serves the whole batch and dropout counts its rows: folding would add up what belongs apart.
             return _one_by_one(_Gradient.apply, info.batch_size, in_dims, arguments)
-        folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[:11], in_dims)]
-        d_query, d_key, d_value, d_bias = _Gradient.apply(*folded, *arguments[11:])
-        return (*(_unfold(d, info.batch_size) for d in (d_query, d_key, d_value)), d_bias), (0, 0, 0, None)
+        folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[:tensors], in_dims)]
+        gradients = _Gradient.apply(*folded, *arguments[tensors:])
+        unfolded = (_unfold(d, info.batch_size) for d in gradients[:3])
+        return (*unfolded, *gradients[3:]), (0, 0, 0, *(None,) * len(DIFFERENTIABLE))
+
+
+def _gradients(apply, saved, numbers, needed, d_output, d_lse):
+    """What backward returns for _TENSORS; None where nothing is needed."""
+    query, key, value, *options_and_seed, output, lse = saved
+    given = options_and_seed[: len(DIFFERENTIABLE)]
+    wants = [t is not None and need for t, need in zip(given, needed[3:])]
+    results = apply(d_output, d_lse, query, key, value, output, lse, *options_and_seed, *numbers[:-1], *wants)
+    wanted = [*needed[:3], *wants]
+    return (*(d if want else None for d, want in zip(results, wanted)), *(None,) * (len(_TENSORS) - len(wanted)))
 
 
 class _Attention(torch.autograd.Function):
@@ -82,51 +126,69 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.numbers = inputs[len(_TENSORS):]
-        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output)
+        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2])
+        ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, d_output, d_lse):
+    def backward(ctx, d_output, d_lse, d_statistics):
         if d_output is None and d_lse is None:
             return (None,) * (len(_TENSORS) + len(_NUMBERS))
-        query, key, value, relative_bias, query_lengths, key_lengths, seed, output, lse = ctx.saved_tensors
-        d_query, d_key, d_value, d_bias = _Gradient.apply(
-            d_output, d_lse, query, key, value, output, lse, relative_bias, query_lengths, key_lengths, seed, *ctx.numbers
+        gradients = _gradients(
+            _Gradient.apply, ctx.saved_tensors, ctx.numbers, ctx.needs_input_grad, d_output, d_lse
         )
-        d_bias = None if relative_bias is None else d_bias
-        wanted = (d if needed else None for d, needed in zip((d_query, d_key, d_value, d_bias), ctx.needs_input_grad))
-        return (*wanted, *(None,) * (3 + len(_NUMBERS)))
+        return (*gradients, *(None,) * len(_NUMBERS))
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        relative_bias, seed = arguments[3], arguments[6]
-        if relative_bias is not None or seed is not None:
+        options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-1]
+        if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[: len(_TENSORS)], in_dims)]
-        output, lse = _Attention.apply(*folded, *arguments[len(_TENSORS):])
-        return (_unfold(output, info.batch_size), _unfold(lse, info.batch_size)), (0, 0)
+        output, lse, nothing = _Attention.apply(*folded, *arguments[len(_TENSORS):])
+        return (_unfold(output, info.batch_size), _unfold(lse, info.batch_size), nothing), (0, 0, None)
 
 
 @torch.compiler.allow_in_graph
-def attend(*arguments):
-    """(output, lse) from _TENSORS and _NUMBERS, by position; differentiable in query, key, value and relative_bias."""
+def _attend(*arguments):
     return _Attention.apply(*arguments)
 
 
+def attend(query, key, value, options, numbers, *, seed=None, dropout=0.0, batch_offset=0, statistics=False):
+    """(output, lse, statistics), differentiable in query, key, value and the DIFFERENTIABLE options.
+
+    options: tensors by the names of OPTIONS; numbers: by those of NUMBERS. What is left out is absent.
+    """
+    return _attend(
+        query,
+        key,
+        value,
+        *(options.get(name) for name in OPTIONS),
+        seed,
+        *(numbers.get(name, default) for name, default in NUMBERS.items()),
+        dropout,
+        batch_offset,
+        statistics,
+    )
+
+
+def weights(query, key, lse, options, numbers, heads=None, rows=None):
+    """The weights before dropout of chosen heads and rows (all by default), without derivative."""
+    with torch.no_grad():
+        return _ops.attention_weights(query, key, lse, *(options.get(name) for name in OPTIONS), heads, rows, **numbers)
+
+
 def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):
-    ctx.numbers = dict(keyword_only_inputs)
-    ctx.save_for_backward(*inputs, *output)
+    ctx.numbers = [keyword_only_inputs[name] for name in _NUMBERS]
+    ctx.save_for_backward(*inputs, *output[:2])
     ctx.set_materialize_grads(False)
 
 
-def _raw_forward_backward(ctx, d_output, d_lse):
+def _raw_forward_backward(ctx, d_output, d_lse, d_statistics):
     if d_output is None and d_lse is None:
         return (None,) * len(_TENSORS)
-    query, key, value, relative_bias, query_lengths, key_lengths, seed, output, lse = ctx.saved_tensors
-    d_query, d_key, d_value, d_bias = _ops.attention_backward(
-        d_output, d_lse, query, key, value, output, lse, relative_bias, query_lengths, key_lengths, seed, **ctx.numbers
-    )
-    return d_query, d_key, d_value, None if relative_bias is None else d_bias, None, None, None
+    needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: 3 + len(DIFFERENTIABLE)]]
+    return _gradients(_backward, ctx.saved_tensors, ctx.numbers, needed, d_output, d_lse)
 
 
 def _raise_second_derivative(ctx, *d_outputs):

@@ -3,6 +3,7 @@
     None_()                                    no order at all
     Sinusoidal(width), Learned(width)          added to the input: scheme(X, offset)
     Alibi(heads), RelativeBias(heads, M)       added to the scores: heed.attention(..., position=scheme)
+    Shaw(head_dim, M)                          added to keys and values by offset: likewise
 """
 
 import torch
@@ -22,23 +23,33 @@ def sinusoidal_table(steps, width, layout="interleaved", *, base=10000.0, angles
 
 
 class Scheme(torch.nn.Module):
-    """What heed.attention accepts as `position`."""
+    """What heed.attention accepts as `position`. A scheme overrides the parts it has."""
+
+    symmetric = True  # of slopes
 
     def relative_bias_for(self, query, reach):
         """The bias table [heads or 1, 2M + 1] for offsets up to `reach`, or None."""
-        raise ValueError(
-            f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
-        )
+        return None
+
+    def tensors(self, query, reach):
+        """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values."""
+        return {"relative_bias": self.relative_bias_for(query, reach)}
+
+    def rotate(self, query, key, query_positions, key_positions):
+        """query and key turned by their positions, each an offset or a tensor [N] or [B, N]."""
+        return query, key
 
 
 class None_(Scheme):
     """No notion of order."""
 
-    def relative_bias_for(self, query, reach):
-        return None
-
 
 class _InputEncoding(Scheme):
+    def tensors(self, query, reach):
+        raise ValueError(
+            f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
+        )
+
     def __init__(self, width, max_len, length_policy):
         super().__init__()
         if width < 1 or max_len < 1:
@@ -111,9 +122,8 @@ class Alibi(Scheme):
         else:
             self.register_buffer("slopes", slopes, persistent=False)
 
-    def relative_bias_for(self, query, reach):
-        offsets = torch.arange(-reach, reach + 1, dtype=query.dtype, device=query.device)
-        return self.slopes.to(query.dtype).unsqueeze(1) * (-offsets.abs() if self.symmetric else offsets)
+    def tensors(self, query, reach):
+        return {"slopes": self.slopes}
 
 
 class RelativeBias(Scheme):
@@ -127,3 +137,24 @@ class RelativeBias(Scheme):
 
     def relative_bias_for(self, query, reach):
         return self.relative_bias.to(query.dtype)
+
+
+class Shaw(Scheme):
+    """Trainable vectors by clipped offset, added to the keys a query sees and, on request, to the values.
+
+    keys and values [2 * max_distance + 1, head_dim], shared by all heads, N(0, 1/sqrt(head_dim)) at first; row M + offset
+    belongs to offset = key position - query position. Shaw et al. 2018, section 3.2.
+    """
+
+    def __init__(self, head_dim, max_distance, values=True, value_dim=None):
+        super().__init__()
+        if head_dim < 1 or max_distance < 0:
+            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+        rows = 2 * max_distance + 1
+        self.keys = torch.nn.Parameter(torch.empty(rows, head_dim).normal_(0.0, head_dim**-0.5))
+        self.values = None
+        if values:
+            self.values = torch.nn.Parameter(torch.empty(rows, value_dim or head_dim).normal_(0.0, head_dim**-0.5))
+
+    def tensors(self, query, reach):
+        return {"content_keys": self.keys, "content_values": self.values}

@@ -28,6 +28,8 @@ TEST_P(EachTarget, AgreesWithTheReferenceOnTheTable) {
   for (const Case& c : reference::Cases()) {
     Check<float>(c, 1, "float");
     Check<double>(c, 1, "double");
+    Check<BFloat16>(c, 1, "bfloat16");
+    Check<Float16>(c, 1, "float16");
   }
 }
 
@@ -36,6 +38,7 @@ TEST_P(EachTarget, AgreesWithTheReferenceOnRandomCases) {
     const Case c = reference::RandomCase(seed);
     Check<float>(c, seed, "float");
     Check<double>(c, seed, "double");
+    Check<BFloat16>(c, seed, "bfloat16");
   }
 }
 

@@ -30,9 +30,9 @@ TEST_P(Plans, SeeWhatTheDefinitionSees) {
     for (int64_t begin = 0; begin < s.q_len; begin += 16) {
       const int64_t count = std::min<int64_t>(16, s.q_len - begin);
       QueryRow rows[16];
-      const PanelRange panel = plan.Panel(b, begin, count, rows);
+      const PanelRange panel = plan.Panel(b, 0, begin, count, rows);
       for (int64_t i = begin; i < begin + count; ++i) {
-        const QueryRow row = plan.Row(b, i);
+        const QueryRow row = plan.Row(b, 0, i);
         EXPECT_EQ(rows[i - begin].keys.end, row.keys.end);
         for (int64_t j = 0; j < s.kv_len; ++j) {
           const bool visible = i < query_lengths[static_cast<size_t>(b)] && j < key_lengths[static_cast<size_t>(b)] &&
@@ -57,14 +57,14 @@ INSTANTIATE_TEST_SUITE_P(
                       Setting{Causal::kBottomRight, 10, 40, 25, 20}));
 
 TEST(CutWork, DependsOnTheShapeAlone) {
-  const Cut cut = CutWork({1, 1, 1, 2048, 2048, 64, 64}, 4);
+  const Cut cut = CutBackward({1, 1, 1, 2048, 2048, 64, 64}, 4);
   EXPECT_EQ(cut.panel % kLaneQuantum, 0);
   EXPECT_EQ(cut.tile % kDropoutKeys, 0);
   EXPECT_EQ(cut.chunk % cut.tile, 0);
   EXPECT_GE(cut.panels * cut.panel, 2048);
   EXPECT_GE(cut.chunks * cut.chunk, 2048);
-  EXPECT_EQ(CutWork({1, 1, 1, 2048, 0, 64, 64}, 4).chunks, 1);
-  EXPECT_EQ(CutWork({1, 1, 1, 1, 5, 65, 64}, 8).head_dim, 80);
+  EXPECT_EQ(CutBackward({1, 1, 1, 2048, 0, 64, 64}, 4).chunks, 1);
+  EXPECT_EQ(CutBackward({1, 1, 1, 1, 5, 65, 64}, 8).head_dim, 80);
 }
 
 }  // namespace

@@ -43,14 +43,14 @@ struct Problem {
   }
 
   void Backward(const Attention& attention, Executor& executor) {
-    View<T, 2> d_bias_view{};
+    BiasGradients<T> d_biases;
     if (attention.relative_bias) {
       const auto& table = std::get<View<const T, 2>>(attention.relative_bias->table);
       d_bias.assign(static_cast<size_t>(table.size()), std::numeric_limits<T>::quiet_NaN());
-      d_bias_view = View<T, 2>::Contiguous(d_bias.data(), table.extent);
+      d_biases.relative_bias = View<T, 2>::Contiguous(d_bias.data(), table.extent);
     }
     heed::Backward(attention, Queries(q), Keys(k), Values(v), Outputs(out), Lse(), Outputs(d_out), Queries(d_q), Keys(d_k),
-                   Values(d_v), d_bias_view, workspace, executor);
+                   Values(d_v), d_biases, workspace, executor);
   }
 
   void Run(const Attention& attention, Executor& executor) {

@@ -337,7 +337,8 @@ TEST(AttentionTest, ErrorsNameTheArgumentAndTheShapes) {
   contains(ErrorOf(in.q[0], in.k, in.v), {"query", "[2, 5, 4]", "4 dimensions"});
   contains(ErrorOf(in.q, {}, in.v), {"key", "undefined"});
   contains(ErrorOf(in.q, in.k, in.v.to(at::kFloat)), {"value", "Double", "Float"});
-  contains(ErrorOf(in.q.to(at::kBFloat16), in.k, in.v), {"query", "float32 or float64", "BFloat16"});
+  contains(ErrorOf(in.q.to(at::kBFloat16), in.k, in.v), {"key", "BFloat16", "Double"});
+  contains(ErrorOf(in.q.to(at::kInt), in.k, in.v), {"query", "bfloat16 or float16", "Int"});
   contains(ErrorOf(in.q.to(at::kMeta), in.k, in.v), {"query", "CPU", "meta"});
   contains(ErrorOf(in.q, in.k.to_sparse(), in.v), {"key", "strided"});
   contains(ErrorOf(in.q, Random({2, 2, 5, 3}), in.v), {"[2, 2, 5, 4]", "[2, 2, 5, 3]"});

@@ -1,5 +1,4 @@
 // Attention by itself, in float64, against another implementation's outputs, log-sum-exp, weights and gradients.
-#include <set>
 #include <string>
 #include <vector>
 
@@ -8,38 +7,10 @@
 
 #include "golden_cases.h"
 #include "heed/nn/attention.h"
+#include "heed/positions.h"
 
 namespace heed::nn {
 namespace {
-
-// What these cases need is not among the options: dense masks and biases, windows, prefixes, soft-caps.
-const std::set<std::string>& NotExpressible() {
-  static const std::set<std::string> names{"attn_bias_batch_broadcast", "attn_dv_ne_dk_bias",
-                                           "attn_empty_rows_mask",      "attn_prefix_lm",
-                                           "attn_sliding_window",       "attn_softcap30_bias"};
-  return names;
-}
-
-std::vector<std::string> Expressible() {
-  std::vector<std::string> names;
-  for (const std::string& name : GoldenNames("attn_")) {
-    if (NotExpressible().count(name) == 0) names.push_back(name);
-  }
-  return names;
-}
-
-// [1, H, Nq, Nk] along its diagonals -> [H, 2M+1], M the longest distance; `combine` adds up what a diagonal holds (a
-// gradient) or takes any of its equal entries (a bias).
-enum class Diagonal { kSum, kFirst };
-at::Tensor Diagonals(const at::Tensor& bias, Diagonal combine) {
-  const int64_t q_len = bias.size(2), kv_len = bias.size(3), reach = std::max(q_len, kv_len) - 1;
-  at::Tensor table = at::zeros({bias.size(1), 2 * reach + 1}, bias.options());
-  for (int64_t delta = 1 - q_len; delta < kv_len; ++delta) {
-    const at::Tensor diagonal = bias[0].diagonal(delta, 1, 2);
-    table.select(1, delta + reach).copy_(combine == Diagonal::kSum ? diagonal.sum(1) : diagonal.select(1, 0));
-  }
-  return table;
-}
 
 Causal CausalOf(const GoldenCase& golden) {
   const auto& causal = golden.options.at("causal");
@@ -59,10 +30,15 @@ TEST_P(GoldenAttentionTest, Agrees) {
   AttentionOptions options;
   options.scale(golden.options.at("scale")).causal(CausalOf(golden)).return_weights(true);
   options.key_lengths(LengthsOf(golden, "key_lens")).query_lengths(LengthsOf(golden, "query_lens"));
-  at::Tensor table;
+  if (golden.options.contains("prefix_lens")) options.prefix_lengths(LengthsOf(golden, "prefix_lens"));
+  if (!golden.options.at("window").is_null())
+    options.window(golden.options.at("window").at("left"), golden.options.at("window").at("right"));
+  if (!golden.options.at("softcap").is_null()) options.softcap(golden.options.at("softcap"));
+  if (golden.options.contains("extra_mask")) options.mask(golden.At("mask.keep"));
+  at::Tensor bias;
   if (golden.Has("input.bias")) {
-    table = Diagonals(golden.At("input.bias"), Diagonal::kFirst).requires_grad_();
-    options.relative_bias(table);
+    bias = golden.At("input.bias").clone().requires_grad_();
+    options.bias(bias);
   }
   const at::Tensor Q = golden.At("input.Q").clone().requires_grad_();
   const at::Tensor K = golden.At("input.K").clone().requires_grad_();
@@ -77,20 +53,29 @@ TEST_P(GoldenAttentionTest, Agrees) {
   golden.ExpectClose(Q.grad(), "grad.input.Q", "grad");
   golden.ExpectClose(K.grad(), "grad.input.K", "grad");
   golden.ExpectClose(V.grad(), "grad.input.V", "grad");
-  if (table.defined()) {
-    golden.ExpectClose(table.grad(), Diagonals(golden.At("grad.input.bias"), Diagonal::kSum), "grad.input.bias", "grad");
-  }
+  if (bias.defined()) golden.ExpectClose(bias.grad(), "grad.input.bias", "grad");
+}
+
+// ALiBi's bias is a slope a head: the same numbers without the dense array.
+TEST(GoldenAlibi, AgreesBySlopes) {
+  if (GoldenNames().empty()) GTEST_SKIP() << WhyNoGoldenCases();
+  const GoldenCase golden("attn_alibi_causal");
+  const at::Tensor slopes = at::tensor(AlibiSlopes(golden.At("input.Q").size(1)), at::kDouble);
+  const AttentionOutput result =
+      attention(golden.At("input.Q"), golden.At("input.K"), golden.At("input.V"),
+                AttentionOptions().scale(golden.options.at("scale")).causal(CausalOf(golden)).slopes(slopes));
+  golden.ExpectClose(result.output, "output.O", "output");
+  golden.ExpectClose(result.lse, "output.LSE", "output");
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenAttentionTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenAttentionTest, testing::ValuesIn(Expressible()),
+INSTANTIATE_TEST_SUITE_P(, GoldenAttentionTest, testing::ValuesIn(GoldenNames("attn_")),
                          [](const testing::TestParamInfo<std::string>& info) { return info.param; });
 
 // So that no case is left out in silence: every case of the index is compared or named here.
 TEST(GoldenCases, AreAllComparedOrNamed) {
   if (GoldenNames().empty()) GTEST_SKIP() << WhyNoGoldenCases();
-  EXPECT_EQ(Expressible().size(), 11u);
-  EXPECT_EQ(GoldenNames("attn_").size(), Expressible().size() + NotExpressible().size());
+  EXPECT_EQ(GoldenNames("attn_").size(), 17u);
   EXPECT_EQ(GoldenNames("d2l_", "_mha_").size(), 36u);  // seven in each of five frameworks, one of d2l 0.17.6
   EXPECT_EQ(GoldenNames("d2l_", "_pe_").size(), 15u);
   EXPECT_EQ(GoldenNames("d2l_", "_encblock").size(), 5u);

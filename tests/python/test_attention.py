@@ -144,7 +144,7 @@ def test_second_derivative_raises():
     (first,) = torch.autograd.grad(heed.attention(q, k, v).square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivative"):
         first.sum().backward()
-    output, _ = torch.ops.heed.attention_forward(q, k, v)
+    output, _, _ = torch.ops.heed.attention_forward(q, k, v)
     (first,) = torch.autograd.grad(output.square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivative"):
         first.sum().backward()
@@ -219,18 +219,37 @@ def test_gradient_through_vmap():
     torch.testing.assert_close(ours, theirs)
 
 
+def every_option(requires_grad=True):
+    """Tensors for the operators' options, in their order, for operands() and with a seed behind them."""
+    options = {
+        "bias": random(1, 2, 5, 5, requires_grad=requires_grad),
+        "relative_bias": random(2, 5, seed=5, requires_grad=requires_grad),
+        "slopes": random(2, seed=6, requires_grad=requires_grad),
+        "content_keys": random(3, 4, seed=7, requires_grad=requires_grad),
+        "content_values": random(3, 4, seed=8, requires_grad=requires_grad),
+        "mask": torch.ones(5, 5, dtype=torch.bool),
+        "key_lengths": torch.tensor([3, 5]),
+        "query_positions": torch.arange(5),
+        "key_positions": torch.arange(5),
+    }
+    return [options.get(name) for name in heed._operators.OPTIONS]
+
+
 def test_operators_pass_opcheck():
     q, k, v = operands(requires_grad=True)
-    table, lengths, seed = random(2, 5, requires_grad=True), torch.tensor([3, 5]), torch.tensor(3)
     forward, backward = torch.ops.heed.attention_forward.default, torch.ops.heed.attention_backward.default
     torch.library.opcheck(forward, (q, k, v))
-    torch.library.opcheck(forward, (q, k, v, table, None, lengths, seed), {"dropout": 0.3, "causal": "bottom_right"})
+    options = (*every_option(), torch.tensor(3))
+    numbers = {"dropout": 0.3, "causal": "bottom_right", "softcap": 5.0}
+    torch.library.opcheck(forward, (q, k, v, *options), {**numbers, "statistics": True})
     strided = q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
     torch.library.opcheck(forward, (strided, k, v))
-    output, lse = (t.detach() for t in forward(q, k, v, table))
+    options = (*every_option(requires_grad=False), torch.tensor(3))
+    output, lse, _ = (t.detach() for t in forward(q, k, v, *options, **numbers))
     detached = [t.detach() for t in (q, k, v)]
-    torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *detached, output, lse, table.detach()))
+    torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *detached, output, lse, *options), numbers)
     torch.library.opcheck(backward, (torch.ones_like(output), None, *detached, output, lse))
+    torch.library.opcheck(torch.ops.heed.attention_weights.default, (*detached[:2], lse, *options[:-1]), {"softcap": 5.0})
 
 
 def test_compiled_without_graph_breaks():
@@ -262,7 +281,8 @@ def test_errors_name_the_argument():
     q, k, v = operands()
     assert "query" in error(ValueError, q[0], k, v)
     assert "key" in error(TypeError, q, None, v)
-    assert "float32 or float64" in error(ValueError, q.bfloat16(), k, v)
+    assert "as query has" in error(ValueError, q.bfloat16(), k, v)
+    assert "float32, float64, bfloat16 or float16" in error(ValueError, q.int(), k.int(), v.int())
     assert "[2, 2, 5, 3]" in error(ValueError, q, k[..., :3], v)
     assert "key_lengths" in error(ValueError, q, k, v, key_lengths=torch.tensor([9, 1]))
     assert "key_lengths" in error(ValueError, q, k, v, key_lengths=torch.tensor([1.0, 1.0]))

@@ -1,12 +1,16 @@
 // Exact multi-head attention on the CPU, forward and backward, in memory linear in the sequence length.
 //
-//   s[i,j] = scale * q[i].k[j] + bias(key position j - query position i)      for the keys j that query i may look at
+//   s[i,j] = cap(scale * q[i].(k[j] + a[i,j])) + bias[i,j]      for the keys j that query i may look at
 //   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm)
-//   o[i]   = sum_j drop(p[i,j]) v[j]
+//   o[i]   = sum_j drop(p[i,j]) (v[j] + c[i,j])
+//
+// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, c the rows of a ContentBias; each is absent unless
+// asked for. Options combine freely; the few pairs that cannot are refused by an error that names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
 // of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0. Any strides are accepted for inputs; outputs
-// must not overlap themselves or the inputs.
+// must not overlap themselves or the inputs. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in
+// float and rounded once, and everything else of their calls (lse, tables, their gradients) is float.
 //
 // Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2; the layout (queries in
 // SIMD lanes) is heed's own and described in docs/architecture.md.
@@ -17,9 +21,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "heed/element.h"
 #include "heed/error.h"
 #include "heed/executor.h"
 #include "heed/view.h"
@@ -51,17 +57,65 @@ struct Lengths {
   bool present() const { return values.present(); }
 };
 
-// Where the tokens stand in the whole sequence: token t at offset + t. Absent: keys at 0..Nk-1, queries as `causal` aligns
-// them (0..Nq-1 without causality).
+// Where the tokens of one side stand. Either token t at offset + t, or as listed: [1, N] or [B, N], whole numbers or real
+// ones (timestamps), in any order, repeated or not, finite and at most 2^53. Absent: keys at 0..Nk-1, queries as `causal`
+// aligns them (0..Nq-1 without causality). Lists are read during the call, not kept.
 struct Positions {
   std::optional<int64_t> offset;
+  std::variant<std::monostate, View<const int64_t, 2>, View<const double, 2>> list;
+
+  bool listed() const { return list.index() != 0; }
+  bool present() const { return offset.has_value() || listed(); }
+};
+
+// A query at position p looks at keys in p - left .. p + right only; -1: no bound on that side.
+struct Window {
+  int64_t left = -1, right = -1;
+  bool present() const { return left >= 0 || right >= 0; }
+};
+
+// Sequences of different lengths end to end: sequence b holds queries query_offsets[b] .. query_offsets[b+1] - 1 and keys
+// likewise. Arrays are then [1, H, T, D] with T tokens in all; B stands for the number of sequences, everything given per
+// batch row ([B], [B, N] up to the longest sequence) is given per sequence, and positions begin anew in each.
+struct Packed {
+  View<const int64_t, 1> query_offsets, key_offsets;  // [B + 1], from 0, ascending
+  bool present() const { return query_offsets.present() || key_offsets.present(); }
+};
+
+// True where a query may look at a key; a dense array in the caller's memory. Extents are those of [B, Hq, Nq, Nk] or 1.
+struct Mask {
+  View<const bool, 4> values;
+  bool present() const { return values.present(); }
+};
+
+// A table in the accumulation type of the call.
+template <int Rank>
+using Table = std::variant<View<const float, Rank>, View<const double, Rank>>;
+
+// Numbers added to the scores, dense in the caller's memory: extents are those of [B, Hq, Nq, Nk] or 1. An entry of -inf
+// hides the key as a mask does. The gradient is reduced to the extents of the array.
+struct Bias {
+  Table<4> values;
 };
 
 // One trainable number per head and clipped offset: bias(delta) = table[h, clip(delta, -M, M) + M] with
-// delta = key position - query position. ALiBi, T5 and learned relative biases are such tables. The entries are added to
-// the scaled scores. Finite entries only.
+// delta = key position - query position, a whole number. T5 and learned relative biases are such tables. Finite entries only.
 struct RelativeBias {
-  std::variant<View<const float, 2>, View<const double, 2>> table;  // [Hq, 2M+1]; accumulation type of the call
+  Table<2> table;  // [Hq, 2M+1]
+};
+
+// ALiBi: -slope_h * |delta|, or slope_h * delta where not symmetric. Positions may be real numbers. Press et al. 2022.
+struct SlopeBias {
+  Table<1> slopes;  // [Hq]
+  bool symmetric = true;
+};
+
+// Relative positions in the content: a[delta] is added to the key that a query sees, c[delta] to the value, with
+// delta = key position - query position clipped to -M..M, a whole number, and the rows at delta + M. Either may be absent.
+// Shaw et al. 2018, "Self-Attention with Relative Position Representations", section 3.2.
+struct ContentBias {
+  std::optional<Table<2>> keys;    // [2M+1, D]
+  std::optional<Table<2>> values;  // [2M+1, Dv]
 };
 
 // Drops attention weights after the softmax with `probability`, resolved to 1/65536, and scales the kept ones by the
@@ -76,10 +130,18 @@ struct Dropout {
 struct Attention {
   std::optional<double> scale;  // multiplies q.k; 1/sqrt(D) when absent
   Causal causal = Causal::kNone;
-  Lengths query_lengths;  // [B]
-  Lengths key_lengths;    // [B] or [B, Nq]
+  Window window;
+  Lengths query_lengths;   // [B]
+  Lengths key_lengths;     // [B] or [B, Nq]
+  Lengths prefix_lengths;  // [B]: keys before it are seen by every query, whatever causality says
+  Packed packed;
   Positions query_positions, key_positions;
+  Mask mask;
+  std::optional<Bias> bias;
   std::optional<RelativeBias> relative_bias;
+  std::optional<SlopeBias> slope_bias;
+  std::optional<ContentBias> content_bias;
+  std::optional<double> softcap;  // > 0
   Dropout dropout;
   EmptyRow empty_row = EmptyRow::kZero;
 };
@@ -88,28 +150,52 @@ struct Shape {
   int64_t batch = 0, q_heads = 0, kv_heads = 0, q_len = 0, kv_len = 0, head_dim = 0, value_dim = 0;
 };
 
-// out and, where present, lse are overwritten. Throws InvalidArgument before anything is written. The overloads without
-// workspace and executor use a workspace of the calling thread and ThreadPool::Default().
-void Forward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-             View<float, 4> out, View<float, 3> lse, Workspace& workspace, Executor& executor);
-void Forward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-             View<double, 4> out, View<double, 3> lse, Workspace& workspace, Executor& executor);
-void Forward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-             View<float, 4> out, View<float, 3> lse = {});
-void Forward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-             View<double, 4> out, View<double, 3> lse = {});
+// What a forward pass may return besides the output, in O(Nq) memory; each [B, Hq, Nq], absent where not wanted. Of the
+// weights before dropout: entropy = -sum_j p[j] log p[j], the largest p[j], and the mean of |key position - query position|.
+// 0 in rows without weights.
+template <class T>
+struct Statistics {
+  View<T, 3> entropy, max_weight, mean_distance;
+};
 
-// The gradients of sum(out * d_out). out and lse are those of the forward pass with the same Attention. d_q, d_k, d_v and,
-// where present, d_relative_bias [Hq, 2M+1] are overwritten.
-void Backward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-              View<const float, 4> out, View<const float, 3> lse, View<const float, 4> d_out, View<float, 4> d_q,
-              View<float, 4> d_k, View<float, 4> d_v, View<float, 2> d_relative_bias, Workspace& workspace, Executor& executor);
-void Backward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-              View<const double, 4> out, View<const double, 3> lse, View<const double, 4> d_out, View<double, 4> d_q,
-              View<double, 4> d_k, View<double, 4> d_v, View<double, 2> d_relative_bias, Workspace& workspace,
-              Executor& executor);
+// Gradients of the parameters of biases, each in the shape of what it belongs to; absent where not wanted.
+template <class T>
+struct BiasGradients {
+  View<T, 4> bias;
+  View<T, 2> relative_bias;
+  View<T, 1> slopes;
+  View<T, 2> content_keys, content_values;
+};
 
-// Bytes of workspace that a call uses with an executor of the given concurrency. element_bytes: 4 float, 8 double.
+// T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.
+//
+// out and, where present, lse and statistics are overwritten. The overload without workspace and executor uses a workspace of
+// the calling thread and ThreadPool::Default().
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
+             Executor& executor, const Statistics<Accum<T>>& statistics = {});
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
+
+// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out and lse are those of the
+// forward pass with the same Attention. d_q, d_k, d_v and the gradients of biases that are present are overwritten.
+template <class T>
+void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+              View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
+              View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
+              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
+              View<const Accum<T>, 3> d_lse = {});
+
+// The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
+// over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.
+template <class T>
+void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k, View<const Accum<T>, 3> lse,
+             View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
+             Executor& executor);
+
+// Bytes of workspace that a call uses with an executor of the given concurrency. element_bytes: 4 float, 8 double, 2 the rest.
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 

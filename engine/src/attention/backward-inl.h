@@ -1,6 +1,6 @@
 // The gradients of o = softmax(s) v with s = scale * q.k + bias, given dO:
-//   p = exp(s - lse)    dV += p_dropped^T dO    dP = dropped(dO V^T)    dS = p (dP - delta)    dQ = scale dS K    dK = scale
-//   dS^T Q
+//   p = exp(s - lse)    dV += p_dropped^T dO    dP = dropped(dO V^T)    dS = p (dP - delta)    dQ = scale dS K
+//   dK = scale dS^T Q
 // with delta[i] = dO[i].O[i]; it holds with dropout because O already contains it.
 //
 // Dao 2023, "FlashAttention-2", algorithm 2, with heed's layout: scores and dS are stored [key, query], so that every product
@@ -16,12 +16,14 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
+#include <span>
 
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
+#include "attention/position_hook-inl.h"
 #include "attention/problem.h"
-#include "attention/score_hook-inl.h"
+#include "attention/scores-inl.h"
 #include "simd/exp2-inl.h"
 #include "simd/tile-inl.h"
 
@@ -32,91 +34,112 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 class BackwardChunk {
  public:
-  BackwardChunk(const attention::BackwardProblem<T>& problem, attention::BackwardScratch<T>& scratch, ScoreHook<T>* hook)
-      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hook_(hook) {}
+  BackwardChunk(const attention::BackwardProblem<T>& problem, attention::BackwardScratch<T>& scratch,
+                std::span<PositionHook<T>* const> hooks)
+      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hooks_(hooks), scores_(problem, scratch, hooks) {}
 
   // dK and dV of one chunk of keys, and the chunk's share of dQ, over all query heads of one key head.
   void Run(int64_t b, int64_t kv_head, int64_t chunk) {
+    const attention::Plan& plan = problem_.plan;
     chunk_ = chunk;
     begin_ = chunk * problem_.cut.chunk;
-    end_ = std::min(begin_ + problem_.cut.chunk, shape_.kv_len);
+    end_ = std::max(begin_, std::min(begin_ + problem_.cut.chunk, plan.KeyCount(b)));
     std::fill_n(scratch_.d_keys, (end_ - begin_) * problem_.cut.head_dim, T{0});
     std::fill_n(scratch_.d_values, (end_ - begin_) * problem_.cut.value_dim, T{0});
-    keys_ = RowsOf(problem_.k, b, kv_head);
-    values_ = RowsOf(problem_.v, b, kv_head);
+    values_ = RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b));
     const int64_t group = shape_.q_heads / shape_.kv_heads;
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
-      for (int64_t index = 0; index < problem_.cut.panels; ++index) RunPanel(b, h, index);
+      for (int64_t index = 0; index < problem_.cut.panels; ++index) RunPanel(b, h, kv_head, index);
     }
-    Flush(RowsOf(problem_.d_k, b, kv_head), shape_.head_dim, problem_.cut.head_dim, scratch_.d_keys);
-    Flush(RowsOf(problem_.d_v, b, kv_head), shape_.value_dim, problem_.cut.value_dim, scratch_.d_values);
+    Flush(RowsOf(problem_.d_k, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), shape_.head_dim, problem_.cut.head_dim,
+          scratch_.d_keys);
+    Flush(RowsOf(problem_.d_v, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), shape_.value_dim, problem_.cut.value_dim,
+          scratch_.d_values);
   }
 
  private:
-  void RunPanel(int64_t b, int64_t h, int64_t index) {
+  void RunPanel(int64_t b, int64_t h, int64_t kv_head, int64_t index) {
     panel_ = MakePanel(problem_.plan, problem_.cut, b, h, index, scratch_.lanes);
-    const attention::KeyRange reach = attention::ChunkReach(problem_.cut, panel_.range.reach, chunk_);
+    if (panel_.count == 0) return;
+    const attention::Cut& cut = problem_.cut;
+    const attention::KeyRange reach = attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile);
     std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
     if (!reach.empty()) {
+      scores_.Begin(panel_, kv_head);
       Pack(b, h);
-      ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes,
+      const PanelArrays<T> arrays{b,
+                                  h,
+                                  panel_.width,
+                                  panel_.used(),
+                                  scratch_.queries,
+                                  nullptr,
+                                  scratch_.query_rows,
+                                  scratch_.d_out,
+                                  scratch_.d_out_rows,
+                                  scratch_.d_queries};
+      for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+      ForEachTile(panel_, cut.tile, reach, scratch_.lanes,
                   [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(place, masked); });
+      for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
     if (!reach.empty() || chunk_ == 0) AddToQueries(b, h);
   }
 
   void Pack(int64_t b, int64_t h) {
-    const attention::LaneScratch<T>& lanes = scratch_.lanes;
-    const HeadRows<const T> q = RowsOf(problem_.q, b, h), d_out = RowsOf(problem_.d_out, b, h),
-                            out = RowsOf(problem_.out, b, h);
-    const double scale = problem_.plan.scale();
-    PackColumns(panel_, lanes, {q, shape_.head_dim, static_cast<T>(scale * std::numbers::log2e), true}, scratch_.queries);
-    PackRows(panel_, lanes, {q, shape_.head_dim, static_cast<T>(scale), true}, problem_.cut.head_dim, scratch_.query_rows);
-    PackColumns(panel_, lanes, {d_out, shape_.value_dim, T{1}, false}, scratch_.d_out);
-    PackRows(panel_, lanes, {d_out, shape_.value_dim, T{1}, false}, problem_.cut.value_dim, scratch_.d_out_rows);
+    const attention::Plan& plan = problem_.plan;
+    const attention::Lanes<T>& lanes = scratch_.lanes;
+    const T scale = static_cast<T>(plan.scale());
+    PackRows(panel_, lanes, PanelSource<T>{problem_.q, plan, shape_.head_dim, scale, true, scratch_.rows},
+             problem_.cut.head_dim, scratch_.query_rows);
+    const PanelSource<T> d_out{problem_.d_out, plan, shape_.value_dim, T{1}, false, scratch_.rows};
+    PackColumns(panel_, lanes, d_out, scratch_.d_out);
+    PackRows(panel_, lanes, d_out, problem_.cut.value_dim, scratch_.d_out_rows);
+    const HeadRows<const T> out =
+        PanelSource<T>{problem_.out, plan, shape_.value_dim, T{1}, false, scratch_.rows}.Rows(panel_, 0);
     for (int64_t w = 0; w < panel_.width; ++w) {
       scratch_.minus_lse[w] = -std::numeric_limits<T>::infinity();
       scratch_.minus_delta[w] = 0;
-      if (!lanes.keys[w].active()) continue;
-      const int64_t i = panel_.begin + w;
-      const T lse = problem_.lse(b, h, i);
+      if (!lanes.rows[w].active()) continue;
+      const T lse = problem_.lse(plan.ArrayRow(b), h, plan.FirstQuery(b) + panel_.begin + w);
       // A live row whose scores are all -inf has no weights: 0 * exp(...), not exp(inf).
       if (lse != -std::numeric_limits<T>::infinity())
         scratch_.minus_lse[w] = static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);
-      const HeadRows<const T> row{out.Row(i), 0, out.element_stride};
+      const HeadRows<const T> row{out.Row(w), 0, out.element_stride};
       scratch_.minus_delta[w] = -Dot(d_, scratch_.d_out_rows + w * problem_.cut.value_dim, row, shape_.value_dim);
+      // d lse / d s is p too, so its gradient joins the term that p multiplies.
+      if (problem_.d_lse.present())
+        scratch_.minus_delta[w] += problem_.d_lse(plan.ArrayRow(b), h, plan.FirstQuery(b) + panel_.begin + w);
     }
+    finite_ = AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_.count, shape_.head_dim) &&
+              AllFinite(d_, HeadRows<const T>{scratch_.d_out_rows, problem_.cut.value_dim, 1}, panel_.count, shape_.value_dim);
   }
 
   void Tile(const TilePlace& place, bool masked) {
-    const HeadRows<const T> key_rows = UnitRows(keys_, place.key, place.keys, shape_.head_dim, scratch_.keys);
-    const HeadRows<const T> value_rows = UnitRows(values_, place.key, place.keys, shape_.value_dim, scratch_.values);
-    Scores(place, key_rows);
+    const Seen seen = scores_.See(place, masked);
+    if (seen == Seen::kNone) return;
+    const HeadRows<const T> key_rows = scores_.Keys(place);
+    const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
+    scores_.Fill(place, key_rows, scratch_.minus_lse, scratch_.weights);
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
             place.keys, shape_.value_dim, place.lanes(), Dropping() ? Start::kZero : Start::kColumns,
             static_cast<const T*>(scratch_.minus_delta + place.lane_begin),
             {scratch_.d_scores + place.lane_begin, panel_.width});
-    if (masked) MaskTile(d_, scratch_.lanes, place, -std::numeric_limits<T>::infinity(), scratch_.minus_lse, scratch_.weights);
+    for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
+    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_lse, scratch_.weights);
     if (Dropping()) {
       DroppedGradient(place);
     } else {
       ScoreGradient(place);
     }
-    if (masked) MaskGradient(place);
-    if (hook_) hook_->Accumulate(place, scratch_.d_scores);
-    Products(place, masked, key_rows);
+    // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
+    if (seen == Seen::kSome) scores_.Mask(place, T{0}, nullptr, scratch_.d_scores);
+    scores_.Accumulate(place, scratch_.d_scores);
+    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
+    Products(place, seen, key_rows);
   }
 
   bool Dropping() const { return problem_.dropout.of_65536 != 0; }
-
-  // weights[j, w] = (scale q.k + bias) log2(e) - lse, to be exponentiated
-  void Scores(const TilePlace& place, const HeadRows<const T>& rows) {
-    if (hook_) hook_->Fill(place, scratch_.minus_lse, scratch_.weights);
-    Product(d_, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, panel_.width}, place.keys,
-            shape_.head_dim, place.lanes(), hook_ ? Start::kMemory : Start::kColumns,
-            static_cast<const T*>(scratch_.minus_lse + place.lane_begin), {scratch_.weights + place.lane_begin, panel_.width});
-  }
 
   // weights = p; d_scores = p * (dP - delta), where d_scores holds dP - delta.
   void ScoreGradient(const TilePlace& place) {
@@ -144,42 +167,53 @@ class BackwardChunk {
     });
   }
 
-  // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
-  void MaskGradient(const TilePlace& place) {
-    MaskTile(d_, scratch_.lanes, place, T{0}, static_cast<const T*>(nullptr), scratch_.d_scores);
-  }
-
-  void Products(const TilePlace& place, bool masked, const HeadRows<const T>& key_rows) {
-    if (masked && !AllFinite(d_, key_rows, place.keys, shape_.head_dim)) {
+  void Products(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
+    if (seen == Seen::kSome && !AllFinite(d_, key_rows, place.keys, shape_.head_dim)) {
       VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
     } else {
       Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
               shape_.head_dim, place.keys, place.lanes(), Start::kMemory, static_cast<const T*>(nullptr),
               {scratch_.d_queries + place.lane_begin, panel_.width});
     }
-    AddToKeys(place, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
-    AddToKeys(place, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
+    AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
+    AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
   }
 
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
-  void AddToKeys(const TilePlace& place, const T* tile, const T* rows, int64_t width, T* sums) {
-    const int64_t queries = std::min(place.lane_end, panel_.count) - place.lane_begin;
+  void AddToKeys(const TilePlace& place, Seen seen, const T* tile, const T* rows, int64_t width, T* sums) {
+    sums += (place.key - begin_) * width;
+    if (seen == Seen::kSome && !finite_) {
+      AddVisibleRows(place, tile, rows, width, sums);
+      return;
+    }
     Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width}, place.keys,
-            queries, width, Start::kMemory, static_cast<const T*>(nullptr), {sums + (place.key - begin_) * width, width});
+            place.used_end() - place.lane_begin, width, Start::kMemory, static_cast<const T*>(nullptr), {sums, width});
   }
 
-  // The panel's dQ of this chunk, to the caller's rows or, for chunks after the first that run apart, to their own.
+  // The same over visible pairs only: a query that holds NaN or infinity does not reach keys that it may not look at.
+  void AddVisibleRows(const TilePlace& place, const T* tile, const T* rows, int64_t width, T* sums) {
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+        if ((scratch_.lanes.visible[j] >> w & 1) == 0) continue;
+        for (int64_t c = 0; c < width; ++c) sums[j * width + c] += tile[j * place.panel + w] * rows[w * width + c];
+      }
+  }
+
+  // The panel's dQ of this chunk: to the caller's rows, or to rows in T where those are narrower, or, for chunks after the
+  // first that run apart, to rows of their own.
   void AddToQueries(int64_t b, int64_t h) {
     const bool apart = problem_.d_q_parts != nullptr && chunk_ > 0;
-    const HeadRows<T> rows =
-        apart ? HeadRows<T>{problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1} : RowsOf(problem_.d_q, b, h);
+    const StoredRows<std::byte> own = RowsOf(problem_.d_q, problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b));
+    HeadRows<T> rows{reinterpret_cast<T*>(own.data), own.row_stride, own.element_stride};
+    if (problem_.d_q_wide) rows = {problem_.WideQueries(b, h), shape_.head_dim, 1};
+    if (apart) rows = {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
     const T scale = static_cast<T>(problem_.plan.scale());
     T* shares = scratch_.query_rows;  // packed queries are no longer needed
     const int64_t stride = problem_.cut.head_dim;
     Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, shares, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
       T* row = rows.Row(panel_.begin + w);
-      if (scratch_.lanes.keys[w].uniform) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
+      if (scratch_.lanes.rows[w].uniform) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
       if (chunk_ == 0 || apart) {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] = shares[w * stride + c];
       } else {
@@ -188,21 +222,20 @@ class BackwardChunk {
     }
   }
 
-  void Flush(const HeadRows<T>& rows, int64_t width, int64_t padded, const T* sums) {
-    for (int64_t j = 0; j < end_ - begin_; ++j) {
-      T* row = rows.Row(begin_ + j);
-      for (int64_t c = 0; c < width; ++c) row[c * rows.element_stride] = sums[j * padded + c];
-    }
+  void Flush(const StoredRows<std::byte>& rows, int64_t width, int64_t padded, const T* sums) {
+    for (int64_t j = 0; j < end_ - begin_; ++j) StoreRow(sums + j * padded, width, rows, begin_ + j);
   }
 
   static constexpr hn::ScalableTag<T> d_{};
   const attention::BackwardProblem<T>& problem_;
   const Shape& shape_;
   attention::BackwardScratch<T>& scratch_;
-  ScoreHook<T>* hook_;
+  std::span<PositionHook<T>* const> hooks_;
+  Scores<T> scores_;
   Panel panel_{};
-  HeadRows<const T> keys_{}, values_{};
+  StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
+  bool finite_ = true;  // no NaN or infinity among the panel's queries and gradients
   int64_t chunk_ = 0, begin_ = 0, end_ = 0;
 };
 

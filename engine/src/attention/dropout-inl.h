@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
+#include "attention/position_hook-inl.h"
 #include "attention/problem.h"
-#include "attention/score_hook-inl.h"
 #include "hwy/highway.h"
 #include "simd/philox-inl.h"
 

@@ -1,4 +1,4 @@
-// o[i] = sum_j softmax_j(scale * q[i].k[j] + bias(i, j)) v[j]
+// o[i] = sum_j softmax_j(s[i, j]) (v[j] + what a scheme adds to it)
 //
 // Dao 2023, "FlashAttention-2", algorithm 1, one panel of queries at a time. Differences: queries stand in SIMD lanes, so
 // that the softmax is vertical; scores are in powers of two with log2(e) folded into the queries; the reference of the
@@ -11,14 +11,17 @@
 #define HEED_ATTENTION_FORWARD_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
-#include <numbers>
+#include <span>
 
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
+#include "attention/position_hook-inl.h"
 #include "attention/problem.h"
-#include "attention/score_hook-inl.h"
+#include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
 #include "simd/tile-inl.h"
 
@@ -29,34 +32,86 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 class ForwardPanel {
  public:
-  ForwardPanel(const attention::ForwardProblem<T>& problem, attention::ForwardScratch<T>& scratch, ScoreHook<T>* hook)
-      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hook_(hook) {}
+  ForwardPanel(const attention::ForwardProblem<T>& problem, attention::ForwardScratch<T>& scratch,
+               std::span<PositionHook<T>* const> hooks)
+      : problem_(problem),
+        shape_(problem.plan.shape()),
+        scratch_(scratch),
+        hooks_(hooks),
+        scores_(problem, scratch, hooks),
+        rows_(shape_.value_dim + attention::ContentRows(problem.attention) + problem.statistics.mean_distance.present()) {}
 
-  void Run(int64_t b, int64_t h, int64_t index) {
-    const int64_t kv_head = h / (shape_.q_heads / shape_.kv_heads);
-    panel_ = MakePanel(problem_.plan, problem_.cut, b, h, index, scratch_.lanes);
-    const SoftmaxState<T> state{scratch_.minus_max, scratch_.sum, scratch_.output, panel_.width, shape_.value_dim};
-    state.Reset();
-    if (!panel_.range.reach.empty()) {
-      keys_ = RowsOf(problem_.k, b, kv_head);
-      values_ = RowsOf(problem_.v, b, kv_head);
-      stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
-      const T factor = static_cast<T>(problem_.plan.scale() * std::numbers::log2e);
-      PackColumns(panel_, scratch_.lanes, {RowsOf(problem_.q, b, h), shape_.head_dim, factor, true}, scratch_.queries);
-      ForEachTile(panel_, problem_.cut.tile, panel_.range.reach, scratch_.lanes,
-                  [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(state, place, masked); });
-    }
+  // A whole panel, from its queries to the caller's output.
+  void Run(int64_t b, int64_t head, int64_t index) {
+    const SoftmaxState<T> state = StateIn(scratch_.minus_max);
+    Walk(state, b, head, index, 0);
+    if (panel_.count > 0) Finish(state);
+  }
+
+  // One split of a panel's keys; its state goes to `part`.
+  void RunSplit(int64_t b, int64_t head, int64_t index, int64_t split, T* part) {
+    const SoftmaxState<T> state = StateIn(scratch_.minus_max);
+    Walk(state, b, head, index, split);
+    std::copy_n(scratch_.minus_max, PartSize(), part);
+  }
+
+  // Merges all splits of a panel, in their order, and writes the caller's output.
+  void Merge(int64_t b, int64_t head, int64_t index, T* parts) {
+    Prepare(b, head, index);
+    if (panel_.count == 0) return;
+    std::copy_n(parts, PartSize(), scratch_.minus_max);
+    const SoftmaxState<T> state = StateIn(scratch_.minus_max);
+    for (int64_t split = 1; split < problem_.cut.splits; ++split) state.Merge(d_, StateIn(parts + split * PartSize()));
     Finish(state);
   }
 
  private:
+  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(problem_.attention, problem_.cut, shape_); }
+
+  // The arrays of a state lie one after the other, in the scratch area and in parts alike.
+  SoftmaxState<T> StateIn(T* memory) const {
+    const int64_t width = problem_.cut.panel;
+    const bool statistics = problem_.wants_statistics();
+    return {memory,
+            memory + width,
+            memory + 4 * width,
+            width,
+            rows_,
+            statistics ? memory + 2 * width : nullptr,
+            memory + 3 * width};
+  }
+
+  void Prepare(int64_t b, int64_t head, int64_t index) {
+    panel_ = MakePanel(problem_.plan, problem_.cut, b, head, index, scratch_.lanes);
+    arrays_ = {b, head, panel_.width, panel_.used(), scratch_.queries, scratch_.output, nullptr, nullptr, nullptr, nullptr};
+  }
+
+  void Walk(const SoftmaxState<T>& state, int64_t b, int64_t head, int64_t index, int64_t split) {
+    Prepare(b, head, index);
+    state.Reset();
+    const attention::Cut& cut = problem_.cut;
+    const attention::KeyRange keys = attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile);
+    if (panel_.count == 0 || keys.empty()) return;
+    const int64_t kv_head = head / (shape_.q_heads / shape_.kv_heads);
+    scores_.Begin(panel_, kv_head);
+    values_ = RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
+    stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, head);
+    for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
+    ForEachTile(panel_, cut.tile, keys, scratch_.lanes,
+                [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(state, place, masked); });
+  }
+
   void Tile(const SoftmaxState<T>& state, const TilePlace& place, bool masked) {
-    Scores(place);
-    if (masked) MaskTile(d_, scratch_.lanes, place, -std::numeric_limits<T>::infinity(), scratch_.minus_max, scratch_.scores);
+    const Seen seen = scores_.See(place, masked);
+    if (seen == Seen::kNone) return;
+    scores_.Fill(place, scores_.Keys(place), scratch_.minus_max, scratch_.scores);
+    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_max, scratch_.scores);
     state.Update(d_, scratch_.scores, place.keys, place.lane_begin, place.lane_end);
+    if (problem_.statistics.mean_distance.present()) AddDistances(place);
     if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, scratch_.scores);
-    const HeadRows<const T> rows = UnitRows(values_, place.key, place.keys, shape_.value_dim, scratch_.values);
-    if (masked && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
+    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.scores);
+    const HeadRows<const T> rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
+    if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, scratch_.scores, scratch_.output);
     } else {
       Product(d_, Scalars<T>{rows.data, 1, rows.row_stride}, {scratch_.scores + place.lane_begin, panel_.width},
@@ -65,43 +120,87 @@ class ForwardPanel {
     }
   }
 
-  // scores[j, w] = (scale q.k + bias) log2(e) - reference
-  void Scores(const TilePlace& place) {
-    const HeadRows<const T> rows = UnitRows(keys_, place.key, place.keys, shape_.head_dim, scratch_.keys);
-    if (hook_) hook_->Fill(place, scratch_.minus_max, scratch_.scores);
-    Product(d_, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, panel_.width}, place.keys,
-            shape_.head_dim, place.lanes(), hook_ ? Start::kMemory : Start::kColumns,
-            static_cast<const T*>(scratch_.minus_max + place.lane_begin), {scratch_.scores + place.lane_begin, panel_.width});
+  // The last row of the output: weight times distance.
+  void AddDistances(const TilePlace& place) {
+    T* sums = scratch_.output + (rows_ - 1) * panel_.width;
+    const attention::Order& order = problem_.plan.order();
+    const bool listed = order.listed();
+    const double first = listed ? 0 : static_cast<double>(problem_.plan.FirstOffset(place.b));
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+      const double own =
+          listed ? order.QueryPositions(place.b)[place.queries[w]] : static_cast<double>(place.queries[w]) - first;
+      T sum = 0;
+      for (int64_t j = 0; j < place.keys; ++j) {
+        const double key = listed ? order.KeyPositions(place.b)[place.key + j] : static_cast<double>(place.key + j);
+        sum += scratch_.scores[j * place.panel + w] * static_cast<T>(std::abs(key - own));
+      }
+      sums[w] += sum;
+    }
   }
 
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
+    WriteWeightStatistics(state);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));
-    for (int64_t w = 0; w < panel_.count; ++w) {
-      const bool active = scratch_.lanes.keys[w].active();
+    for (int64_t w = 0; w < panel_.used(); ++w) {
+      const bool active = scratch_.lanes.rows[w].active();
       if (!active) state.sum[w] = 0;
       if (problem_.lse.present())
-        problem_.lse(panel_.b, panel_.h, panel_.begin + w) = active ? state.minus_max[w] : -std::numeric_limits<T>::infinity();
+        RowNumber(problem_.lse, w) = active ? state.minus_max[w] : -std::numeric_limits<T>::infinity();
     }
     state.Normalise(d_);
-    const HeadRows<T> out = RowsOf(problem_.out, panel_.b, panel_.h);
-    if (out.element_stride == 1) {
-      Transpose(static_cast<const T*>(state.output), panel_.width, shape_.value_dim, panel_.count, T{1}, out.Row(panel_.begin),
+    for (PositionHook<T>* hook : hooks_) hook->End(arrays_);
+    if (problem_.statistics.mean_distance.present()) {
+      const T* distances = state.output + (rows_ - 1) * panel_.width;
+      for (int64_t w = 0; w < panel_.used(); ++w)
+        RowNumber(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
+    }
+    for (int64_t x = 0; x < panel_.heads; ++x) WriteOutput(x);
+  }
+
+  T& RowNumber(const View<T, 3>& view, int64_t w) const {
+    return view(problem_.plan.ArrayRow(panel_.b), scratch_.lanes.head[w],
+                problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
+  }
+
+  void WriteWeightStatistics(const SoftmaxState<T>& state) {
+    if (!problem_.wants_statistics()) return;
+    T *entropy = state.weighted, *max_weight = state.largest;
+    state.Statistics(d_, entropy, max_weight);
+    for (int64_t w = 0; w < panel_.used(); ++w) {
+      const bool active = scratch_.lanes.rows[w].active();
+      if (problem_.statistics.entropy.present()) RowNumber(problem_.statistics.entropy, w) = active ? entropy[w] : T{0};
+      if (problem_.statistics.max_weight.present())
+        RowNumber(problem_.statistics.max_weight, w) = active ? max_weight[w] : T{0};
+    }
+  }
+
+  // The rows of head x of the panel.
+  void WriteOutput(int64_t x) {
+    const auto out =
+        RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b));
+    const T* columns = scratch_.output + x * panel_.count;
+    if (out.template Holds<T>() && out.element_stride == 1) {
+      Transpose(columns, panel_.width, shape_.value_dim, panel_.count, T{1}, reinterpret_cast<T*>(out.At(panel_.begin, 0)),
                 out.row_stride);
       return;
     }
-    for (int64_t w = 0; w < panel_.count; ++w)
-      for (int64_t c = 0; c < shape_.value_dim; ++c)
-        out.Row(panel_.begin + w)[c * out.element_stride] = state.output[c * panel_.width + w];
+    for (int64_t w = 0; w < panel_.count; ++w) {
+      for (int64_t c = 0; c < shape_.value_dim; ++c) scratch_.rows[c] = columns[c * panel_.width + w];
+      StoreRow(scratch_.rows, shape_.value_dim, out, panel_.begin + w);
+    }
   }
 
   static constexpr hn::ScalableTag<T> d_{};
   const attention::ForwardProblem<T>& problem_;
   const Shape& shape_;
   attention::ForwardScratch<T>& scratch_;
-  ScoreHook<T>* hook_;
+  std::span<PositionHook<T>* const> hooks_;
+  Scores<T> scores_;
+  int64_t rows_;
   Panel panel_{};
-  HeadRows<const T> keys_{}, values_{};
+  PanelArrays<T> arrays_{};
+  StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
 };
 

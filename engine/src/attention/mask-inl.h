@@ -1,4 +1,4 @@
-// Masks of boundary tiles. Interior tiles never come here.
+// Which lanes may look at which keys of a tile: one word of bits a key. Tiles where every lane sees every key never come here.
 #if defined(HEED_ATTENTION_MASK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_MASK_INL_H_
 #undef HEED_ATTENTION_MASK_INL_H_
@@ -7,10 +7,10 @@
 #endif
 
 #include <algorithm>
-#include <limits>
+#include <cstring>
 
 #include "attention/panel-inl.h"
-#include "attention/score_hook-inl.h"
+#include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,10 +20,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Narrows a boundary tile to the lanes that see any of its keys, in whole quanta, and places their ranges relative to it.
 // Under causality the keys of a strip are then paired with no more queries than can see them.
 template <class T>
-void NarrowLanes(attention::LaneScratch<T>& lanes, TilePlace& place) {
+void NarrowLanes(attention::Lanes<T>& lanes, TilePlace& place) {
   int64_t first = place.panel, last = 0;
   for (int64_t w = 0; w < place.panel; ++w) {
-    const attention::KeyRange& keys = lanes.keys[w].keys;
+    const attention::KeyRange& keys = lanes.rows[w].keys;
     if (keys.begin >= place.key + place.keys || keys.end <= place.key || keys.empty()) continue;
     first = std::min(first, w);
     last = w + 1;
@@ -31,30 +31,67 @@ void NarrowLanes(attention::LaneScratch<T>& lanes, TilePlace& place) {
   place.lane_begin = std::min(first, last) / attention::kLaneQuantum * attention::kLaneQuantum;
   place.lane_end = attention::RoundUp(last, attention::kLaneQuantum);
   for (int64_t w = place.lane_begin; w < place.lane_end; ++w) {
-    const attention::QueryRow& row = lanes.keys[w];
+    const attention::QueryRow& row = lanes.rows[w];
     lanes.first[w] = static_cast<T>(std::clamp<int64_t>(row.keys.begin - place.key, 0, place.keys));
     lanes.last[w] = static_cast<T>(std::clamp<int64_t>(row.keys.end - place.key, 0, place.keys));
-    lanes.uniform[w] = static_cast<T>(row.uniform ? 1 : 0);
+    lanes.rank_first[w] = static_cast<T>(row.ranks.begin);
+    lanes.rank_last[w] = static_cast<T>(row.ranks.end);
   }
 }
 
-// The lanes from `w` that may look at key j of the placed tile.
+template <class D>
+HWY_INLINE uint64_t BitsOf(D d, hn::Mask<D> mask, int64_t lane) {
+  uint8_t bytes[8] = {};
+  hn::StoreMaskBits(d, mask, bytes);
+  uint64_t bits;
+  std::memcpy(&bits, bytes, sizeof(bits));
+  return bits << lane;
+}
+
+template <class D>
+HWY_INLINE hn::Mask<D> MaskOf(D d, uint64_t bits, int64_t lane) {
+  bits >>= lane;
+  uint8_t bytes[8];
+  std::memcpy(bytes, &bits, sizeof(bits));
+  return hn::LoadMaskBits(d, bytes);
+}
+
+// lanes.visible from the ranges of a narrowed tile; ranks: those of the batch row's keys, or null.
 template <class D, class T>
-HWY_INLINE hn::Mask<D> Visible(D d, const attention::LaneScratch<T>& lanes, int64_t w, int64_t j) {
-  const hn::Vec<D> key = hn::Set(d, static_cast<T>(j));
-  return hn::And(hn::Ge(key, hn::Load(d, lanes.first + w)), hn::Lt(key, hn::Load(d, lanes.last + w)));
+void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const int32_t* ranks) {
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < place.keys; ++j) {
+    const hn::Vec<D> key = hn::Set(d, static_cast<T>(j));
+    uint64_t visible = 0;
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+      hn::Mask<D> seen = hn::And(hn::Ge(key, hn::Load(d, lanes.first + w)), hn::Lt(key, hn::Load(d, lanes.last + w)));
+      if (ranks) {
+        const hn::Vec<D> rank = hn::Set(d, static_cast<T>(ranks[place.key + j]));
+        seen = hn::And(
+            seen, hn::And(hn::Ge(rank, hn::Load(d, lanes.rank_first + w)), hn::Lt(rank, hn::Load(d, lanes.rank_last + w))));
+      }
+      visible |= BitsOf(d, seen, w);
+    }
+    lanes.visible[j] = visible | lanes.uniform;
+  }
+}
+
+// The bits of the lanes that a tile is about.
+inline uint64_t LaneBits(const TilePlace& place) {
+  const uint64_t up_to_end = place.lane_end == 64 ? ~uint64_t{0} : (uint64_t{1} << place.lane_end) - 1;
+  return up_to_end & ~((uint64_t{1} << place.lane_begin) - 1);
 }
 
 // tile[j, w] = `hidden` where lane w may not look at key j, and columns[w] in uniform lanes (null: 0).
 template <class D, class T>
-void MaskTile(D d, const attention::LaneScratch<T>& lanes, const TilePlace& place, T hidden, const T* columns, T* tile) {
+void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T hidden, const T* columns, T* tile) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-    const hn::Mask<D> uniform = hn::Ne(hn::Load(d, lanes.uniform + w), hn::Zero(d));
+    const hn::Mask<D> uniform = MaskOf(d, lanes.uniform, w);
     const hn::Vec<D> column = columns ? hn::Load(d, columns + w) : hn::Zero(d);
     for (int64_t j = 0; j < place.keys; ++j) {
       T* at = tile + j * place.panel + w;
-      const hn::Vec<D> seen = hn::IfThenElse(Visible(d, lanes, w, j), hn::Load(d, at), hn::Set(d, hidden));
+      const hn::Vec<D> seen = hn::IfThenElse(MaskOf(d, lanes.visible[j], w), hn::Load(d, at), hn::Set(d, hidden));
       hn::Store(hn::IfThenElse(uniform, column, seen), d, at);
     }
   }
@@ -63,12 +100,12 @@ void MaskTile(D d, const attention::LaneScratch<T>& lanes, const TilePlace& plac
 // c[r, w] += sum_j rows[j, r] * tile[j, w] over the visible pairs only, in the order of Product. For tiles whose rows hold NaN
 // or infinity: a masked key is skipped, never multiplied by zero.
 template <class D, class T>
-void VisibleProduct(D d, const attention::LaneScratch<T>& lanes, const TilePlace& place, const HeadRows<const T>& rows,
-                    int64_t count, const T* tile, T* c) {
+void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& place, const HeadRows<const T>& rows, int64_t count,
+                    const T* tile, T* c) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < place.keys; ++j)
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-      const hn::Mask<D> visible = Visible(d, lanes, w, j);
+      const hn::Mask<D> visible = MaskOf(d, lanes.visible[j], w);
       const hn::Vec<D> factor = hn::Load(d, tile + j * place.panel + w);
       for (int64_t r = 0; r < count; ++r) {
         T* at = c + r * place.panel + w;
@@ -85,11 +122,12 @@ constexpr int64_t kStripKeys = 16;
 // Calls visit(place, masked) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`: whole tiles where
 // every lane sees every key, strips of boundary tiles with the lanes that see any of theirs.
 template <class T, class Visit>
-HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::KeyRange& keys, attention::LaneScratch<T>& lanes,
+HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::KeyRange& keys, attention::Lanes<T>& lanes,
                             const Visit& visit) {
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
     const int64_t end = std::min(key + tile, keys.end);
-    TilePlace place{panel.b, panel.h, panel.begin, key, end - key, panel.width, 0, panel.width};
+    TilePlace place{panel.b,     panel.head, panel.heads == 1, panel.begin, key,        end - key,
+                    panel.width, 0,          panel.width,      lanes.query, lanes.head, panel.used()};
     if (!panel.range.NeedsMask(key, end)) {
       visit(place, false);
       continue;

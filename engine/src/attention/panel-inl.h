@@ -1,4 +1,4 @@
-// Moving rows between the caller's memory and the layout of the kernels: queries side by side in SIMD lanes.
+// A panel: neighbouring queries side by side in SIMD lanes, and moving their rows into that layout.
 #if defined(HEED_ATTENTION_PANEL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_PANEL_INL_H_
 #undef HEED_ATTENTION_PANEL_INL_H_
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "attention/problem.h"
+#include "attention/rows-inl.h"
 #include "hwy/highway.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
@@ -18,96 +19,106 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of one head: row i, element c at data[i * row_stride + c * element_stride].
-template <class T>
-struct HeadRows {
-  T* data;
-  int64_t row_stride, element_stride;
-
-  T* Row(int64_t i) const { return data + i * row_stride; }
-};
-
-template <class T>
-HeadRows<T> RowsOf(const View<T, 4>& view, int64_t b, int64_t h) {
-  return {view.data + b * view.stride[0] + h * view.stride[1], view.stride[2], view.stride[3]};
-}
-
-// `count` rows from `begin` with neighbouring elements: the caller's own where they are, else a copy in `scratch`.
-template <class T>
-HeadRows<const T> UnitRows(const HeadRows<const T>& rows, int64_t begin, int64_t count, int64_t width, T* scratch) {
-  if (rows.element_stride == 1 || width == 1) return {rows.Row(begin), rows.row_stride, 1};
-  for (int64_t j = 0; j < count; ++j)
-    for (int64_t c = 0; c < width; ++c) scratch[j * width + c] = rows.Row(begin + j)[c * rows.element_stride];
-  return {scratch, width, 1};
-}
-
-// The lanes of one panel: which query stands in each and what it looks at.
+// The queries begin .. begin + count - 1 of `heads` neighbouring heads: lane x * count + w holds query begin + w of head
+// head + x. The lanes after them are idle.
 struct Panel {
-  int64_t b, h;
-  int64_t begin, count;  // queries begin .. begin + count - 1 in lanes 0 .. count - 1
-  int64_t width;         // lanes
+  int64_t b, head, heads;
+  int64_t begin, count;
+  int64_t width;  // lanes
   attention::PanelRange range;
+
+  int64_t used() const { return heads * count; }
 };
 
+// Panel `index` of the group of heads that begins with `head`. A batch row with few queries has empty panels at its end.
 template <class T>
-Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t b, int64_t h, int64_t index,
-                attention::LaneScratch<T>& lanes) {
+Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t b, int64_t head, int64_t index,
+                attention::Lanes<T>& lanes) {
   const int64_t begin = index * cut.panel;
-  Panel panel{b, h, begin, std::min(cut.panel, plan.shape().q_len - begin), cut.panel, {}};
-  panel.range = plan.Panel(b, begin, panel.count, lanes.keys);
-  std::fill(lanes.keys + panel.count, lanes.keys + panel.width, attention::QueryRow{});
+  Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), cut.panel, {}};
+  bool any = false;
+  lanes.uniform = 0;
+  for (int64_t x = 0; x < panel.heads && panel.count > 0; ++x) {
+    attention::QueryRow* rows = lanes.rows + x * panel.count;
+    const attention::PanelRange range = plan.Panel(b, head + x, begin, panel.count, rows);
+    if (range.reach.empty()) continue;
+    if (any) {
+      panel.range.reach = {std::min(panel.range.reach.begin, range.reach.begin),
+                           std::max(panel.range.reach.end, range.reach.end)};
+      panel.range.interior = {std::max(panel.range.interior.begin, range.interior.begin),
+                              std::min(panel.range.interior.end, range.interior.end)};
+    } else {
+      panel.range = range;
+    }
+    any = true;
+  }
+  for (int64_t w = 0; w < panel.width; ++w) {
+    const bool used = w < panel.used();
+    if (!used) lanes.rows[w] = {};
+    lanes.query[w] = used ? begin + w % panel.count : 0;
+    lanes.head[w] = used ? head + w / panel.count : head;
+    lanes.uniform |= uint64_t{lanes.rows[w].uniform} << w;
+  }
   return panel;
 }
 
 // Rows that a panel is packed from: those without an active query are left out (as zeros), and the uniform ones when asked.
 template <class T>
 struct PanelSource {
-  HeadRows<const T> rows;
+  core::Input operand;
+  const attention::Plan& plan;
   int64_t elements;
   T factor;
   bool skip_uniform;
+  T* scratch;  // [panel, elements]
 
   bool Takes(const attention::QueryRow& query) const { return query.active() && !(skip_uniform && query.uniform); }
-  // Whether every query of the panel is taken and rows have no gaps, so that blocks can be moved whole.
-  bool Whole(const Panel& panel, const attention::LaneScratch<T>& lanes) const {
-    return rows.element_stride == 1 &&
-           std::all_of(lanes.keys, lanes.keys + panel.count, [this](const attention::QueryRow& query) { return Takes(query); });
+  // The rows of head x of the panel.
+  HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
+    const auto rows = RowsOf(operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b));
+    return Native<T>(rows, panel.begin, panel.count, elements, false, scratch);
   }
 };
 
 // columns[c, w] = factor * row of lane w, element c.
 template <class T>
-void PackColumns(const Panel& panel, const attention::LaneScratch<T>& lanes, const PanelSource<T>& source, T* columns) {
-  if (source.Whole(panel, lanes)) {
-    Transpose(source.rows.Row(panel.begin), source.rows.row_stride, panel.count, source.elements, source.factor, columns,
-              panel.width);
-    if (panel.count == panel.width) return;
-    for (int64_t c = 0; c < source.elements; ++c)
-      std::fill(columns + c * panel.width + panel.count, columns + (c + 1) * panel.width, T{0});
-    return;
+void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, T* columns) {
+  for (int64_t x = 0; x < panel.heads; ++x) {
+    const HeadRows<const T> rows = source.Rows(panel, x);
+    const int64_t first = x * panel.count;
+    const bool whole =
+        rows.element_stride == 1 && std::all_of(lanes.rows + first, lanes.rows + first + panel.count,
+                                                [&](const attention::QueryRow& query) { return source.Takes(query); });
+    if (whole) {
+      Transpose(rows.data, rows.row_stride, panel.count, source.elements, source.factor, columns + first, panel.width);
+      continue;
+    }
+    for (int64_t w = 0; w < panel.count; ++w) {
+      const T* row = source.Takes(lanes.rows[first + w]) ? rows.Row(w) : nullptr;
+      for (int64_t c = 0; c < source.elements; ++c)
+        columns[c * panel.width + first + w] = row ? source.factor * row[c * rows.element_stride] : T{0};
+    }
   }
-  for (int64_t w = 0; w < panel.width; ++w) {
-    const T* row = source.Takes(lanes.keys[w]) ? source.rows.Row(panel.begin + w) : nullptr;
-    for (int64_t c = 0; c < source.elements; ++c)
-      columns[c * panel.width + w] = row ? source.factor * row[c * source.rows.element_stride] : T{0};
-  }
+  if (panel.used() == panel.width) return;
+  for (int64_t c = 0; c < source.elements; ++c)
+    std::fill(columns + c * panel.width + panel.used(), columns + (c + 1) * panel.width, T{0});
 }
 
-// packed[w, c] = factor * row of lane w, element c, as rows of `padded` elements; padding 0.
+// packed[w, c] = factor * row of lane w, element c, as rows of `padded` elements; padding 0. For panels of one head.
 template <class T>
-void PackRows(const Panel& panel, const attention::LaneScratch<T>& lanes, const PanelSource<T>& source, int64_t padded,
-              T* packed) {
+void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded, T* packed) {
+  const HeadRows<const T> rows = source.Rows(panel, 0);
   for (int64_t w = 0; w < panel.width; ++w) {
     T* to = packed + w * padded;
-    if (!source.Takes(lanes.keys[w])) {
+    if (!source.Takes(lanes.rows[w])) {
       std::fill(to, to + padded, T{0});
       continue;
     }
-    const T* row = source.rows.Row(panel.begin + w);
-    if (source.rows.element_stride == 1) {
+    const T* row = rows.Row(w);
+    if (rows.element_stride == 1) {
       for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c];
     } else {
-      for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * source.rows.element_stride];
+      for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * rows.element_stride];
     }
     std::fill(to + source.elements, to + padded, T{0});
   }

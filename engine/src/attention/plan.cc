@@ -1,39 +1,64 @@
 #include "attention/plan.h"
 
 #include <cmath>
+#include <limits>
 
 #include "simd/tuning.h"
 
 namespace heed::attention {
+namespace {
+
+// The element of a dense array for a pair; extents of 1 serve all.
+template <class T>
+const T& At(const View<const T, 4>& view, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const auto fit = [&](int r, int64_t index) { return view.extent[r] == 1 ? 0 : index; };
+  return view(fit(0, b), fit(1, h), fit(2, i), fit(3, j));
+}
+
+}  // namespace
+
+bool Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j) {
+  if (attention.mask.present() && !At(attention.mask.values, b, h, i, j)) return true;
+  if (!attention.bias) return false;
+  return std::visit(
+      [&](const auto& bias) { return static_cast<double>(At(bias, b, h, i, j)) == -std::numeric_limits<double>::infinity(); },
+      attention.bias->values);
+}
 
 Plan::Plan(const Attention& attention, const Shape& shape)
     : attention_(attention),
       shape_(shape),
-      scale_(attention.scale ? *attention.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim))),
-      key_offset_(attention.key_positions.offset.value_or(0)) {
-  const int64_t aligned = attention.causal == Causal::kBottomRight ? key_offset_ + shape.kv_len - shape.q_len : 0;
-  query_offset_ = attention.query_positions.offset.value_or(aligned);
-}
+      order_(attention, shape),
+      scale_(attention.scale ? *attention.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim))) {}
 
-QueryRow Plan::Row(int64_t b, int64_t i) const {
+QueryRow Plan::Row(int64_t b, int64_t h, int64_t i) const {
   const auto& query_lengths = attention_.query_lengths.values;
   if (query_lengths.present() && i >= query_lengths(b, 0)) return {};
-  int64_t end = shape_.kv_len;
+  const int64_t kv_len = KeyCount(b);
+  const Sight sight = order_.Of(b, i, QueryCount(b), kv_len);
+  QueryRow row{sight.keys, sight.ranks, false};
   const auto& key_lengths = attention_.key_lengths.values;
-  if (key_lengths.present()) end = std::min(end, key_lengths(b, key_lengths.extent[1] == 1 ? 0 : i));
-  if (attention_.causal != Causal::kNone) end = std::min(end, i - first_offset() + 1);
-  if (end > 0) return {{0, end}, false};
-  if (attention_.empty_row == EmptyRow::kUniform) return {{0, shape_.kv_len}, true};
+  if (key_lengths.present()) row.keys.end = std::min(row.keys.end, key_lengths(b, key_lengths.extent[1] == 1 ? 0 : i));
+  if (row.active() && (attention_.empty_row == EmptyRow::kZero || SeesAny(b, h, i, row))) return row;
+  if (attention_.empty_row == EmptyRow::kUniform) return {{0, kv_len}, {}, true};
   return {};
+}
+
+bool Plan::SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const {
+  const int32_t* ranks = order_.KeyRanks(b);
+  if (!ranks && !attention_.mask.present() && !attention_.bias) return true;
+  for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
+    if ((!ranks || (ranks[j] >= row.ranks.begin && ranks[j] < row.ranks.end)) && !Hidden(attention_, b, h, i, j)) return true;
+  return false;
 }
 
 namespace {
 
 // Widens what a panel reaches, and narrows where it needs no mask, by one row.
-void Include(const QueryRow& row, PanelRange& range, bool& any) {
+void Include(const QueryRow& row, bool ranked, PanelRange& range, bool& any) {
   if (!row.active()) return;
-  // Where a row looks at keys that are not its own, every tile takes mask code.
-  const KeyRange interior = row.uniform ? KeyRange{row.keys.end, row.keys.end} : row.keys;
+  // Where a row looks at keys that are not its own, or at some of a range only, every tile takes mask code.
+  const KeyRange interior = row.uniform || ranked ? KeyRange{row.keys.end, row.keys.end} : row.keys;
   if (!any) {
     range = {row.keys, interior};
     any = true;
@@ -45,40 +70,67 @@ void Include(const QueryRow& row, PanelRange& range, bool& any) {
 
 }  // namespace
 
-PanelRange Plan::Panel(int64_t b, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
+PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
   PanelRange range;
   bool any = false;
+  const bool ranked = order_.KeyRanks(b) != nullptr, all_same = SameForAllQueries();
   for (int64_t w = 0; w < q_count; ++w) {
-    const bool same = w > 0 && SameForAllQueries();
-    rows[w] = same ? rows[w - 1] : Row(b, q_begin + w);
-    if (!same) Include(rows[w], range, any);
+    const bool same = w > 0 && all_same;
+    rows[w] = same ? rows[w - 1] : Row(b, h, q_begin + w);
+    if (!same) Include(rows[w], ranked, range, any);
   }
   return range;
 }
 
-KeyRange Plan::Reach(int64_t b, int64_t q_begin, int64_t q_count) const {
+KeyRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const {
   PanelRange range;
   bool any = false;
-  for (int64_t i = q_begin; i < q_begin + q_count; ++i) Include(Row(b, i), range, any);
+  for (int64_t i = q_begin; i < q_begin + q_count; ++i) Include(Row(b, h, i), false, range, any);
   return range.reach;
 }
 
 bool Plan::SameForAllQueries() const {
-  return attention_.causal == Causal::kNone && !attention_.query_lengths.present() &&
+  const bool dense_emptiness = attention_.empty_row == EmptyRow::kUniform && (attention_.mask.present() || attention_.bias);
+  return order_.SameForAllQueries() && !attention_.query_lengths.present() && !dense_emptiness &&
          (!attention_.key_lengths.present() || attention_.key_lengths.values.extent[1] == 1);
 }
 
-Cut CutWork(const Shape& shape, int element_bytes) {
-  const simd::TileSizes sizes = simd::ChooseTiles(shape.q_len, shape.head_dim, element_bytes);
+namespace {
+
+Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
+  const simd::TileSizes sizes = simd::ChooseTiles(lanes, shape.head_dim, accumulator_bytes);
   Cut cut{};
   cut.panel = sizes.panel;
   cut.tile = sizes.tile;
+  cut.group = 1;
   cut.panels = DivideUp(shape.q_len, cut.panel);
   cut.chunk = std::max(sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, simd::kMaxChunks), cut.tile));
   cut.chunks = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.chunk));
+  cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
+  cut.splits = 1;
   cut.head_dim = RoundUp(shape.head_dim, kLaneQuantum);
   cut.value_dim = RoundUp(shape.value_dim, kLaneQuantum);
   return cut;
 }
+
+}  // namespace
+
+Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
+  // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read
+  // once for all of them. Dropout counts queries along the lanes of one head.
+  const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
+  const int64_t together = group * shape.q_len;
+  const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes && attention.dropout.probability == 0;
+  Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes);
+  if (share) cut.group = group;
+  // With few panels a long row of keys is walked in pieces, whatever the batch: a row alone and in a batch is the same.
+  if (cut.panels <= simd::kFewPanels) {
+    cut.split = std::min(cut.split, std::max(simd::kMinSplit, RoundUp(DivideUp(shape.kv_len, simd::kMaxSplits), cut.tile)));
+    cut.splits = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.split));
+  }
+  return cut;
+}
+
+Cut CutBackward(const Shape& shape, int accumulator_bytes) { return CutCommon(shape, shape.q_len, accumulator_bytes); }
 
 }  // namespace heed::attention

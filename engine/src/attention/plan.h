@@ -6,25 +6,21 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attention/order.h"
 #include "heed/attention.h"
 
 namespace heed::attention {
 
-// Half-open range of keys.
-struct KeyRange {
-  int64_t begin = 0, end = 0;
-  bool empty() const { return begin >= end; }
-};
-
 // One query's view of the keys.
 struct QueryRow {
   KeyRange keys;
+  KeyRange ranks;        // counts where the keys of the batch row have ranks
   bool uniform = false;  // no key of its own, looks at all of them alike (EmptyRow::kUniform)
   bool active() const { return !keys.empty(); }
 };
 
 // What a panel of neighbouring queries sees together: nothing outside `reach`; inside `interior` every active query of the
-// panel sees every key and no mask is needed.
+// panel sees every key, as far as ranges of keys say, and no mask is needed.
 struct PanelRange {
   KeyRange reach, interior;
   bool NeedsMask(int64_t begin, int64_t end) const { return begin < interior.begin || end > interior.end; }
@@ -35,32 +31,56 @@ class Plan {
  public:
   Plan(const Attention& attention, const Shape& shape);
 
-  QueryRow Row(int64_t b, int64_t i) const;
+  // The row of query i for head h. Heads differ only where a dense mask or bias leaves a query of theirs without keys.
+  QueryRow Row(int64_t b, int64_t h, int64_t i) const;
   // The rows q_begin .. q_begin + q_count - 1, written to `rows`, and what they see together.
-  PanelRange Panel(int64_t b, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
-  KeyRange Reach(int64_t b, int64_t q_begin, int64_t q_count) const;
+  PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
+  KeyRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
 
   const Shape& shape() const { return shape_; }
+  const Order& order() const { return order_; }
   double scale() const { return scale_; }
-  // key position - query position of key 0 and query 0
-  int64_t first_offset() const { return key_offset_ - query_offset_; }
+
+  // Queries and keys of a batch row. Packed sequences lie in row 0 of the arrays, from a first token on.
+  int64_t QueryCount(int64_t b) const { return Count(attention_.packed.query_offsets, b, shape_.q_len); }
+  int64_t KeyCount(int64_t b) const { return Count(attention_.packed.key_offsets, b, shape_.kv_len); }
+  int64_t FirstQuery(int64_t b) const { return packed() ? attention_.packed.query_offsets(b) : 0; }
+  int64_t FirstKey(int64_t b) const { return packed() ? attention_.packed.key_offsets(b) : 0; }
+  int64_t ArrayRow(int64_t b) const { return packed() ? 0 : b; }
+  // Queries of all batch rows, and those before row b.
+  int64_t AllQueries() const { return packed() ? attention_.packed.query_offsets(shape_.batch) : shape_.batch * shape_.q_len; }
+  int64_t QueriesBefore(int64_t b) const { return packed() ? FirstQuery(b) : b * shape_.q_len; }
+  // key position - query position of key 0 and query 0; not for listed positions
+  int64_t FirstOffset(int64_t b) const { return order_.FirstOffset(QueryCount(b), KeyCount(b)); }
 
  private:
-  // Whether every query of a batch row sees the same keys.
+  bool packed() const { return attention_.packed.present(); }
+  static int64_t Count(const View<const int64_t, 1>& offsets, int64_t b, int64_t all) {
+    return offsets.present() ? offsets(b + 1) - offsets(b) : all;
+  }
+  // Whether every query of a batch row and head sees the same keys.
   bool SameForAllQueries() const;
+  bool SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const;
 
   const Attention& attention_;
   Shape shape_;
+  Order order_;
   double scale_;
-  int64_t query_offset_, key_offset_;
 };
 
+// Whether a dense mask or a bias of -inf hides key j from query i.
+bool Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j);
+
 // Sizes in elements. A panel is as many queries as fill the SIMD lanes of one register tile; a tile is as many keys as keep
-// its scores, keys and values in the first-level cache; a chunk is the keys whose gradients one backward task owns.
+// its scores, keys and values in the first-level cache; a chunk is the keys whose gradients one backward task owns; a split is
+// the keys that one forward task walks.
 struct Cut {
   int64_t panel;     // queries, a multiple of kLaneQuantum
   int64_t tile;      // keys, a multiple of kDropoutKeys
-  int64_t panels;    // per head
+  int64_t group;     // query heads side by side in one panel; they share their key head
+  int64_t panels;    // per group of heads
+  int64_t split;     // keys, a multiple of tile
+  int64_t splits;    // per panel
   int64_t chunk;     // keys, a multiple of tile
   int64_t chunks;    // per head
   int64_t head_dim;  // D and Dv rounded up to kLaneQuantum
@@ -75,12 +95,14 @@ constexpr int64_t kDropoutKeys = 8;
 constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 constexpr int64_t DivideUp(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
 
-// The part of a panel's reach that lies in one chunk of keys, from the start of its first tile.
-inline KeyRange ChunkReach(const Cut& cut, const KeyRange& reach, int64_t chunk) {
-  return {std::max(chunk * cut.chunk, reach.begin / cut.tile * cut.tile), std::min((chunk + 1) * cut.chunk, reach.end)};
+// The part of a panel's reach that lies in piece `index` of keys cut every `size`, from the start of its first tile.
+inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int64_t tile) {
+  return {std::max(index * size, reach.begin / tile * tile), std::min((index + 1) * size, reach.end)};
 }
 
-Cut CutWork(const Shape& shape, int element_bytes);
+// accumulator_bytes: 4 or 8
+Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes);
+Cut CutBackward(const Shape& shape, int accumulator_bytes);
 
 }  // namespace heed::attention
 

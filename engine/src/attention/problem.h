@@ -1,4 +1,4 @@
-// One call as the kernels see it: views, plan and the scratch area of one worker. No SIMD here.
+// One call as the kernels see it: arrays, plan and the scratch areas of one worker. No SIMD here.
 #ifndef HEED_ATTENTION_PROBLEM_H_
 #define HEED_ATTENTION_PROBLEM_H_
 
@@ -6,6 +6,7 @@
 
 #include "attention/plan.h"
 #include "core/arena.h"
+#include "core/operand.h"
 #include "heed/attention.h"
 
 namespace heed::attention {
@@ -18,86 +19,178 @@ struct DropoutThreshold {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout);
 
-template <class T>
-struct ForwardProblem {
+// What every pass needs. T is the type of all computation, float or double; operands may hold 16-bit elements instead.
+struct Problem {
   const Attention& attention;
   const Plan& plan;
   Cut cut;
   DropoutThreshold dropout;
-  View<const T, 4> q, k, v;
-  View<T, 4> out;
-  View<T, 3> lse;
+  core::Input q, k;
 };
 
 template <class T>
-struct BackwardProblem {
-  const Attention& attention;
-  const Plan& plan;
-  Cut cut;
-  DropoutThreshold dropout;
-  View<const T, 4> q, k, v, out;
-  View<const T, 3> lse;
-  View<const T, 4> d_out;
-  View<T, 4> d_q, d_k, d_v;
-  // Partial gradients of the relative bias [B, Hq, chunks, 2M+1], or null when not wanted.
-  T* d_bias_parts;
-  int64_t bias_columns;  // 2M+1
-  // Partial dQ [B, Hq, chunks - 1, Nq, D] of the chunks after the first, or null where one task walks all chunks of a head.
-  T* d_q_parts;
+struct ForwardProblem : Problem {
+  core::Input v;
+  core::Output out;
+  View<T, 3> lse;
+  heed::Statistics<T> statistics;
+  T* parts;  // partial states of the splits, see SplitPart; null where panels are not split
 
-  T* BiasPart(int64_t b, int64_t h, int64_t chunk) const {
-    return d_bias_parts + ((b * plan.shape().q_heads + h) * cut.chunks + chunk) * bias_columns;
+  bool wants_statistics() const {
+    return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present();
   }
-  // Rows of D elements; chunk >= 1.
+};
+
+template <class T>
+struct WeightsProblem : Problem {
+  View<const T, 3> lse;
+  View<const int64_t, 1> heads, rows;  // those asked for
+  View<T, 4> weights;                  // [B, heads, rows, Nk]
+};
+
+// Where tasks collect the gradients of biases before their final sums; null or without data where not wanted.
+template <class T>
+struct BiasParts {
+  T* relative_bias = nullptr;                            // [B, Hq, chunks, 2M+1]
+  T* slopes = nullptr;                                   // [B, Hq, chunks]
+  T *content_keys = nullptr, *content_values = nullptr;  // [B, Hkv, chunks, 2M+1, D padded], [.., Dv padded]
+  // Of a dense bias: the view that pairs add to, for copy 0 and chunk 0.
+  View<T, 4> bias;
+  int64_t bias_copy_stride = 0, bias_chunk_stride = 0;
+};
+
+template <class T>
+struct BackwardProblem : Problem {
+  core::Input v, out;
+  View<const T, 3> lse;
+  core::Input d_out;
+  View<const T, 3> d_lse;  // or absent
+  core::Output d_q, d_k, d_v;
+  // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
+  T* d_q_wide;
+  // Partial dQ [chunks - 1, Hq, queries of all rows, D] of the chunks after the first, or null where one task walks all chunks.
+  T* d_q_parts;
+  BiasParts<T> parts;
+
+  // The first of head h's rows for batch row b, D elements each.
+  T* WideQueries(int64_t b, int64_t h) const { return d_q_wide + QueryRowIndex(b, h) * plan.shape().head_dim; }
   T* QueryPart(int64_t b, int64_t h, int64_t chunk) const {
     const Shape& shape = plan.shape();
-    return d_q_parts + ((b * shape.q_heads + h) * (cut.chunks - 1) + chunk - 1) * shape.q_len * shape.head_dim;
+    return d_q_parts + ((chunk - 1) * shape.q_heads * plan.AllQueries() + QueryRowIndex(b, h)) * shape.head_dim;
+  }
+
+ private:
+  int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
+};
+
+// Facts about the lanes of one panel.
+template <class T>
+struct Lanes {
+  QueryRow* rows;             // what each lane's query looks at; inactive where there is no query
+  int64_t* query;             // which query of its batch row stands in each lane
+  int64_t* head;              // and of which head
+  T *first, *last;            // the range of its row relative to the tile at hand
+  T *rank_first, *rank_last;  // the same of ranks
+  uint64_t* visible;          // [tile] bit w: lane w may look at the key
+  uint64_t uniform;           // bit w: the query of lane w looks at all keys alike
+
+  void Lay(core::Arena& arena, const Cut& cut) {
+    rows = arena.Take<QueryRow>(cut.panel);
+    query = arena.Take<int64_t>(cut.panel);
+    head = arena.Take<int64_t>(cut.panel);
+    first = arena.Take<T>(cut.panel);
+    last = arena.Take<T>(cut.panel);
+    rank_first = arena.Take<T>(cut.panel);
+    rank_last = arena.Take<T>(cut.panel);
+    visible = arena.Take<uint64_t>(cut.tile);
   }
 };
 
-// Per-lane facts of a panel, for boundary tiles.
-template <class T>
-struct LaneScratch {
-  QueryRow* keys;   // what each lane's query looks at; inactive where there is no query
-  T *first, *last;  // the same range relative to the tile at hand
-  T* uniform;       // 1 where the query looks at all keys alike, else 0
+// Offsets that a table by clipped offset has: its content products take this many rows.
+inline int64_t ContentRows(const Attention& attention) {
+  if (!attention.content_bias) return 0;
+  const auto rows = [](const Table<2>& table) { return std::visit([](const auto& t) { return t.extent[0]; }, table); };
+  return attention.content_bias->keys ? rows(*attention.content_bias->keys) : rows(*attention.content_bias->values);
+}
 
-  void Lay(core::Arena& arena, int64_t panel) {
-    keys = arena.Take<QueryRow>(panel);
-    first = arena.Take<T>(panel);
-    last = arena.Take<T>(panel);
-    uniform = arena.Take<T>(panel);
+// What the hooks of position/ work in.
+template <class T>
+struct HookScratch {
+  T* diagonals;      // [tile + panel + kLaneQuantum] of a relative bias
+  T* d_diagonals;    // [kLaneQuantum, tile + panel + kLaneQuantum] copies of their gradient; backward only
+  T* transposed;     // [tile, panel] of a dense bias
+  T* content;        // [2M+1, panel] products of queries and content keys
+  T* content_table;  // [2M+1, the wider of D and Dv padded] rows of a table at hand
+  T* d_content;      // [2M+1, panel] backward: gradient of content
+  T* value_content;  // [2M+1, panel] backward: products of dO and content values
+  T* mass;           // [2M+1, panel] weights by offset; forward: rows behind the output
+
+  void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
+    const int64_t content_rows = ContentRows(attention);
+    diagonals = arena.Take<T>(attention.relative_bias ? cut.tile + cut.panel + kLaneQuantum : 0);
+    d_diagonals = arena.Take<T>(attention.relative_bias && backward ? kLaneQuantum * (cut.tile + cut.panel + kLaneQuantum) : 0);
+    transposed = arena.Take<T>(attention.bias ? cut.tile * cut.panel : 0);
+    content = arena.Take<T>(content_rows * cut.panel);
+    content_table = arena.Take<T>(content_rows * std::max(cut.head_dim, cut.value_dim));
+    d_content = arena.Take<T>(backward ? content_rows * cut.panel : 0);
+    value_content = arena.Take<T>(backward ? content_rows * cut.panel : 0);
+    mass = backward ? arena.Take<T>(content_rows * cut.panel) : nullptr;
   }
 };
 
+// What scores are made in, the same for every pass.
 template <class T>
-struct ForwardScratch {
-  LaneScratch<T> lanes;
-  T* queries;        // [D, panel], scaled by scale * log2(e)
-  T* scores;         // [tile, panel], then weights
-  T* output;         // [Dv, panel]
-  T* minus_max;      // [panel], base-2 reference subtracted from the scores, negated
-  T* sum;            // [panel]
-  T *keys, *values;  // [tile, D], [tile, Dv] when the caller's rows have gaps between elements
-  T* bias;           // [tile + panel] diagonals of a relative bias
+struct ScoreScratch {
+  Lanes<T> lanes;
+  T* rows;     // [panel, the wider of D and Dv] a panel of the caller's rows, converted
+  T* queries;  // [D, panel], scaled by scale * log2(e)
+  T* keys;     // [tile, D] where the caller's rows have gaps between elements or another type
+  T* tanh;     // [tile, panel] of soft-capped scores
+  HookScratch<T> hooks;
 
-  explicit ForwardScratch(core::Arena& arena, const Cut& cut, const Shape& shape) {
-    lanes.Lay(arena, cut.panel);
+  void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, bool backward) {
+    lanes.Lay(arena, cut);
+    rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
     queries = arena.Take<T>(shape.head_dim * cut.panel);
+    keys = arena.Take<T>(cut.tile * cut.head_dim);
+    tanh = arena.Take<T>(attention.softcap ? cut.tile * cut.panel : 0);
+    hooks.Lay(arena, attention, cut, backward);
+  }
+};
+
+template <class T>
+struct ForwardScratch : ScoreScratch<T> {
+  T* scores;     // [tile, panel], then weights
+  T* values;     // [tile, Dv], as keys
+  T* minus_max;  // [panel], base-2 reference subtracted from the scores, negated
+  T* sum;        // [panel]
+  T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
+  T* weighted;
+  T* output;  // [Dv, panel], then rows of weights by offset, then the mean distance
+
+  ForwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
+    ScoreScratch<T>::Lay(arena, attention, cut, shape, false);
     scores = arena.Take<T>(cut.tile * cut.panel);
-    output = arena.Take<T>(shape.value_dim * cut.panel);
+    values = arena.Take<T>(cut.tile * cut.value_dim);
     minus_max = arena.Take<T>(cut.panel);
     sum = arena.Take<T>(cut.panel);
-    keys = arena.Take<T>(cut.tile * cut.head_dim);
-    values = arena.Take<T>(cut.tile * cut.value_dim);
-    bias = arena.Take<T>(cut.tile + cut.panel + kLaneQuantum);
+    largest = arena.Take<T>(cut.panel);
+    weighted = arena.Take<T>(cut.panel);
+    output = arena.Take<T>(OutputRows(attention, shape) * cut.panel);
+    ScoreScratch<T>::hooks.mass = output + shape.value_dim * cut.panel;
+  }
+
+  static int64_t OutputRows(const Attention& attention, const Shape& shape) {
+    return shape.value_dim + ContentRows(attention) + 1;
+  }
+  // What a split hands on: everything from minus_max to output, one after the other.
+  static int64_t SplitPart(const Attention& attention, const Cut& cut, const Shape& shape) {
+    return (4 + OutputRows(attention, shape)) * cut.panel;
   }
 };
 
 template <class T>
-struct BackwardScratch {
-  LaneScratch<T> lanes;
-  T* queries;            // [D, panel], scaled by scale * log2(e)
+struct BackwardScratch : ScoreScratch<T> {
   T* query_rows;         // [panel, D padded], scaled by scale
   T* d_out;              // [Dv, panel]
   T* d_out_rows;         // [panel, Dv padded]
@@ -106,14 +199,11 @@ struct BackwardScratch {
   T* weights;            // [tile, panel]
   T* d_scores;           // [tile, panel]
   T* d_queries;          // [D, panel]
-  T *keys, *values;      // as in ForwardScratch
+  T* values;             // [tile, Dv], as keys
   T *d_keys, *d_values;  // [chunk, D padded], [chunk, Dv padded]
-  T* bias;               // as in ForwardScratch
-  T* d_bias;             // [kLaneQuantum, tile + panel + kLaneQuantum] copies of the diagonals' gradient
 
-  explicit BackwardScratch(core::Arena& arena, const Cut& cut, const Shape& shape) {
-    lanes.Lay(arena, cut.panel);
-    queries = arena.Take<T>(shape.head_dim * cut.panel);
+  BackwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
+    ScoreScratch<T>::Lay(arena, attention, cut, shape, true);
     query_rows = arena.Take<T>(cut.panel * cut.head_dim);
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
@@ -122,12 +212,9 @@ struct BackwardScratch {
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
-    keys = arena.Take<T>(cut.tile * cut.head_dim);
     values = arena.Take<T>(cut.tile * cut.value_dim);
     d_keys = arena.Take<T>(std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile)) * cut.head_dim);
     d_values = arena.Take<T>(std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile)) * cut.value_dim);
-    bias = arena.Take<T>(cut.tile + cut.panel + kLaneQuantum);
-    d_bias = arena.Take<T>(kLaneQuantum * (cut.tile + cut.panel + kLaneQuantum));
   }
 };
 

@@ -2,8 +2,8 @@
 // Everything is vertical: one query per lane, no shuffles, no horizontal reductions.
 //
 // Invariants: a lane that has seen no key has sum 0 and reference 0. After its first key the sum is at least 2^-8, because the
-// reference is never more than 8 (in powers of two) below the largest score seen. Milakov and Gimelshein 2018; the lazy
-// rescaling after Dao 2023.
+// reference is never more than 8 (in powers of two) below the largest score seen. States of different keys merge: split keys
+// and processes that hold different keys combine theirs. Milakov and Gimelshein 2018; the lazy rescaling after Dao 2023.
 #if defined(HEED_ATTENTION_SOFTMAX_STATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_SOFTMAX_STATE_INL_H_
 #undef HEED_ATTENTION_SOFTMAX_STATE_INL_H_
@@ -32,11 +32,17 @@ struct SoftmaxState {
   T* sum;        // [width]
   T* output;     // [rows, width]
   int64_t width, rows;
+  // For statistics, else null: the largest score from the reference (-inf without keys), and the sum of weight times score
+  // from the reference.
+  T *largest, *weighted;  // [width]
 
   void Reset() const {
     std::fill_n(minus_max, width, T{0});
     std::fill_n(sum, width, T{0});
     std::fill_n(output, rows * width, T{0});
+    if (!largest) return;
+    std::fill_n(largest, width, -std::numeric_limits<T>::infinity());
+    std::fill_n(weighted, width, T{0});
   }
 
   // Takes scores [keys, width] relative to the reference (masked: -inf) and leaves the weights in their place, for the lanes
@@ -45,8 +51,58 @@ struct SoftmaxState {
   void Update(D d, T* scores, int64_t keys, int64_t lane_begin, int64_t lane_end) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t w = lane_begin; w < lane_end; w += lanes) {
-      const hn::Vec<D> rise = Raise(d, w, Largest(d, scores + w, keys));
-      Exponentiate(d, scores + w, keys, rise, w);
+      const hn::Vec<D> highest = Largest(d, scores + w, keys), old_sum = hn::Load(d, sum + w);
+      const hn::Vec<D> rise = Raise(d, w, highest);
+      if (largest) {
+        // The first keys of a lane may move its reference far down; there is nothing to rescale then.
+        const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
+        const hn::Vec<D> shrink = Exp2(d, hn::Neg(hn::IfThenZeroElse(fresh, rise)));
+        hn::Store(hn::Sub(hn::Max(hn::Load(d, largest + w), highest), rise), d, largest + w);
+        hn::Store(hn::Mul(shrink, hn::NegMulAdd(rise, old_sum, hn::Load(d, weighted + w))), d, weighted + w);
+        Exponentiate<true>(d, scores + w, keys, rise, w);
+      } else {
+        Exponentiate<false>(d, scores + w, keys, rise, w);
+      }
+    }
+  }
+
+  // Takes in the state of other keys.
+  template <class D>
+  void Merge(D d, const SoftmaxState& other) const {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t w = 0; w < width; w += lanes) {
+      const Share<D> a = ShareOf(d, *this, other, w), b = ShareOf(d, other, *this, w);
+      const hn::Vec<D> own_sum = hn::Load(d, sum + w), other_sum = hn::Load(d, other.sum + w);
+      if (largest) {
+        const auto moved = [&](const SoftmaxState& state, const Share<D>& share, hn::Vec<D> of) HWY_ATTR {
+          return hn::Mul(share.scale, hn::MulAdd(share.rise, of, hn::Load(d, state.weighted + w)));
+        };
+        hn::Store(hn::Add(moved(*this, a, own_sum), moved(other, b, other_sum)), d, weighted + w);
+        hn::Store(hn::Max(hn::Add(hn::Load(d, largest + w), a.rise), hn::Add(hn::Load(d, other.largest + w), b.rise)), d,
+                  largest + w);
+      }
+      hn::Store(hn::Add(hn::Load(d, minus_max + w), a.rise), d, minus_max + w);
+      hn::Store(hn::MulAdd(a.scale, own_sum, hn::Mul(b.scale, other_sum)), d, sum + w);
+      for (int64_t r = 0; r < rows; ++r) {
+        T* at = output + r * width + w;
+        const hn::Vec<D> taken = hn::Mul(b.scale, hn::Load(d, other.output + r * width + w));
+        hn::Store(hn::MulAdd(a.scale, hn::Load(d, at), taken), d, at);
+      }
+    }
+  }
+
+  // entropy, largest weight; before Finish. Rows without weights: 0.
+  template <class D>
+  void Statistics(D d, T* entropy, T* max_weight) const {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t w = 0; w < width; w += lanes) {
+      const hn::Vec<D> total = hn::Load(d, sum + w);
+      const hn::Mask<D> empty = hn::Eq(total, hn::Zero(d));
+      const hn::Vec<D> bits = hn::Sub(hn::Log2(d, total), hn::Div(hn::Load(d, weighted + w), total));
+      const hn::Vec<D> nats = hn::Mul(bits, hn::Set(d, std::numbers::ln2_v<T>));
+      // Rounding may leave a row that looks at one key just below 0.
+      hn::Store(hn::IfThenZeroElse(hn::Or(empty, hn::Lt(nats, hn::Zero(d))), nats), d, entropy + w);
+      hn::Store(hn::IfThenZeroElse(empty, hn::Div(Exp2(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
     }
   }
 
@@ -117,25 +173,40 @@ struct SoftmaxState {
     return rise;
   }
 
-  // Two rows of weights at a time hide the latency of the polynomial.
+  // What becomes of a state when it is merged: its reference falls behind the common one by -rise.
   template <class D>
+  struct Share {
+    hn::Vec<D> scale, rise;
+  };
+  template <class D>
+  static Share<D> ShareOf(D d, const SoftmaxState& state, const SoftmaxState& other, int64_t w) {
+    const hn::Vec<D> own = hn::Neg(hn::Load(d, state.minus_max + w)), theirs = hn::Neg(hn::Load(d, other.minus_max + w));
+    const hn::Mask<D> empty = hn::Eq(hn::Load(d, state.sum + w), hn::Zero(d));
+    const hn::Mask<D> alone = hn::Eq(hn::Load(d, other.sum + w), hn::Zero(d));
+    const hn::Vec<D> common = hn::IfThenElse(empty, theirs, hn::IfThenElse(alone, own, hn::Max(own, theirs)));
+    const hn::Vec<D> rise = hn::Sub(own, common);
+    return {hn::IfThenZeroElse(empty, Exp2(d, rise)), rise};
+  }
+
+  // Two rows of weights at a time hide the latency of the polynomial.
+  template <bool kWeighted, class D>
   void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> rise, int64_t w) const {
-    hn::Vec<D> sum0 = hn::Load(d, sum + w), sum1 = hn::Zero(d);
+    hn::Vec<D> sum0 = hn::Load(d, sum + w), sum1 = hn::Zero(d), product = hn::Zero(d);
+    const auto exponentiate = [&](int64_t j, hn::Vec<D>& total) HWY_ATTR {
+      const hn::Vec<D> x = hn::Sub(hn::Load(d, column + j * width), rise), p = Exp2(d, x);
+      hn::Store(p, d, column + j * width);
+      total = hn::Add(total, p);
+      // Where the weight is 0 the score may be -inf.
+      if (kWeighted) product = hn::Add(product, hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(p, x)));
+    };
     int64_t j = 0;
     for (; j + 2 <= keys; j += 2) {
-      const hn::Vec<D> p0 = Exp2(d, hn::Sub(hn::Load(d, column + j * width), rise));
-      const hn::Vec<D> p1 = Exp2(d, hn::Sub(hn::Load(d, column + (j + 1) * width), rise));
-      hn::Store(p0, d, column + j * width);
-      hn::Store(p1, d, column + (j + 1) * width);
-      sum0 = hn::Add(sum0, p0);
-      sum1 = hn::Add(sum1, p1);
+      exponentiate(j, sum0);
+      exponentiate(j + 1, sum1);
     }
-    if (j < keys) {
-      const hn::Vec<D> p = Exp2(d, hn::Sub(hn::Load(d, column + j * width), rise));
-      hn::Store(p, d, column + j * width);
-      sum0 = hn::Add(sum0, p);
-    }
+    if (j < keys) exponentiate(j, sum0);
     hn::Store(hn::Add(sum0, sum1), d, sum + w);
+    if (kWeighted) hn::Store(hn::Add(hn::Load(d, weighted + w), product), d, weighted + w);
   }
 };
 

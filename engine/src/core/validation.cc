@@ -1,136 +1,88 @@
 #include "core/validation.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include "core/arrays.h"
 
 namespace heed::core {
 namespace {
 
-[[noreturn]] void Refuse(const std::string& argument, const std::string& why) { throw InvalidArgument(argument + ": " + why); }
-
-template <class T, int Rank>
-void CheckPresent(const char* name, const View<T, Rank>& view) {
-  for (int64_t e : view.extent)
-    if (e < 0) Refuse(name, "extents must not be negative, got " + ShapeText<Rank>(view.extent));
-  int64_t size = 1;
-  for (int64_t e : view.extent) size = CheckedProduct(size, e, name);
-  if (size > 0 && !view.present()) Refuse(name, "no memory behind shape " + ShapeText<Rank>(view.extent));
-  for (int r = 0; r < Rank; ++r) {
-    const int64_t stride = view.stride[r];
-    if (stride == std::numeric_limits<int64_t>::min()) Refuse(name, "stride out of range");
-    CheckedProduct(view.extent[r], std::abs(stride), name);
-  }
+// [B or 1, H, tokens, width] for an array of a call of `shape`: packed sequences lie end to end in one row.
+std::array<int64_t, 4> ArrayShape(const Attention& attention, const Shape& shape, int64_t heads, bool queries, int64_t width) {
+  if (!attention.packed.present()) return {shape.batch, heads, queries ? shape.q_len : shape.kv_len, width};
+  const PackedSize size = CheckPacked(attention.packed);
+  return {1, heads, queries ? size.queries : size.keys, width};
 }
 
-template <class T, int Rank>
-void CheckShape(const char* name, const View<T, Rank>& view, const std::type_identity_t<std::array<int64_t, Rank>>& expected,
-                const char* meaning) {
-  if (view.extent != expected)
-    Refuse(name,
-           std::string("expected ") + meaning + " = " + ShapeText<Rank>(expected) + ", got " + ShapeText<Rank>(view.extent));
+std::array<int64_t, 3> RowShape(const Attention& attention, const Shape& shape) {
+  const auto of = ArrayShape(attention, shape, shape.q_heads, true, 0);
+  return {of[0], of[1], of[2]};
 }
 
-// The half-open range of addresses a view touches.
-struct Span {
-  const std::byte* begin;
-  const std::byte* end;
-};
-
-template <class T, int Rank>
-Span SpanOf(const View<T, Rank>& view) {
-  int64_t low = 0, high = 0;
-  for (int r = 0; r < Rank; ++r) {
-    const int64_t reach = (view.extent[r] - 1) * view.stride[r];
-    (reach < 0 ? low : high) += reach;
-  }
-  const auto* base = reinterpret_cast<const std::byte*>(view.data);
-  return {base + low * static_cast<int64_t>(sizeof(T)), base + (high + 1) * static_cast<int64_t>(sizeof(T))};
+void CheckSameElement(const char* name, const Input& array, const Input& q) {
+  if (array.element != q.element) Refuse(name, "its elements have another type than those of q");
 }
 
-template <class A, int RankA, class B, int RankB>
-void CheckApart(const char* output, const View<A, RankA>& a, const char* other, const View<B, RankB>& b) {
-  if (!a.present() || !b.present() || a.size() == 0 || b.size() == 0) return;
-  const Span x = SpanOf(a), y = SpanOf(b);
-  if (x.begin < y.end && y.begin < x.end) Refuse(output, std::string("its memory overlaps ") + other);
-}
-
-// No two elements of an output may share an address. Sorted by stride, each dimension must step over all smaller ones.
-template <class T, int Rank>
-void CheckDistinct(const char* name, const View<T, Rank>& view) {
-  if (view.size() == 0) return;
-  std::array<std::pair<int64_t, int64_t>, Rank> steps;
-  for (int r = 0; r < Rank; ++r) steps[r] = {std::abs(view.stride[r]), view.extent[r]};
-  std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
-  for (const auto& [stride, extent] : steps) {
-    if (extent <= 1) continue;
-    if (stride <= reach) Refuse(name, "its elements overlap each other; an output needs distinct elements");
-    reach += (extent - 1) * stride;
-  }
-}
-
-void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit) {
-  if (!lengths.present()) return;
-  const auto& values = lengths.values;
-  const bool per_query = values.extent[1] != 1 || q_len == 1;
-  if (values.extent[0] != batch || (per_query && values.extent[1] != q_len))
-    Refuse(name, "expected [B, 1] or [B, Nq] with B = " + std::to_string(batch) + " and Nq = " + std::to_string(q_len) +
-                     ", got " + ShapeText<2>(values.extent));
-  for (int64_t b = 0; b < values.extent[0]; ++b)
-    for (int64_t i = 0; i < values.extent[1]; ++i)
-      if (values(b, i) < 0 || values(b, i) > limit)
-        Refuse(name, "expected values in 0.." + std::to_string(limit) + ", got " + std::to_string(values(b, i)) +
-                         " in batch row " + std::to_string(b));
-}
-
-void CheckRelativeBias(const Attention& attention, const Shape& shape) {
-  if (!attention.relative_bias) return;
-  std::visit(
-      [&](const auto& table) {
-        CheckPresent("relative_bias", table);
-        if (table.extent[0] != shape.q_heads || table.extent[1] % 2 != 1)
-          Refuse("relative_bias",
-                 "expected [Hq, 2M+1] with Hq = " + std::to_string(shape.q_heads) + ", got " + ShapeText<2>(table.extent));
-      },
-      attention.relative_bias->table);
-}
-
-void CheckOptions(const Attention& attention, const Shape& shape) {
-  if (attention.scale && !std::isfinite(*attention.scale)) Refuse("scale", "expected a finite number");
-  const double p = attention.dropout.probability;
-  if (!(p >= 0.0 && p < 1.0)) Refuse("dropout.probability", "expected a number in [0, 1), got " + std::to_string(p));
-  if (attention.dropout.batch_offset < 0) Refuse("dropout.batch_offset", "expected at least 0");
-  if (std::lround(p * 65536) > 65535) Refuse("dropout.probability", "expected at most 65535/65536, got " + std::to_string(p));
-  if (p > 0) {
-    // The counter of the generator holds 32 bits of batch index, 16 of head and 40 each of query and key index.
-    if (shape.batch + attention.dropout.batch_offset > (int64_t{1} << 32)) Refuse("dropout", "batch index beyond 2^32");
-    if (shape.q_heads > (int64_t{1} << 16)) Refuse("dropout", "more than 65536 heads");
-    if (std::max(shape.q_len, shape.kv_len) > (int64_t{1} << 40)) Refuse("dropout", "sequence beyond 2^40");
-  }
-  if (attention.causal == Causal::kTopLeft && attention.query_positions.offset)
-    Refuse("causal",
-           "kTopLeft fixes where the queries stand; with query_positions use kBottomRight (key position <= query position)");
-  CheckLengths("query_lengths", attention.query_lengths, shape.batch, 1, shape.q_len);
-  CheckLengths("key_lengths", attention.key_lengths, shape.batch, shape.q_len, shape.kv_len);
-  CheckRelativeBias(attention, shape);
-}
-
-template <class T>
-Shape CheckInputs(const Attention& attention, const View<const T, 4>& q, const View<const T, 4>& k, const View<const T, 4>& v) {
+Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Input& k) {
   CheckPresent("q", q);
   CheckPresent("k", k);
-  CheckPresent("v", v);
-  const Shape shape{q.extent[0], q.extent[1], k.extent[1], q.extent[2], k.extent[2], q.extent[3], v.extent[3]};
-  const std::string both = "q is " + ShapeText<4>(q.extent) + ", k is " + ShapeText<4>(k.extent);
+  CheckSameElement("k", k, q);
+  Shape shape{q.extent[0], q.extent[1], k.extent[1], q.extent[2], k.extent[2], q.extent[3], 0};
+  const std::string both = "q is " + ShapeText(q.extent) + ", k is " + ShapeText(k.extent);
   if (k.extent[0] != shape.batch) Refuse("k", "batch sizes differ: " + both);
   if (k.extent[3] != shape.head_dim) Refuse("k", "head widths differ: " + both);
   if (shape.kv_heads == 0 ? shape.q_heads != 0 : shape.q_heads % shape.kv_heads != 0)
     Refuse("k", "the number of query heads must be a multiple of the number of key heads: " + both);
-  CheckShape("v", v, {shape.batch, shape.kv_heads, shape.kv_len, shape.value_dim}, "[B, Hkv, Nk, Dv]");
-  if (shape.head_dim == 0 && !attention.scale) Refuse("q", "a head width of 0 has no default scale: " + ShapeText<4>(q.extent));
+  if (shape.head_dim == 0 && !attention.scale) Refuse("q", "a head width of 0 has no default scale: " + ShapeText(q.extent));
+  if (attention.packed.present()) {
+    if (shape.batch != 1) Refuse("q", "packed sequences lie in arrays [1, H, T, D], got " + ShapeText(q.extent));
+    const PackedSize size = CheckPacked(attention.packed);
+    if (size.queries != shape.q_len)
+      Refuse("packed.query_offsets",
+             "expected to end at the " + std::to_string(shape.q_len) + " queries of q, got " + std::to_string(size.queries));
+    if (size.keys != shape.kv_len)
+      Refuse("packed.key_offsets",
+             "expected to end at the " + std::to_string(shape.kv_len) + " keys of k, got " + std::to_string(size.keys));
+    shape.batch = size.batch;
+    shape.q_len = size.longest_queries;
+    shape.kv_len = size.longest_keys;
+  }
+  return shape;
+}
+
+Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, const Input& v) {
+  Shape shape = CheckQueriesAndKeys(attention, q, k);
+  CheckPresent("v", v);
+  CheckSameElement("v", v, q);
+  shape.value_dim = v.extent[3];
+  CheckShape("v", v, ArrayShape(attention, shape, shape.kv_heads, false, shape.value_dim), "[B, Hkv, Nk, Dv]");
   CheckOptions(attention, shape);
   return shape;
+}
+
+// A gradient or result with one number a query, or with the shape of a table.
+template <class Array>
+void CheckOutput(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& expected, const char* meaning) {
+  CheckPresent(name, array);
+  CheckShape(name, array, expected, meaning);
+  CheckDistinct(name, array);
+}
+
+template <class T, int Rank>
+void CheckTableGradient(const char* name, const View<T, Rank>& gradient, const Table<Rank>* table) {
+  if (!gradient.present()) return;
+  if (!table) Refuse(name, "there is nothing it could be the gradient of");
+  CheckOutput(name, gradient, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
+              "the shape of what it belongs to");
+}
+
+template <class T>
+void CheckBiasGradients(const Attention& attention, const BiasGradients<T>& d) {
+  CheckTableGradient("d_bias", d.bias, attention.bias ? &attention.bias->values : nullptr);
+  CheckTableGradient("d_relative_bias", d.relative_bias, attention.relative_bias ? &attention.relative_bias->table : nullptr);
+  CheckTableGradient("d_slopes", d.slopes, attention.slope_bias ? &attention.slope_bias->slopes : nullptr);
+  const auto table = [&](const auto& side) { return side ? &*side : nullptr; };
+  CheckTableGradient("d_content_keys", d.content_keys, attention.content_bias ? table(attention.content_bias->keys) : nullptr);
+  CheckTableGradient("d_content_values", d.content_values,
+                     attention.content_bias ? table(attention.content_bias->values) : nullptr);
 }
 
 }  // namespace
@@ -141,92 +93,93 @@ int64_t CheckedProduct(int64_t a, int64_t b, const char* what) {
   return product;
 }
 
-int64_t MaxDistance(const RelativeBias& bias) {
-  return std::visit([](const auto& table) { return (table.extent[1] - 1) / 2; }, bias.table);
-}
-
 template <class T>
-Shape CheckForward(const Attention& attention, const View<const T, 4>& q, const View<const T, 4>& k, const View<const T, 4>& v,
-                   const View<T, 4>& out, const View<T, 3>& lse) {
-  const Shape shape = CheckInputs(attention, q, k, v);
-  CheckPresent("out", out);
-  CheckShape("out", out, {shape.batch, shape.q_heads, shape.q_len, shape.value_dim}, "[B, Hq, Nq, Dv]");
-  CheckDistinct("out", out);
-  CheckApart("out", out, "q", q);
-  CheckApart("out", out, "k", k);
-  CheckApart("out", out, "v", v);
-  if (lse.present()) {
-    CheckPresent("lse", lse);
-    CheckShape("lse", lse, {shape.batch, shape.q_heads, shape.q_len}, "[B, Hq, Nq]");
-    CheckDistinct("lse", lse);
-    CheckApart("lse", lse, "out", out);
-    CheckApart("lse", lse, "q", q);
-    CheckApart("lse", lse, "k", k);
-    CheckApart("lse", lse, "v", v);
-  }
-  return shape;
-}
-
-template <class T>
-Shape CheckBackward(const Attention& attention, const BackwardViews<T>& views) {
-  const Shape shape = CheckInputs(attention, views.q, views.k, views.v);
-  const std::array<int64_t, 4> out_shape{shape.batch, shape.q_heads, shape.q_len, shape.value_dim};
-  CheckPresent("out", views.out);
-  CheckShape("out", views.out, out_shape, "[B, Hq, Nq, Dv]");
-  CheckPresent("lse", views.lse);
-  CheckShape("lse", views.lse, {shape.batch, shape.q_heads, shape.q_len}, "[B, Hq, Nq]");
-  CheckPresent("d_out", views.d_out);
-  CheckShape("d_out", views.d_out, out_shape, "the shape of out");
-
-  const auto check_gradient = [&](const char* name, const View<T, 4>& gradient, const View<const T, 4>& of,
-                                  const char* meaning) {
-    CheckPresent(name, gradient);
-    CheckShape(name, gradient, of.extent, meaning);
-    CheckDistinct(name, gradient);
-    CheckApart(name, gradient, "q", views.q);
-    CheckApart(name, gradient, "k", views.k);
-    CheckApart(name, gradient, "v", views.v);
-    CheckApart(name, gradient, "out", views.out);
-    CheckApart(name, gradient, "lse", views.lse);
-    CheckApart(name, gradient, "d_out", views.d_out);
+Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
+  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
+  const auto check_apart = [&](const char* name, const auto& array) {
+    CheckApart(name, array, "q", arrays.q);
+    CheckApart(name, array, "k", arrays.k);
+    CheckApart(name, array, "v", arrays.v);
   };
-  check_gradient("d_q", views.d_q, views.q, "the shape of q");
-  check_gradient("d_k", views.d_k, views.k, "the shape of k");
-  check_gradient("d_v", views.d_v, views.v, "the shape of v");
-  CheckApart("d_k", views.d_k, "d_q", views.d_q);
-  CheckApart("d_v", views.d_v, "d_q", views.d_q);
-  CheckApart("d_v", views.d_v, "d_k", views.d_k);
-  if (views.d_relative_bias.present()) {
-    if (!attention.relative_bias) Refuse("d_relative_bias", "there is no relative_bias to have a gradient");
-    CheckPresent("d_relative_bias", views.d_relative_bias);
-    CheckShape("d_relative_bias", views.d_relative_bias, {shape.q_heads, 2 * MaxDistance(*attention.relative_bias) + 1},
-               "the shape of relative_bias");
-    CheckDistinct("d_relative_bias", views.d_relative_bias);
-  }
+  CheckOutput("out", arrays.out, ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim), "[B, Hq, Nq, Dv]");
+  check_apart("out", arrays.out);
+  const auto check_rows = [&](const char* name, const View<T, 3>& rows) {
+    if (!rows.present()) return;
+    CheckOutput(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
+    CheckApart(name, rows, "out", arrays.out);
+    check_apart(name, rows);
+  };
+  check_rows("lse", arrays.lse);
+  check_rows("statistics.entropy", arrays.statistics.entropy);
+  check_rows("statistics.max_weight", arrays.statistics.max_weight);
+  check_rows("statistics.mean_distance", arrays.statistics.mean_distance);
   return shape;
 }
 
-template Shape CheckForward(const Attention&, const View<const float, 4>&, const View<const float, 4>&,
-                            const View<const float, 4>&, const View<float, 4>&, const View<float, 3>&);
-template Shape CheckForward(const Attention&, const View<const double, 4>&, const View<const double, 4>&,
-                            const View<const double, 4>&, const View<double, 4>&, const View<double, 3>&);
-template Shape CheckBackward(const Attention&, const BackwardViews<float>&);
-template Shape CheckBackward(const Attention&, const BackwardViews<double>&);
+template <class T>
+Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays) {
+  const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
+  const auto out_shape = ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim);
+  CheckPresent("out", arrays.out);
+  CheckShape("out", arrays.out, out_shape, "[B, Hq, Nq, Dv]");
+  CheckSameElement("out", arrays.out, arrays.q);
+  CheckPresent("lse", arrays.lse);
+  CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
+  CheckPresent("d_out", arrays.d_out);
+  CheckShape("d_out", arrays.d_out, out_shape, "the shape of out");
+  CheckSameElement("d_out", arrays.d_out, arrays.q);
+  if (arrays.d_lse.present()) {
+    CheckPresent("d_lse", arrays.d_lse);
+    CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");
+  }
+
+  const auto check_gradient = [&](const char* name, const Output& gradient, const Input& of, const char* meaning) {
+    CheckOutput(name, gradient, of.extent, meaning);
+    CheckApart(name, gradient, "q", arrays.q);
+    CheckApart(name, gradient, "k", arrays.k);
+    CheckApart(name, gradient, "v", arrays.v);
+    CheckApart(name, gradient, "out", arrays.out);
+    CheckApart(name, gradient, "lse", arrays.lse);
+    CheckApart(name, gradient, "d_out", arrays.d_out);
+  };
+  check_gradient("d_q", arrays.d_q, arrays.q, "the shape of q");
+  check_gradient("d_k", arrays.d_k, arrays.k, "the shape of k");
+  check_gradient("d_v", arrays.d_v, arrays.v, "the shape of v");
+  CheckApart("d_k", arrays.d_k, "d_q", arrays.d_q);
+  CheckApart("d_v", arrays.d_v, "d_q", arrays.d_q);
+  CheckApart("d_v", arrays.d_v, "d_k", arrays.d_k);
+  CheckBiasGradients(attention, arrays.d_biases);
+  return shape;
+}
+
+template <class T>
+Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays) {
+  if (attention.packed.present()) Refuse("packed", "weights on request are not defined for packed sequences");
+  const Shape shape = CheckQueriesAndKeys(attention, arrays.q, arrays.k);
+  CheckOptions(attention, shape);
+  CheckPresent("lse", arrays.lse);
+  CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
+  const auto check_indices = [](const char* name, const View<const int64_t, 1>& indices, int64_t limit) {
+    CheckPresent(name, indices);
+    for (int64_t x = 0; x < indices.extent[0]; ++x)
+      if (indices(x) < 0 || indices(x) >= limit)
+        Refuse(name, "expected values in 0.." + std::to_string(limit - 1) + ", got " + std::to_string(indices(x)));
+  };
+  check_indices("heads", arrays.heads, shape.q_heads);
+  check_indices("rows", arrays.rows, shape.q_len);
+  CheckOutput("weights", arrays.weights, {shape.batch, arrays.heads.extent[0], arrays.rows.extent[0], shape.kv_len},
+              "[B, heads, rows, Nk]");
+  CheckApart("weights", arrays.weights, "q", arrays.q);
+  CheckApart("weights", arrays.weights, "k", arrays.k);
+  CheckApart("weights", arrays.weights, "lse", arrays.lse);
+  return shape;
+}
+
+template Shape CheckForward(const Attention&, const ForwardArrays<float>&);
+template Shape CheckForward(const Attention&, const ForwardArrays<double>&);
+template Shape CheckBackward(const Attention&, const BackwardArrays<float>&);
+template Shape CheckBackward(const Attention&, const BackwardArrays<double>&);
+template Shape CheckWeights(const Attention&, const WeightsArrays<float>&);
+template Shape CheckWeights(const Attention&, const WeightsArrays<double>&);
 
 }  // namespace heed::core
-
-namespace heed {
-
-Lengths Lengths::PerBatch(const int64_t* lengths, int64_t batch) {
-  Lengths result;
-  result.values = {lengths, {batch, 1}, {1, 1}};
-  return result;
-}
-
-Lengths Lengths::PerQuery(const int64_t* lengths, int64_t batch, int64_t q_len) {
-  Lengths result;
-  result.values = {lengths, {batch, q_len}, {q_len, 1}};
-  return result;
-}
-
-}  // namespace heed

@@ -1,44 +1,68 @@
-// Everything that is checked before a call computes: shapes against each other, lengths, outputs that would overlap.
+// Everything that is checked before a call computes: shapes against each other, options, outputs that would overlap.
 #ifndef HEED_CORE_VALIDATION_H_
 #define HEED_CORE_VALIDATION_H_
 
 #include <string>
 
+#include "core/operand.h"
 #include "heed/attention.h"
 
 namespace heed::core {
 
 // "[2, 4, 16, 64]"
-template <int Rank>
+template <std::size_t Rank>
 std::string ShapeText(const std::array<int64_t, Rank>& extent) {
   std::string text = "[";
-  for (int r = 0; r < Rank; ++r) text += (r ? ", " : "") + std::to_string(extent[r]);
+  for (std::size_t r = 0; r < Rank; ++r) text += (r ? ", " : "") + std::to_string(extent[r]);
   return text + "]";
 }
 
 // The product of two sizes; throws InvalidArgument naming `what` when it does not fit in 63 bits.
 int64_t CheckedProduct(int64_t a, int64_t b, const char* what);
 
-// The shape of a forward call, after checking every argument. Throws InvalidArgument.
-template <class T>
-Shape CheckForward(const Attention& attention, const View<const T, 4>& q, const View<const T, 4>& k, const View<const T, 4>& v,
-                   const View<T, 4>& out, const View<T, 3>& lse);
+// The options that belong to a shape; throws InvalidArgument. See core/options.cc.
+void CheckOptions(const Attention& attention, const Shape& shape);
+// How many queries and keys the arrays hold in all, and the longest sequence of each. Throws InvalidArgument.
+struct PackedSize {
+  int64_t queries = 0, keys = 0, longest_queries = 0, longest_keys = 0, batch = 0;
+};
+PackedSize CheckPacked(const Packed& packed);
 
-// The arrays of a backward call, in the order of the public function.
+// The arrays of a call without their types. T is the type of lse, statistics and tables.
 template <class T>
-struct BackwardViews {
-  View<const T, 4> q, k, v, out;
-  View<const T, 3> lse;
-  View<const T, 4> d_out;
-  View<T, 4> d_q, d_k, d_v;
-  View<T, 2> d_relative_bias;
+struct ForwardArrays {
+  Input q, k, v;
+  Output out;
+  View<T, 3> lse;
+  Statistics<T> statistics;
 };
 
 template <class T>
-Shape CheckBackward(const Attention& attention, const BackwardViews<T>& views);
+struct BackwardArrays {
+  Input q, k, v, out;
+  View<const T, 3> lse;
+  Input d_out;
+  View<const T, 3> d_lse;
+  Output d_q, d_k, d_v;
+  BiasGradients<T> d_biases;
+};
 
-// The clipping distance M of a relative bias [Hq, 2M+1].
-int64_t MaxDistance(const RelativeBias& bias);
+template <class T>
+struct WeightsArrays {
+  Input q, k;
+  View<const T, 3> lse;
+  View<const int64_t, 1> heads, rows;
+  View<T, 4> weights;
+};
+
+// The shape of a call, after checking every argument: for packed sequences batch counts them and lengths are the longest.
+// Throws InvalidArgument.
+template <class T>
+Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays);
+template <class T>
+Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays);
+template <class T>
+Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays);
 
 }  // namespace heed::core
 

@@ -1,12 +1,14 @@
 // The way of a call: check, plan, dispatch. No SIMD here.
+#include "heed/attention.h"
+
 #include <atomic>
 #include <cmath>
 
 #include "attention/problem.h"
 #include "core/arena.h"
 #include "core/validation.h"
+#include "dispatch/bias_gradients.h"
 #include "dispatch/kernels.h"
-#include "heed/attention.h"
 #include "simd/tuning.h"
 
 namespace heed {
@@ -46,129 +48,174 @@ void RunTasks(Executor& executor, double work, int64_t tasks, std::byte* scratch
   });
 }
 
-template <class T>
-std::size_t ForwardScratchBytes(const Cut& cut, const Shape& shape) {
+template <class Scratch>
+std::size_t ScratchBytes(const Attention& attention, const Cut& cut, const Shape& shape) {
   core::Arena arena;
-  attention::ForwardScratch<T> scratch(arena, cut, shape);
+  Scratch scratch(arena, attention, cut, shape);
   return arena.used();
 }
 
+// Partial states of all splits; null where panels are not split.
 template <class T>
-std::size_t BackwardScratchBytes(const Cut& cut, const Shape& shape) {
-  core::Arena arena;
-  attention::BackwardScratch<T> scratch(arena, cut, shape);
-  return arena.used();
+T* TakeSplitParts(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
+  if (cut.splits == 1) return nullptr;
+  return arena.Take<T>(shape.batch * shape.q_heads / cut.group * cut.panels * cut.splits *
+                       attention::ForwardScratch<T>::SplitPart(attention, cut, shape));
+}
+
+template <class T>
+void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
+  const Shape shape = core::CheckForward(attention, arrays);
+  const attention::Plan plan(attention, shape);
+  const Cut cut = attention::CutForward(attention, shape, sizeof(T));
+  const std::size_t bytes = ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape);
+  core::Arena counter;
+  TakeSplitParts<T>(counter, attention, cut, shape);
+  workspace.Reserve(counter.used() + bytes * static_cast<std::size_t>(executor.concurrency()));
+  core::Arena arena(workspace.data());
+  T* parts = TakeSplitParts<T>(arena, attention, cut, shape);
+  std::byte* scratch = workspace.data() + arena.used();
+
+  const attention::ForwardProblem<T> problem{
+      {attention, plan, cut, attention::RealisedDropout(attention.dropout), arrays.q, arrays.k},
+      arrays.v,
+      arrays.out,
+      arrays.lse,
+      arrays.statistics,
+      parts};
+  const int64_t panels = shape.batch * (shape.q_heads / cut.group) * cut.panels, tasks = panels * cut.splits;
+  // Last panels first: under causality they are the longest.
+  RunTasks(executor, ScoreWork(shape), tasks, scratch, bytes,
+           [&](int64_t task, std::byte* own) { dispatch::RunForward(problem, tasks - 1 - task, own); });
+  if (cut.splits == 1) return;
+  RunTasks(executor, ScoreWork(shape), panels, scratch, bytes,
+           [&](int64_t task, std::byte* own) { dispatch::RunMerge(problem, task, own); });
+}
+
+template <class T>
+void RunWeights(const Attention& attention, const core::WeightsArrays<T>& arrays, Workspace& workspace, Executor& executor) {
+  const Shape shape = core::CheckWeights(attention, arrays);
+  const attention::Plan plan(attention, shape);
+  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  const std::size_t bytes = ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape);
+  workspace.Reserve(bytes * static_cast<std::size_t>(executor.concurrency()));
+  const attention::WeightsProblem<T> problem{
+      {attention, plan, cut, {}, arrays.q, arrays.k}, arrays.lse, arrays.heads, arrays.rows, arrays.weights};
+  const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
+  RunTasks(executor, ScoreWork(shape), tasks, workspace.data(), bytes,
+           [&](int64_t task, std::byte* own) { dispatch::RunWeights(problem, task, own); });
 }
 
 // Memory that all workers of a backward call share.
 template <class T>
 struct BackwardShared {
+  dispatch::BiasCollection<T> biases;
   bool split;  // chunks of one head may run at the same time
-  T* d_q_parts = nullptr;
-  T* d_bias_parts = nullptr;
+  T *d_q_wide = nullptr, *d_q_parts = nullptr;
 
-  BackwardShared(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, int concurrency) {
-    // With fewer key heads than workers need, the chunks of a head run apart and their dQ is kept apart too. The order of the
+  BackwardShared(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape,
+                 const BiasGradients<T>& wanted, bool narrow, int concurrency)
+      : biases(arena, attention, cut, shape, wanted) {
+    // With fewer blocks than workers need, the chunks of a head run apart and their dQ is kept apart too. The order of the
     // sums is the same either way.
-    split = cut.chunks > 1 && concurrency > 1 && shape.batch * shape.kv_heads < 2 * static_cast<int64_t>(concurrency);
-    const int64_t heads = shape.batch * shape.q_heads;
-    if (split) d_q_parts = arena.Take<T>(heads * (cut.chunks - 1) * shape.q_len * shape.head_dim);
-    if (attention.relative_bias)
-      d_bias_parts = arena.Take<T>(heads * cut.chunks * (2 * core::MaxDistance(*attention.relative_bias) + 1));
+    split = cut.chunks > 1 && concurrency > 1 && biases.blocks().count() < 2 * static_cast<int64_t>(concurrency);
+    const int64_t queries =
+        attention.packed.present() ? attention.packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
+    const int64_t size = shape.q_heads * queries * shape.head_dim;
+    if (narrow) d_q_wide = arena.Take<T>(size);
+    if (split) d_q_parts = arena.Take<T>((cut.chunks - 1) * size);
   }
 };
 
+// Adds the parts of the chunks after the first to dQ, in their order, and rounds it where the caller's elements are narrower.
 template <class T>
-void ForwardImpl(const Attention& attention, const View<const T, 4>& q, const View<const T, 4>& k, const View<const T, 4>& v,
-                 const View<T, 4>& out, const View<T, 3>& lse, Workspace& workspace, Executor& executor) {
-  const Shape shape = core::CheckForward(attention, q, k, v, out, lse);
-  const attention::Plan plan(attention, shape);
-  const Cut cut = attention::CutWork(shape, sizeof(T));
-  const std::size_t bytes = ForwardScratchBytes<T>(cut, shape);
-  workspace.Reserve(bytes * static_cast<std::size_t>(executor.concurrency()));
-  const attention::ForwardProblem<T> problem{attention, plan, cut, attention::RealisedDropout(attention.dropout), q, k,
-                                             v,         out,  lse};
-  const int64_t tasks = shape.batch * shape.q_heads * cut.panels;
-  // Last panels first: under causality they are the longest.
-  RunTasks(executor, ScoreWork(shape), tasks, workspace.data(), bytes,
-           [&](int64_t task, std::byte* scratch) { dispatch::RunForward(problem, tasks - 1 - task, scratch); });
-}
-
-// d_q += the parts of the chunks after the first, in their order.
-template <class T>
-void AddQueryParts(const attention::BackwardProblem<T>& problem, int64_t b, int64_t h) {
-  const Shape& shape = problem.plan.shape();
+void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int64_t h) {
+  const attention::Plan& plan = problem.plan;
   const Cut& cut = problem.cut;
-  for (int64_t index = 0; index < cut.panels; ++index) {
-    const int64_t begin = index * cut.panel, count = std::min(cut.panel, shape.q_len - begin);
-    const attention::KeyRange reach = problem.plan.Reach(b, begin, count);
-    for (int64_t chunk = 1; chunk < cut.chunks; ++chunk) {
-      if (attention::ChunkReach(cut, reach, chunk).empty()) continue;
-      const T* part = problem.QueryPart(b, h, chunk);
-      for (int64_t i = begin; i < begin + count; ++i)
-        for (int64_t c = 0; c < shape.head_dim; ++c) problem.d_q(b, h, i, c) += part[i * shape.head_dim + c];
+  const int64_t head_dim = plan.shape().head_dim, queries = plan.QueryCount(b);
+  const core::Output& d_q = problem.d_q;
+  const int64_t start = plan.ArrayRow(b) * d_q.stride[0] + h * d_q.stride[1] + plan.FirstQuery(b) * d_q.stride[2];
+  const auto store = [&](int64_t i, int64_t c, T value) {
+    const int64_t at = start + i * d_q.stride[2] + c * d_q.stride[3];
+    if (d_q.element == core::Element::kBFloat16) {
+      reinterpret_cast<BFloat16*>(d_q.data)[at] = ToBFloat16(static_cast<float>(value));
+    } else if (d_q.element == core::Element::kFloat16) {
+      reinterpret_cast<Float16*>(d_q.data)[at] = ToFloat16(static_cast<float>(value));
+    } else {
+      reinterpret_cast<T*>(d_q.data)[at] += value;
     }
+  };
+  for (int64_t begin = 0; begin < queries; begin += cut.panel) {
+    const int64_t end = std::min(begin + cut.panel, queries);
+    const attention::KeyRange reach = plan.Reach(b, h, begin, end - begin);
+    for (int64_t chunk = 1; problem.d_q_parts && chunk < cut.chunks; ++chunk) {
+      if (attention::PieceOf(reach, chunk, cut.chunk, cut.tile).empty()) continue;
+      const T* part = problem.QueryPart(b, h, chunk);
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < head_dim; ++c) {
+          if (problem.d_q_wide) {
+            problem.WideQueries(b, h)[i * head_dim + c] += part[i * head_dim + c];
+          } else {
+            store(i, c, part[i * head_dim + c]);
+          }
+        }
+    }
+    if (!problem.d_q_wide) continue;
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < head_dim; ++c) store(i, c, problem.WideQueries(b, h)[i * head_dim + c]);
   }
 }
 
-// Chunks of one head first, then batch rows: the same sums whether chunks ran apart or not.
 template <class T>
-void AddBiasParts(const attention::BackwardProblem<T>& problem, const View<T, 2>& d_bias) {
-  const Shape& shape = problem.plan.shape();
-  for (int64_t h = 0; h < shape.q_heads; ++h)
-    for (int64_t x = 0; x < problem.bias_columns; ++x) {
-      T total = 0;
-      for (int64_t b = 0; b < shape.batch; ++b) {
-        T row = 0;
-        for (int64_t chunk = 0; chunk < problem.cut.chunks; ++chunk) row += problem.BiasPart(b, h, chunk)[x];
-        total += row;
-      }
-      d_bias(h, x) = total;
-    }
-}
-
-template <class T>
-void BackwardImpl(const Attention& attention, const core::BackwardViews<T>& views, Workspace& workspace, Executor& executor) {
-  const Shape shape = core::CheckBackward(attention, views);
+void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
+  const Shape shape = core::CheckBackward(attention, arrays);
   const attention::Plan plan(attention, shape);
-  const Cut cut = attention::CutWork(shape, sizeof(T));
+  const Cut cut = attention::CutBackward(shape, sizeof(T));
   const int concurrency = executor.concurrency();
-  const std::size_t bytes = BackwardScratchBytes<T>(cut, shape);
+  const std::size_t bytes = ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape);
+  const bool narrow = arrays.q.element != core::ElementOf<T>();
 
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, concurrency);
+  BackwardShared<T>(counter, attention, cut, shape, arrays.d_biases, narrow, concurrency);
   workspace.Reserve(counter.used() + bytes * static_cast<std::size_t>(concurrency));
   core::Arena arena(workspace.data());
-  const BackwardShared<T> shared(arena, attention, cut, shape, concurrency);
+  const BackwardShared<T> shared(arena, attention, cut, shape, arrays.d_biases, narrow, concurrency);
   std::byte* scratch = workspace.data() + arena.used();
+  shared.biases.Clear();
 
-  attention::BackwardProblem<T> problem{attention, plan,        cut,       attention::RealisedDropout(attention.dropout),
-                                        views.q,   views.k,     views.v,   views.out,
-                                        views.lse, views.d_out, views.d_q, views.d_k,
-                                        views.d_v, nullptr,     0,         shared.d_q_parts};
-  if (views.d_relative_bias.present()) {
-    problem.d_bias_parts = shared.d_bias_parts;
-    problem.bias_columns = 2 * core::MaxDistance(*attention.relative_bias) + 1;
-    std::fill_n(shared.d_bias_parts, shape.batch * shape.q_heads * cut.chunks * problem.bias_columns, T{0});
-  }
-
+  const attention::BackwardProblem<T> problem{
+      {attention, plan, cut, attention::RealisedDropout(attention.dropout), arrays.q, arrays.k},
+      arrays.v,
+      arrays.out,
+      arrays.lse,
+      arrays.d_out,
+      arrays.d_lse,
+      arrays.d_q,
+      arrays.d_k,
+      arrays.d_v,
+      shared.d_q_wide,
+      shared.d_q_parts,
+      shared.biases.parts()};
   const double work = 2.5 * ScoreWork(shape);
-  const int64_t kv_rows = shape.batch * shape.kv_heads;
+  const dispatch::Blocks& blocks = shared.biases.blocks();
+  const auto run = [&](int64_t block, int64_t chunk, std::byte* own) {
+    dispatch::ForEachRow(blocks, shape, block, [&](int64_t b, int64_t kv_head) {
+      dispatch::RunBackward(problem, {b, kv_head, chunk, block % blocks.copies}, own);
+    });
+  };
   if (shared.split) {
     // Under causality the first chunks are the longest.
-    RunTasks(executor, work, kv_rows * cut.chunks, scratch, bytes, [&](int64_t task, std::byte* own) {
-      const int64_t row = task % kv_rows;
-      dispatch::RunBackward(problem, row / shape.kv_heads, row % shape.kv_heads, task / kv_rows, own);
-    });
-    RunTasks(executor, work, shape.batch * shape.q_heads, scratch, bytes,
-             [&](int64_t row, std::byte*) { AddQueryParts(problem, row / shape.q_heads, row % shape.q_heads); });
+    RunTasks(executor, work, blocks.count() * cut.chunks, scratch, bytes,
+             [&](int64_t task, std::byte* own) { run(task % blocks.count(), task / blocks.count(), own); });
   } else {
-    RunTasks(executor, work, kv_rows, scratch, bytes, [&](int64_t row, std::byte* own) {
-      for (int64_t chunk = 0; chunk < cut.chunks; ++chunk)
-        dispatch::RunBackward(problem, row / shape.kv_heads, row % shape.kv_heads, chunk, own);
+    RunTasks(executor, work, blocks.count(), scratch, bytes, [&](int64_t block, std::byte* own) {
+      for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) run(block, chunk, own);
     });
   }
-  if (views.d_relative_bias.present()) AddBiasParts(problem, views.d_relative_bias);
+  if (shared.split || narrow)
+    RunTasks(executor, work, shape.batch * shape.q_heads, scratch, bytes,
+             [&](int64_t row, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
+  shared.biases.Finish();
 }
 
 Workspace& ThreadWorkspace() {
@@ -176,60 +223,105 @@ Workspace& ThreadWorkspace() {
   return workspace;
 }
 
+// All gradients that a call may ask for, by presence alone.
 template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Cut& cut, const Shape& shape, int concurrency) {
+BiasGradients<T> AllGradients(const Attention& attention) {
+  static T somewhere{};
+  BiasGradients<T> all;
+  const auto present = [&](auto& gradient, const auto* table) {
+    if (!table) return;
+    std::visit([&](const auto& t) { gradient.extent = t.extent; }, *table);
+    gradient.data = &somewhere;
+  };
+  const auto table = [](const auto& side) { return side ? &*side : nullptr; };
+  present(all.bias, attention.bias ? &attention.bias->values : nullptr);
+  present(all.relative_bias, attention.relative_bias ? &attention.relative_bias->table : nullptr);
+  present(all.slopes, attention.slope_bias ? &attention.slope_bias->slopes : nullptr);
+  present(all.content_keys, attention.content_bias ? table(attention.content_bias->keys) : nullptr);
+  present(all.content_values, attention.content_bias ? table(attention.content_bias->values) : nullptr);
+  return all;
+}
+
+template <class T>
+std::size_t ForwardBytes(const Attention& attention, const Shape& shape, int concurrency) {
+  const Cut cut = attention::CutForward(attention, shape, sizeof(T));
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, concurrency);
-  return counter.used() + BackwardScratchBytes<T>(cut, shape) * static_cast<std::size_t>(concurrency);
+  TakeSplitParts<T>(counter, attention, cut, shape);
+  return counter.used() +
+         ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape) * static_cast<std::size_t>(concurrency);
+}
+
+template <class T>
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, bool narrow, int concurrency) {
+  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  core::Arena counter;
+  BackwardShared<T>(counter, attention, cut, shape, AllGradients<T>(attention), narrow, concurrency);
+  return counter.used() +
+         ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape) * static_cast<std::size_t>(concurrency);
 }
 
 }  // namespace
 
-void Forward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-             View<float, 4> out, View<float, 3> lse, Workspace& workspace, Executor& executor) {
-  ForwardImpl<float>(attention, q, k, v, out, lse, workspace, executor);
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
+             Executor& executor, const Statistics<Accum<T>>& statistics) {
+  using core::OperandOf;
+  RunForward<Accum<T>>(attention, {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics}, workspace,
+                       executor);
 }
 
-void Forward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-             View<double, 4> out, View<double, 3> lse, Workspace& workspace, Executor& executor) {
-  ForwardImpl<double>(attention, q, k, v, out, lse, workspace, executor);
+template <class T>
+void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+             View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse) {
+  Forward<T>(attention, q, k, v, out, lse, ThreadWorkspace(), ThreadPool::Default());
 }
 
-void Forward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-             View<float, 4> out, View<float, 3> lse) {
-  Forward(attention, q, k, v, out, lse, ThreadWorkspace(), ThreadPool::Default());
+template <class T>
+void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
+              View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
+              View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
+              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
+              View<const Accum<T>, 3> d_lse) {
+  using core::OperandOf;
+  RunBackward<Accum<T>>(attention,
+                        {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, OperandOf(d_out), d_lse, OperandOf(d_q),
+                         OperandOf(d_k), OperandOf(d_v), d_biases},
+                        workspace, executor);
 }
 
-void Forward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-             View<double, 4> out, View<double, 3> lse) {
-  Forward(attention, q, k, v, out, lse, ThreadWorkspace(), ThreadPool::Default());
+template <class T>
+void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k, View<const Accum<T>, 3> lse,
+             View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
+             Executor& executor) {
+  RunWeights<Accum<T>>(attention, {core::OperandOf(q), core::OperandOf(k), lse, heads, rows, weights}, workspace, executor);
 }
 
-void Backward(const Attention& attention, View<const float, 4> q, View<const float, 4> k, View<const float, 4> v,
-              View<const float, 4> out, View<const float, 3> lse, View<const float, 4> d_out, View<float, 4> d_q,
-              View<float, 4> d_k, View<float, 4> d_v, View<float, 2> d_relative_bias, Workspace& workspace,
-              Executor& executor) {
-  BackwardImpl<float>(attention, {q, k, v, out, lse, d_out, d_q, d_k, d_v, d_relative_bias}, workspace, executor);
-}
-
-void Backward(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-              View<const double, 4> out, View<const double, 3> lse, View<const double, 4> d_out, View<double, 4> d_q,
-              View<double, 4> d_k, View<double, 4> d_v, View<double, 2> d_relative_bias, Workspace& workspace,
-              Executor& executor) {
-  BackwardImpl<double>(attention, {q, k, v, out, lse, d_out, d_q, d_k, d_v, d_relative_bias}, workspace, executor);
-}
-
-std::size_t ForwardWorkspace(const Attention& /*attention*/, const Shape& shape, int element_bytes, int concurrency) {
-  const Cut cut = attention::CutWork(shape, element_bytes);
-  const std::size_t bytes =
-      element_bytes == 4 ? ForwardScratchBytes<float>(cut, shape) : ForwardScratchBytes<double>(cut, shape);
-  return bytes * static_cast<std::size_t>(concurrency);
+std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  return element_bytes == 8 ? ForwardBytes<double>(attention, shape, concurrency)
+                            : ForwardBytes<float>(attention, shape, concurrency);
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  const Cut cut = attention::CutWork(shape, element_bytes);
-  return element_bytes == 4 ? BackwardBytes<float>(attention, cut, shape, concurrency)
-                            : BackwardBytes<double>(attention, cut, shape, concurrency);
+  return element_bytes == 8 ? BackwardBytes<double>(attention, shape, false, concurrency)
+                            : BackwardBytes<float>(attention, shape, element_bytes == 2, concurrency);
 }
+
+// The four element types of the public functions.
+#define HEED_INSTANTIATE(T)                                                                                                    \
+  template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
+                        Workspace&, Executor&, const Statistics<Accum<T>>&);                                                   \
+  template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
+                        View<Accum<T>, 3>);                                                                                    \
+  template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
+                         View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
+                         const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>);                      \
+  template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \
+                        View<const int64_t, 1>, View<Accum<T>, 4>, Workspace&, Executor&)
+HEED_INSTANTIATE(float);
+HEED_INSTANTIATE(double);
+HEED_INSTANTIATE(BFloat16);
+HEED_INSTANTIATE(Float16);
+#undef HEED_INSTANTIATE
 
 }  // namespace heed

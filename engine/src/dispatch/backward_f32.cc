@@ -1,6 +1,4 @@
 // The backward kernel in float for every SIMD target.
-#include <optional>
-
 #include "dispatch/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,25 +7,16 @@
 #include "hwy/highway.h"
 
 #include "attention/backward-inl.h"
-#include "position/offset_bias-inl.h"
+#include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-void BackwardTask(const attention::BackwardProblem<float>& problem, int64_t b, int64_t kv_head, int64_t chunk,
-                  std::byte* memory) {
+void BackwardTask(const attention::BackwardProblem<float>& problem, const dispatch::ChunkTask& task, std::byte* memory) {
   core::Arena arena(memory);
-  attention::BackwardScratch<float> scratch(arena, problem.cut, problem.plan.shape());
-  std::optional<OffsetBias<float>> bias;
-  if (problem.attention.relative_bias) {
-    bias.emplace(*problem.attention.relative_bias, problem.plan.first_offset(), scratch.bias);
-    if (problem.d_bias_parts) {
-      const int64_t head_stride = problem.cut.chunks * problem.bias_columns;
-      bias->WantGradient(problem.BiasPart(0, 0, chunk), problem.plan.shape().q_heads * head_stride, head_stride, scratch.d_bias,
-                         problem.cut.tile + problem.cut.panel + attention::kLaneQuantum);
-    }
-  }
-  BackwardChunk<float>(problem, scratch, bias ? &*bias : nullptr).Run(b, kv_head, chunk);
+  attention::BackwardScratch<float> scratch(arena, problem.attention, problem.cut, problem.plan.shape());
+  const HookSet<float> hooks(problem, scratch.hooks, task.chunk, task.copy);
+  BackwardChunk<float>(problem, scratch, hooks.hooks()).Run(task.b, task.kv_head, task.chunk);
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -38,9 +27,8 @@ namespace heed {
 HWY_EXPORT(BackwardTask);
 
 namespace dispatch {
-void RunBackward(const attention::BackwardProblem<float>& problem, int64_t b, int64_t kv_head, int64_t chunk,
-                 std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(BackwardTask)(problem, b, kv_head, chunk, scratch);
+void RunBackward(const attention::BackwardProblem<float>& problem, const ChunkTask& task, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(BackwardTask)(problem, task, scratch);
 }
 }  // namespace dispatch
 }  // namespace heed

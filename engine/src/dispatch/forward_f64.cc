@@ -1,6 +1,4 @@
 // The forward kernel in double for every SIMD target.
-#include <optional>
-
 #include "dispatch/kernels.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -8,22 +6,17 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "attention/forward-inl.h"
-#include "position/offset_bias-inl.h"
+#include "dispatch/forward_tasks-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-void ForwardTask(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* memory) {
-  core::Arena arena(memory);
-  const Shape& shape = problem.plan.shape();
-  attention::ForwardScratch<double> scratch(arena, problem.cut, shape);
-  std::optional<OffsetBias<double>> bias;
-  if (problem.attention.relative_bias)
-    bias.emplace(*problem.attention.relative_bias, problem.plan.first_offset(), scratch.bias);
-  const int64_t row = task / problem.cut.panels;
-  ForwardPanel<double> panel(problem, scratch, bias ? &*bias : nullptr);
-  panel.Run(row / shape.q_heads, row % shape.q_heads, task % problem.cut.panels);
+void ForwardTask(const attention::ForwardProblem<double>& problem, int64_t task, bool merge, std::byte* scratch) {
+  ForwardOrMerge<double>(problem, task, merge, scratch);
+}
+
+void WeightsTask(const attention::WeightsProblem<double>& problem, int64_t task, std::byte* scratch) {
+  WeightsOf<double>(problem, task, scratch);
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -32,11 +25,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed {
 HWY_EXPORT(ForwardTask);
+HWY_EXPORT(WeightsTask);
 
 namespace dispatch {
+
 void RunForward(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, scratch);
+  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, false, scratch);
 }
+
+void RunMerge(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, true, scratch);
+}
+
+void RunWeights(const attention::WeightsProblem<double>& problem, int64_t task, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(WeightsTask)(problem, task, scratch);
+}
+
 }  // namespace dispatch
 }  // namespace heed
 #endif

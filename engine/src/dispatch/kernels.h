@@ -9,15 +9,26 @@
 
 namespace heed::dispatch {
 
-// One panel of queries; task in 0 .. B * Hq * panels - 1. scratch: the bytes of a ForwardScratch.
+// One panel of queries, or one split of its keys where panels are split; task in 0 .. B * Hq / group * panels * splits - 1.
+// scratch: the bytes of a ForwardScratch.
 void RunForward(const attention::ForwardProblem<float>& problem, int64_t task, std::byte* scratch);
 void RunForward(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* scratch);
 
+// Merges the splits of one panel; task in 0 .. B * Hq / group * panels - 1.
+void RunMerge(const attention::ForwardProblem<float>& problem, int64_t task, std::byte* scratch);
+void RunMerge(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* scratch);
+
+// A panel's worth of the rows asked for, of one head; task in 0 .. B * heads * panels of rows - 1.
+void RunWeights(const attention::WeightsProblem<float>& problem, int64_t task, std::byte* scratch);
+void RunWeights(const attention::WeightsProblem<double>& problem, int64_t task, std::byte* scratch);
+
 // One chunk of keys of one key head, for the keys' gradients and the chunk's share of dQ.
-void RunBackward(const attention::BackwardProblem<float>& problem, int64_t b, int64_t kv_head, int64_t chunk,
-                 std::byte* scratch);
-void RunBackward(const attention::BackwardProblem<double>& problem, int64_t b, int64_t kv_head, int64_t chunk,
-                 std::byte* scratch);
+struct ChunkTask {
+  int64_t b, kv_head, chunk;
+  int64_t copy;  // of the gradient of a dense bias that the task adds to
+};
+void RunBackward(const attention::BackwardProblem<float>& problem, const ChunkTask& task, std::byte* scratch);
+void RunBackward(const attention::BackwardProblem<double>& problem, const ChunkTask& task, std::byte* scratch);
 
 }  // namespace heed::dispatch
 

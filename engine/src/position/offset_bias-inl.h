@@ -1,4 +1,4 @@
-// A bias that depends on key position - query position alone: one table per head, read along diagonals. ALiBi, T5 and learned
+// A bias that depends on key position - query position alone: one table per head, read along diagonals. T5 and learned
 // relative biases are such tables.
 #if defined(HEED_POSITION_OFFSET_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_POSITION_OFFSET_BIAS_INL_H_
@@ -12,48 +12,79 @@
 #include <numbers>
 #include <variant>
 
-#include "attention/plan.h"
-#include "attention/score_hook-inl.h"
-#include "core/validation.h"
+#include "attention/position_hook-inl.h"
+#include "attention/problem.h"
 #include "hwy/highway.h"
+#include "position/offset-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // A tile touches keys + panel - 1 diagonals. They are laid out by ascending query - key, so that the lanes of one key are one
-// unaligned vector: diagonal x of the tile has query - key = x - (keys - 1) counted from the tile's corner.
+// unaligned vector: diagonal x of the tile has query - key = x - (keys - 1) counted from the tile's corner. Listed positions
+// have no diagonals; there each pair looks its entry up.
 template <class T>
-class OffsetBias final : public ScoreHook<T> {
+class OffsetBias final : public PositionHook<T> {
  public:
-  // diagonals: scratch [tile + panel + kLaneQuantum]
-  OffsetBias(const RelativeBias& bias, int64_t first_offset, T* diagonals)
-      : bias_(bias), first_offset_(first_offset), limit_(core::MaxDistance(bias)), diagonals_(diagonals) {}
+  // d_table: gradient of batch row 0, head 0, [2M+1], with strides to the others; null where not wanted.
+  struct Gradient {
+    T* d_table = nullptr;
+    int64_t batch_stride = 0, head_stride = 0;
+  };
 
-  // Asks for gradients: those of batch row b and head h are added to d_table[b * batch_stride + h * head_stride], [2M+1].
-  // copies: scratch [kLaneQuantum, copy_stride] with copy_stride at least tile + panel, a multiple of kLaneQuantum.
-  void WantGradient(T* d_table, int64_t batch_stride, int64_t head_stride, T* copies, int64_t copy_stride) {
-    d_table_ = d_table;
-    batch_stride_ = batch_stride;
-    head_stride_ = head_stride;
-    copies_ = copies;
-    copy_stride_ = copy_stride;
+  OffsetBias(const Table<2>& table, const attention::Plan& plan, const attention::Cut& cut,
+             const attention::HookScratch<T>& scratch, const Gradient& gradient)
+      : table_(table),
+        offsets_(plan, std::visit([](const auto& t) { return (t.extent[1] - 1) / 2; }, table)),
+        diagonals_(scratch.diagonals),
+        copies_(scratch.d_diagonals),
+        copy_stride_(cut.tile + cut.panel + attention::kLaneQuantum),
+        gradient_(gradient) {}
+
+  void Begin(const PanelArrays<T>& panel) override { offsets_.Begin(panel.b); }
+
+  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+    std::visit([&](const auto& table) { Add(table, place, base, scores); }, table_);
   }
 
-  void Fill(const TilePlace& place, const T* columns, T* scores) override {
-    std::visit([&](const auto& table) { Spread(table, place); }, bias_.table);
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
+  void Accumulate(const TilePlace& place, const T* d_scores) override {
+    if (!gradient_.d_table) return;
+    T* d_table = gradient_.d_table + place.b * gradient_.batch_stride + place.head * gradient_.head_stride;
+    if (offsets_.Diagonal(place)) {
+      AccumulateDiagonals(place, d_scores, d_table);
+      return;
+    }
     for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
-        const auto bias = hn::LoadU(d_, diagonals_ + (place.keys - 1 - j) + w);
-        hn::Store(hn::Add(bias, hn::Load(d_, columns + w)), d_, scores + j * place.panel + w);
-      }
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
+        d_table[offsets_.Row(place, j, w)] += d_scores[j * place.panel + w];
+  }
+
+ private:
+  template <class V>
+  void Add(const V& table, const TilePlace& place, const T* base, T* scores) {
+    const auto entry = [&](int64_t head, int64_t row) {
+      return static_cast<T>(static_cast<double>(table(head, row)) * std::numbers::log2e);
+    };
+    if (!offsets_.Diagonal(place)) {
+      AddScalarTerms(place, base, scores,
+                     [&](int64_t j, int64_t w) { return entry(place.heads[w], offsets_.Row(place, j, w)); });
+      return;
+    }
+    const int64_t diagonals = place.keys + place.panel - 1;
+    for (int64_t x = 0; x < diagonals; ++x) diagonals_[x] = entry(place.head, Column(place, x));
+    AddTerms(d_, place, base, scores,
+             [&](int64_t j, int64_t w) HWY_ATTR { return hn::LoadU(d_, diagonals_ + (place.keys - 1 - j) + w); });
+  }
+
+  // The table's column for diagonal x of a tile.
+  int64_t Column(const TilePlace& place, int64_t x) const {
+    return offsets_.ClippedRow(offsets_.Corner(place) + place.keys - 1 - x);
   }
 
   // Neighbouring keys update overlapping stretches of the diagonals. Each of `lanes` copies is shifted so that its updates are
   // aligned and no load waits for an unaligned store.
-  void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (!d_table_) return;
+  void AccumulateDiagonals(const TilePlace& place, const T* d_scores, T* d_table) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
     const int64_t used = hwy::RoundUpTo(static_cast<size_t>(place.keys + place.panel), static_cast<size_t>(lanes));
     for (int64_t copy = 0; copy < lanes; ++copy) std::fill_n(copies_ + copy * copy_stride_, used, T{0});
@@ -63,7 +94,6 @@ class OffsetBias final : public ScoreHook<T> {
       for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes)
         hn::Store(hn::Add(hn::Load(d_, sums + w), hn::Load(d_, d_scores + j * place.panel + w)), d_, sums + w);
     }
-    T* d_table = d_table_ + place.b * batch_stride_ + place.h * head_stride_;
     const int64_t diagonals = place.keys + place.panel - 1;
     for (int64_t x = 0; x < diagonals; ++x) {
       T sum = 0;
@@ -72,26 +102,12 @@ class OffsetBias final : public ScoreHook<T> {
     }
   }
 
- private:
-  // The table's column for diagonal x of a tile.
-  int64_t Column(const TilePlace& place, int64_t x) const {
-    const int64_t query_minus_key = x - (place.keys - 1) + place.query - place.key;
-    return std::clamp(first_offset_ - query_minus_key, -limit_, limit_) + limit_;
-  }
-
-  template <class Table>
-  void Spread(const Table& table, const TilePlace& place) {
-    const int64_t diagonals = place.keys + place.panel - 1;
-    for (int64_t x = 0; x < diagonals; ++x)
-      diagonals_[x] = static_cast<T>(static_cast<double>(table(place.h, Column(place, x))) * std::numbers::log2e);
-  }
-
   static constexpr hn::ScalableTag<T> d_{};
-  const RelativeBias& bias_;
-  int64_t first_offset_, limit_;
-  T* diagonals_;
-  T *d_table_ = nullptr, *copies_ = nullptr;
-  int64_t batch_stride_ = 0, head_stride_ = 0, copy_stride_ = 0;
+  const Table<2>& table_;
+  Offsets offsets_;
+  T *diagonals_, *copies_;
+  int64_t copy_stride_;
+  Gradient gradient_;
 };
 
 }  // namespace heed::HWY_NAMESPACE

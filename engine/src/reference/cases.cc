@@ -70,6 +70,64 @@ std::vector<Case> MakeCases() {
   add("dropout, half", {1, 2, 2, 33, 1100, 16, 16}, dropout(0.5));
   add("dropout, causal, bias", {2, 2, 2, 70, 90, 16, 16}, dropout(0.3), causal(Causal::kBottomRight), bias(12));
   add("dropout, lengths", {3, 2, 2, 40, 90, 16, 16}, dropout(0.9), keys(LengthKind::kPerBatch), queries);
+  const auto window = [](int64_t left, int64_t right) { return [left, right](Case& c) { c.window = {left, right}; }; };
+  const auto prefix = [](Case& c) { c.prefix = true; };
+  const auto packed = [](Case& c) { c.packed = true; };
+  const auto positions = [](PositionKind value) { return [value](Case& c) { c.positions = value; }; };
+  const auto dense_mask = [](int ones) { return [ones](Case& c) { c.mask = ones; }; };
+  const auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
+  const auto hiding = [](Case& c) { c.hiding_bias = true; };
+  const auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slopes = true, c.symmetric = symmetric; }; };
+  const auto content = [](int64_t distance) { return [distance](Case& c) { c.content_distance = distance; }; };
+  const auto keys_only = [](Case& c) { c.content_values = false; };
+  const auto values_only = [](Case& c) { c.content_keys = false; };
+  const auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };
+
+  add("window", {2, 2, 2, 150, 150, 16, 16}, window(20, 3));
+  add("window, causal", {1, 2, 2, 150, 200, 16, 16}, window(33, -1), causal(Causal::kBottomRight));
+  add("window, several chunks", {1, 1, 1, 700, 1100, 16, 16}, window(64, 0), causal(Causal::kBottomRight));
+  add("window beyond the keys, uniform", {1, 2, 2, 100, 30, 16, 16}, window(2, 2), uniform);
+  add("prefix", {3, 2, 2, 90, 90, 16, 16}, prefix, causal(Causal::kBottomRight));
+  add("prefix, lengths", {3, 2, 2, 90, 120, 16, 16}, prefix, causal(Causal::kTopLeft), keys(LengthKind::kPerBatch));
+  add("packed", {4, 2, 2, 70, 90, 16, 16}, packed);
+  add("packed, causal, dropout", {3, 4, 2, 130, 130, 16, 16}, packed, causal(Causal::kBottomRight), dropout(0.2));
+  add("packed, relative bias, window", {3, 2, 2, 100, 100, 16, 16}, packed, bias(15), window(40, 10));
+  add("packed, lengths, uniform", {4, 2, 2, 40, 60, 16, 16}, packed, keys(LengthKind::kPerQuery), queries, uniform);
+  add("packed, several chunks", {2, 1, 1, 150, 1100, 16, 16}, packed, causal(Causal::kBottomRight), content(4));
+  add("ascending positions, causal", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kAscending),
+      causal(Causal::kBottomRight));
+  add("shuffled positions, causal", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kShuffled),
+      causal(Causal::kBottomRight));
+  add("shuffled positions, window, uniform", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kShuffled), window(9, 4),
+      uniform);
+  add("shuffled positions, relative bias", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kShuffled), bias(12));
+  add("real positions, slopes, window", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kReal), slopes(true), window(10, 5));
+  add("dense mask", {2, 3, 3, 70, 90, 16, 16}, dense_mask(0));
+  add("dense mask of keys", {2, 2, 2, 70, 90, 16, 16}, dense_mask(0b0110), uniform);
+  add("dense mask of pairs, causal", {2, 2, 2, 70, 90, 16, 16}, dense_mask(0b0011), causal(Causal::kBottomRight), uniform);
+  add("dense bias", {2, 4, 2, 70, 90, 16, 16}, dense_bias(0));
+  add("dense bias of heads", {3, 2, 2, 70, 90, 16, 16}, dense_bias(0b0001));
+  add("dense bias of pairs", {3, 4, 2, 70, 90, 16, 16}, dense_bias(0b0011), hiding, causal(Causal::kBottomRight));
+  add("dense bias of keys", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b0110));
+  add("dense bias of queries", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b1001));
+  add("dense bias of one number", {2, 2, 2, 70, 90, 16, 16}, dense_bias(0b1111));
+  add("hiding bias, uniform", {2, 2, 2, 40, 6, 16, 16}, dense_bias(0b0001), hiding, uniform);
+  add("slopes", {2, 3, 3, 70, 90, 16, 16}, slopes(true));
+  add("slopes, one direction, causal", {2, 4, 2, 70, 90, 16, 16}, slopes(false), causal(Causal::kBottomRight));
+  add("slopes, offsets", {1, 2, 2, 40, 90, 16, 16}, slopes(true), offsets(1000000, 999990));
+  add("content", {2, 3, 3, 70, 90, 16, 24}, content(5));
+  add("content, wide", {2, 2, 2, 130, 90, 16, 16}, content(200));
+  add("content keys, causal", {2, 4, 2, 150, 150, 16, 16}, content(16), keys_only, causal(Causal::kBottomRight));
+  add("content values, dropout", {2, 2, 2, 70, 90, 16, 16}, content(3), values_only, dropout(0.3));
+  add("content, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), keys(LengthKind::kPerQuery), uniform);
+  add("content, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(6), positions(PositionKind::kShuffled));
+  add("soft-cap", {2, 2, 2, 70, 90, 32, 32}, softcap(1.5));
+  add("soft-cap, content, bias", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), bias(9), causal(Causal::kBottomRight));
+  add("many biases", {2, 4, 2, 70, 90, 16, 16}, slopes(true), bias(9), content(4), dense_bias(0b0001), dropout(0.1));
+  add("decoding", {2, 8, 2, 1, 3000, 32, 32}, causal(Causal::kBottomRight));
+  add("decoding, lengths, bias", {3, 8, 2, 2, 2100, 16, 16}, keys(LengthKind::kPerBatch), bias(40));
+  add("decoding, slopes, content", {2, 6, 2, 3, 2100, 16, 16}, slopes(true), content(4), softcap(5.0));
+  add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), dense_mask(0b0010), uniform);
   add("heads inside", {2, 3, 3, 70, 90, 24, 24}, layout(Layout::kHeadsInside), causal(Causal::kBottomRight));
   add("spread elements", {2, 2, 2, 70, 90, 24, 20}, layout(Layout::kSpread), bias(5));
   add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
@@ -83,6 +141,34 @@ const std::vector<Case>& Cases() {
   static const std::vector<Case> cases = MakeCases();
   return cases;
 }
+
+namespace {
+
+// The options that came after shapes, masks by length and dropout; some pairs exclude each other.
+template <class Pick, class Chance>
+void AddBiases(Case& c, const Pick& pick, const Chance& chance) {
+  if (chance(4)) c.window = {pick({-1, 0, 3, 70}), pick({-1, 0, 5, 64})};
+  if (chance(6) && c.window.left < 0) c.prefix = true;
+  if (chance(6) && c.layout != Layout::kShared && c.shape.batch > 0) c.packed = true;
+  if (chance(4) && !c.prefix && c.causal != Causal::kTopLeft) {
+    c.positions = static_cast<PositionKind>(pick({1, 2, 3}));
+    c.query_offset.reset();
+    c.key_offset.reset();
+  }
+  const bool whole = c.positions != PositionKind::kReal;
+  if (!whole) c.max_distance = -1;
+  if (chance(5)) c.slopes = true, c.symmetric = chance(2);
+  if (chance(4) && whole) {
+    c.content_distance = pick({0, 1, 4, 40, 200});
+    if (chance(3)) c.content_keys = false;
+    if (c.content_keys && chance(3)) c.content_values = false;
+  }
+  if (chance(5)) c.bias = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15})), c.hiding_bias = chance(2);
+  if (chance(5)) c.mask = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15}));
+  if (chance(5)) c.softcap = static_cast<double>(pick({1, 5, 50}));
+}
+
+}  // namespace
 
 Case RandomCase(uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -108,6 +194,7 @@ Case RandomCase(uint64_t seed) {
   if (c.causal != Causal::kTopLeft && chance(4)) c.query_offset = pick({-5, 0, 7, 100, 1000000});
   if (chance(4)) c.key_offset = pick({-5, 0, 7, 100, 1000000});
   c.layout = static_cast<Layout>(pick({0, 0, 1, 2, 3, 4}));
+  AddBiases(c, pick, chance);
   return c;
 }
 

@@ -21,13 +21,33 @@ enum class Layout {
 
 enum class LengthKind { kNone, kPerBatch, kPerQuery };
 
+// How positions are given: not at all, or listed per token.
+enum class PositionKind {
+  kNone,
+  kAscending,  // whole numbers with gaps and repeats, one list for all batch rows
+  kShuffled,   // whole numbers out of order, a list for each batch row
+  kReal,       // real numbers, ascending
+};
+
+// Which extents of a dense array are 1: bit 0 the batch, 1 heads, 2 queries, 3 keys. kNoDense: no such array.
+constexpr int kNoDense = -1;
+
 struct Case {
   std::string name;
   Shape shape;
   Causal causal = Causal::kNone;
   LengthKind key_lengths = LengthKind::kNone;
   bool query_lengths = false;
-  int64_t max_distance = -1;  // of a relative bias; -1: none
+  int64_t max_distance = -1;      // of a relative bias; -1: none
+  int64_t content_distance = -1;  // of a content bias; -1: none
+  bool content_keys = true, content_values = true;
+  bool slopes = false, symmetric = true;
+  int bias = kNoDense, mask = kNoDense;
+  bool hiding_bias = false;  // some entries of the bias are -inf
+  std::optional<double> softcap;
+  Window window;
+  bool prefix = false, packed = false;
+  PositionKind positions = PositionKind::kNone;
   double dropout = 0.0;
   EmptyRow empty_row = EmptyRow::kZero;
   std::optional<double> scale;

@@ -4,152 +4,146 @@
 #include <cmath>
 #include <limits>
 
+#include "reference/formulas.h"
+
 namespace heed::reference {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// One call as the formulas see it.
-class Problem {
- public:
-  Problem(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v)
-      : attention_(attention), q_(q), k_(k), v_(v) {}
-
-  int64_t batch() const { return q_.extent[0]; }
-  int64_t heads() const { return q_.extent[1]; }
-  int64_t kv_heads() const { return k_.extent[1]; }
-  int64_t q_len() const { return q_.extent[2]; }
-  int64_t kv_len() const { return k_.extent[2]; }
-  int64_t head_dim() const { return q_.extent[3]; }
-  int64_t value_dim() const { return v_.extent[3]; }
-  int64_t KvHead(int64_t h) const { return h / (heads() / kv_heads()); }
-  double Scale() const { return attention_.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim()))); }
-
-  int64_t Offset(int64_t i, int64_t j) const {  // key position - query position
-    const int64_t key_first = attention_.key_positions.offset.value_or(0);
-    int64_t query_first = 0;
-    if (attention_.causal == Causal::kBottomRight) query_first = key_first + kv_len() - q_len();
-    if (attention_.query_positions.offset) query_first = *attention_.query_positions.offset;
-    return (key_first + j) - (query_first + i);
-  }
-
-  bool Padded(int64_t b, int64_t i) const {
-    const auto& lengths = attention_.query_lengths;
-    return lengths.present() && i >= lengths.values(b, 0);
-  }
-
-  bool Visible(int64_t b, int64_t i, int64_t j) const {
-    if (attention_.causal != Causal::kNone && Offset(i, j) > 0) return false;
-    const auto& lengths = attention_.key_lengths.values;
-    if (!lengths.present()) return true;
-    return j < (lengths.extent[1] == 1 ? lengths(b, 0) : lengths(b, i));
-  }
-
-  bool Uniform(int64_t b, int64_t i) const {
-    if (attention_.empty_row != EmptyRow::kUniform || Padded(b, i)) return false;
-    for (int64_t j = 0; j < kv_len(); ++j)
-      if (Visible(b, i, j)) return false;
-    return true;
-  }
-
-  int64_t BiasColumn(int64_t i, int64_t j) const {
-    const int64_t limit =
-        std::visit([](const auto& table) { return (table.extent[1] - 1) / 2; }, attention_.relative_bias->table);
-    return std::clamp(Offset(i, j), -limit, limit) + limit;
-  }
-
-  double Score(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    double dot = 0;
-    for (int64_t c = 0; c < head_dim(); ++c) dot += q_(b, h, i, c) * k_(b, KvHead(h), j, c);
-    double score = Scale() * dot;
-    if (attention_.relative_bias)
-      score += std::visit([&](const auto& table) { return static_cast<double>(table(h, BiasColumn(i, j))); },
-                          attention_.relative_bias->table);
-    return score;
-  }
-
-  bool Kept(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    const Dropout& dropout = attention_.dropout;
-    if (dropout.probability == 0) return true;
-    const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
-    return DropoutBits(dropout.seed, static_cast<uint64_t>(b + dropout.batch_offset), static_cast<uint64_t>(h),
-                       static_cast<uint64_t>(i), static_cast<uint64_t>(j)) >= threshold;
-  }
-
-  double KeptScale() const {
-    return 65536.0 / (65536.0 - static_cast<double>(std::lround(attention_.dropout.probability * 65536)));
-  }
-
-  double Value(int64_t b, int64_t h, int64_t j, int64_t c) const { return v_(b, KvHead(h), j, c); }
-  double Query(int64_t b, int64_t h, int64_t i, int64_t c) const { return q_(b, h, i, c); }
-  double Key(int64_t b, int64_t h, int64_t j, int64_t c) const { return k_(b, KvHead(h), j, c); }
-
- private:
-  const Attention& attention_;
-  View<const double, 4> q_, k_, v_;
-};
-
 // weights[0..Nk) of one row; returns the log-sum-exp.
-double Softmax(const Problem& problem, int64_t b, int64_t h, int64_t i, double* weights) {
-  const int64_t kv_len = problem.kv_len();
+double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights) {
+  const int64_t kv_len = f.KeyCount(b);
   std::fill_n(weights, kv_len, 0.0);
-  if (problem.Padded(b, i)) return -kInfinity;
-  if (problem.Uniform(b, i)) {
+  if (f.Padded(b, i)) return -kInfinity;
+  if (f.Uniform(b, h, i)) {
     std::fill_n(weights, kv_len, 1.0 / static_cast<double>(kv_len));
     return kv_len > 0 ? std::log(static_cast<double>(kv_len)) : -kInfinity;
   }
   double largest = -kInfinity;
   for (int64_t j = 0; j < kv_len; ++j)
-    if (problem.Visible(b, i, j)) largest = std::max(largest, weights[j] = problem.Score(b, h, i, j));
+    if (f.Visible(b, h, i, j)) largest = std::max(largest, weights[j] = f.Score(b, h, i, j));
   double sum = 0;
   for (int64_t j = 0; j < kv_len; ++j)
-    if (problem.Visible(b, i, j)) sum += weights[j] = std::exp(weights[j] - largest);
+    if (f.Visible(b, h, i, j)) sum += weights[j] = std::exp(weights[j] - largest);
   for (int64_t j = 0; j < kv_len; ++j) weights[j] = sum > 0 ? weights[j] / sum : 0.0;
   return sum > 0 ? largest + std::log(sum) : -kInfinity;
 }
 
-void RowForward(const Problem& problem, int64_t b, int64_t h, int64_t i, int64_t row, Result& result) {
-  const int64_t kv_len = problem.kv_len(), value_dim = problem.value_dim();
-  double* weights = result.weights.data() + row * kv_len;
-  double* kept = result.kept.data() + row * kv_len;
-  result.lse[static_cast<size_t>(row)] = Softmax(problem, b, h, i, weights);
-  for (int64_t j = 0; j < kv_len; ++j) {
-    kept[j] = problem.Kept(b, h, i, j) ? 1.0 : 0.0;
+// What key j gives to query i in column c.
+double SeenValue(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, int64_t c) {
+  const int64_t row = f.attention().content_bias ? f.Clipped(f.ContentRows(), b, i, j) : 0;
+  return f.Value(b, h, j, c) + f.ContentValue(row, c);
+}
+
+void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& result) {
+  const int64_t longest = f.LongestKeys(), value_dim = f.value_dim(), row = f.QueryRow(b, h, i);
+  const auto at = static_cast<size_t>(row);
+  double* weights = result.weights.data() + row * longest;
+  double* kept = result.kept.data() + row * longest;
+  result.lse[at] = Softmax(f, b, h, i, weights);
+  for (int64_t j = 0; j < f.KeyCount(b); ++j) {
+    kept[j] = f.Kept(b, h, i, j) ? 1.0 : 0.0;
     if (weights[j] == 0) continue;
+    result.entropy[at] -= weights[j] * std::log(weights[j]);
+    result.max_weight[at] = std::max(result.max_weight[at], weights[j]);
+    result.mean_distance[at] += weights[j] * std::abs(f.Offset(b, i, j));
     for (int64_t c = 0; c < value_dim; ++c)
       result.out[static_cast<size_t>(row * value_dim + c)] +=
-          weights[j] * kept[j] * problem.KeptScale() * problem.Value(b, h, j, c);
+          weights[j] * kept[j] * f.KeptScale() * SeenValue(f, b, h, i, j, c);
   }
 }
 
-void RowBackward(const Problem& problem, const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t row,
-                 const View<const double, 4>& d_out, Result& result) {
-  const int64_t kv_len = problem.kv_len(), head_dim = problem.head_dim(), value_dim = problem.value_dim();
-  const double* weights = result.weights.data() + row * kv_len;
-  const double* kept = result.kept.data() + row * kv_len;
-  const bool uniform = problem.Uniform(b, i);
+struct PairGradient {
+  double d_score;
+  double noise;  // what its rounding is measured by
+};
+
+// Gradients of the biases from that of the whole score.
+void AddBiasGradients(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, PairGradient pair, Result& result) {
+  const Attention& attention = f.attention();
+  if (attention.bias)
+    std::visit(
+        [&](const auto& bias) {
+          const auto fit = [&](int r, int64_t index) { return bias.extent[r] == 1 ? 0 : index; };
+          const int64_t at =
+              ((fit(0, b) * bias.extent[1] + fit(1, h)) * bias.extent[2] + fit(2, i)) * bias.extent[3] + fit(3, j);
+          result.d_bias[static_cast<size_t>(at)] += pair.d_score;
+        },
+        attention.bias->values);
+  if (attention.relative_bias) {
+    const int64_t columns = static_cast<int64_t>(result.d_relative_bias.size()) / f.heads();
+    result.d_relative_bias[static_cast<size_t>(h * columns + f.Clipped(columns, b, i, j))] += pair.d_score;
+  }
+  if (!attention.slope_bias) return;
+  result.d_slopes[static_cast<size_t>(h)] += pair.d_score * f.DistanceTerm(b, i, j);
+  result.slope_mass[static_cast<size_t>(h)] += std::abs(pair.noise * f.DistanceTerm(b, i, j));
+}
+
+// One pair's gradients, from that of its score.
+void PairBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, PairGradient pair, Result& result) {
+  AddBiasGradients(f, b, h, i, j, pair, result);
+  if (f.attention().softcap) {
+    const double tanh = std::tanh(f.Product(b, h, i, j) / *f.attention().softcap);
+    pair.d_score *= 1 - tanh * tanh;
+  }
+  const int64_t head_dim = f.head_dim();
+  const bool content = f.attention().content_bias && f.attention().content_bias->keys;
+  const int64_t row = content ? f.Clipped(f.ContentRows(), b, i, j) : 0;
+  for (int64_t c = 0; c < head_dim; ++c) {
+    const double of_key = f.Scale() * pair.d_score * f.Query(b, h, i, c);
+    result.d_q[static_cast<size_t>(f.QueryRow(b, h, i) * head_dim + c)] +=
+        f.Scale() * pair.d_score * (f.Key(b, h, j, c) + f.ContentKey(row, c));
+    result.d_k[static_cast<size_t>(f.KeyRow(b, h, j) * head_dim + c)] += of_key;
+    if (!content) continue;
+    result.d_content_keys[static_cast<size_t>(row * head_dim + c)] += of_key;
+    result.content_key_mass[static_cast<size_t>(row * head_dim + c)] += std::abs(f.Scale() * pair.noise * f.Query(b, h, i, c));
+  }
+}
+
+void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, Result& result) {
+  const int64_t longest = f.LongestKeys(), value_dim = f.value_dim(), row = f.QueryRow(b, h, i);
+  const double* weights = result.weights.data() + row * longest;
+  const double* kept = result.kept.data() + row * longest;
+  const bool uniform = f.Uniform(b, h, i), content = f.attention().content_bias && f.attention().content_bias->values;
   double delta = 0;
-  for (int64_t c = 0; c < value_dim; ++c) delta += d_out(b, h, i, c) * result.out[static_cast<size_t>(row * value_dim + c)];
-  const int64_t kv_row = (b * problem.kv_heads() + problem.KvHead(h)) * kv_len;
-  for (int64_t j = 0; j < kv_len; ++j) {
+  for (int64_t c = 0; c < value_dim; ++c)
+    delta += f.Gradient(d_out, b, h, i, c) * result.out[static_cast<size_t>(row * value_dim + c)];
+  for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     if (weights[j] == 0) continue;
-    const double share = kept[j] * problem.KeptScale();
+    const double share = kept[j] * f.KeptScale();
     double d_weight = 0;
     for (int64_t c = 0; c < value_dim; ++c) {
-      d_weight += share * d_out(b, h, i, c) * problem.Value(b, h, j, c);
-      result.d_v[static_cast<size_t>((kv_row + j) * value_dim + c)] += weights[j] * share * d_out(b, h, i, c);
+      const double of_out = f.Gradient(d_out, b, h, i, c), of_value = weights[j] * share * of_out;
+      d_weight += share * of_out * SeenValue(f, b, h, i, j, c);
+      result.d_v[static_cast<size_t>(f.KeyRow(b, h, j) * value_dim + c)] += of_value;
+      if (!content) continue;
+      const auto at = static_cast<size_t>(f.Clipped(f.ContentRows(), b, i, j) * value_dim + c);
+      result.d_content_values[at] += of_value;
+      result.content_value_mass[at] += std::abs(of_value);
     }
-    if (uniform) continue;
-    const double d_score = weights[j] * (d_weight - delta);
-    for (int64_t c = 0; c < head_dim; ++c) {
-      result.d_q[static_cast<size_t>(row * head_dim + c)] += problem.Scale() * d_score * problem.Key(b, h, j, c);
-      result.d_k[static_cast<size_t>((kv_row + j) * head_dim + c)] += problem.Scale() * d_score * problem.Query(b, h, i, c);
-    }
-    if (attention.relative_bias) {
-      const int64_t columns = static_cast<int64_t>(result.d_relative_bias.size()) / problem.heads();
-      result.d_relative_bias[static_cast<size_t>(h * columns + problem.BiasColumn(i, j))] += d_score;
-    }
+    const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta));
+    if (!uniform) PairBackward(f, b, h, i, j, {weights[j] * (d_weight - delta), noise}, result);
   }
+}
+
+void MakeRoom(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows, bool backward, Result& result) {
+  const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
+  result.out = zeros(rows * f.value_dim());
+  result.lse = result.entropy = result.max_weight = result.mean_distance = zeros(rows);
+  result.weights = result.kept = zeros(rows * f.LongestKeys());
+  if (!backward) return;
+  result.d_q = zeros(rows * f.head_dim());
+  result.d_k = zeros(kv_rows * f.head_dim());
+  result.d_v = zeros(kv_rows * f.value_dim());
+  const auto like = [&](const auto& table) { return zeros(std::visit([](const auto& t) { return t.size(); }, table)); };
+  if (attention.bias) result.d_bias = like(attention.bias->values);
+  if (attention.relative_bias) result.d_relative_bias = like(attention.relative_bias->table);
+  if (attention.slope_bias) result.d_slopes = result.slope_mass = like(attention.slope_bias->slopes);
+  if (!attention.content_bias) return;
+  if (attention.content_bias->keys) result.d_content_keys = result.content_key_mass = like(*attention.content_bias->keys);
+  if (attention.content_bias->values)
+    result.d_content_values = result.content_value_mass = like(*attention.content_bias->values);
 }
 
 }  // namespace
@@ -173,29 +167,15 @@ uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t quer
 
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
                View<const double, 4> d_out) {
-  const Problem problem(attention, q, k, v);
-  const int64_t rows = problem.batch() * problem.heads() * problem.q_len();
-  const int64_t kv_rows = problem.batch() * problem.kv_heads() * problem.kv_len();
-  const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
+  const Formulas f(attention, q, k, v);
   Result result;
-  result.out = zeros(rows * problem.value_dim());
-  result.lse = zeros(rows);
-  result.weights = zeros(rows * problem.kv_len());
-  result.kept = zeros(rows * problem.kv_len());
-  if (d_out.present()) {
-    result.d_q = zeros(rows * problem.head_dim());
-    result.d_k = zeros(kv_rows * problem.head_dim());
-    result.d_v = zeros(kv_rows * problem.value_dim());
-    if (attention.relative_bias)
-      result.d_relative_bias =
-          zeros(std::visit([](const auto& table) { return table.size(); }, attention.relative_bias->table));
-  }
-  int64_t row = 0;
-  for (int64_t b = 0; b < problem.batch(); ++b)
-    for (int64_t h = 0; h < problem.heads(); ++h)
-      for (int64_t i = 0; i < problem.q_len(); ++i, ++row) {
-        RowForward(problem, b, h, i, row, result);
-        if (d_out.present()) RowBackward(problem, attention, b, h, i, row, d_out, result);
+  MakeRoom(attention, f, q.extent[0] * q.extent[1] * q.extent[2], k.extent[0] * k.extent[1] * k.extent[2], d_out.present(),
+           result);
+  for (int64_t b = 0; b < f.batch(); ++b)
+    for (int64_t h = 0; h < f.heads(); ++h)
+      for (int64_t i = 0; i < f.QueryCount(b); ++i) {
+        RowForward(f, b, h, i, result);
+        if (d_out.present()) RowBackward(f, b, h, i, d_out, result);
       }
   return result;
 }

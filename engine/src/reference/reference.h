@@ -12,9 +12,14 @@ namespace heed::reference {
 // Contiguous arrays of the shapes in heed/attention.h. Gradients are empty unless asked for.
 struct Result {
   std::vector<double> out, lse;
-  std::vector<double> weights;  // [B, Hq, Nq, Nk] before dropout
-  std::vector<double> kept;     // [B, Hq, Nq, Nk], 0 where dropout removes the weight, else 1
-  std::vector<double> d_q, d_k, d_v, d_relative_bias;
+  std::vector<double> weights;  // [rows of lse, longest Nk] before dropout
+  std::vector<double> kept;     // the same, 0 where dropout removes the weight, else 1
+  std::vector<double> entropy, max_weight, mean_distance;
+  std::vector<double> d_q, d_k, d_v;
+  std::vector<double> d_bias, d_relative_bias, d_slopes, d_content_keys, d_content_values;
+  // What the rounding of these gradients is measured by, because their terms cancel: the sums of the absolute terms, with |dP|
+  // + |delta| for dP - delta.
+  std::vector<double> slope_mass, content_key_mass, content_value_mass;
 };
 
 // d_out without data asks for the forward pass alone.

@@ -4,23 +4,26 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "heed/executor.h"
 #include "reference/cases.h"
 
 namespace heed::reference {
 
-// Largest differences between engine and reference. Outputs in units of eps * sum_j p[j] |v[j]| of their row; lse in eps *
-// max(1, |lse|); gradients in eps * max(1, largest |gradient| of the array); outputs and gradients over 1 - p, because dropout
-// scales what it keeps. eps is the spacing of the type at 1.
-// NaN where the engine returned NaN or disagreed about infinity.
+// Largest differences between engine and reference by what they are of. Outputs in units of eps * sum_j p[j] |v[j]| of their
+// row; lse and statistics in eps * max(1, |expected|); gradients in eps * max(1, largest |gradient| of the array), for slopes
+// and content the largest sum of absolute terms; outputs and gradients over 1 - p, because dropout scales what it keeps. eps is
+// the spacing of the type at 1; that of the accumulator for lse and statistics, which never pass through a narrow type. NaN
+// where the engine returned NaN or disagreed about infinity.
 struct TrialErrors {
-  double out = 0, lse = 0, d_q = 0, d_k = 0, d_v = 0, d_bias = 0;
+  std::vector<std::pair<std::string, double>> of;
   double Largest() const;
   std::string Text() const;
 };
 
-// Inputs are N(0, 1), rounded to T before either side sees them.
+// T: float, double, BFloat16 or Float16. Inputs are N(0, 1), rounded to T before either side sees them.
 template <class T>
 TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
 

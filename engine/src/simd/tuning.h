@@ -21,12 +21,26 @@ constexpr double kSerialWork = 1e6;
 // More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
 constexpr int64_t kMaxChunks = 8;
 
+// Fewer independent backward tasks than kBiasTasks under a dense bias that batch rows or heads share: its gradient is then
+// collected in up to kBiasCopies copies, each of the size of the bias.
+constexpr int64_t kBiasTasks = 4;
+constexpr int64_t kBiasCopies = 4;
+
+// The widest register tile: four AVX-512 vectors.
+constexpr int64_t kWidestPanelBytes = 256;
+
+// Forward: up to this many panels per group of heads, keys are split so that a decoding step uses every core. A split shorter
+// than kMinSplit keys would spend more on merging its partial output than on its keys.
+constexpr int64_t kFewPanels = 4;
+constexpr int64_t kMinSplit = 1024;
+constexpr int64_t kMaxSplits = 16;
+
 // panel: 64 floats are four AVX-512 vectors, the width of the widest register tile; 32 doubles are the same bytes. Shorter
 //   sequences take the narrowest multiple of 16 that holds them.
 // tile: 64 keys keep scores (64 x 64 floats, 16 KiB) beside a tile of keys or values (64 x 64 floats) in 32 KiB of L1.
 // min_chunk: 512 keys with K, V, dK and dV of 64 floats are 512 KiB, half of a 1 MiB L2.
 inline TileSizes ChooseTiles(int64_t q_len, int64_t /*head_dim*/, int element_bytes) {
-  const int64_t widest = 256 / element_bytes;
+  const int64_t widest = kWidestPanelBytes / element_bytes;
   const int64_t panel = std::clamp<int64_t>((q_len + 15) / 16 * 16, 16, widest);
   return {panel, 64, 512};
 }

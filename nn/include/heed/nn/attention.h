@@ -2,14 +2,36 @@
 #ifndef HEED_NN_ATTENTION_H_
 #define HEED_NN_ATTENTION_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/attention.h"
 
 namespace heed::nn {
+
+// The tensors among the options. An undefined one is absent.
+struct AttentionTensors {
+  at::Tensor bias;                            // broadcastable to [B, Hq, Nq, Nk]; differentiable; -inf hides
+  at::Tensor relative_bias;                   // [Hq or 1, 2M+1]; differentiable
+  at::Tensor slopes;                          // [Hq]; differentiable
+  at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
+  at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
+  at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
+  at::Tensor prefix_lengths;                  // int64 [B]
+  at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]
+  at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
+
+  static constexpr std::size_t kCount = 13;
+  static constexpr std::size_t kDifferentiable = 5;  // the first ones
+  std::array<at::Tensor*, kCount> All() {
+    return {&bias,        &relative_bias,  &slopes,          &content_keys,  &content_values, &mask,       &query_lengths,
+            &key_lengths, &prefix_lengths, &query_positions, &key_positions, &packed_queries, &packed_keys};
+  }
+};
 
 // What to compute; see heed/attention.h for the meaning of each option. Every setter returns the options, so that they chain.
 class AttentionOptions {
@@ -27,14 +49,24 @@ class AttentionOptions {
     causal_ = value;
     return *this;
   }
+  // Keys within left and right of a query's own position; -1: no bound.
+  AttentionOptions& window(int64_t left, int64_t right) {
+    window_ = {left, right};
+    return *this;
+  }
   // int64 [B]; queries at and beyond their length give 0.
   AttentionOptions& query_lengths(at::Tensor value) {
-    query_lengths_ = std::move(value);
+    tensors_.query_lengths = std::move(value);
     return *this;
   }
   // int64 [B] or [B, Nq].
   AttentionOptions& key_lengths(at::Tensor value) {
-    key_lengths_ = std::move(value);
+    tensors_.key_lengths = std::move(value);
+    return *this;
+  }
+  // int64 [B]; keys before it are seen whatever causality says.
+  AttentionOptions& prefix_lengths(at::Tensor value) {
+    tensors_.prefix_lengths = std::move(value);
     return *this;
   }
   AttentionOptions& query_offset(int64_t value) {
@@ -45,9 +77,47 @@ class AttentionOptions {
     key_offset_ = value;
     return *this;
   }
-  // [Hq, 2M+1] or [1, 2M+1], floating point; receives a gradient when it requires one.
+  // [N] or [B, N], int64 or float64.
+  AttentionOptions& query_positions(at::Tensor value) {
+    tensors_.query_positions = std::move(value);
+    return *this;
+  }
+  AttentionOptions& key_positions(at::Tensor value) {
+    tensors_.key_positions = std::move(value);
+    return *this;
+  }
+  // Cumulative lengths int64 [B + 1] of sequences that lie end to end in tensors [1, H, T, D].
+  AttentionOptions& packed(at::Tensor queries, at::Tensor keys) {
+    tensors_.packed_queries = std::move(queries);
+    tensors_.packed_keys = std::move(keys);
+    return *this;
+  }
+  AttentionOptions& mask(at::Tensor value) {
+    tensors_.mask = std::move(value);
+    return *this;
+  }
+  AttentionOptions& bias(at::Tensor value) {
+    tensors_.bias = std::move(value);
+    return *this;
+  }
   AttentionOptions& relative_bias(at::Tensor value) {
-    relative_bias_ = std::move(value);
+    tensors_.relative_bias = std::move(value);
+    return *this;
+  }
+  // ALiBi: -slope * distance, or slope * (key position - query position) where not symmetric.
+  AttentionOptions& slopes(at::Tensor value, bool symmetric = true) {
+    tensors_.slopes = std::move(value);
+    symmetric_ = symmetric;
+    return *this;
+  }
+  // Relative positions in the content, after Shaw et al. 2018; either may be undefined.
+  AttentionOptions& content(at::Tensor keys, at::Tensor values) {
+    tensors_.content_keys = std::move(keys);
+    tensors_.content_values = std::move(values);
+    return *this;
+  }
+  AttentionOptions& softcap(double value) {
+    softcap_ = value;
     return *this;
   }
   // Without a seed, one is drawn from PyTorch's default generator.
@@ -72,41 +142,53 @@ class AttentionOptions {
     return_weights_ = value;
     return *this;
   }
+  // Asks for entropy, largest weight and mean distance of every row, in O(n); not differentiable.
+  AttentionOptions& return_statistics(bool value) {
+    return_statistics_ = value;
+    return *this;
+  }
 
   const std::optional<double>& scale() const { return scale_; }
   Causal causal() const { return causal_; }
-  const at::Tensor& query_lengths() const { return query_lengths_; }
-  const at::Tensor& key_lengths() const { return key_lengths_; }
+  const Window& window() const { return window_; }
   const std::optional<int64_t>& query_offset() const { return query_offset_; }
   const std::optional<int64_t>& key_offset() const { return key_offset_; }
-  const at::Tensor& relative_bias() const { return relative_bias_; }
+  bool symmetric() const { return symmetric_; }
+  const std::optional<double>& softcap() const { return softcap_; }
   double dropout() const { return dropout_; }
   const std::optional<int64_t>& seed() const { return seed_; }
   int64_t batch_offset() const { return batch_offset_; }
   EmptyRow empty_row() const { return empty_row_; }
   bool return_weights() const { return return_weights_; }
+  bool return_statistics() const { return return_statistics_; }
+  const AttentionTensors& tensors() const { return tensors_; }
+  AttentionTensors& tensors() { return tensors_; }
 
  private:
   std::optional<double> scale_;
   Causal causal_ = Causal::kNone;
-  at::Tensor query_lengths_, key_lengths_;
+  Window window_;
   std::optional<int64_t> query_offset_, key_offset_;
-  at::Tensor relative_bias_;
+  bool symmetric_ = true;
+  std::optional<double> softcap_;
   double dropout_ = 0.0;
   std::optional<int64_t> seed_;
   int64_t batch_offset_ = 0;
   EmptyRow empty_row_ = EmptyRow::kZero;
-  bool return_weights_ = false;
+  bool return_weights_ = false, return_statistics_ = false;
+  AttentionTensors tensors_;
 };
 
 struct AttentionOutput {
-  at::Tensor output;   // [B, Hq, Nq, Dv]
-  at::Tensor lse;      // [B, Hq, Nq], natural logarithm, differentiable too
-  at::Tensor weights;  // [B, Hq, Nq, Nk] before dropout; not differentiable; undefined unless asked for
+  at::Tensor output;      // [B, Hq, Nq, Dv]
+  at::Tensor lse;         // [B, Hq, Nq], natural logarithm, differentiable too; float32 for 16-bit inputs
+  at::Tensor weights;     // [B, Hq, Nq, Nk] before dropout; not differentiable; undefined unless asked for
+  at::Tensor statistics;  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; undefined unless asked for
 };
 
-// query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32 or float64, any strides. Differentiable in query,
-// key, value and the relative bias; a second derivative raises. Throws heed::InvalidArgument, naming the argument.
+// query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
+// Differentiable in query, key, value and the differentiable options; a second derivative raises. Throws
+// heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
 

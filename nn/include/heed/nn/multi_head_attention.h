@@ -58,11 +58,8 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())})
 
  private:
-  // The bias of the position scheme for so many queries and keys, in the type of `like`; undefined without one.
-  torch::Tensor PositionBias(int64_t queries, int64_t keys, const torch::Tensor& like);
-
   torch::Tensor attention_weights_;
-  torch::Tensor alibi_;  // table of the longest distance seen so far, not saved
+  torch::Tensor slopes_;  // of ALiBi, not saved
 };
 TORCH_MODULE(MultiHeadAttention);
 

@@ -1,0 +1,39 @@
+// The 16-bit types that arrays may hold. heed reads and writes them and computes in float.
+#ifndef HEED_ELEMENT_H_
+#define HEED_ELEMENT_H_
+
+#include <cstdint>
+
+namespace heed {
+
+// The upper half of a float: 8 bits of exponent, 7 of fraction.
+struct BFloat16 {
+  uint16_t bits;
+};
+
+// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
+struct Float16 {
+  uint16_t bits;
+};
+
+// Rounded to nearest, ties to even; NaN stays NaN, what is too large becomes infinity.
+BFloat16 ToBFloat16(float value);
+Float16 ToFloat16(float value);
+float ToFloat(BFloat16 value);
+float ToFloat(Float16 value);
+
+// In what a call with elements T accumulates: double for double, float for everything else.
+template <class T>
+struct Accumulator {
+  using Type = float;
+};
+template <>
+struct Accumulator<double> {
+  using Type = double;
+};
+template <class T>
+using Accum = typename Accumulator<T>::Type;
+
+}  // namespace heed
+
+#endif  // HEED_ELEMENT_H_

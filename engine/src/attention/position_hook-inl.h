@@ -1,0 +1,94 @@
+// What a positional scheme may do to a tile. The kernels know this interface and no scheme by name; one call serves a whole
+// tile, so that it costs nothing to make it virtual and adds no instance of the kernels. docs/adding-a-scheme.md walks through
+// one.
+#if defined(HEED_ATTENTION_POSITION_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_POSITION_HOOK_INL_H_
+#undef HEED_ATTENTION_POSITION_HOOK_INL_H_
+#else
+#define HEED_ATTENTION_POSITION_HOOK_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Where a tile lies: `keys` keys from `key` and, in a panel of `panel` lanes, the lanes lane_begin .. lane_end - 1 (multiples
+// of the lane quantum). Tiles are stored [keys, panel]; lanes outside the range are not touched. Lane w holds query queries[w]
+// of head heads[w] where w < used; in a panel of one head these are `query` + w and `head`.
+struct TilePlace {
+  int64_t b, head;
+  bool one_head;
+  int64_t query, key;
+  int64_t keys, panel;
+  int64_t lane_begin, lane_end;
+  const int64_t *queries, *heads;
+  int64_t used;
+
+  int64_t lanes() const { return lane_end - lane_begin; }
+  int64_t used_end() const { return used < lane_end ? used : lane_end; }
+};
+
+// The arrays of a panel that a scheme may read, or add to. [rows, panel] unless said otherwise.
+template <class T>
+struct PanelArrays {
+  int64_t b, head, panel, used;
+  const T* queries;     // [D, panel], times scale * log2(e)
+  T* output;            // [Dv, panel] forward only
+  const T* query_rows;  // [panel, D padded], times scale; backward only, like all below
+  const T* d_out;       // [Dv, panel]
+  const T* d_out_rows;  // [panel, Dv padded]
+  T* d_queries;         // [D, panel] gradient of the queries over scale
+};
+
+// Every method may stay as it is. Tiles of one panel come between its Begin and its End.
+template <class T>
+class PositionHook {
+ public:
+  virtual ~PositionHook() = default;
+
+  // Whether what it adds to the scores belongs to the content, under the soft-cap, or is a bias, after it.
+  virtual bool content() const { return false; }
+
+  virtual void Begin(const PanelArrays<T>&) {}
+  virtual void End(const PanelArrays<T>&) {}
+
+  // scores[j, w] = base[w] + log2(e) * term(query of lane w, key + j), or added to the scores where base is null.
+  virtual void AddToScores(const TilePlace&, const T* base, T* scores) = 0;
+  // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
+  virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
+
+  // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass).
+  virtual void Weigh(const TilePlace&, const T* /*weights*/) {}
+  // Backward: adds dO . (what the scheme adds to the value) to d_weights.
+  virtual void AddToWeightGradient(const TilePlace&, T* /*d_weights*/) {}
+};
+
+// tile[j, w] = base[w] + term(j, w), or tile[j, w] + term(j, w) where base is null, for all vectors of a tile.
+template <class D, class T, class Term>
+HWY_INLINE void AddTerms(D d, const TilePlace& place, const T* base, T* tile, const Term& term) {
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < place.keys; ++j)
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+      T* at = tile + j * place.panel + w;
+      hn::Store(hn::Add(hn::Load(d, base ? base + w : at), term(j, w)), d, at);
+    }
+}
+
+// The same one lane at a time, for the lanes that hold a query; the others take the base as it is.
+template <class T, class Term>
+HWY_INLINE void AddScalarTerms(const TilePlace& place, const T* base, T* tile, const Term& term) {
+  for (int64_t j = 0; j < place.keys; ++j) {
+    T* row = tile + j * place.panel;
+    if (base) std::copy(base + place.lane_begin, base + place.lane_end, row + place.lane_begin);
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) row[w] += term(j, w);
+  }
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,201 @@
+// The scores of a tile, in powers of two: what forward, backward and the weights on request begin with.
+//   x[j, w] = log2(e) * (cap(scale q.k + content) + biases) + columns[w]
+#if defined(HEED_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_SCORES_INL_H_
+#undef HEED_ATTENTION_SCORES_INL_H_
+#else
+#define HEED_ATTENTION_SCORES_INL_H_
+#endif
+
+#include <cstring>
+#include <limits>
+#include <numbers>
+#include <span>
+
+#include "attention/mask-inl.h"
+#include "attention/panel-inl.h"
+#include "attention/position_hook-inl.h"
+#include "attention/problem.h"
+#include "hwy/contrib/math/math-inl.h"
+#include "simd/tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// How much of a tile is seen.
+enum class Seen { kNone, kSome, kAll };
+
+// Clears the bits of the pairs that one row of a dense array hides. hides(j) is asked for place.keys keys.
+template <class Hides>
+HWY_INLINE void HideKeys(const TilePlace& place, int64_t w, uint64_t* visible, const Hides& hides) {
+  for (int64_t j = 0; j < place.keys; ++j) visible[j] &= ~(uint64_t{hides(j)} << w);
+}
+
+// The row of a dense array for lane w, from the tile's first key on; extents of 1 serve all.
+template <class V>
+auto* DenseRow(const View<V, 4>& view, const TilePlace& place, int64_t w, int64_t& key_stride) {
+  const auto fit = [&](int r, int64_t index) { return view.extent[r] == 1 ? 0 : index * view.stride[r]; };
+  key_stride = view.extent[3] == 1 ? 0 : view.stride[3];
+  return view.data + fit(0, place.b) + fit(1, place.heads[w]) + fit(2, place.queries[w]) + place.key * key_stride;
+}
+
+template <class T>
+class Scores {
+ public:
+  Scores(const attention::Problem& problem, attention::ScoreScratch<T>& scratch, std::span<PositionHook<T>* const> hooks)
+      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hooks_(hooks) {
+    for (const PositionHook<T>* hook : hooks) content_ |= hook->content();
+  }
+
+  // Packs the panel's queries and takes the keys of head `kv_head`.
+  void Begin(const Panel& panel, int64_t kv_head) {
+    const attention::Plan& plan = problem_.plan;
+    const T factor = static_cast<T>(plan.scale() * std::numbers::log2e);
+    PackColumns(panel, scratch_.lanes, PanelSource<T>{problem_.q, plan, shape_.head_dim, factor, true, scratch_.rows},
+                scratch_.queries);
+    keys_ = RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b));
+    ranks_ = plan.order().KeyRanks(panel.b);
+  }
+
+  HeadRows<const T> Keys(const TilePlace& place) const {
+    return Native<T>(keys_, place.key, place.keys, shape_.head_dim, true, scratch_.keys);
+  }
+
+  // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
+  Seen See(const TilePlace& place, bool masked) {
+    attention::Lanes<T>& lanes = scratch_.lanes;
+    const Attention& attention = problem_.attention;
+    const bool dense = attention.mask.present() || attention.bias;
+    if (!masked && !dense) return Seen::kAll;
+    const uint64_t all = LaneBits(place);
+    if (masked) {
+      SeeRanges(d_, lanes, place, ranks_);
+    } else {
+      std::fill_n(lanes.visible, place.keys, all);
+    }
+    if (attention.mask.present()) HideByMask(place);
+    if (attention.bias) std::visit([&](const auto& bias) { HideByBias(place, bias); }, attention.bias->values);
+    uint64_t any = 0, every = all;
+    for (int64_t j = 0; j < place.keys; ++j) {
+      if (dense) lanes.visible[j] |= lanes.uniform & all;
+      any |= lanes.visible[j];
+      every &= lanes.visible[j];
+    }
+    if (any == 0) return Seen::kNone;
+    return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
+  }
+
+  void Fill(const TilePlace& place, const HeadRows<const T>& rows, const T* columns, T* scores) {
+    const bool capped = problem_.attention.softcap.has_value();
+    const bool preset = !capped && !hooks_.empty();
+    if (preset) AddHooks(place, false, AddHooks(place, true, columns, scores), scores);
+    const VectorRows<T> tile{scores + place.lane_begin, place.panel};
+    Product(d_, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
+            shape_.head_dim, place.lanes(),
+            capped   ? Start::kZero
+            : preset ? Start::kMemory
+                     : Start::kColumns,
+            columns + place.lane_begin, tile);
+    if (!capped) return;
+    AddHooks(place, true, nullptr, scores);
+    Cap(place, columns, scores);
+    AddHooks(place, false, nullptr, scores);
+  }
+
+  void Mask(const TilePlace& place, T hidden, const T* columns, T* tile) const {
+    MaskTile(d_, scratch_.lanes, place, hidden, columns, tile);
+  }
+
+  // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
+  void Accumulate(const TilePlace& place, T* d_scores) {
+    for (PositionHook<T>* hook : hooks_)
+      if (!hook->content()) hook->Accumulate(place, d_scores);
+    if (problem_.attention.softcap) Uncap(place, d_scores);
+    if (!content_) return;
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->content()) hook->Accumulate(place, d_scores);
+  }
+
+ private:
+  // Lets the hooks of one kind add; the first replaces the base. Returns the base that is left.
+  const T* AddHooks(const TilePlace& place, bool content, const T* base, T* scores) {
+    for (PositionHook<T>* hook : hooks_) {
+      if (hook->content() != content) continue;
+      hook->AddToScores(place, base, scores);
+      base = nullptr;
+    }
+    return base;
+  }
+
+  void HideByMask(const TilePlace& place) {
+    constexpr uint64_t kEightTrue = 0x0101010101010101;
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+      int64_t stride = 0;
+      const bool* row = DenseRow(problem_.attention.mask.values, place, w, stride);
+      int64_t seen = 0;
+      for (uint64_t eight; stride == 1 && seen + 8 <= place.keys; seen += 8) {
+        std::memcpy(&eight, row + seen, sizeof(eight));
+        if (eight != kEightTrue) break;
+      }
+      if (seen == place.keys) continue;
+      HideKeys(place, w, scratch_.lanes.visible, [&](int64_t j) { return !row[j * stride]; });
+    }
+  }
+
+  template <class V>
+  void HideByBias(const TilePlace& place, const View<const V, 4>& bias) {
+    constexpr V kHidden = -std::numeric_limits<V>::infinity();
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+      int64_t stride = 0;
+      const V* row = DenseRow(bias, place, w, stride);
+      bool any = false;
+      if (stride == 1) {
+        for (int64_t j = 0; j < place.keys; ++j) any |= row[j] == kHidden;
+      } else {
+        for (int64_t j = 0; j < place.keys; ++j) any |= row[j * stride] == kHidden;
+      }
+      if (any) HideKeys(place, w, scratch_.lanes.visible, [&](int64_t j) { return row[j * stride] == kHidden; });
+    }
+  }
+
+  // scores = log2(e) cap tanh(score / cap) + columns; keeps the tanh for the gradient.
+  void Cap(const TilePlace& place, const T* columns, T* scores) {
+    const double cap = *problem_.attention.softcap * std::numbers::log2e;
+    const auto inverse = hn::Set(d_, static_cast<T>(1 / cap)), height = hn::Set(d_, static_cast<T>(cap));
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+        const int64_t at = j * place.panel + w;
+        const auto tanh = hn::Tanh(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
+        hn::Store(tanh, d_, scratch_.tanh + at);
+        hn::Store(hn::MulAdd(height, tanh, hn::Load(d_, columns + w)), d_, scores + at);
+      }
+  }
+
+  // d(cap tanh(x / cap)) / dx = 1 - tanh^2; 0 stays 0 whatever the score was.
+  void Uncap(const TilePlace& place, T* d_scores) {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+        const int64_t at = j * place.panel + w;
+        const auto tanh = hn::Load(d_, scratch_.tanh + at), gradient = hn::Load(d_, d_scores + at);
+        const auto slope = hn::NegMulAdd(tanh, tanh, hn::Set(d_, T{1}));
+        hn::Store(hn::IfThenZeroElse(hn::Eq(gradient, hn::Zero(d_)), hn::Mul(gradient, slope)), d_, d_scores + at);
+      }
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const attention::Problem& problem_;
+  const Shape& shape_;
+  attention::ScoreScratch<T>& scratch_;
+  std::span<PositionHook<T>* const> hooks_;
+  bool content_ = false;
+  StoredRows<const std::byte> keys_{};
+  const int32_t* ranks_ = nullptr;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

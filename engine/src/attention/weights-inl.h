@@ -1,0 +1,99 @@
+// The weights of a panel written out, for those who ask: p = exp(s - lse) from the log-sum-exp of the forward pass.
+#if defined(HEED_ATTENTION_WEIGHTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_WEIGHTS_INL_H_
+#undef HEED_ATTENTION_WEIGHTS_INL_H_
+#else
+#define HEED_ATTENTION_WEIGHTS_INL_H_
+#endif
+
+#include <limits>
+#include <numbers>
+#include <span>
+
+#include "attention/mask-inl.h"
+#include "attention/panel-inl.h"
+#include "attention/problem.h"
+#include "attention/scores-inl.h"
+#include "simd/exp2-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+class WeightsPanel {
+ public:
+  WeightsPanel(const attention::WeightsProblem<T>& problem, attention::ForwardScratch<T>& scratch,
+               std::span<PositionHook<T>* const> hooks)
+      : problem_(problem), scratch_(scratch), hooks_(hooks), scores_(problem, scratch, hooks) {}
+
+  // Panel `index` of the chosen rows, for the chosen head `slot`.
+  void Run(int64_t b, int64_t slot, int64_t index) {
+    const attention::Cut& cut = problem_.cut;
+    const Shape& shape = problem_.plan.shape();
+    const int64_t head = problem_.heads(slot), first = index * cut.panel;
+    const int64_t count = std::min(cut.panel, problem_.rows.extent[0] - first);
+    for (int64_t x = 0; x < count; ++x)
+      for (int64_t j = 0; j < shape.kv_len; ++j) problem_.weights(b, slot, first + x, j) = T{0};
+    // Chosen rows need not be neighbours: each distinct panel of the plan is walked once for the rows that lie in it.
+    int64_t done = -1;
+    for (int64_t x = 0; x < count; ++x) {
+      const int64_t panel = problem_.rows(first + x) / cut.panel;
+      if (panel == done) continue;
+      done = panel;
+      RunPanel(b, head, slot, panel, first, count);
+    }
+  }
+
+ private:
+  void RunPanel(int64_t b, int64_t head, int64_t slot, int64_t index, int64_t first, int64_t count) {
+    panel_ = MakePanel(problem_.plan, problem_.cut, b, head, index, scratch_.lanes);
+    const attention::KeyRange& reach = panel_.range.reach;
+    if (reach.empty()) return;
+    const Shape& shape = problem_.plan.shape();
+    scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads));
+    const PanelArrays<T> arrays{b,       head,    panel_.width, panel_.used(), scratch_.queries, scratch_.output,
+                                nullptr, nullptr, nullptr,      nullptr};
+    for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+    for (int64_t w = 0; w < panel_.width; ++w) {
+      const T lse = w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity();
+      const bool live = lse != -std::numeric_limits<T>::infinity();
+      scratch_.minus_max[w] =
+          live ? static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e) : -std::numeric_limits<T>::infinity();
+    }
+    ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const TilePlace& place, bool masked) HWY_ATTR {
+      const Seen seen = scores_.See(place, masked);
+      if (seen == Seen::kNone) return;
+      scores_.Fill(place, scores_.Keys(place), scratch_.minus_max, scratch_.scores);
+      if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_max, scratch_.scores);
+      Exponentiate(place);
+      for (int64_t x = 0; x < count; ++x) {
+        const int64_t w = problem_.rows(first + x) - panel_.begin;
+        if (w < place.lane_begin || w >= place.used_end()) continue;
+        for (int64_t j = 0; j < place.keys; ++j)
+          problem_.weights(b, slot, first + x, place.key + j) = scratch_.scores[j * place.panel + w];
+      }
+    });
+  }
+
+  void Exponentiate(const TilePlace& place) {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+        T* at = scratch_.scores + j * place.panel + w;
+        hn::Store(Exp2(d_, hn::Load(d_, at)), d_, at);
+      }
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const attention::WeightsProblem<T>& problem_;
+  attention::ForwardScratch<T>& scratch_;
+  std::span<PositionHook<T>* const> hooks_;
+  Scores<T> scores_;
+  Panel panel_{};
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

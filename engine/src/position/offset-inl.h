@@ -1,0 +1,81 @@
+// key position - query position for the pairs of a tile, clipped to a table.
+#if defined(HEED_POSITION_OFFSET_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_OFFSET_INL_H_
+#undef HEED_POSITION_OFFSET_INL_H_
+#else
+#define HEED_POSITION_OFFSET_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/plan.h"
+#include "attention/position_hook-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+class Offsets {
+ public:
+  // Offsets are clipped to -limit .. limit.
+  Offsets(const attention::Plan& plan, int64_t limit) : plan_(plan), limit_(limit) {}
+
+  void Begin(int64_t b) {
+    const attention::Order& order = plan_.order();
+    listed_ = order.listed();
+    if (listed_) {
+      query_positions_ = order.QueryPositions(b);
+      key_positions_ = order.KeyPositions(b);
+    } else {
+      first_ = plan_.FirstOffset(b);
+    }
+  }
+
+  // Whether offsets grow by one with the key and fall by one with the lane.
+  bool Diagonal(const TilePlace& place) const { return !listed_ && place.one_head; }
+  // The offset of the tile's first key and lane 0, before clipping; for diagonal tiles.
+  int64_t Corner(const TilePlace& place) const { return first_ + place.key - place.query; }
+
+  // The table's row for a pair.
+  int64_t Row(const TilePlace& place, int64_t j, int64_t w) const {
+    return std::clamp(Between(place.queries[w], place.key + j), -limit_, limit_) + limit_;
+  }
+  int64_t ClippedRow(int64_t offset) const { return std::clamp(offset, -limit_, limit_) + limit_; }
+  int64_t limit() const { return limit_; }
+
+  // The row that all pairs of the tile share, or -1.
+  int64_t CommonRow(const TilePlace& place) const {
+    int64_t low = 0, high = 0;
+    if (Diagonal(place)) {
+      low = Corner(place) - (place.used_end() - 1);
+      high = Corner(place) + place.keys - 1 - place.lane_begin;
+    } else {
+      low = high = Between(place.queries[place.lane_begin], place.key);
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
+        for (int64_t j = 0; j < place.keys; ++j) {
+          const int64_t offset = Between(place.queries[w], place.key + j);
+          low = std::min(low, offset);
+          high = std::max(high, offset);
+        }
+    }
+    return ClippedRow(low) == ClippedRow(high) ? ClippedRow(low) : -1;
+  }
+
+ private:
+  int64_t Between(int64_t query, int64_t key) const {
+    return listed_ ? static_cast<int64_t>(key_positions_[key] - query_positions_[query]) : first_ + key - query;
+  }
+
+  const attention::Plan& plan_;
+  int64_t limit_;
+  bool listed_ = false;
+  int64_t first_ = 0;
+  const double *query_positions_ = nullptr, *key_positions_ = nullptr;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,100 @@
+// A bias linear in the distance: -slope * |key position - query position|, or slope * (key position - query position).
+// Positions may be real numbers. Press et al. 2022, "Train Short, Test Long", section 3.
+#if defined(HEED_POSITION_SLOPE_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_SLOPE_BIAS_INL_H_
+#undef HEED_POSITION_SLOPE_BIAS_INL_H_
+#else
+#define HEED_POSITION_SLOPE_BIAS_INL_H_
+#endif
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <variant>
+
+#include "attention/position_hook-inl.h"
+#include "attention/problem.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+class DistanceBias final : public PositionHook<T> {
+ public:
+  // d_slopes: gradient of batch row 0, head 0, with strides to the others; null where not wanted.
+  struct Gradient {
+    T* d_slopes = nullptr;
+    int64_t batch_stride = 0, head_stride = 0;
+  };
+
+  DistanceBias(const SlopeBias& bias, const attention::Plan& plan, const Gradient& gradient)
+      : bias_(bias), plan_(plan), gradient_(gradient) {}
+
+  void Begin(const PanelArrays<T>& panel) override {
+    listed_ = plan_.order().listed();
+    first_ = listed_ ? 0 : plan_.FirstOffset(panel.b);
+  }
+
+  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+    if (!listed_ && place.one_head) {
+      const auto slope = hn::Set(d_, Slope(place.head));
+      AddTerms(d_, place, base, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(slope, Direction(place, j, w)); });
+      return;
+    }
+    AddScalarTerms(place, base, scores,
+                   [&](int64_t j, int64_t w) { return Slope(place.heads[w]) * Signed(Between(place, j, w)); });
+  }
+
+  void Accumulate(const TilePlace& place, const T* d_scores) override {
+    if (!gradient_.d_slopes) return;
+    T sum = 0;
+    if (!listed_) {
+      const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+      auto sums = hn::Zero(d_);
+      for (int64_t j = 0; j < place.keys; ++j)
+        for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
+          sums = hn::MulAdd(Direction(place, j, w), hn::Load(d_, d_scores + j * place.panel + w), sums);
+      sum = hn::GetLane(hn::SumOfLanes(d_, sums));
+    } else {
+      for (int64_t j = 0; j < place.keys; ++j)
+        for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
+          sum += Signed(Between(place, j, w)) * d_scores[j * place.panel + w];
+    }
+    gradient_.d_slopes[place.b * gradient_.batch_stride + place.head * gradient_.head_stride] += sum;
+  }
+
+ private:
+  T Slope(int64_t head) const {
+    return static_cast<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes) *
+                          std::numbers::log2e);
+  }
+
+  // What the slope multiplies, for the lanes from w on and key j of a tile of one head.
+  HWY_INLINE hn::Vec<hn::ScalableTag<T>> Direction(const TilePlace& place, int64_t j, int64_t w) const {
+    const auto corner = hn::Set(d_, static_cast<T>(first_ + place.key + j - place.query - w));
+    const auto offset = hn::Sub(corner, hn::Iota(d_, T{0}));
+    return bias_.symmetric ? hn::Neg(hn::Abs(offset)) : offset;
+  }
+
+  T Signed(double offset) const { return static_cast<T>(bias_.symmetric ? -std::abs(offset) : offset); }
+
+  double Between(const TilePlace& place, int64_t j, int64_t w) const {
+    const attention::Order& order = plan_.order();
+    if (listed_) return order.KeyPositions(place.b)[place.key + j] - order.QueryPositions(place.b)[place.queries[w]];
+    return static_cast<double>(first_ + place.key + j - place.queries[w]);
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const SlopeBias& bias_;
+  const attention::Plan& plan_;
+  Gradient gradient_;
+  bool listed_ = false;
+  int64_t first_ = 0;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,73 @@
+// The formulas of heed/attention.h for single pairs of query and key.
+#ifndef HEED_REFERENCE_FORMULAS_H_
+#define HEED_REFERENCE_FORMULAS_H_
+
+#include <cstdint>
+
+#include "heed/attention.h"
+
+namespace heed::reference {
+
+// One call. b counts batch rows, or packed sequences; i and j count tokens of one sequence.
+class Formulas {
+ public:
+  Formulas(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v)
+      : attention_(attention), q_(q), k_(k), v_(v) {}
+
+  const Attention& attention() const { return attention_; }
+  int64_t batch() const;
+  int64_t heads() const { return q_.extent[1]; }
+  int64_t kv_heads() const { return k_.extent[1]; }
+  int64_t head_dim() const { return q_.extent[3]; }
+  int64_t value_dim() const { return v_.extent[3]; }
+  int64_t QueryCount(int64_t b) const;
+  int64_t KeyCount(int64_t b) const;
+  int64_t LongestKeys() const;
+  int64_t KvHead(int64_t h) const { return h / (heads() / kv_heads()); }
+  double Scale() const;
+
+  // Where the numbers of a token begin, counted in rows of the arrays.
+  int64_t QueryRow(int64_t b, int64_t h, int64_t i) const;
+  int64_t KeyRow(int64_t b, int64_t h, int64_t j) const;
+
+  double Query(int64_t b, int64_t h, int64_t i, int64_t c) const;
+  double Key(int64_t b, int64_t h, int64_t j, int64_t c) const;    // h: a query head
+  double Value(int64_t b, int64_t h, int64_t j, int64_t c) const;  // h: a query head
+  double Gradient(const View<const double, 4>& d_out, int64_t b, int64_t h, int64_t i, int64_t c) const;
+
+  double Offset(int64_t b, int64_t i, int64_t j) const;  // key position - query position
+  bool Padded(int64_t b, int64_t i) const;
+  bool Visible(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  bool Uniform(int64_t b, int64_t h, int64_t i) const;
+
+  // The row of a table with 2M+1 = rows for a pair.
+  int64_t Clipped(int64_t rows, int64_t b, int64_t i, int64_t j) const;
+  int64_t ContentRows() const;
+  double ContentKey(int64_t row, int64_t c) const;    // 0 where absent
+  double ContentValue(int64_t row, int64_t c) const;  // 0 where absent
+  // scale * q.(k + a), and the whole score.
+  double Product(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  double Score(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  double DistanceTerm(int64_t b, int64_t i, int64_t j) const;  // what a slope multiplies
+
+  bool Kept(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  double KeptScale() const;
+
+ private:
+  bool packed() const { return attention_.packed.present(); }
+  double Position(const Positions& positions, double otherwise, int64_t b, int64_t t) const;
+
+  const Attention& attention_;
+  View<const double, 4> q_, k_, v_;
+};
+
+// The entry of a dense array for a pair; extents of 1 serve all.
+template <class T>
+T Broadcast(const View<const T, 4>& view, int64_t b, int64_t h, int64_t i, int64_t j) {
+  return view(view.extent[0] == 1 ? 0 : b, view.extent[1] == 1 ? 0 : h, view.extent[2] == 1 ? 0 : i,
+              view.extent[3] == 1 ? 0 : j);
+}
+
+}  // namespace heed::reference
+
+#endif  // HEED_REFERENCE_FORMULAS_H_

@@ -1,0 +1,247 @@
+// torch.ops.heed.attention_*: the operators compute; derivatives are attached by the caller's front end (heed::nn::attention
+// in C++, heed.attention in Python), because only there can everything that is not defined raise.
+//
+// The kernels are boxed: an operator has about thirty arguments, and the same twenty-five of them are options.
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+#include "translate_errors.h"
+
+namespace heed::nn {
+namespace {
+
+using c10::IValue;
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+// Tensors are positional: PyTorch attaches derivatives to positional arguments alone. Their order is that of
+// AttentionTensors::All.
+#define HEED_OPTION_TENSORS                                                                                              \
+  "Tensor? bias=None, Tensor? relative_bias=None, Tensor? slopes=None, Tensor? content_keys=None, Tensor? "              \
+  "content_values=None, Tensor? mask=None, Tensor? query_lengths=None, Tensor? key_lengths=None, Tensor? "               \
+  "prefix_lengths=None, Tensor? query_positions=None, Tensor? key_positions=None, Tensor? packed_queries=None, Tensor? " \
+  "packed_keys=None, "
+#define HEED_OPTION_NUMBERS                                                                                                  \
+  "float? scale=None, str causal='none', SymInt window_left=-1, SymInt window_right=-1, SymInt? query_offset=None, SymInt? " \
+  "key_offset=None, bool symmetric=True, float? softcap=None, str empty_row='zero'"
+#define HEED_OPTION_DROPOUT ", float dropout=0.0, SymInt batch_offset=0"
+
+Causal ParseCausal(std::string_view name) {
+  if (name == "none") return Causal::kNone;
+  if (name == "bottom_right") return Causal::kBottomRight;
+  if (name == "top_left") return Causal::kTopLeft;
+  throw InvalidArgument("causal: expected 'none', 'bottom_right' or 'top_left', got '" + std::string(name) + "'");
+}
+
+EmptyRow ParseEmptyRow(std::string_view name) {
+  if (name == "zero") return EmptyRow::kZero;
+  if (name == "uniform") return EmptyRow::kUniform;
+  throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
+}
+
+// Reads the arguments of a boxed call from first to last.
+class Arguments {
+ public:
+  Arguments(const OperatorHandle& op, Stack* stack) {
+    const std::size_t count = op.schema().arguments().size();
+    values_.assign(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+    torch::jit::drop(*stack, count);
+  }
+
+  at::Tensor Tensor() {
+    const IValue& value = Next();
+    return value.isNone() ? at::Tensor() : value.toTensor();
+  }
+  std::optional<double> Double() {
+    const IValue& value = Next();
+    return value.isNone() ? std::nullopt : std::optional(value.toDouble());
+  }
+  std::optional<int64_t> Int() {
+    const IValue& value = Next();
+    return value.isNone() ? std::nullopt : std::optional(value.toSymInt().guard_int(__FILE__, __LINE__));
+  }
+  bool Bool() { return Next().toBool(); }
+  std::string_view String() { return Next().toStringView(); }
+
+  AttentionTensors Tensors() {
+    AttentionTensors tensors;
+    for (at::Tensor* tensor : tensors.All()) *tensor = Tensor();
+    return tensors;
+  }
+
+  // The numbers of HEED_OPTION_NUMBERS.
+  AttentionOptions Options() {
+    AttentionOptions options;
+    if (const auto scale = Double()) options.scale(*scale);
+    options.causal(ParseCausal(String()));
+    const int64_t left = *Int(), right = *Int();
+    options.window(left, right);
+    if (const auto offset = Int()) options.query_offset(*offset);
+    if (const auto offset = Int()) options.key_offset(*offset);
+    options.slopes({}, Bool());
+    if (const auto softcap = Double()) options.softcap(*softcap);
+    return options.empty_row(ParseEmptyRow(String()));
+  }
+
+  void Dropout(const at::Tensor& seed, AttentionOptions& options) {
+    const double dropout = *Double();
+    options.dropout(dropout).batch_offset(*Int());
+    if (dropout == 0.0) return;
+    if (!seed.defined()) throw InvalidArgument("seed: expected an int64 scalar tensor because dropout is not 0");
+    if (seed.numel() != 1 || seed.scalar_type() != at::kLong) {
+      throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
+                            ShapeText(seed));
+    }
+    options.seed(seed.item<int64_t>());
+  }
+
+ private:
+  const IValue& Next() { return values_.at(next_++); }
+
+  std::vector<IValue> values_;
+  std::size_t next_ = 0;
+};
+
+void ForwardOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    Arguments arguments(op, stack);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    CheckAttentionInputs(query, key, value);
+    const AttentionTensors tensors = arguments.Tensors();
+    const at::Tensor seed = arguments.Tensor();
+    AttentionOptions options = arguments.Options();
+    options.tensors() = Resolved(tensors, query);
+    arguments.Dropout(seed, options);
+    options.return_statistics(arguments.Bool());
+    const ForwardResult result = AttentionForward(query, key, value, options);
+    torch::jit::push(*stack, result.output, result.lse, result.statistics);
+  });
+}
+
+void ForwardShape(const OperatorHandle& op, Stack* stack) {
+  const bool statistics = stack->back().toBool();
+  Arguments arguments(op, stack);
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+  TORCH_CHECK_VALUE(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
+                    "query, key, value: expected 4 dimensions [batch, heads, steps, width], got shapes ", query.sym_sizes(),
+                    ", ", key.sym_sizes(), ", ", value.sym_sizes());
+  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
+  torch::jit::push(*stack, EmptyOutput(query, value), at::empty_symint({batch, heads, steps}, rows),
+                   statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+}
+
+// A gradient in the shape and type of what was given: one row of a table may have served all heads, and a dense array may have
+// had fewer dimensions.
+at::Tensor InFormOf(const at::Tensor& given, const at::Tensor& gradient) {
+  const at::Tensor summed =
+      given.dim() == gradient.dim() ? gradient.sum_to_size(given.sizes()) : gradient.reshape(given.sizes());
+  return summed.to(given.scalar_type());
+}
+
+void BackwardOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    Arguments arguments(op, stack);
+    const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    CheckAttentionInputs(query, key, value);
+    CheckSavedTensors(d_output, d_lse, query, output, lse);
+    AttentionTensors given = arguments.Tensors();
+    const at::Tensor seed = arguments.Tensor();
+    AttentionOptions options = arguments.Options();
+    options.tensors() = Resolved(given, query);
+    arguments.Dropout(seed, options);
+    Wanted wanted{};
+    for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
+    const Gradients d = AttentionBackward(d_output, d_lse, query, key, value, output, lse, options, wanted);
+    torch::jit::push(*stack, d.query, d.key, d.value);
+    for (std::size_t t = 0; t < wanted.size(); ++t)
+      torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
+  });
+}
+
+void BackwardShape(const OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  arguments.Tensor();
+  arguments.Tensor();
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+  arguments.Tensor();
+  arguments.Tensor();
+  AttentionTensors given = arguments.Tensors();
+  arguments.Tensor();
+  arguments.Options();
+  arguments.Double();
+  arguments.Int();
+  torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
+  for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
+    const at::Tensor* table = given.All()[t];
+    torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
+                                                                  : at::empty_symint({0}, query.options()));
+  }
+}
+
+void WeightsOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    Arguments arguments(op, stack);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), lse = arguments.Tensor();
+    CheckAttentionInputs(query, key, key);
+    CheckSavedTensors({}, {}, query, query, lse);
+    const AttentionTensors tensors = arguments.Tensors();
+    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+    for (const at::Tensor* chosen : {&heads, &rows}) {
+      if (chosen->defined() && (chosen->dim() != 1 || chosen->scalar_type() != at::kLong))
+        throw InvalidArgument("heads, rows: expected int64 indices [n], got " + ShapeText(*chosen));
+    }
+    AttentionOptions options = arguments.Options();
+    options.tensors() = Resolved(tensors, query);
+    torch::jit::push(*stack, AttentionWeights(query, key, lse, options, heads, rows));
+  });
+}
+
+void WeightsShape(const OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
+  arguments.Tensor();
+  arguments.Tensors();
+  const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+  torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
+                                             rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
+                                            query.options().dtype(AccumulatorType(query.scalar_type()))));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  m.def("attention_forward(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS
+        "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+        ", bool statistics=False) -> (Tensor output, Tensor lse, Tensor statistics)");
+  // Gradients of tensors that are absent or not wanted are empty.
+  m.def(
+      "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
+      "lse, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+      ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
+      "want_content_values=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor d_bias, Tensor d_relative_bias, "
+      "Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values)");
+  m.def("attention_weights(Tensor query, Tensor key, Tensor lse, " HEED_OPTION_TENSORS
+        "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(heed, CPU, m) {
+  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardOperator>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator>());
+  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator>());
+}
+
+TORCH_LIBRARY_IMPL(heed, Meta, m) {
+  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardShape>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
+  m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
+}
+
+}  // namespace heed::nn

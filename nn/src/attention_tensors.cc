@@ -1,0 +1,222 @@
+#include "attention_tensors.h"
+
+#include <sstream>
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+namespace {
+
+void CheckOperand(const char* name, const at::Tensor& tensor, at::ScalarType type) {
+  CheckDense(name, tensor);
+  if (tensor.dim() != 4) {
+    throw InvalidArgument(std::string(name) + ": expected 4 dimensions [batch, heads, steps, width], got shape " +
+                          ShapeText(tensor));
+  }
+  const at::ScalarType own = tensor.scalar_type();
+  if (own != at::kFloat && own != at::kDouble && own != at::kBFloat16 && own != at::kHalf) {
+    throw InvalidArgument(std::string(name) + ": expected float32, float64, bfloat16 or float16, got " + at::toString(own));
+  }
+  if (own != type) {
+    throw InvalidArgument(std::string(name) + ": expected " + at::toString(type) + " as query has, got " + at::toString(own));
+  }
+}
+
+void CheckRowNumbers(const char* name, const at::Tensor& tensor, at::ScalarType type) {
+  CheckDense(name, tensor);
+  if (tensor.dim() != 3 || tensor.scalar_type() != type) {
+    throw InvalidArgument(std::string(name) + ": expected shape [batch, heads, steps] in " + at::toString(type) + ", got " +
+                          ShapeText(tensor) + " " + at::toString(tensor.scalar_type()));
+  }
+}
+
+void CheckFloating(const char* name, const at::Tensor& tensor) {
+  CheckDense(name, tensor);
+  if (!tensor.is_floating_point()) {
+    throw InvalidArgument(std::string(name) + ": expected a floating-point tensor, got " + at::toString(tensor.scalar_type()));
+  }
+}
+
+// [..] -> [1, .., 1, ..] with four dimensions, after checking that it broadcasts over pairs of queries and keys.
+at::Tensor Dense(const char* name, const at::Tensor& tensor) {
+  CheckDense(name, tensor);
+  if (tensor.dim() > 4) {
+    throw InvalidArgument(std::string(name) + ": expected at most 4 dimensions, broadcastable to [B, Hq, Nq, Nk], got shape " +
+                          ShapeText(tensor));
+  }
+  at::Tensor result = tensor;
+  while (result.dim() < 4) result = result.unsqueeze(0);
+  return result;
+}
+
+at::Tensor Table(const char* name, const at::Tensor& tensor, int64_t dims, const at::Tensor& query) {
+  if (!tensor.defined()) return tensor;
+  CheckFloating(name, tensor);
+  if (tensor.dim() != dims) {
+    throw InvalidArgument(std::string(name) + ": expected " + std::to_string(dims) + " dimensions, got shape " +
+                          ShapeText(tensor));
+  }
+  return tensor.to(AccumulatorType(query.scalar_type()));
+}
+
+at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
+  const at::Tensor typed = Table("relative_bias", table, 2, query);
+  const int64_t heads = query.size(1);
+  if (!typed.defined()) return typed;
+  if (typed.size(0) != 1 && typed.size(0) != heads) {
+    throw InvalidArgument("relative_bias: expected shape [" + std::to_string(heads) + " or 1, 2 * max_distance + 1], got " +
+                          ShapeText(table) + " with query " + ShapeText(query));
+  }
+  return typed.expand({heads, -1});
+}
+
+at::Tensor CheckedLengths(const char* name, const at::Tensor& lengths, bool per_query) {
+  if (!lengths.defined()) return lengths;
+  CheckDense(name, lengths);
+  if (lengths.scalar_type() != at::kLong) {
+    throw InvalidArgument(std::string(name) + ": expected int64, got " + at::toString(lengths.scalar_type()));
+  }
+  if (lengths.dim() != 1 && !(per_query && lengths.dim() == 2)) {
+    throw InvalidArgument(
+        std::string(name) +
+        (per_query ? ": expected shape [batch] or [batch, queries], got " : ": expected shape [batch], got ") +
+        ShapeText(lengths));
+  }
+  return lengths;
+}
+
+at::Tensor PositionList(const char* name, const at::Tensor& positions) {
+  if (!positions.defined()) return positions;
+  CheckDense(name, positions);
+  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
+    throw InvalidArgument(std::string(name) + ": expected int64 or float64, got " + at::toString(positions.scalar_type()));
+  }
+  if (positions.dim() != 1 && positions.dim() != 2) {
+    throw InvalidArgument(std::string(name) + ": expected shape [steps] or [batch, steps], got " + ShapeText(positions));
+  }
+  return positions.dim() == 1 ? positions.unsqueeze(0) : positions;
+}
+
+Lengths LengthsOf(const at::Tensor& lengths) {
+  Lengths result;
+  if (lengths.defined()) result.values = ViewOf<const int64_t, 2>(lengths.dim() == 1 ? lengths.unsqueeze(1) : lengths);
+  return result;
+}
+
+Positions PositionsOf(const std::optional<int64_t>& offset, const at::Tensor& list) {
+  Positions result;
+  result.offset = offset;
+  if (!list.defined()) return result;
+  if (list.scalar_type() == at::kLong) {
+    result.list = ViewOf<const int64_t, 2>(list);
+  } else {
+    result.list = ViewOf<const double, 2>(list);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string ShapeText(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes();
+  return text.str();
+}
+
+void CheckDense(const char* name, const at::Tensor& tensor) {
+  std::ostringstream text;
+  if (!tensor.defined()) {
+    text << name << ": expected a tensor, got an undefined one";
+  } else if (!tensor.device().is_cpu()) {
+    text << name << ": expected a CPU tensor, got one on " << tensor.device();
+  } else if (tensor.layout() != at::kStrided) {
+    text << name << ": expected a strided tensor, got layout " << tensor.layout();
+  } else {
+    return;
+  }
+  throw InvalidArgument(text.str());
+}
+
+void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  CheckDense("query", query);
+  CheckOperand("query", query, query.scalar_type());
+  CheckOperand("key", key, query.scalar_type());
+  CheckOperand("value", value, query.scalar_type());
+}
+
+void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
+                       const at::Tensor& lse) {
+  const at::ScalarType type = query.scalar_type(), accumulator = AccumulatorType(type);
+  if (d_output.defined()) CheckOperand("d_output", d_output, type);
+  CheckOperand("output", output, type);
+  if (d_lse.defined()) CheckRowNumbers("d_lse", d_lse, accumulator);
+  CheckRowNumbers("lse", lse, accumulator);
+}
+
+at::ScalarType AccumulatorType(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query) {
+  AttentionTensors resolved = given;
+  if (given.bias.defined()) {
+    CheckFloating("bias", given.bias);
+    resolved.bias = Dense("bias", given.bias).to(AccumulatorType(query.scalar_type()));
+  }
+  if (given.mask.defined()) {
+    resolved.mask = Dense("mask", given.mask);
+    if (given.mask.scalar_type() != at::kBool) {
+      throw InvalidArgument(std::string("mask: expected bool, True where a query may look, got ") +
+                            at::toString(given.mask.scalar_type()) + "; numbers to add go into bias");
+    }
+  }
+  resolved.relative_bias = RelativeTable(given.relative_bias, query);
+  resolved.slopes = Table("slopes", given.slopes, 1, query);
+  resolved.content_keys = Table("content_keys", given.content_keys, 2, query);
+  resolved.content_values = Table("content_values", given.content_values, 2, query);
+  CheckedLengths("query_lengths", given.query_lengths, false);
+  CheckedLengths("key_lengths", given.key_lengths, true);
+  CheckedLengths("prefix_lengths", given.prefix_lengths, false);
+  CheckedLengths("packed_queries", given.packed_queries, false);
+  CheckedLengths("packed_keys", given.packed_keys, false);
+  resolved.query_positions = PositionList("query_positions", given.query_positions);
+  resolved.key_positions = PositionList("key_positions", given.key_positions);
+  return resolved;
+}
+
+template <class A>
+Attention EngineOptions(const AttentionOptions& options) {
+  const AttentionTensors& tensors = options.tensors();
+  Attention attention;
+  attention.scale = options.scale();
+  attention.causal = options.causal();
+  attention.window = options.window();
+  attention.query_lengths = LengthsOf(tensors.query_lengths);
+  attention.key_lengths = LengthsOf(tensors.key_lengths);
+  attention.prefix_lengths = LengthsOf(tensors.prefix_lengths);
+  attention.packed = {ViewOf<const int64_t, 1>(tensors.packed_queries), ViewOf<const int64_t, 1>(tensors.packed_keys)};
+  attention.query_positions = PositionsOf(options.query_offset(), tensors.query_positions);
+  attention.key_positions = PositionsOf(options.key_offset(), tensors.key_positions);
+  if (tensors.mask.defined()) attention.mask = Mask{ViewOf<const bool, 4>(tensors.mask)};
+  if (tensors.bias.defined()) attention.bias = Bias{ViewOf<const A, 4>(tensors.bias)};
+  if (tensors.relative_bias.defined()) attention.relative_bias = RelativeBias{ViewOf<const A, 2>(tensors.relative_bias)};
+  if (tensors.slopes.defined()) attention.slope_bias = SlopeBias{ViewOf<const A, 1>(tensors.slopes), options.symmetric()};
+  if (tensors.content_keys.defined() || tensors.content_values.defined()) {
+    attention.content_bias.emplace();
+    if (tensors.content_keys.defined()) attention.content_bias->keys = ViewOf<const A, 2>(tensors.content_keys);
+    if (tensors.content_values.defined()) attention.content_bias->values = ViewOf<const A, 2>(tensors.content_values);
+  }
+  attention.softcap = options.softcap();
+  attention.dropout.probability = options.dropout();
+  attention.dropout.seed = static_cast<uint64_t>(options.seed().value_or(0));
+  attention.dropout.batch_offset = options.batch_offset();
+  attention.empty_row = options.empty_row();
+  return attention;
+}
+
+template Attention EngineOptions<float>(const AttentionOptions&);
+template Attention EngineOptions<double>(const AttentionOptions&);
+
+}  // namespace heed::nn
