@@ -135,8 +135,29 @@ class _Places(NamedTuple):
             return self.query_offset
         return (self.key_offset or 0) + kv_len - q_len if causal == "bottom_right" else 0
 
+    def of_packed(self, packed, causal):
+        """Positions of all tokens [T] of packed sequences, each of which begins anew."""
+        query_starts, key_starts = packed
+        queries, keys = query_starts.diff(), key_starts.diff()
+        first_key = torch.full_like(keys, self.key_offset or 0)
+        first_query = torch.full_like(queries, self.query_offset or 0)
+        if self.query_offset is None and causal == "bottom_right":
+            first_query = first_key + keys - queries
+
+        def spread(starts, counts, first, listed):
+            sequence = torch.repeat_interleave(torch.arange(len(counts)), counts)
+            token = torch.arange(len(sequence)) - starts[sequence]
+            if listed is None:
+                return token + first[sequence]
+            return listed[token] if listed.dim() == 1 else listed.expand(len(counts), -1)[sequence, token]
+
+        return (
+            spread(query_starts, queries, first_query, self.query_list),
+            spread(key_starts, keys, first_key, self.key_list),
+        )
+
     def reach(self, causal, q_len, kv_len):
-        """The largest distance of a query and a key."""
+        """The largest distance of a query and a key, or more."""
 
         def bounds(where, count):
             if isinstance(where, torch.Tensor):
@@ -223,11 +244,15 @@ def attention(
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     q_len, kv_len = query.shape[2], key.shape[2]
 
-    where = (places.of_queries(alignment, q_len, kv_len), places.of_keys())
+    if packed:
+        where, reach = places.of_packed(packed, alignment), max(q_len, kv_len)
+    else:
+        where = (places.of_queries(alignment, q_len, kv_len), places.of_keys())
+        reach = places.reach(alignment, q_len, kv_len)
     query, key = position.rotate(query, key, *where)
     left, right = _window(window)
     options = {
-        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors(query, places.reach(alignment, q_len, kv_len))}),
+        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors(query, reach)}),
         "mask": _dense("mask", mask, True),
         "query_lengths": _integers("query_lengths", query_lengths),
         "key_lengths": _integers("key_lengths", key_lengths),

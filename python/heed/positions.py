@@ -1,12 +1,17 @@
-"""Notions of order: encodings added to the input, and biases added to the scores.
+"""Notions of order: encodings added to the input, rotations of queries and keys, and biases added to the scores.
 
     None_()                                    no order at all
     Sinusoidal(width), Learned(width)          added to the input: scheme(X, offset)
-    Alibi(heads), RelativeBias(heads, M)       added to the scores: heed.attention(..., position=scheme)
+    Rotary(head_dim)                           turns queries and keys: heed.attention(..., position=scheme)
+    Alibi(heads), RelativeBias(heads, M),
+    T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
     Shaw(head_dim, M)                          added to keys and values by offset: likewise
 """
 
 import torch
+
+from . import _rotary
+from ._rotary import apply_rotary  # noqa: F401  heed.positions.apply_rotary
 
 _ops = torch.ops.heed
 LENGTH_POLICIES = ("error", "extend", "clamp")
@@ -136,7 +141,7 @@ class RelativeBias(Scheme):
         self.relative_bias = torch.nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
 
     def relative_bias_for(self, query, reach):
-        return self.relative_bias.to(query.dtype)
+        return self.relative_bias
 
 
 class Shaw(Scheme):
@@ -158,3 +163,102 @@ class Shaw(Scheme):
 
     def tensors(self, query, reach):
         return {"content_keys": self.keys, "content_values": self.values}
+
+
+class T5Bias(Scheme):
+    """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
+
+    Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
+    are alike. bidirectional=False puts the keys after a query into bucket 0: for causal attention. `weight` has the layout of
+    T5's relative_attention_bias.weight. T5 does not scale its scores: use heed.attention(..., scale=1.0) with its weights.
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+    """
+
+    def __init__(self, heads, buckets=32, max_distance=128, bidirectional=True):
+        super().__init__()
+        if heads < 1:
+            raise ValueError(f"heads: expected at least 1, got {heads}")
+        self.bucket_options = (buckets, max_distance, bidirectional)
+        _ops.t5_buckets(0, *self.bucket_options)  # refuses what has no buckets
+        self.weight = torch.nn.Parameter(torch.zeros(buckets, heads))
+
+    def relative_bias_for(self, query, reach):
+        buckets = _ops.t5_buckets(reach, *self.bucket_options).to(self.weight.device)
+        return self.weight.t().index_select(1, buckets)
+
+
+class Rotary(Scheme):
+    """Turns queries and keys so that their products depend on distance alone. Su et al. 2021, "RoFormer", section 3.2.
+
+    head_dim    width of a head
+    base        pair t turns by base^(-2t/rotary_dim) a step
+    layout      "half" or "interleaved"; see apply_rotary
+    rotary_dim  how many of a head's first columns turn, even; all by default
+    scaling     how the frequencies are stretched for texts longer than those trained on: None, or a dictionary as Hugging Face
+                writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position:
+                keys rotated for a shorter text do not fit a longer one, so cache them unrotated
+    angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
+    """
+
+    def __init__(self, head_dim, base=10000.0, layout="half", rotary_dim=None, scaling=None, angles="f64"):
+        super().__init__()
+        rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > head_dim:
+            raise ValueError(f"rotary_dim: expected an even number in 2..{head_dim} (head_dim), got {rotary_dim}")
+        if layout not in ("half", "interleaved"):
+            raise ValueError(f"layout: expected 'half' or 'interleaved', got {layout!r}")
+        self.head_dim, self.base, self.layout, self.rotary_dim, self.angles = head_dim, base, layout, rotary_dim, angles
+        self.scaling = _rotary.scaling_options(scaling, head_dim, rotary_dim, base)
+        # Not buffers: module.half() would round them.
+        self._fixed = self.frequencies()
+        if self.scaling["rope_type"] in _rotary.DEPENDS_ON_LENGTH:
+            self._fixed = None
+
+    def frequencies(self, positions=None):
+        """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
+
+        positions: int64 or float64, those of a whole text; its length, the largest + 1, is what some scalings depend on.
+        """
+        return _ops.rotary_frequencies(self.rotary_dim, self.base, positions, angles=self.angles, **self.scaling)
+
+    def rotate(self, query, key, query_positions=0, key_positions=0):
+        """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], rotated.
+
+        Positions are those of the tokens, integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the
+        first token. Scalings that depend on the length take the largest of all positions + 1.
+        """
+        queries = self._positions("query_positions", query_positions, "query", query)
+        keys = self._positions("key_positions", key_positions, "key", key)
+        fixed = self._fixed
+        if fixed is None:
+            largest = [p.max() for p in (queries, keys) if p.numel() > 0]
+            dtype = torch.promote_types(queries.dtype, keys.dtype)
+            fixed = self.frequencies(torch.stack([p.to(dtype) for p in largest]) if largest else None)
+        tables = self._tables(queries, fixed, query)
+        shared = key_positions is query_positions and queries.shape == keys.shape and query.dtype == key.dtype
+        return (
+            apply_rotary(query, *tables, layout=self.layout),
+            apply_rotary(key, *(tables if shared else self._tables(keys, fixed, key)), layout=self.layout),
+        )
+
+    def _positions(self, name, positions, operand, tensor):
+        if tensor.dim() != 4 or tensor.shape[3] != self.head_dim:
+            raise ValueError(f"{operand}: expected shape [batch, heads, steps, {self.head_dim}], got {list(tensor.shape)}")
+        batch, steps = tensor.shape[0], tensor.shape[2]
+        if isinstance(positions, (int, torch.SymInt)) and not isinstance(positions, bool):
+            return torch.arange(positions, positions + steps, dtype=torch.int64)
+        if not isinstance(positions, torch.Tensor):
+            raise TypeError(f"{name}: expected an integer or a tensor, got {type(positions).__name__}")
+        if positions.dtype in (torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(f"{name}: expected integers or float64, got {positions.dtype}, which rounds large positions")
+        if positions.dtype == torch.bool or positions.is_complex():
+            raise ValueError(f"{name}: expected integers or float64, got {positions.dtype}")
+        if positions.requires_grad:
+            raise ValueError(f"{name}: expected positions that require no gradient")
+        if list(positions.shape) not in ([steps], [1, steps], [batch, steps]):
+            raise ValueError(f"{name}: expected shape [{steps}] or [{batch}, {steps}], got {list(positions.shape)}")
+        return positions if positions.is_floating_point() else positions.to(torch.int64)
+
+    def _tables(self, positions, fixed, tensor):
+        dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+        return _ops.rotary_table(positions, *fixed, angles=self.angles, dtype=dtype)

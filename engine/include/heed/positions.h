@@ -42,6 +42,22 @@ std::vector<double> AlibiSlopes(int64_t heads);
 void AlibiTable(const std::vector<double>& slopes, int64_t max_distance, View<float, 2> table);
 void AlibiTable(const std::vector<double>& slopes, int64_t max_distance, View<double, 2> table);
 
+// The relative buckets of T5: near distances have a bucket each, farther ones share buckets that grow geometrically up to
+// max_distance. Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+struct T5Options {
+  int64_t buckets = 32;        // in all; 2 .. 4096, bidirectional: even and at least 4
+  int64_t max_distance = 128;  // from here on all distances share the last bucket; above half of a side's buckets, below 2^31
+  bool bidirectional = true;   // one half of the buckets for keys up to the query, the other for keys after it
+};
+
+// The smallest distance of each bucket of one side, ascending; two equal ones mean that the first bucket stays empty. Exact:
+// no rounded logarithm decides. Throws InvalidArgument, naming the option.
+std::vector<int64_t> T5Thresholds(const T5Options& options);
+
+// buckets [2 * reach + 1]: entry (delta + reach) is the bucket of a key delta positions after its query. Without
+// bidirectional, keys after the query fall into bucket 0.
+void T5Buckets(const T5Options& options, int64_t reach, View<int64_t, 1> buckets);
+
 }  // namespace heed
 
 #endif  // HEED_POSITIONS_H_

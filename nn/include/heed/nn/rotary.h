@@ -1,0 +1,43 @@
+// Rotary positions as differentiable functions of tensors; see heed/rotary.h for the formulas and options.
+#ifndef HEED_NN_ROTARY_H_
+#define HEED_NN_ROTARY_H_
+
+#include <cstdint>
+#include <utility>
+
+#include <ATen/core/Tensor.h>
+
+#include "heed/rotary.h"
+
+namespace heed::nn {
+
+// How queries and keys are rotated: which frequencies, and which columns are a pair.
+struct Rotary {
+  RotaryOptions frequencies;
+  RotaryLayout layout = RotaryLayout::kHalf;
+};
+
+struct RotaryTables {
+  at::Tensor cos, sin;  // [..., rotary_dim/2]
+};
+
+// positions: int64 or float64, of any shape [...]. type: float32 or float64. Throws heed::InvalidArgument.
+RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tensor& positions, at::ScalarType type);
+
+// x [B, H, N, D] with its first 2R columns rotated; the other columns pass unchanged.
+//   x          float32, float64, bfloat16 or float16, any strides; 16-bit types are computed in float32 and rounded once
+//   cos, sin   [N, R] or [B or 1, N, R] of any floating type; with positions [max, R], of which row positions[b, i] is taken
+//   positions  int64 [B or 1, N] within 0..max-1, or undefined
+// Differentiable in x as often as one likes: the derivative is the inverse rotation. cos and sin receive no gradient; tables
+// that require one are refused. Throws heed::InvalidArgument, naming the argument.
+at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const Rotation& rotation = {},
+                        const at::Tensor& positions = {});
+
+// Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] at their positions, int64 or float64, [N] or [B, N]. Where the frequencies
+// depend on the length of the text, it is the largest of all positions + 1.
+std::pair<at::Tensor, at::Tensor> rotate(const Rotary& rotary, const at::Tensor& query, const at::Tensor& key,
+                                         const at::Tensor& query_positions, const at::Tensor& key_positions);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_ROTARY_H_

@@ -1,0 +1,211 @@
+#include "heed/nn/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <sstream>
+#include <type_traits>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "executor.h"
+#include "heed/error.h"
+#include "rotary_call.h"
+
+namespace heed::nn {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+template <class... Parts>
+[[noreturn]] void Refuse(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw InvalidArgument(text.str());
+}
+
+void CheckDense(const char* name, const at::Tensor& tensor) {
+  if (!tensor.defined()) Refuse(name, ": expected a tensor, got an undefined one");
+  if (!tensor.device().is_cpu()) Refuse(name, ": expected a CPU tensor, got one on ", tensor.device());
+  if (tensor.layout() != at::kStrided) Refuse(name, ": expected a strided tensor, got layout ", tensor.layout());
+}
+
+template <class T, int Rank>
+View<T, Rank> ViewOf(const at::Tensor& tensor) {
+  View<T, Rank> view;
+  if constexpr (std::is_const_v<T>) {
+    view.data = tensor.const_data_ptr<std::remove_const_t<T>>();
+  } else {
+    view.data = tensor.mutable_data_ptr<T>();
+  }
+  for (int r = 0; r < Rank; ++r) {
+    view.extent[r] = tensor.size(r);
+    view.stride[r] = tensor.stride(r);
+  }
+  return view;
+}
+
+void CheckPositions(const at::Tensor& positions) {
+  CheckDense("positions", positions);
+  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
+    Refuse("positions: expected int64 or float64, got ", positions.scalar_type());
+  }
+}
+
+// The rows of a table [max, R] that positions [B, N] name: [B, N, R].
+at::Tensor Rows(const char* name, const at::Tensor& table, const at::Tensor& positions) {
+  if (table.dim() != 2) Refuse(name, ": expected [max, rotary_dim/2] because positions are given, got ", table.sizes());
+  return table.index_select(0, positions.reshape({-1})).view({positions.size(0), positions.size(1), table.size(1)});
+}
+
+void CheckRowNumbers(const at::Tensor& positions, const at::Tensor& x, int64_t rows) {
+  CheckDense("positions", positions);
+  if (positions.scalar_type() != at::kLong) Refuse("positions: expected int64, got ", positions.scalar_type());
+  if (positions.dim() != 2 || (positions.size(0) != 1 && positions.size(0) != x.size(0)) || positions.size(1) != x.size(2)) {
+    Refuse("positions: expected [B or 1, N] for x ", x.sizes(), ", got ", positions.sizes());
+  }
+  if (positions.numel() == 0) return;
+  const auto [least, most] = at::aminmax(positions);
+  if (least.item<int64_t>() < 0 || most.item<int64_t>() >= rows) {
+    Refuse("positions: expected numbers in 0..", rows - 1, ", the rows of cos and sin, got ", least.item<int64_t>(), "..",
+           most.item<int64_t>());
+  }
+}
+
+// A table as the engine takes it, [B or 1, N, R] in the type that is computed in.
+at::Tensor TableOf(const char* name, const at::Tensor& table, const at::Tensor& positions, at::ScalarType type) {
+  if (!table.is_floating_point()) Refuse(name, ": expected a floating type, got ", table.scalar_type());
+  const at::Tensor rows = positions.defined() ? Rows(name, table, positions) : table;
+  if (rows.dim() != 2 && rows.dim() != 3) {
+    Refuse(name, ": expected [N, rotary_dim/2] or [B, N, rotary_dim/2], got ", rows.sizes());
+  }
+  return (rows.dim() == 2 ? rows.unsqueeze(0) : rows).to(type);
+}
+
+template <class T>
+void Apply(const Rotation& rotation, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& out) {
+  TorchExecutor executor;
+  ApplyRotary(rotation, ViewOf<const T, 4>(x), ViewOf<const T, 3>(cos), ViewOf<const T, 3>(sin), ViewOf<T, 4>(out), executor);
+}
+
+void CheckNeedsNoGradient(const char* name, const at::Tensor& table) {
+  if (table.defined() && table.requires_grad()) {
+    Refuse(name, ": expected a table that requires no gradient; rotation is differentiated with respect to x alone");
+  }
+}
+
+struct RotaryFunction : Function<RotaryFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                            const std::optional<at::Tensor>& positions, bool interleaved, bool inverse) {
+    ctx->save_for_backward({cos, sin, positions.value_or(at::Tensor())});
+    ctx->saved_data["interleaved"] = interleaved;
+    ctx->saved_data["inverse"] = inverse;
+    const Rotation rotation{interleaved ? RotaryLayout::kInterleaved : RotaryLayout::kHalf, inverse};
+    return RotaryForward(x, cos, sin, positions.value_or(at::Tensor()), rotation);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& d_out) {
+    const variable_list saved = ctx->get_saved_variables();
+    const bool interleaved = ctx->saved_data["interleaved"].toBool(), inverse = ctx->saved_data["inverse"].toBool();
+    const Rotation back{interleaved ? RotaryLayout::kInterleaved : RotaryLayout::kHalf, !inverse};
+    variable_list gradients(6);
+    if (d_out[0].defined()) gradients[0] = apply_rotary(d_out[0], saved[0], saved[1], back, saved[2]);
+    return gradients;
+  }
+};
+
+RotaryTables TablesFor(const at::Tensor& x, const RotaryFrequencies& frequencies, const at::Tensor& positions) {
+  return rotary_tables(frequencies, positions, x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+}  // namespace
+
+int64_t LengthOf(const at::Tensor& positions) {
+  CheckPositions(positions);
+  if (positions.numel() == 0) return 0;
+  const auto largest = positions.max().item<double>();
+  // From 2^53 on a double no longer counts.
+  if (!(std::abs(largest) < 9007199254740992.0)) Refuse("positions: expected numbers below 2^53, got ", largest);
+  return std::max<int64_t>(0, static_cast<int64_t>(std::floor(largest)) + 1);
+}
+
+at::Tensor RotaryForward(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions,
+                         const Rotation& rotation) {
+  CheckDense("x", x);
+  CheckDense("cos", cos);
+  CheckDense("sin", sin);
+  if (x.dim() != 4) Refuse("x: expected 4 dimensions [batch, heads, steps, width], got shape ", x.sizes());
+  const at::ScalarType type = x.scalar_type();
+  const bool narrow = type == at::kBFloat16 || type == at::kHalf;
+  if (!narrow && type != at::kFloat && type != at::kDouble) {
+    Refuse("x: expected float32, float64, bfloat16 or float16, got ", type);
+  }
+  if (cos.sizes() != sin.sizes()) Refuse("sin: expected the shape of cos ", cos.sizes(), ", got ", sin.sizes());
+  if (positions.defined()) CheckRowNumbers(positions, x, cos.dim() > 0 ? cos.size(0) : 0);
+  const at::ScalarType compute_type = type == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor rows_cos = TableOf("cos", cos.resolve_neg(), positions, compute_type);
+  const at::Tensor rows_sin = TableOf("sin", sin.resolve_neg(), positions, compute_type);
+
+  const at::Tensor input = x.resolve_neg();
+  at::Tensor out = at::empty_like(input);
+  if (narrow) {
+    const at::Tensor wide = input.to(at::kFloat);
+    Apply<float>(rotation, wide, rows_cos, rows_sin, wide);
+    out.copy_(wide);
+  } else if (type == at::kFloat) {
+    Apply<float>(rotation, input, rows_cos, rows_sin, out);
+  } else {
+    Apply<double>(rotation, input, rows_cos, rows_sin, out);
+  }
+  return out;
+}
+
+RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tensor& positions, at::ScalarType type) {
+  CheckPositions(positions);
+  if (type != at::kFloat && type != at::kDouble) Refuse("type: expected float32 or float64, got ", type);
+  const at::Tensor list = positions.detach().resolve_neg().reshape({-1});
+  const auto pairs = static_cast<int64_t>(frequencies.values.size());
+  const RotaryTables tables{at::empty({list.size(0), pairs}, type), at::empty({list.size(0), pairs}, type)};
+  const auto fill = [&](auto element, auto position) {
+    using T = decltype(element);
+    RotaryTable(frequencies, ViewOf<const decltype(position), 1>(list), ViewOf<T, 2>(tables.cos), ViewOf<T, 2>(tables.sin));
+  };
+  const bool whole = positions.scalar_type() == at::kLong;
+  if (type == at::kFloat) {
+    whole ? fill(float{}, int64_t{}) : fill(float{}, double{});
+  } else {
+    whole ? fill(double{}, int64_t{}) : fill(double{}, double{});
+  }
+  std::vector<int64_t> shape = positions.sizes().vec();
+  shape.push_back(pairs);
+  return {tables.cos.view(shape), tables.sin.view(shape)};
+}
+
+at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const Rotation& rotation,
+                        const at::Tensor& positions) {
+  CheckNeedsNoGradient("cos", cos);
+  CheckNeedsNoGradient("sin", sin);
+  CheckDense("x", x);
+  const std::optional<at::Tensor> rows = positions.defined() ? std::optional(positions) : std::nullopt;
+  return RotaryFunction::apply(x, cos, sin, rows, rotation.layout == RotaryLayout::kInterleaved, rotation.inverse);
+}
+
+std::pair<at::Tensor, at::Tensor> rotate(const Rotary& rotary, const at::Tensor& query, const at::Tensor& key,
+                                         const at::Tensor& query_positions, const at::Tensor& key_positions) {
+  CheckDense("query", query);
+  CheckDense("key", key);
+  int64_t length = 0;
+  if (DependsOnLength(rotary.frequencies.scaling)) length = std::max(LengthOf(query_positions), LengthOf(key_positions));
+  const RotaryFrequencies frequencies = ComputeRotaryFrequencies(rotary.frequencies, length);
+  const RotaryTables of_query = TablesFor(query, frequencies, query_positions);
+  const bool shared = key_positions.is_same(query_positions) && key.scalar_type() == query.scalar_type();
+  const RotaryTables of_key = shared ? of_query : TablesFor(key, frequencies, key_positions);
+  const Rotation rotation{rotary.layout, false};
+  return {apply_rotary(query, of_query.cos, of_query.sin, rotation), apply_rotary(key, of_key.cos, of_key.sin, rotation)};
+}
+
+}  // namespace heed::nn

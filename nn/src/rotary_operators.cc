@@ -1,0 +1,177 @@
+// torch.ops.heed.rotary and its kin: tables, rotation, buckets. As with attention, the caller's front end attaches derivatives.
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "heed/error.h"
+#include "heed/nn/rotary.h"
+#include "heed/positions.h"
+#include "rotary_call.h"
+#include "translate_errors.h"
+
+namespace heed::nn {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+RotaryLayout ParseLayout(std::string_view name) {
+  if (name == "half") return RotaryLayout::kHalf;
+  if (name == "interleaved") return RotaryLayout::kInterleaved;
+  throw InvalidArgument("layout: expected 'half' or 'interleaved', got '" + std::string(name) + "'");
+}
+
+Angles ParseAngles(std::string_view name) {
+  if (name == "f64") return Angles::kFloat64;
+  if (name == "f32_hf") return Angles::kFloat32;
+  throw InvalidArgument("angles: expected 'f64' or 'f32_hf', got '" + std::string(name) + "'");
+}
+
+at::Tensor RotaryOperator(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
+                          c10::string_view layout, int64_t rotary_dim, bool inverse) {
+  return TranslateErrors([&] {
+    if (cos.dim() == 0 || rotary_dim != 2 * cos.size(-1)) {
+      throw InvalidArgument("rotary_dim: expected twice the columns of cos, " +
+                            std::to_string(cos.dim() == 0 ? 0 : 2 * cos.size(-1)) + ", got " + std::to_string(rotary_dim));
+    }
+    return RotaryForward(x, cos, sin, positions.value_or(at::Tensor()), {ParseLayout(layout), inverse});
+  });
+}
+
+// NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands numbers over by value
+at::Tensor RotaryShape(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
+                       c10::string_view layout, c10::SymInt rotary_dim, bool inverse) {
+  TORCH_CHECK_VALUE(x.dim() == 4, "x: expected 4 dimensions [batch, heads, steps, width], got shape ", x.sym_sizes());
+  return at::empty_like(x);
+}
+
+std::tuple<at::Tensor, at::Tensor> TableShape(const at::Tensor& positions, const at::Tensor& frequencies,
+                                              const at::Tensor& attention_factor, c10::string_view angles,
+                                              at::ScalarType dtype) {
+  c10::SymDimVector shape(positions.sym_sizes());
+  shape.push_back(frequencies.sym_size(0));
+  const auto options = positions.options().dtype(dtype);
+  return {at::empty_symint(shape, options), at::empty_symint(shape, options)};
+}
+// NOLINTEND(performance-unnecessary-value-param)
+
+std::tuple<at::Tensor, at::Tensor> TableOperator(const at::Tensor& positions, const at::Tensor& frequencies,
+                                                 const at::Tensor& attention_factor, c10::string_view angles,
+                                                 at::ScalarType dtype) {
+  return TranslateErrors([&] {
+    if (frequencies.dim() != 1 || frequencies.scalar_type() != at::kDouble) {
+      throw InvalidArgument("frequencies: expected float64 [rotary_dim/2], got " +
+                            std::string(at::toString(frequencies.scalar_type())) + " of " + std::to_string(frequencies.dim()) +
+                            " dimensions");
+    }
+    RotaryFrequencies numbers;
+    const at::Tensor list = frequencies.contiguous();
+    numbers.values.assign(list.const_data_ptr<double>(), list.const_data_ptr<double>() + list.numel());
+    numbers.attention_factor = attention_factor.item<double>();
+    numbers.angles = ParseAngles(angles);
+    const RotaryTables tables = rotary_tables(numbers, positions, dtype);
+    return std::make_tuple(tables.cos, tables.sin);
+  });
+}
+
+// The arguments of the schema that describe a scaling.
+struct ScalingArguments {
+  c10::string_view rope_type;
+  double factor;
+  int64_t original_length;
+  const std::vector<double>&short_factors, &long_factors;
+  double beta_fast, beta_slow;
+  bool truncate;
+  double low_frequency_factor, high_frequency_factor;
+  std::optional<double> attention_factor, mscale, mscale_all_dim;
+
+  RotaryScaling Parse() const {
+    if (rope_type == "default") return std::monostate{};
+    if (rope_type == "linear") return LinearScaling{factor};
+    if (rope_type == "ntk") return NtkScaling{factor};
+    if (rope_type == "dynamic") return DynamicScaling{factor, original_length};
+    if (rope_type == "yarn") {
+      return YarnScaling{factor, original_length, beta_fast, beta_slow, truncate, attention_factor, mscale, mscale_all_dim};
+    }
+    if (rope_type == "longrope") {
+      return LongRopeScaling{short_factors, long_factors, original_length, factor, attention_factor};
+    }
+    if (rope_type == "llama3") return Llama3Scaling{factor, low_frequency_factor, high_frequency_factor, original_length};
+    throw InvalidArgument("rope_type: expected default, linear, ntk, dynamic, yarn, longrope or llama3, got '" +
+                          std::string(rope_type) + "'");
+  }
+};
+
+// NOLINTBEGIN(performance-unnecessary-value-param, readability-function-size): one parameter for each of the schema
+std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, double base, const OptionalTensor& positions,
+                                                       c10::string_view rope_type, double factor, int64_t original_length,
+                                                       std::vector<double> short_factors, std::vector<double> long_factors,
+                                                       double beta_fast, double beta_slow, bool truncate,
+                                                       double low_frequency_factor, double high_frequency_factor,
+                                                       std::optional<double> attention_factor, std::optional<double> mscale,
+                                                       std::optional<double> mscale_all_dim, c10::string_view angles) {
+  return TranslateErrors([&] {
+    const ScalingArguments scaling{rope_type,        factor,    original_length, short_factors,        long_factors,
+                                   beta_fast,        beta_slow, truncate,        low_frequency_factor, high_frequency_factor,
+                                   attention_factor, mscale,    mscale_all_dim};
+    RotaryOptions options;
+    options.rotary_dim = rotary_dim;
+    options.base = base;
+    options.scaling = scaling.Parse();
+    options.angles = ParseAngles(angles);
+    const RotaryFrequencies result = ComputeRotaryFrequencies(options, positions ? LengthOf(*positions) : 0);
+    return std::make_tuple(at::tensor(result.values, at::kDouble), at::scalar_tensor(result.attention_factor, at::kDouble));
+  });
+}
+// NOLINTEND(performance-unnecessary-value-param, readability-function-size)
+
+at::Tensor T5BucketsOperator(int64_t reach, int64_t buckets, int64_t max_distance, bool bidirectional) {
+  return TranslateErrors([&] {
+    if (reach < 0) throw InvalidArgument("reach: expected at least 0, got " + std::to_string(reach));
+    at::Tensor result = at::empty({2 * reach + 1}, at::kLong);
+    T5Buckets({buckets, max_distance, bidirectional}, reach,
+              View<int64_t, 1>::Contiguous(result.mutable_data_ptr<int64_t>(), {2 * reach + 1}));
+    return result;
+  });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  // Tensors are positional: PyTorch attaches derivatives to positional arguments alone.
+  m.def(
+      "rotary(Tensor x, Tensor cos, Tensor sin, Tensor? positions=None, *, str layout, SymInt rotary_dim, bool inverse=False) "
+      "-> Tensor");
+  m.def(
+      "rotary_table(Tensor positions, Tensor frequencies, Tensor attention_factor, *, str angles='f64', "
+      "ScalarType dtype=float) -> (Tensor cos, Tensor sin)");
+  // positions: those whose largest tells the length of the text. Frequencies in radians per step, float64 [rotary_dim/2].
+  m.def(
+      "rotary_frequencies(int rotary_dim, float base=10000.0, Tensor? positions=None, *, str rope_type='default', "
+      "float factor=1.0, int original_length=0, float[] short_factors=[], float[] long_factors=[], float beta_fast=32.0, "
+      "float beta_slow=1.0, bool truncate=True, float low_frequency_factor=1.0, float high_frequency_factor=4.0, "
+      "float? attention_factor=None, float? mscale=None, float? mscale_all_dim=None, str angles='f64') "
+      "-> (Tensor frequencies, Tensor attention_factor)");
+  m.def("t5_buckets(SymInt reach, int buckets=32, int max_distance=128, bool bidirectional=True) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(heed, CPU, m) {
+  m.impl("rotary", &RotaryOperator);
+  m.impl("rotary_table", &TableOperator);
+}
+
+TORCH_LIBRARY_IMPL(heed, Meta, m) {
+  m.impl("rotary", &RotaryShape);
+  m.impl("rotary_table", &TableShape);
+}
+
+// These may be called without any tensor that tells a device; Python registers their shapes.
+TORCH_LIBRARY_IMPL(heed, CompositeExplicitAutograd, m) {
+  m.impl("rotary_frequencies", &FrequenciesOperator);
+  m.impl("t5_buckets", &T5BucketsOperator);
+}
+
+}  // namespace heed::nn

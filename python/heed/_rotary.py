@@ -1,0 +1,160 @@
+"""heed::rotary with derivatives attached, and scalings as Hugging Face writes them."""
+
+import torch
+
+from . import _library  # noqa: F401  registers the operators
+
+_ops = torch.ops.heed
+
+
+class _Rotary(torch.autograd.Function):
+    """Linear in x: both derivatives are rotations, so any number of them is right."""
+
+    @staticmethod
+    def forward(x, cos, sin, positions, layout, rotary_dim, inverse):
+        return _ops.rotary(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=inverse)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, *tables, layout, rotary_dim, inverse = inputs
+        ctx.numbers = layout, rotary_dim, inverse
+        ctx.save_for_backward(*tables)
+        ctx.save_for_forward(*tables)
+
+    @staticmethod
+    def backward(ctx, d_output):
+        layout, rotary_dim, inverse = ctx.numbers
+        return _Rotary.apply(d_output, *ctx.saved_tensors, layout, rotary_dim, not inverse), *(None,) * 6
+
+    @staticmethod
+    def jvp(ctx, x_tangent, *_):
+        return _Rotary.apply(x_tangent, *ctx.saved_tensors, *ctx.numbers)
+
+    @staticmethod
+    def vmap(info, in_dims, x, *rest):
+        if any(d is not None for d in in_dims[1:]):
+            slices = [
+                _Rotary.apply(*(a if d is None else a.select(d, i) for a, d in zip((x, *rest), in_dims)))
+                for i in range(info.batch_size)
+            ]
+            return torch.stack(slices), 0
+        # All heads turn alike, so the mapped dimension passes for further heads.
+        rotated = _Rotary.apply(x.movedim(in_dims[0], 1).flatten(1, 2), *rest)
+        return rotated.unflatten(1, (info.batch_size, -1)), 1
+
+
+@torch.compiler.allow_in_graph
+def _rotate(*arguments):
+    return _Rotary.apply(*arguments)
+
+
+# torch.compile looks through the Function: the raw operator has the same formulas.
+def _setup_raw(ctx, inputs, keyword_only_inputs, output):
+    _check_needs_no_gradient(*inputs[1:3])
+    ctx.numbers = dict(keyword_only_inputs)
+    ctx.save_for_backward(*inputs[1:])
+
+
+def _raw_backward(ctx, d_output):
+    numbers = {**ctx.numbers, "inverse": not ctx.numbers["inverse"]}
+    return _ops.rotary(d_output, *ctx.saved_tensors, **numbers), None, None, None
+
+
+torch.library.register_autograd("heed::rotary", _raw_backward, setup_context=_setup_raw)
+
+
+@torch.library.register_fake("heed::rotary_frequencies")
+def _frequencies_shape(rotary_dim, *_, **__):
+    return torch.empty(rotary_dim // 2, dtype=torch.float64), torch.empty((), dtype=torch.float64)
+
+
+@torch.library.register_fake("heed::t5_buckets")
+def _t5_buckets_shape(reach, *_, **__):
+    return torch.empty(2 * reach + 1, dtype=torch.int64)
+
+
+def _check_needs_no_gradient(cos, sin):
+    for name, table in (("cos", cos), ("sin", sin)):
+        if table.requires_grad:
+            raise ValueError(
+                f"{name}: expected a table that requires no gradient; rotation is differentiated with respect to x alone"
+            )
+
+
+def apply_rotary(x, cos, sin, positions=None, layout="half", rotary_dim=None):
+    """x [B, H, N, D] with the pairs (a, b) of its first rotary_dim columns turned: (a cos - b sin, b cos + a sin).
+
+    cos, sin    [N, rotary_dim/2] or [B, N, rotary_dim/2]; with positions [max, rotary_dim/2]
+    positions   integers [B, N] or [N] within 0..max-1: the rows of cos and sin to take
+    layout      "half" pairs columns t and t + rotary_dim/2 (GPT-NeoX, Hugging Face's Llama), "interleaved" 2t and 2t + 1
+                (RoFormer, GPT-J)
+    rotary_dim  twice the columns of cos, which is also the default; the columns of x after it pass unchanged
+
+    float32, float64, bfloat16 and float16; 16-bit types are computed in float32 and rounded once. Differentiable in x as often
+    as one likes; cos and sin receive no gradient.
+    """
+    for name, tensor in (("x", x), ("cos", cos), ("sin", sin)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.device.type not in ("cpu", "meta"):
+            raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
+        if tensor.dim() == 0:
+            raise ValueError(f"{name}: expected a tensor with dimensions, got a single number")
+    _check_needs_no_gradient(cos, sin)
+    if positions is not None:
+        positions = torch.as_tensor(positions)
+        if positions.dtype == torch.bool or positions.is_floating_point() or positions.is_complex():
+            raise ValueError(f"positions: expected integers, got {positions.dtype}")
+        positions = positions.to(torch.int64)
+        positions = positions.unsqueeze(0) if positions.dim() == 1 else positions
+    return _rotate(x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim, False)
+
+
+# Hugging Face's keys by rope_type, and what the operator calls them: those that must be there, and those that may.
+_FACTOR, _LENGTH = {"factor": "factor"}, {"original_max_position_embeddings": "original_length"}
+_NEEDED = {
+    "default": {},
+    "linear": _FACTOR,
+    "ntk": _FACTOR,
+    "dynamic": {**_FACTOR, **_LENGTH},
+    "yarn": {**_FACTOR, **_LENGTH},
+    "longrope": {**_FACTOR, **_LENGTH, "short_factor": "short_factors", "long_factor": "long_factors"},
+    "llama3": {
+        **_FACTOR,
+        **_LENGTH,
+        "low_freq_factor": "low_frequency_factor",
+        "high_freq_factor": "high_frequency_factor",
+    },
+}
+_OPTIONAL = {
+    "yarn": {key: key for key in ("attention_factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow", "truncate")},
+    "longrope": {"attention_factor": "attention_factor"},
+}
+DEPENDS_ON_LENGTH = ("dynamic", "longrope")
+
+
+def scaling_options(scaling, head_dim, rotary_dim, base):
+    """The operator's options for a dictionary as Hugging Face writes it, or for None."""
+    if scaling is None:
+        return {"rope_type": "default"}
+    # Configurations write null for what they leave open.
+    given = {key: value for key, value in scaling.items() if value is not None}
+    rope_type = given.pop("rope_type", given.pop("type", None))
+    if rope_type not in _NEEDED:
+        raise ValueError(f"scaling: expected a rope_type among {', '.join(_NEEDED)}, got {rope_type!r}")
+    # Hugging Face's rope_parameters repeat what the constructor is told.
+    theta, partial = given.pop("rope_theta", base), given.pop("partial_rotary_factor", rotary_dim / head_dim)
+    if theta != base:
+        raise ValueError(f"scaling: rope_theta is {theta}, but base is {base}; pass base={theta}")
+    if int(head_dim * partial) != rotary_dim:
+        raise ValueError(
+            f"scaling: partial_rotary_factor is {partial}, but rotary_dim is {rotary_dim} of {head_dim}; pass "
+            f"rotary_dim={int(head_dim * partial)}"
+        )
+    needed, names = _NEEDED[rope_type], {**_NEEDED[rope_type], **_OPTIONAL.get(rope_type, {})}
+    unknown, missing = sorted(given.keys() - names.keys()), sorted(needed.keys() - given.keys())
+    if unknown:
+        raise ValueError(f"scaling: {rope_type} knows {', '.join(sorted(names)) or 'no options'}; got {', '.join(unknown)}")
+    if missing:
+        raise ValueError(f"scaling: {rope_type} needs {', '.join(missing)}")
+    return {"rope_type": rope_type, **{names[key]: value for key, value in given.items()}}

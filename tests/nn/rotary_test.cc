@@ -1,0 +1,114 @@
+// Rotation as a differentiable function of tensors.
+#include "heed/nn/rotary.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "gradient_check.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+namespace {
+
+at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
+
+RotaryFrequencies Frequencies(int64_t rotary_dim, RotaryScaling scaling = {}) {
+  return ComputeRotaryFrequencies({rotary_dim, 10000.0, std::move(scaling), Angles::kFloat64});
+}
+
+RotaryTables Tables(int64_t rotary_dim, int64_t steps) {
+  return rotary_tables(Frequencies(rotary_dim), at::arange(steps, at::kLong), at::kDouble);
+}
+
+// The half layout, out of plain tensor operations; cos and sin broadcast.
+at::Tensor Plain(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
+  const int64_t pairs = cos.size(-1), width = x.size(3);
+  const at::Tensor a = x.narrow(3, 0, pairs), b = x.narrow(3, pairs, pairs);
+  return at::cat({a * cos - b * sin, b * cos + a * sin, x.narrow(3, 2 * pairs, width - 2 * pairs)}, 3);
+}
+
+TEST(RotaryTest, EqualsPlainOperations) {
+  at::manual_seed(1);
+  const at::Tensor x = Random({2, 3, 5, 9}), positions = at::tensor({3, 0, 7, 7, 1, 2, 2, 6, 0, 5}, at::kLong).view({2, 5});
+  const RotaryTables all = Tables(6, 8), rows = rotary_tables(Frequencies(6), positions, at::kDouble);
+  const at::Tensor expected = Plain(x, rows.cos.unsqueeze(1), rows.sin.unsqueeze(1));
+  EXPECT_TRUE(at::allclose(apply_rotary(x, rows.cos, rows.sin), expected, 0, 1e-15));
+  EXPECT_TRUE(at::equal(apply_rotary(x, all.cos, all.sin, {}, positions), apply_rotary(x, rows.cos, rows.sin)));
+  EXPECT_FALSE(at::allclose(apply_rotary(x, rows.cos, rows.sin, {RotaryLayout::kInterleaved, false}), expected));
+  const at::Tensor narrow = apply_rotary(x.to(at::kBFloat16), rows.cos, rows.sin);
+  EXPECT_TRUE(at::equal(narrow, Plain(x.to(at::kBFloat16).to(at::kFloat), rows.cos.unsqueeze(1).to(at::kFloat),
+                                      rows.sin.unsqueeze(1).to(at::kFloat))
+                                    .to(at::kBFloat16)));
+}
+
+TEST(RotaryTest, DerivativesAreInverseRotations) {
+  at::manual_seed(2);
+  const RotaryTables tables = Tables(4, 3);
+  for (const RotaryLayout layout : {RotaryLayout::kHalf, RotaryLayout::kInterleaved}) {
+    const auto rotate = [&](const std::vector<at::Tensor>& x) {
+      return apply_rotary(x[0], 1.3 * tables.cos, 1.3 * tables.sin, {layout, false});
+    };
+    testing::ExpectGradientsMatch(rotate, {Random({2, 2, 3, 5})});
+    // The gradient of a square, differentiated once more.
+    const auto gradient = [&](const std::vector<at::Tensor>& x) {
+      const at::Tensor y = x[0].requires_grad() ? x[0] : x[0].detach().set_requires_grad(true);
+      const at::AutoGradMode enable(true);
+      return torch::autograd::grad({rotate({y}).pow(3).sum()}, {y}, {}, true, /*create_graph=*/true)[0];
+    };
+    testing::ExpectGradientsMatch(gradient, {Random({1, 2, 3, 5})});
+  }
+}
+
+TEST(RotaryTest, RotatesQueriesAndKeysOfOneText) {
+  at::manual_seed(3);
+  const at::Tensor query = Random({1, 2, 3, 8}), key = Random({1, 1, 20, 8});
+  Rotary rotary;
+  rotary.frequencies.rotary_dim = 8;
+  rotary.frequencies.scaling = DynamicScaling{2.0, 10};
+  const at::Tensor at_query = at::tensor({17, 18, 19}, at::kLong), at_key = at::arange(20, at::kDouble);
+  const auto [q, k] = rotate(rotary, query, key, at_query, at_key);
+  const RotaryFrequencies frequencies = ComputeRotaryFrequencies(rotary.frequencies, 20);
+  const RotaryTables of_query = rotary_tables(frequencies, at_query, at::kDouble);
+  EXPECT_TRUE(at::equal(q, apply_rotary(query, of_query.cos, of_query.sin)));
+  const auto [q_far, k_far] = rotate(rotary, query, key, at_query, at_key + 100);
+  EXPECT_FALSE(at::allclose(q, q_far)) << "keys lengthen the text of the queries too";
+  rotary.frequencies.scaling = {};
+  const auto [q_plain, k_plain] = rotate(rotary, query, key, at_query + 1000000, at_key + 1000000);
+  const auto [q_near, k_near] = rotate(rotary, query, key, at_query, at_key);
+  EXPECT_TRUE(at::allclose(at::matmul(q_plain, k_plain.transpose(2, 3)), at::matmul(q_near, k_near.transpose(2, 3)), 0, 1e-9));
+}
+
+std::string Refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no exception";
+}
+
+TEST(RotaryTest, RefusalsNameTheArgument) {
+  const at::Tensor x = Random({2, 3, 5, 8});
+  const RotaryTables tables = Tables(8, 5);
+  const auto refusal = [&](const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions) {
+    return Refusal([&] { apply_rotary(input, cos, sin, {}, positions); });
+  };
+  const at::Tensor none, learned = tables.cos.clone().set_requires_grad(true);
+  EXPECT_EQ(refusal(x[0], tables.cos, tables.sin, none).rfind("x:", 0), 0u);
+  EXPECT_EQ(refusal(x.to(at::kLong), tables.cos, tables.sin, none).rfind("x:", 0), 0u);
+  EXPECT_EQ(refusal(none, tables.cos, tables.sin, none).rfind("x:", 0), 0u);
+  EXPECT_EQ(refusal(x, learned, tables.sin, none).rfind("cos:", 0), 0u);
+  EXPECT_EQ(refusal(x, tables.cos, learned, none).rfind("sin:", 0), 0u);
+  EXPECT_EQ(refusal(x, tables.cos, tables.sin, at::full({1, 5}, 5, at::kLong)).rfind("positions: expected numbers in 0..4", 0),
+            0u);
+  EXPECT_EQ(Refusal([&] { rotary_tables(Frequencies(4), at::zeros({3}), at::kFloat); }).rfind("positions:", 0), 0u);
+  EXPECT_EQ(Refusal([&] { rotary_tables(Frequencies(4), at::zeros({3}, at::kLong), at::kHalf); }).rfind("type:", 0), 0u);
+}
+
+}  // namespace
+}  // namespace heed::nn
