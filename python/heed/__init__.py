@@ -2,6 +2,8 @@
 
     heed.attention(query, key, value, causal=True)      the differentiable function
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
+    heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
+    heed.replace_sdpa()                                 a context in which PyTorch's calls of it go through heed
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      notions of order
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
@@ -12,6 +14,7 @@ import torch
 from . import _library
 from . import nn, positions
 from ._attention import AttentionOutput, Statistics, WeightsOf, attention, attention_packed
+from ._sdpa import replace_sdpa, scaled_dot_product_attention
 from ._weights import load_weights, save_weights
 
 __version__ = torch.ops.heed.version()
@@ -26,7 +29,9 @@ __all__ = [
     "load_weights",
     "nn",
     "positions",
+    "replace_sdpa",
     "save_weights",
+    "scaled_dot_product_attention",
     "set_num_threads",
 ]
 

@@ -1,8 +1,10 @@
 // The same bits for any number of threads, for a row alone or among others, and from run to run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "heed/attention.h"
@@ -37,7 +39,21 @@ class EachOption : public ::testing::Test {
   // Large enough to run in parallel, with several chunks of keys in the backward pass.
   Shape shape_{2, 2, 2, 300, 1300, 16, 24};
   std::vector<int64_t> key_lengths_{700, 1300}, query_lengths_{300, 123}, per_query_ = PerQuery();
-  std::vector<float> table_ = std::vector<float>(2 * 401, 0.25f);
+  std::vector<float> table_ = std::vector<float>(2 * 401, 0.25f), dense_;
+  std::vector<int64_t> key_positions_ = PerKey();
+  std::unique_ptr<bool[]> mask_ = std::make_unique<bool[]>(300 * 1300);
+
+  std::vector<int64_t> PerKey() const {
+    std::vector<int64_t> positions;
+    for (int64_t j = 0; j < 1300; ++j) positions.push_back(j * 7 % 1301);
+    return positions;
+  }
+
+  Bias DenseBias(const std::array<int64_t, 4>& extent) {
+    dense_.resize(2 * 300 * 1300);
+    for (size_t x = 0; x < dense_.size(); ++x) dense_[x] = 0.01f * static_cast<float>(x % 89);
+    return Bias{View<const float, 4>::Contiguous(dense_.data(), extent)};
+  }
 
   std::vector<int64_t> PerQuery() const {
     std::vector<int64_t> lengths;
@@ -47,6 +63,7 @@ class EachOption : public ::testing::Test {
 
   std::vector<Option> Options() {
     for (size_t i = 0; i < table_.size(); ++i) table_[i] = 0.01f * static_cast<float>(i % 97);
+    for (size_t x = 0; x < 300 * 1300; ++x) mask_[x] = x % 3 != 0;
     return {
         {"plain", [](Attention&) {}},
         {"causal", [](Attention& a) { a.causal = Causal::kBottomRight; }},
@@ -66,6 +83,47 @@ class EachOption : public ::testing::Test {
         {"dropout",
          [](Attention& a) {
            a.dropout = {0.3, 42, 5};
+         }},
+        {"window",
+         [](Attention& a) {
+           a.window = {100, 30};
+         }},
+        {"listed positions",
+         [this](Attention& a) {
+           a.causal = Causal::kBottomRight;
+           a.query_positions.list = View<const int64_t, 2>::Contiguous(per_query_.data(), {2, 300});
+           a.key_positions.list = View<const int64_t, 2>::Contiguous(key_positions_.data(), {1, 1300});
+         }},
+        {"dense mask",
+         [this](Attention& a) {
+           a.mask = Mask{View<const bool, 4>::Contiguous(mask_.get(), {1, 1, 300, 1300})};
+         }},
+        {"dense bias that heads and batch share",
+         [this](Attention& a) {
+           a.bias = DenseBias({1, 1, 300, 1300});
+         }},
+        {"dense bias of heads",
+         [this](Attention& a) {
+           a.bias = DenseBias({1, 2, 300, 1300});
+         }},
+        {"dense bias of keys",
+         [this](Attention& a) {
+           a.bias = DenseBias({2, 1, 1, 1300});
+         }},
+        {"dense bias of queries",
+         [this](Attention& a) {
+           a.bias = DenseBias({1, 2, 300, 1});
+         }},
+        {"slopes",
+         [this](Attention& a) {
+           a.slope_bias = SlopeBias{View<const float, 1>::Contiguous(table_.data(), {2}), true};
+         }},
+        {"content, soft-cap",
+         [this](Attention& a) {
+           a.content_bias.emplace();
+           a.content_bias->keys = View<const float, 2>::Contiguous(table_.data(), {21, 16});
+           a.content_bias->values = View<const float, 2>::Contiguous(table_.data(), {21, 24});
+           a.softcap = 4.0;
          }},
         {"everything",
          [this](Attention& a) {
@@ -105,6 +163,26 @@ TEST_F(EachOption, GivesTheSameBitsInDouble) {
   one.Run(attention, serial);
   many.Run(attention, pool);
   ExpectSameBits(one, many, "double");
+}
+
+// A few queries on many keys: heads share panels and keys are split.
+TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreadsAndForARowAlone) {
+  const Shape shape{2, 8, 2, 1, 5000, 32, 32};
+  Attention attention;
+  Problem<float> one(shape), many(shape);
+  SerialExecutor serial;
+  one.Forward(attention, serial);
+  ThreadPool pool(3);
+  many.Forward(attention, pool);
+  EXPECT_TRUE(SameBits(one.out, many.out) && SameBits(one.lse, many.lse));
+  Shape single = shape;
+  single.batch = 1;
+  Problem<float> alone(single);
+  std::copy_n(one.q.begin(), alone.q.size(), alone.q.begin());
+  std::copy_n(one.k.begin(), alone.k.size(), alone.k.begin());
+  std::copy_n(one.v.begin(), alone.v.size(), alone.v.begin());
+  alone.Forward(attention, pool);
+  EXPECT_TRUE(std::equal(alone.out.begin(), alone.out.end(), one.out.begin()));
 }
 
 // Row 1 of a batch of two, computed alone: what it returns must not depend on its neighbour.

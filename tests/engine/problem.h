@@ -43,12 +43,21 @@ struct Problem {
   }
 
   void Backward(const Attention& attention, Executor& executor) {
+    // The gradients of all biases, one after the other in d_bias.
     BiasGradients<T> d_biases;
-    if (attention.relative_bias) {
-      const auto& table = std::get<View<const T, 2>>(attention.relative_bias->table);
-      d_bias.assign(static_cast<size_t>(table.size()), std::numeric_limits<T>::quiet_NaN());
-      d_biases.relative_bias = View<T, 2>::Contiguous(d_bias.data(), table.extent);
-    }
+    d_bias.assign(1 << 20, std::numeric_limits<T>::quiet_NaN());
+    int64_t used = 0;
+    const auto like = [&]<int Rank>(View<T, Rank>& gradient, const Table<Rank>& table) {
+      gradient = View<T, Rank>::Contiguous(d_bias.data() + used, std::get<View<const T, Rank>>(table).extent);
+      used += gradient.size();
+    };
+    if (attention.bias) like(d_biases.bias, attention.bias->values);
+    if (attention.relative_bias) like(d_biases.relative_bias, attention.relative_bias->table);
+    if (attention.slope_bias) like(d_biases.slopes, attention.slope_bias->slopes);
+    if (attention.content_bias && attention.content_bias->keys) like(d_biases.content_keys, *attention.content_bias->keys);
+    if (attention.content_bias && attention.content_bias->values)
+      like(d_biases.content_values, *attention.content_bias->values);
+    d_bias.resize(static_cast<size_t>(used));
     heed::Backward(attention, Queries(q), Keys(k), Values(v), Outputs(out), Lse(), Outputs(d_out), Queries(d_q), Keys(d_k),
                    Values(d_v), d_biases, workspace, executor);
   }

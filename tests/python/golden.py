@@ -9,7 +9,7 @@ import pytest
 import torch
 
 FOLDER = pathlib.Path(os.environ.get("HEED_SHARED", pathlib.Path(__file__).resolve().parents[3] / "shared")) / "golden"
-_TYPES = {"F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64}
+_TYPES = {"F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64, "BOOL": numpy.bool_}
 
 
 class Case:

@@ -26,11 +26,11 @@ Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Inpu
   CheckPresent("k", k);
   CheckSameElement("k", k, q);
   Shape shape{q.extent[0], q.extent[1], k.extent[1], q.extent[2], k.extent[2], q.extent[3], 0};
-  const std::string both = "q is " + ShapeText(q.extent) + ", k is " + ShapeText(k.extent);
-  if (k.extent[0] != shape.batch) Refuse("k", "batch sizes differ: " + both);
-  if (k.extent[3] != shape.head_dim) Refuse("k", "head widths differ: " + both);
+  const auto both = [&] { return "q is " + ShapeText(q.extent) + ", k is " + ShapeText(k.extent); };
+  if (k.extent[0] != shape.batch) Refuse("k", "batch sizes differ: " + both());
+  if (k.extent[3] != shape.head_dim) Refuse("k", "head widths differ: " + both());
   if (shape.kv_heads == 0 ? shape.q_heads != 0 : shape.q_heads % shape.kv_heads != 0)
-    Refuse("k", "the number of query heads must be a multiple of the number of key heads: " + both);
+    Refuse("k", "the number of query heads must be a multiple of the number of key heads: " + both());
   if (shape.head_dim == 0 && !attention.scale) Refuse("q", "a head width of 0 has no default scale: " + ShapeText(q.extent));
   if (attention.packed.present()) {
     if (shape.batch != 1) Refuse("q", "packed sequences lie in arrays [1, H, T, D], got " + ShapeText(q.extent));

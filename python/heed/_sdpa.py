@@ -1,0 +1,121 @@
+"""torch.nn.functional.scaled_dot_product_attention, through heed."""
+
+import math
+import threading
+
+import torch
+import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
+
+from ._attention import attention
+
+_NATIVE = F.scaled_dot_product_attention
+
+
+def _four_dimensions(name, tensor, batch):
+    """[..., H, N, D] with the leading dimensions broadcast to `batch` -> [B, H, N, D]; [N, D] and [B, N, D] have one head."""
+    if tensor.dim() < 2:
+        raise RuntimeError(f"{name}: expected at least 2 dimensions, got shape {list(tensor.shape)}")
+    if tensor.dim() == 2:
+        tensor = tensor.unsqueeze(0)
+    if tensor.dim() == 3 and not batch:
+        return tensor.unsqueeze(0)
+    if tensor.shape[:-3] != batch:
+        tensor = tensor.expand(*batch, *tensor.shape[-3:])
+    return tensor if len(batch) == 1 else tensor.reshape(math.prod(batch), *tensor.shape[-3:])
+
+
+def _mask_like(mask, batch, dims):
+    """The mask for tensors of _four_dimensions: broadcastable to [B, H, Nq, Nk], and dense no further than it was."""
+    if dims == 3:
+        # [B, N, D] inputs: their batch stands where heads do.
+        return mask
+    if mask.dim() <= 3 or len(batch) == 1:
+        return mask
+    lead = mask.shape[:-3]
+    if math.prod(lead) == 1:
+        return mask.reshape(1, *mask.shape[-3:])
+    return mask.expand(*batch, *mask.shape[-3:]).reshape(math.prod(batch), *mask.shape[-3:])
+
+
+def _same_heads(query, key, value, enable_gqa):
+    """Broadcasts heads as PyTorch does: a head of 1 serves all, on any side."""
+    if enable_gqa:
+        return query, key, value
+    heads = max(t.shape[1] for t in (query, key, value))
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.shape[1] not in (1, heads):
+            raise RuntimeError(
+                f"{name}: {tensor.shape[1]} heads where others have {heads}; grouped heads need enable_gqa=True"
+            )
+    return tuple(t.expand(-1, heads, -1, -1) if t.shape[1] != heads else t for t in (query, key, value))
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """PyTorch's function of that name, with its signature and meaning, for CPU tensors; others are handed to PyTorch.
+
+    Causality is aligned top-left, attn_mask is bool (True: may look) or added to the scores, and dropout acts whenever
+    dropout_p is not 0. Masks of every shape, unequal widths, strides, dropout and gradients of the mask stay fused: nothing of
+    the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
+    other weights from the same generator.
+    """
+    tensors = [t for t in (query, key, value, attn_mask) if t is not None]
+    if any(t.device.type not in ("cpu", "meta") or t.is_nested for t in tensors):
+        return _NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
+    dims = max(t.dim() for t in (query, key, value))
+    batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
+    q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
+    q, k, v = _same_heads(q, k, v, enable_gqa)
+    options = {}
+    if attn_mask is not None:
+        options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
+    output = attention(
+        q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
+    )
+    if dims == 2:
+        return output.reshape(output.shape[-2:])
+    return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
+
+
+_depth = threading.local()  # of replace_sdpa contexts around the calling thread
+_installed = 0  # contexts open in all threads
+_lock = threading.Lock()
+
+
+def _replaced(*args, **kwargs):
+    """Stands in for the attribute of torch.nn.functional, which PyTorch's own layers look up."""
+    inside = getattr(_depth, "value", 0) > 0
+    return (scaled_dot_product_attention if inside else _NATIVE)(*args, **kwargs)
+
+
+def _install(change):
+    global _installed
+    with _lock:
+        _installed += change
+        F.scaled_dot_product_attention = _replaced if _installed else _NATIVE
+    _depth.value = getattr(_depth, "value", 0) + change
+
+
+class replace_sdpa(TorchFunctionMode):
+    """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
+
+    However the function was imported, and from inside PyTorch's own modules too. Applies to the calling thread. What
+    PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it is.
+    """
+
+    def __enter__(self):
+        _install(1)
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        _install(-1)
+        return super().__exit__(*exception)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is _NATIVE:
+            return scaled_dot_product_attention(*args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))

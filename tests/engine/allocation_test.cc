@@ -1,0 +1,47 @@
+// A decoding step allocates nothing once its workspace is there: every operator new is counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "heed/attention.h"
+#include "problem.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace heed {
+namespace {
+
+TEST(DecodingStep, AllocatesNothingAfterTheFirst) {
+  const Shape capacity{2, 8, 2, 1, 4096, 32, 32};
+  Problem<float> problem(capacity);
+  const std::vector<float> slopes(8, 0.1F);
+  Attention attention;
+  attention.causal = Causal::kBottomRight;
+  attention.slope_bias = SlopeBias{View<const float, 1>::Contiguous(slopes.data(), {8}), true};
+  ThreadPool pool(2);
+  const auto step = [&](int64_t length) {
+    auto keys = problem.Keys(problem.k), values = problem.Values(problem.v);
+    keys.extent[2] = values.extent[2] = length;
+    Forward(attention, problem.Queries(problem.q), keys, values, problem.Outputs(problem.out), problem.Lse(), problem.workspace,
+            pool);
+  };
+  step(4096);
+  const int64_t before = allocations.load();
+  for (int64_t length = 4000; length < 4096; ++length) step(length);
+  EXPECT_EQ(allocations.load(), before);
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,228 @@
+"""What heed.attention's options mean, by properties that need no second implementation, and by cases of other frameworks."""
+
+import pytest
+import torch
+from golden import Case
+
+import heed
+from heed import positions
+
+
+def random(*shape, seed=0, dtype=torch.float64, requires_grad=False):
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return values.to(dtype).requires_grad_(requires_grad)
+
+
+def operands(batch=2, heads=2, queries=7, keys=7, width=8, dtype=torch.float64, requires_grad=False):
+    shapes = ((batch, heads, queries, width), (batch, heads, keys, width), (batch, heads, keys, width))
+    return [random(*shape, seed=i, dtype=dtype, requires_grad=requires_grad) for i, shape in enumerate(shapes)]
+
+
+def schemes(heads=2, width=8):
+    """One of each kind, with parameters that differ from zero."""
+    torch.manual_seed(0)
+    made = {
+        "alibi": positions.Alibi(heads),
+        "trainable slopes": positions.Alibi(heads, symmetric=False, trainable=True),
+        "relative bias": positions.RelativeBias(heads, 3),
+        "T5": positions.T5Bias(heads, buckets=8, max_distance=16),
+        "Shaw": positions.Shaw(width, 3),
+        "Shaw, keys alone": positions.Shaw(width, 2, values=False),
+        "rotary": positions.Rotary(width),
+        "rotary, interleaved, partial": positions.Rotary(width, layout="interleaved", rotary_dim=4),
+    }
+    for scheme in made.values():
+        scheme.double()
+        for parameter in scheme.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    return made
+
+
+SCHEMES = list(schemes())
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_shifting_all_positions_changes_nothing(name):
+    q, k, v = operands()
+    at = [heed.attention(q, k, v, causal=True, position=schemes()[name], query_positions=o, key_positions=o) for o in (0, 5000)]
+    torch.testing.assert_close(*at, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_listed_positions_mean_what_offsets_mean(name):
+    q, k, v = operands(keys=9)
+    scheme = schemes()[name]
+    by_offset = heed.attention(q, k, v, causal=True, window=(4, 0), position=scheme)
+    listed = {"query_positions": torch.arange(2, 9), "key_positions": torch.arange(9)}
+    torch.testing.assert_close(heed.attention(q, k, v, causal=True, window=(4, 0), position=scheme, **listed), by_offset)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
+    listed["key_positions"] = listed["key_positions"][order]
+    shuffled = heed.attention(q, k[:, :, order], v[:, :, order], causal=True, window=(4, 0), position=scheme, **listed)
+    torch.testing.assert_close(shuffled, by_offset)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_left_padded_row_equals_the_unpadded_one(name):
+    q, k, v = operands(batch=1)
+    scheme = schemes()[name]
+    alone = heed.attention(q, k, v, causal=True, position=scheme)
+    padded = [torch.cat([random(1, 2, 3, 8, seed=7), t], dim=2) for t in (q, k, v)]
+    where = torch.tensor([[-1, -1, -1, *range(7)]])
+    output = heed.attention(
+        *padded, causal=True, position=scheme, query_positions=where, key_positions=where, mask=where >= 0
+    )
+    torch.testing.assert_close(output[:, :, 3:], alone)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_packed_sequences_equal_each_alone(name):
+    scheme = schemes()[name]
+    lengths, key_lengths = [3, 0, 6, 1], [5, 2, 6, 1]
+    q = random(10, 4, 8)
+    k, v = random(14, 2, 8, seed=1), random(14, 2, 8, seed=2)
+    scheme = {"alibi": positions.Alibi(4), "trainable slopes": positions.Alibi(4, symmetric=False)}.get(name, scheme)
+    if name in ("relative bias", "T5"):
+        scheme = schemes(heads=4)[name]
+    offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
+    packed = heed.attention_packed(q, k, v, offsets, key_offsets, causal=True, position=scheme)
+    for b in range(4):
+        rows, keys = slice(offsets[b], offsets[b + 1]), slice(key_offsets[b], key_offsets[b + 1])
+        single = [t.transpose(0, 1).unsqueeze(0) for t in (q[rows], k[keys], v[keys])]
+        alone = heed.attention(*single, causal=True, position=scheme)
+        torch.testing.assert_close(packed[rows], alone[0].transpose(0, 1))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_gradients(name):
+    q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
+    scheme = schemes()[name]
+    parameters = list(scheme.parameters())
+
+    def run(q, k, v, *_):
+        return heed.attention(q, k, v, causal=True, position=scheme, softcap=3.0)
+
+    assert torch.autograd.gradcheck(run, (q, k, v, *parameters))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (2, 1, 4, 5), (1, 5), (2, 1, 1, 5), (2, 4, 1), (1,), (3, 2, 4, 5)])
+def test_gradient_of_a_bias_of_any_shape(shape):
+    q, k, v = operands(batch=3, queries=4, keys=5, requires_grad=True)
+    bias = random(*shape, seed=4, requires_grad=True)
+    if shape[0] == 2 and len(shape) == 4:
+        bias = random(3, *shape[1:], seed=4, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda *a: heed.attention(*a[:3], bias=a[3]), (q, k, v, bias))
+
+
+def test_minus_infinity_in_a_bias_is_a_mask():
+    q, k, v = operands(requires_grad=True)
+    visible = random(2, 1, 7, 7, seed=3) > 0
+    visible[0, 0, 2] = False
+    bias = torch.zeros(visible.shape, dtype=torch.float64).masked_fill(~visible, -torch.inf)
+    by_bias, by_mask = heed.attention(q, k, v, bias=bias), heed.attention(q, k, v, mask=visible)
+    torch.testing.assert_close(by_bias, by_mask)
+    assert by_mask[0, :, 2].abs().max() == 0
+    for ours, theirs in zip(*(torch.autograd.grad(o.square().sum(), (q, k, v)) for o in (by_bias, by_mask))):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_window_and_prefix_by_their_definition():
+    q, k, v = operands(queries=20, keys=20)
+    i, j = torch.arange(20).unsqueeze(1), torch.arange(20)
+    window = heed.attention(q, k, v, window=(3, 2))
+    torch.testing.assert_close(window, heed.attention(q, k, v, mask=(j >= i - 3) & (j <= i + 2)))
+    prefix = heed.attention(q, k, v, causal=True, prefix_lengths=torch.tensor([4, 0]))
+    visible = (j <= i) | (j < torch.tensor([4, 0]).view(2, 1, 1, 1))
+    torch.testing.assert_close(prefix, heed.attention(q, k, v, mask=visible))
+
+
+def test_pairs_that_exclude_each_other_are_both_named():
+    q, k, v = operands()
+    lengths = torch.tensor([2, 2])
+    for names, options in {
+        ("prefix_lengths", "window"): {"prefix_lengths": lengths, "window": (3, 0)},
+        ("prefix_lengths", "key_positions"): {"prefix_lengths": lengths, "key_positions": torch.arange(7)},
+        ("causal", "query_positions"): {"causal": "top_left", "query_positions": 3},
+    }.items():
+        with pytest.raises(ValueError) as raised:
+            heed.attention(q, k, v, **options)
+        assert all(name in str(raised.value) for name in names)
+
+
+def test_statistics_are_those_of_the_weights():
+    q, k, v = operands(keys=9)
+    result = heed.attention(
+        q, k, v, causal=True, key_lengths=torch.tensor([9, 1]), return_statistics=True, return_weights=True, return_lse=True
+    )
+    p = result.weights
+    distance = (torch.arange(9) - torch.arange(2, 9).unsqueeze(1)).abs()
+    torch.testing.assert_close(result.statistics.entropy, -torch.xlogy(p, p).sum(-1))
+    torch.testing.assert_close(result.statistics.max_weight, p.amax(-1))
+    torch.testing.assert_close(result.statistics.mean_distance, (p * distance).sum(-1))
+    torch.testing.assert_close(p.sum(-1), torch.ones(2, 2, 7, dtype=torch.float64))
+
+
+def test_weights_of_chosen_heads_and_rows():
+    q, k, v = operands(heads=3, queries=90, keys=80)
+    options = {"key_lengths": torch.tensor([80, 33]), "position": schemes(heads=3)["Shaw"], "softcap": 2.0}
+    every = heed.attention(q, k, v, **options, return_weights=True).weights
+    chosen = heed.WeightsOf(heads=torch.tensor([2, 0]), rows=torch.tensor([5, 89, 5, 64]))
+    some = heed.attention(q, k, v, **options, return_weights=chosen).weights
+    torch.testing.assert_close(some, every[:, [2, 0]][:, :, [5, 89, 5, 64]])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_gradients_are_rounded_once(dtype):
+    q, k, v = (t.detach().to(dtype).requires_grad_() for t in operands(queries=70, keys=600))
+    wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+    weight = random(2, 2, 70, 8, seed=5).to(dtype)
+    ours = torch.autograd.grad((heed.attention(q, k, v) * weight).sum(), (q, k, v))
+    theirs = torch.autograd.grad((heed.attention(*wide) * weight.double()).sum(), wide)
+    for mine, exact in zip(ours, theirs):
+        assert mine.dtype == dtype
+        # The output that the backward pass reads was rounded, so an error of the largest gradient's rounding is due.
+        torch.testing.assert_close(mine.double(), exact, rtol=0.51 * torch.finfo(dtype).eps, atol=2 * torch.finfo(dtype).eps * exact.abs().max().item())
+
+
+def test_autocast_computes_as_matrix_products_do():
+    q, k, v = operands(dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = heed.attention(q, k, v)
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output, heed.attention(*(t.bfloat16() for t in (q, k, v))))
+
+
+def heads_of(X, weight, heads, bias=None):
+    return torch.nn.functional.linear(X, weight, bias).unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+@pytest.mark.parametrize("name", ["hf_t5_attention_enc", "hf_t5_attention_dec_causal"])
+def test_t5_attention_agrees(name):
+    case = Case(name)
+    heads, decoder = case.options["num_heads"], case.options["is_decoder"]
+    scheme = positions.T5Bias(heads, case.options["num_buckets"], case.options["max_distance"], not decoder).double()
+    scheme.weight = torch.nn.Parameter(case["param.relative_attention_bias.weight"].clone())
+    X = case["input.X"].clone().requires_grad_()
+    split = [heads_of(X, case[f"param.{side}.weight"], heads) for side in "qkv"]
+    output = heed.attention(*split, scale=1.0, causal=decoder, position=scheme)
+    Y = torch.nn.functional.linear(output.transpose(1, 2).flatten(2), case["param.o.weight"])
+    (Y * case["grad_output.G"]).sum().backward()
+    case.assert_close(Y, "output.Y", "output")
+    case.assert_close(X.grad, "grad.input.X", "grad")
+    case.assert_close(scheme.weight.grad, "grad.param.relative_attention_bias.weight", "grad")
+
+
+def test_bert_relative_key_agrees():
+    case = Case("hf_bert_relative_key_a")
+    heads, longest = case.options["num_heads"], case.options["max_position_embeddings"]
+    embedding = case["param.distance_embedding.weight"]
+    scheme = positions.Shaw(embedding.shape[1], longest - 1, values=False)
+    scheme.keys = torch.nn.Parameter(embedding.flip(0))  # its rows go by query position - key position
+    X = case["input.X"].clone().requires_grad_()
+    split = [heads_of(X, case[f"param.{side}.weight"], heads, case[f"param.{side}.bias"]) for side in ("query", "key", "value")]
+    result = heed.attention(*split, position=scheme, return_weights=True)
+    Y = result.output.transpose(1, 2).flatten(2)
+    (Y * case["grad_output.G"]).sum().backward()
+    case.assert_close(Y, "output.Y", "output")
+    case.assert_close(result.weights, "output.attention_weights", "weights")
+    case.assert_close(X.grad, "grad.input.X", "grad")
+    case.assert_close(scheme.keys.grad.flip(0), "grad.param.distance_embedding.weight", "grad")

@@ -1,0 +1,158 @@
+"""heed.scaled_dot_product_attention beside PyTorch's own."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import heed
+from heed import _sdpa
+
+
+def random(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def both(q, k, v, *masks, **options):
+    """Outputs and gradients of heed and of PyTorch, for the same inputs."""
+    results = []
+    for function in (heed.scaled_dot_product_attention, F.scaled_dot_product_attention):
+        leaves = [t.clone().requires_grad_(t.is_floating_point()) for t in (q, k, v, *masks)]
+        output = function(*leaves, **options)
+        weight = random(*output.shape, seed=9, dtype=output.dtype)
+        wanted = [t for t in leaves if t.requires_grad]
+        results.append((output.detach(), *torch.autograd.grad((output * weight).sum(), wanted)))
+    return results
+
+
+def assert_same(*arguments, **options):
+    ours, theirs = both(*arguments, **options)
+    for mine, other in zip(ours, theirs):
+        torch.testing.assert_close(mine, other)
+
+
+SHAPES = {
+    "one matrix": ((5, 4), (7, 4), (7, 3)),
+    "a batch": ((3, 5, 4), (3, 7, 4), (3, 7, 3)),
+    "heads": ((2, 3, 5, 4), (2, 3, 7, 4), (2, 3, 7, 6)),
+    "two leading dimensions": ((2, 2, 3, 5, 4), (2, 2, 3, 7, 4), (2, 2, 3, 7, 4)),
+    "shared keys": ((2, 3, 5, 4), (1, 3, 7, 4), (1, 1, 7, 4)),
+}
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name, causal):
+    q, k, v = (random(*shape, seed=i) for i, shape in enumerate(SHAPES[name]))
+    assert_same(q, k, v, is_causal=causal, scale=0.4)
+
+
+@pytest.mark.parametrize("shape", [(5, 7), (1, 7), (3, 5, 7), (2, 3, 5, 7), (2, 1, 5, 7), (1, 1, 1, 7), (2, 3, 5, 1)])
+@pytest.mark.parametrize("boolean", [False, True])
+def test_masks_and_their_gradients(shape, boolean):
+    q, k, v = (random(*s, seed=i) for i, s in enumerate(SHAPES["heads"]))
+    mask = random(*shape, seed=5)
+    if boolean:
+        mask = mask > -0.5
+        mask[..., 0] = True  # no row without keys, where PyTorch's answer depends on its kernel
+    assert_same(q, k, v, mask)
+
+
+def test_masks_with_more_leading_dimensions():
+    q, k, v = (random(*s, seed=i) for i, s in enumerate(SHAPES["two leading dimensions"]))
+    for shape in ((2, 2, 3, 5, 7), (1, 1, 1, 5, 7), (2, 1, 1, 1, 7), (5, 7)):
+        assert_same(q, k, v, random(*shape, seed=6))
+    batched = [random(*s, seed=i) for i, s in enumerate(SHAPES["a batch"])]
+    assert_same(*batched, random(3, 5, 7, seed=6))
+
+
+def test_grouped_heads():
+    q, k, v = random(2, 6, 5, 4), random(2, 2, 7, 4, seed=1), random(2, 2, 7, 4, seed=2)
+    assert_same(q, k, v, enable_gqa=True)
+    with pytest.raises(RuntimeError, match="enable_gqa"):
+        heed.scaled_dot_product_attention(q, k, v)
+
+
+def test_rows_without_keys_are_zero():
+    q, k, v = (random(2, 3, 5, 4, seed=i) for i in range(3))
+    mask = torch.ones(5, 5, dtype=torch.bool)
+    mask[2] = False
+    output = heed.scaled_dot_product_attention(q, k, v, mask)
+    assert output[:, :, 2].abs().max() == 0 and output.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_narrow_types_are_rounded_once(dtype):
+    q, k, v = (random(2, 3, 33, 16, seed=i).to(dtype) for i in range(3))
+    ours = heed.scaled_dot_product_attention(q, k, v, is_causal=True)
+    exact = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=True)
+    assert ours.dtype == dtype
+    # Half a unit in the last place, and float's own error beside it.
+    torch.testing.assert_close(ours.double(), exact, rtol=0.51 * torch.finfo(dtype).eps, atol=1e-5)
+
+
+def test_dropout_is_drawn_from_the_generator():
+    q, k, v = (random(2, 3, 40, 8, seed=i) for i in range(3))
+    torch.manual_seed(3)
+    first = heed.scaled_dot_product_attention(q, k, v, dropout_p=0.5)
+    torch.manual_seed(3)
+    assert torch.equal(first, heed.scaled_dot_product_attention(q, k, v, dropout_p=0.5))
+    assert not torch.equal(first, heed.scaled_dot_product_attention(q, k, v, dropout_p=0.5))
+
+
+def test_refuses_a_mask_beside_causality():
+    q = random(2, 3, 5, 4)
+    with pytest.raises(RuntimeError, match="attn_mask and is_causal"):
+        heed.scaled_dot_product_attention(q, q, q, torch.ones(5, 5, dtype=torch.bool), is_causal=True)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The calls that reach heed."""
+    seen = []
+    original = _sdpa.attention
+    monkeypatch.setattr(_sdpa, "attention", lambda *a, **o: seen.append(o) or original(*a, **o))
+    return seen
+
+
+def test_replaces_every_call_inside(calls):
+    module = torch.nn.MultiheadAttention(8, 2, dropout=0.0, batch_first=True)
+    X = random(2, 5, 8, dtype=torch.float32)
+    imported = F.scaled_dot_product_attention
+    plain = module(X, X, X, need_weights=False)[0]
+    direct = imported(X, X, X)
+    assert not calls
+    with heed.replace_sdpa():
+        replaced = module(X, X, X, need_weights=False)[0]
+        torch.testing.assert_close(imported(X, X, X), direct)
+    assert len(calls) == 2
+    torch.testing.assert_close(replaced, plain)
+    imported(X, X, X)
+    assert len(calls) == 2 and F.scaled_dot_product_attention is imported
+
+
+def test_replaces_in_this_thread_alone_until_the_outermost_context_ends(calls):
+    q = random(1, 1, 2, 2)
+    with heed.replace_sdpa():
+        worker = threading.Thread(target=lambda: F.scaled_dot_product_attention(q, q, q))
+        worker.start()
+        worker.join()
+        assert not calls
+        with heed.replace_sdpa():
+            pass
+        F.scaled_dot_product_attention(q, q, q)
+    assert len(calls) == 1
+
+
+def test_memory_stays_linear_with_dropout_and_a_trainable_mask():
+    """One score matrix of 8192 x 8192 floats is 256 MiB."""
+    import resource
+
+    q = random(1, 1, 8192, 16, dtype=torch.float32).requires_grad_()
+    row = random(1, 1, 1, 8192, dtype=torch.float32).requires_grad_()
+    heed.scaled_dot_product_attention(q[:, :, :64], q[:, :, :64], q[:, :, :64])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    heed.scaled_dot_product_attention(q, q, q, row, dropout_p=0.1).sum().backward()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
+    assert row.grad.shape == row.shape
