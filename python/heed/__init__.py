@@ -2,6 +2,7 @@
 
     heed.attention(query, key, value, causal=True)      the differentiable function
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
+    heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
     heed.replace_sdpa()                                 a context in which PyTorch's calls of it go through heed
     heed.nn                                             modules with d2l's names and parameters
@@ -14,6 +15,7 @@ import torch
 from . import _library
 from . import nn, positions
 from ._attention import AttentionOutput, Statistics, WeightsOf, attention, attention_packed
+from ._cache import KeyValueCache
 from ._sdpa import replace_sdpa, scaled_dot_product_attention
 from ._weights import load_weights, save_weights
 
@@ -21,6 +23,7 @@ __version__ = torch.ops.heed.version()
 
 __all__ = [
     "AttentionOutput",
+    "KeyValueCache",
     "Statistics",
     "WeightsOf",
     "attention",

@@ -56,10 +56,12 @@ class MultiHeadAttention(torch.nn.Module):
         self.W_v = torch.nn.Linear(value_size or num_hiddens, kv_width, bias=bias)
         self.W_o = torch.nn.Linear(num_hiddens, num_hiddens, bias=bias)
 
-    def forward(self, queries, keys, values, valid_lens=None, *, return_weights=False):
+    def forward(self, queries, keys, values, valid_lens=None, *, cache=None, return_weights=False):
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
         valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
+        cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
+        and with causal=True the last query is the last token.
         return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
         """
         for name, X, width in (
@@ -77,9 +79,12 @@ class MultiHeadAttention(torch.nn.Module):
                 (self.W_v, values, self.kv_heads),
             )
         ]
+        if cache is not None:
+            cache.append(*split[1:])
+            split[1:] = cache.keys, cache.values
         result = attention(
             *split,
-            key_lengths=_clamped_lens(valid_lens, queries.shape[0], queries.shape[1], keys.shape[1]),
+            key_lengths=_clamped_lens(valid_lens, queries.shape[0], queries.shape[1], split[1].shape[2]),
             causal=self.causal,
             position=self.position,
             dropout=self.dropout if self.training else 0.0,

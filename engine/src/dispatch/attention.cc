@@ -308,6 +308,7 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
 }
 
 // The four element types of the public functions.
+// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
                         Workspace&, Executor&, const Statistics<Accum<T>>&);                                                   \
@@ -323,5 +324,6 @@ HEED_INSTANTIATE(double);
 HEED_INSTANTIATE(BFloat16);
 HEED_INSTANTIATE(Float16);
 #undef HEED_INSTANTIATE
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace heed

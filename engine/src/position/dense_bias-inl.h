@@ -43,17 +43,22 @@ class DenseBias final : public PositionHook<T> {
       SumOverLanes(place, d_scores);
       return;
     }
-    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+    const int64_t used = place.used_end() - place.lane_begin;
+    if (used <= 0) return;
+    Transpose(d_scores + place.lane_begin, place.panel, place.keys, used, T{1}, transposed_, place.keys);
+    for (int64_t w = 0; w < used; ++w) {
       int64_t stride = 0;
-      T* row = DenseRow(d_bias_, place, w, stride);
-      const T* column = d_scores + w;
-      if (per_key) {
-        for (int64_t j = 0; j < place.keys; ++j) row[j * stride] += column[j * place.panel];
-        continue;
+      T* row = DenseRow(d_bias_, place, place.lane_begin + w, stride);
+      const T* gradient = transposed_ + w * place.keys;
+      if (!per_key) {
+        T sum = 0;
+        for (int64_t j = 0; j < place.keys; ++j) sum += gradient[j];
+        *row += sum;
+      } else if (stride == 1) {
+        for (int64_t j = 0; j < place.keys; ++j) row[j] += gradient[j];
+      } else {
+        for (int64_t j = 0; j < place.keys; ++j) row[j * stride] += gradient[j];
       }
-      T sum = 0;
-      for (int64_t j = 0; j < place.keys; ++j) sum += column[j * place.panel];
-      *row += sum;
     }
   }
 

@@ -5,26 +5,41 @@
 namespace heed::reference {
 namespace {
 
-// Shapes in the order batch, query heads, key heads, queries, keys, key width, value width.
-std::vector<Case> MakeCases() {
-  std::vector<Case> cases;
-  const auto add = [&](std::string name, Shape shape, auto... set) {
-    Case c{};
-    c.name = std::move(name);
-    c.shape = shape;
-    (set(c), ...);
-    cases.push_back(std::move(c));
-  };
-  const auto causal = [](Causal value) { return [value](Case& c) { c.causal = value; }; };
-  const auto keys = [](LengthKind value) { return [value](Case& c) { c.key_lengths = value; }; };
-  const auto queries = [](Case& c) { c.query_lengths = true; };
-  const auto bias = [](int64_t distance) { return [distance](Case& c) { c.max_distance = distance; }; };
-  const auto dropout = [](double p) { return [p](Case& c) { c.dropout = p; }; };
-  const auto uniform = [](Case& c) { c.empty_row = EmptyRow::kUniform; };
-  const auto layout = [](Layout value) { return [value](Case& c) { c.layout = value; }; };
-  const auto scale = [](double value) { return [value](Case& c) { c.scale = value; }; };
-  const auto offsets = [](int64_t q, int64_t k) { return [q, k](Case& c) { c.query_offset = q, c.key_offset = k; }; };
+// What rows of the table are made of: each takes a value and returns what sets it.
+constexpr auto causal = [](Causal value) { return [value](Case& c) { c.causal = value; }; };
+constexpr auto keys = [](LengthKind value) { return [value](Case& c) { c.key_lengths = value; }; };
+constexpr auto queries = [](Case& c) { c.query_lengths = true; };
+constexpr auto bias = [](int64_t distance) { return [distance](Case& c) { c.max_distance = distance; }; };
+constexpr auto dropout = [](double p) { return [p](Case& c) { c.dropout = p; }; };
+constexpr auto uniform = [](Case& c) { c.empty_row = EmptyRow::kUniform; };
+constexpr auto layout = [](Layout value) { return [value](Case& c) { c.layout = value; }; };
+constexpr auto scale = [](double value) { return [value](Case& c) { c.scale = value; }; };
+constexpr auto offsets = [](int64_t q, int64_t k) { return [q, k](Case& c) { c.query_offset = q, c.key_offset = k; }; };
+constexpr auto window = [](int64_t left, int64_t right) { return [left, right](Case& c) { c.window = {left, right}; }; };
+constexpr auto prefix = [](Case& c) { c.prefix = true; };
+constexpr auto packed = [](Case& c) { c.packed = true; };
+constexpr auto positions = [](PositionKind value) { return [value](Case& c) { c.positions = value; }; };
+constexpr auto dense_mask = [](int ones) { return [ones](Case& c) { c.mask = ones; }; };
+constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
+constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
+constexpr auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slopes = true, c.symmetric = symmetric; }; };
+constexpr auto content = [](int64_t distance) { return [distance](Case& c) { c.content_distance = distance; }; };
+constexpr auto keys_only = [](Case& c) { c.content_values = false; };
+constexpr auto values_only = [](Case& c) { c.content_keys = false; };
+constexpr auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };
 
+// Adds a row: shapes in the order batch, query heads, key heads, queries, keys, key width, value width.
+template <class... Set>
+void Add(std::vector<Case>& cases, std::string name, Shape shape, Set... set) {
+  Case c{};
+  c.name = std::move(name);
+  c.shape = shape;
+  (set(c), ...);
+  cases.push_back(std::move(c));
+}
+
+void AddShapesAndLengths(std::vector<Case>& cases) {
+  const auto add = [&](const char* name, Shape shape, auto... set) { Add(cases, name, shape, set...); };
   add("plain", {2, 3, 3, 40, 48, 16, 16});
   add("one token", {1, 1, 1, 1, 1, 1, 1});
   add("one query", {2, 2, 2, 1, 130, 32, 32});
@@ -70,19 +85,10 @@ std::vector<Case> MakeCases() {
   add("dropout, half", {1, 2, 2, 33, 1100, 16, 16}, dropout(0.5));
   add("dropout, causal, bias", {2, 2, 2, 70, 90, 16, 16}, dropout(0.3), causal(Causal::kBottomRight), bias(12));
   add("dropout, lengths", {3, 2, 2, 40, 90, 16, 16}, dropout(0.9), keys(LengthKind::kPerBatch), queries);
-  const auto window = [](int64_t left, int64_t right) { return [left, right](Case& c) { c.window = {left, right}; }; };
-  const auto prefix = [](Case& c) { c.prefix = true; };
-  const auto packed = [](Case& c) { c.packed = true; };
-  const auto positions = [](PositionKind value) { return [value](Case& c) { c.positions = value; }; };
-  const auto dense_mask = [](int ones) { return [ones](Case& c) { c.mask = ones; }; };
-  const auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
-  const auto hiding = [](Case& c) { c.hiding_bias = true; };
-  const auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slopes = true, c.symmetric = symmetric; }; };
-  const auto content = [](int64_t distance) { return [distance](Case& c) { c.content_distance = distance; }; };
-  const auto keys_only = [](Case& c) { c.content_values = false; };
-  const auto values_only = [](Case& c) { c.content_keys = false; };
-  const auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };
+}
 
+void AddPositionsAndBiases(std::vector<Case>& cases) {
+  const auto add = [&](const char* name, Shape shape, auto... set) { Add(cases, name, shape, set...); };
   add("window", {2, 2, 2, 150, 150, 16, 16}, window(20, 3));
   add("window, causal", {1, 2, 2, 150, 200, 16, 16}, window(33, -1), causal(Causal::kBottomRight));
   add("window, several chunks", {1, 1, 1, 700, 1100, 16, 16}, window(64, 0), causal(Causal::kBottomRight));
@@ -132,13 +138,17 @@ std::vector<Case> MakeCases() {
   add("spread elements", {2, 2, 2, 70, 90, 24, 20}, layout(Layout::kSpread), bias(5));
   add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
   add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
-  return cases;
 }
 
 }  // namespace
 
 const std::vector<Case>& Cases() {
-  static const std::vector<Case> cases = MakeCases();
+  static const std::vector<Case> cases = [] {
+    std::vector<Case> all;
+    AddShapesAndLengths(all);
+    AddPositionsAndBiases(all);
+    return all;
+  }();
   return cases;
 }
 

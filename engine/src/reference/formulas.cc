@@ -108,7 +108,8 @@ bool Formulas::Uniform(int64_t b, int64_t h, int64_t i) const {
 }
 
 int64_t Formulas::Clipped(int64_t rows, int64_t b, int64_t i, int64_t j) const {
-  const auto limit = static_cast<double>((rows - 1) / 2);
+  const int64_t distance = (rows - 1) / 2;
+  const auto limit = static_cast<double>(distance);
   return static_cast<int64_t>(std::clamp(Offset(b, i, j), -limit, limit) + limit);
 }
 

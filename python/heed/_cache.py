@@ -1,0 +1,90 @@
+"""Keys and values of the tokens so far, for decoding one step after the other."""
+
+import torch
+
+from ._attention import attention
+
+
+class KeyValueCache:
+    """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
+
+    append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
+    picks batch rows (beam search). Keys are kept as given, without positions: attend takes a scheme, and rotates where the
+    scheme does, so that scalings that depend on the length stay right. Without a capacity the memory doubles when it is full.
+    For inference: what is appended is detached.
+    """
+
+    def __init__(self, batch, kv_heads, head_dim, value_dim=None, capacity=None, dtype=torch.float32):
+        value_dim = head_dim if value_dim is None else value_dim
+        sizes = {"batch": batch, "kv_heads": kv_heads, "head_dim": head_dim, "value_dim": value_dim, "capacity": capacity or 0}
+        for name, size in sizes.items():
+            if size < 0:
+                raise ValueError(f"{name}: expected at least 0, got {size}")
+        self.length = 0
+        self._grows = capacity is None
+        self._keys = torch.empty(batch, kv_heads, capacity or 0, head_dim, dtype=dtype)
+        self._values = torch.empty(batch, kv_heads, capacity or 0, value_dim, dtype=dtype)
+
+    @property
+    def batch(self):
+        return self._keys.shape[0]
+
+    @property
+    def capacity(self):
+        return self._keys.shape[2]
+
+    @property
+    def keys(self):
+        """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is."""
+        return self._keys[:, :, : self.length]
+
+    @property
+    def values(self):
+        return self._values[:, :, : self.length]
+
+    def append(self, key, value):
+        """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim]."""
+        count = key.shape[2] if key.dim() == 4 else -1
+        for name, tensor, own in (("key", key, self._keys), ("value", value, self._values)):
+            expected = [own.shape[0], own.shape[1], count, own.shape[3]]
+            if tensor.dim() != 4 or list(tensor.shape) != expected:
+                raise ValueError(f"{name}: expected shape {expected[:2] + ['n'] + expected[3:]}, got {list(tensor.shape)}")
+            if tensor.dtype != own.dtype:
+                raise ValueError(f"{name}: expected {own.dtype} as the cache has, got {tensor.dtype}")
+        end = self.length + count
+        if end > self.capacity:
+            if not self._grows:
+                raise ValueError(f"append: {end} tokens do not fit into a capacity of {self.capacity}")
+            self._resize(max(end, 2 * self.capacity))
+        with torch.no_grad():
+            self._keys[:, :, self.length : end] = key
+            self._values[:, :, self.length : end] = value
+        self.length = end
+
+    def attend(self, query, **options):
+        """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
+
+        The options are those of heed.attention; causal is True unless given.
+        """
+        options.setdefault("causal", True)
+        return attention(query, self.keys, self.values, **options)
+
+    def truncate(self, length):
+        """Forgets all tokens from `length` on."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length: expected 0..{self.length}, got {length}")
+        self.length = length
+
+    def reorder(self, rows):
+        """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch."""
+        rows = torch.as_tensor(rows, dtype=torch.int64)
+        if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
+            raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
+        self._keys, self._values = self._keys[rows], self._values[rows]
+
+    def _resize(self, capacity):
+        for name in ("_keys", "_values"):
+            old = getattr(self, name)
+            new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
+            new[:, :, : self.length] = old[:, :, : self.length]
+            setattr(self, name, new)

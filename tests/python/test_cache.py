@@ -1,0 +1,66 @@
+"""Decoding with heed.KeyValueCache equals the whole pass."""
+
+import pytest
+import torch
+from test_options import SCHEMES, operands, schemes
+
+import heed
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_steps_and_chunks_equal_the_whole_pass(name):
+    q, k, v = operands(queries=23, keys=23)
+    scheme = schemes()[name]
+    whole = heed.attention(q, k, v, causal=True, position=scheme, window=(9, -1))
+    for chunks in ([1] * 23, [10, 1, 1, 11], [23]):
+        cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64)
+        outputs = []
+        for a, b, c in zip(*(t.split(chunks, dim=2) for t in (q, k, v))):
+            cache.append(b, c)
+            outputs.append(cache.attend(a, position=scheme, window=(9, -1)))
+        torch.testing.assert_close(torch.cat(outputs, dim=2), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_grouped_heads_truncation_and_reordering():
+    q, k, v = operands(queries=9, keys=9)
+    q = torch.cat([q, q.flip(1)], dim=1)  # four query heads on two
+    cache = heed.KeyValueCache(2, 2, 8, capacity=9, dtype=torch.float64)
+    cache.append(k, v)
+    cache.truncate(4)
+    cache.append(k[:, :, 4:], v[:, :, 4:])
+    torch.testing.assert_close(cache.attend(q), heed.attention(q, k, v, causal=True))
+    cache.reorder([1, 1, 0])
+    rows = torch.tensor([1, 1, 0])
+    torch.testing.assert_close(cache.attend(q[rows]), heed.attention(q[rows], k[rows], v[rows], causal=True))
+    assert cache.batch == 3 and cache.capacity == 9
+
+
+def test_refuses_what_does_not_fit_and_stays_as_it_was():
+    _, k, v = operands()
+    cache = heed.KeyValueCache(2, 2, 8, capacity=8, dtype=torch.float64)
+    cache.append(k, v)
+    for named, call in {
+        "key: expected shape": lambda: cache.append(k[:1], v),
+        "value: expected shape": lambda: cache.append(k[:, :, :1], v),
+        "value: expected torch.float64": lambda: cache.append(k[:, :, :1], v[:, :, :1].float()),
+        "append: 9 tokens": lambda: cache.append(k[:, :, :2], v[:, :, :2]),
+        "length: expected 0..7": lambda: cache.truncate(8),
+        "rows: expected batch rows in 0..1": lambda: cache.reorder([2]),
+        "batch: expected at least 0": lambda: heed.KeyValueCache(-1, 2, 8),
+    }.items():
+        with pytest.raises(ValueError, match=named):
+            call()
+    assert cache.length == 7
+    torch.testing.assert_close(cache.keys, k)
+
+
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_the_module_decodes_with_a_cache(scheme):
+    torch.manual_seed(1)
+    position = schemes(heads=4, width=4).get(scheme)
+    module = heed.nn.MultiHeadAttention(16, 4, 0.0, kv_heads=2, causal=True, position=position).double().eval()
+    X = torch.randn(2, 11, 16, dtype=torch.float64)
+    whole = module(X, X, X)
+    cache = heed.KeyValueCache(2, 2, 4, dtype=torch.float64)
+    steps = [module(x, x, x, cache=cache) for x in X.split([4, 1, 1, 5], dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
