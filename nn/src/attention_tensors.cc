@@ -64,7 +64,7 @@ at::Tensor Table(const char* name, const at::Tensor& tensor, int64_t dims, const
 }
 
 at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
-  const at::Tensor typed = Table("relative_bias", table, 2, query);
+  at::Tensor typed = Table("relative_bias", table, 2, query);
   const int64_t heads = query.size(1);
   if (!typed.defined()) return typed;
   if (typed.size(0) != 1 && typed.size(0) != heads) {
