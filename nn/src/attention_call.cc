@@ -81,7 +81,7 @@ at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, cons
                             const AttentionOptions& options, const at::Tensor& heads, const at::Tensor& rows) {
   const at::Tensor all_heads = AllIndices(heads, query.size(1)), all_rows = AllIndices(rows, query.size(2));
   at::Tensor weights = at::empty({query.size(0), all_heads.size(0), all_rows.size(0), key.size(2)},
-                                       query.options().dtype(AccumulatorType(query.scalar_type())));
+                                 query.options().dtype(AccumulatorType(query.scalar_type())));
   TorchExecutor executor;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
