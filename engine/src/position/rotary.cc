@@ -3,66 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
-#include <limits>
 #include <string>
 #include <utility>
 
-#include "core/validation.h"
+#include "core/arrays.h"
 #include "heed/error.h"
 
 namespace heed {
 namespace {
 
-using core::CheckedProduct;
+using core::CheckApart;
+using core::CheckDistinct;
+using core::CheckPresent;
+using core::Refuse;
 using core::ShapeText;
-
-[[noreturn]] void Refuse(const std::string& argument, const std::string& why) { throw InvalidArgument(argument + ": " + why); }
-
-// Checks that the extents are sizes, that the address range fits in 63 bits and that there is memory behind it.
-template <class T, int Rank>
-void CheckPresent(const char* name, const View<T, Rank>& view) {
-  int64_t size = 1;
-  for (int r = 0; r < Rank; ++r) {
-    if (view.extent[r] < 0) Refuse(name, "extents must not be negative, got " + ShapeText<Rank>(view.extent));
-    if (view.stride[r] == std::numeric_limits<int64_t>::min()) Refuse(name, "stride out of range");
-    CheckedProduct(view.extent[r], std::abs(view.stride[r]), name);
-    size = CheckedProduct(size, view.extent[r], name);
-  }
-  if (size > 0 && !view.present()) Refuse(name, "no memory behind shape " + ShapeText<Rank>(view.extent));
-}
-
-// Sorted by stride, each dimension must step over all smaller ones: then no two elements share an address.
-template <class T, int Rank>
-void CheckDistinct(const char* name, const View<T, Rank>& view) {
-  if (view.size() == 0) return;
-  std::array<std::pair<int64_t, int64_t>, Rank> steps;
-  for (int r = 0; r < Rank; ++r) steps[r] = {std::abs(view.stride[r]), view.extent[r]};
-  std::sort(steps.begin(), steps.end());
-  int64_t reach = 0;
-  for (const auto& [stride, extent] : steps) {
-    if (extent <= 1) continue;
-    if (stride <= reach) Refuse(name, "its elements overlap each other; an output needs distinct elements");
-    reach += (extent - 1) * stride;
-  }
-}
-
-// The first and last address that a view touches; it has elements.
-template <class T, int Rank>
-std::pair<const void*, const void*> Reach(const View<T, Rank>& view) {
-  int64_t low = 0, high = 0;
-  for (int r = 0; r < Rank; ++r) (view.stride[r] < 0 ? low : high) += (view.extent[r] - 1) * view.stride[r];
-  return {view.data + low, view.data + high};
-}
-
-template <class A, int RankA, class B, int RankB>
-void CheckApart(const char* output, const View<A, RankA>& a, const char* other, const View<B, RankB>& b) {
-  if (a.size() == 0 || b.size() == 0) return;
-  const auto [a_first, a_last] = Reach(a);
-  const auto [b_first, b_last] = Reach(b);
-  if (!std::less<>()(a_last, b_first) && !std::less<>()(b_last, a_first))
-    Refuse(output, std::string("its memory overlaps ") + other);
-}
 
 // --- tables ---
 
