@@ -35,10 +35,10 @@ class Order {
   bool listed() const { return listed_; }
   int64_t FirstOffset(int64_t q_len, int64_t kv_len) const;
   // Listed positions, exact in double.
-  const double* QueryPositions(int64_t b) const { return &query_positions_[Row(query_rows_, b) * q_len_]; }
-  const double* KeyPositions(int64_t b) const { return &key_positions_[Row(key_rows_, b) * kv_len_]; }
+  const double* QueryPositions(int64_t b) const { return query_positions_.data() + Row(query_rows_, b) * q_len_; }
+  const double* KeyPositions(int64_t b) const { return key_positions_.data() + Row(key_rows_, b) * kv_len_; }
   // Where keys are listed out of order: the place of each among the different positions of its batch row. Null otherwise.
-  const int32_t* KeyRanks(int64_t b) const { return Ranked(b) ? &key_ranks_[Row(key_rows_, b) * kv_len_] : nullptr; }
+  const int32_t* KeyRanks(int64_t b) const { return Ranked(b) ? key_ranks_.data() + Row(key_rows_, b) * kv_len_ : nullptr; }
 
  private:
   // One row of positions may serve every batch row.
