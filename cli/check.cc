@@ -44,13 +44,15 @@ std::vector<Verdict> CheckAll(int64_t random_cases, const Context& context) {
   for (int64_t i = 0; i < random_cases; ++i) cases.push_back(reference::RandomCase(context.seed + static_cast<uint64_t>(i)));
   const std::vector<std::string> targets = SupportedTargets();
   lab::WatchForInterrupt();
-  lab::Progress progress("check", static_cast<int64_t>(2 * cases.size() * targets.size()), context.quiet);
+  lab::Progress progress("check", static_cast<int64_t>(4 * cases.size() * targets.size()), context.quiet);
   int64_t done = 0;
   std::vector<Verdict> verdicts;
   for (const std::string& target : targets) {
     UseTarget(target);
     verdicts.push_back(CheckTarget<float>(target, "float32", cases, context.seed, progress, done));
     verdicts.push_back(CheckTarget<double>(target, "float64", cases, context.seed, progress, done));
+    verdicts.push_back(CheckTarget<BFloat16>(target, "bfloat16", cases, context.seed, progress, done));
+    verdicts.push_back(CheckTarget<Float16>(target, "float16", cases, context.seed, progress, done));
   }
   UseTarget("");
   return verdicts;

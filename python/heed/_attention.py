@@ -156,18 +156,6 @@ class _Places(NamedTuple):
             spread(key_starts, keys, first_key, self.key_list),
         )
 
-    def reach(self, causal, q_len, kv_len):
-        """The largest distance of a query and a key, or more."""
-
-        def bounds(where, count):
-            if isinstance(where, torch.Tensor):
-                return (where.min().item(), where.max().item()) if where.numel() else (0, 0)
-            return where, where + max(count - 1, 0)
-
-        first_query, last_query = bounds(self.of_queries(causal, q_len, kv_len), q_len)
-        first_key, last_key = bounds(self.of_keys(), kv_len)
-        return max(abs(last_key - first_query), abs(last_query - first_key))
-
 
 def _typed(query, tables):
     """Tables in the accumulator's type."""
@@ -244,15 +232,13 @@ def attention(
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     q_len, kv_len = query.shape[2], key.shape[2]
 
-    if packed:
-        where, reach = places.of_packed(packed, alignment), max(q_len, kv_len)
-    else:
-        where = (places.of_queries(alignment, q_len, kv_len), places.of_keys())
-        reach = places.reach(alignment, q_len, kv_len)
-    query, key = position.rotate(query, key, *where)
+    if position.rotates and packed:
+        query, key = position.rotate(query, key, *places.of_packed(packed, alignment))
+    elif position.rotates:
+        query, key = position.rotate(query, key, places.of_queries(alignment, q_len, kv_len), places.of_keys())
     left, right = _window(window)
     options = {
-        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors(query, reach)}),
+        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors()}),
         "mask": _dense("mask", mask, True),
         "query_lengths": _integers("query_lengths", query_lengths),
         "key_lengths": _integers("key_lengths", key_lengths),

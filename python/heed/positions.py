@@ -32,13 +32,11 @@ class Scheme(torch.nn.Module):
 
     symmetric = True  # of slopes
 
-    def relative_bias_for(self, query, reach):
-        """The bias table [heads or 1, 2M + 1] for offsets up to `reach`, or None."""
-        return None
+    rotates = False  # whether rotate does anything
 
-    def tensors(self, query, reach):
+    def tensors(self):
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values."""
-        return {"relative_bias": self.relative_bias_for(query, reach)}
+        return {}
 
     def rotate(self, query, key, query_positions, key_positions):
         """query and key turned by their positions, each an offset or a tensor [N] or [B, N]."""
@@ -50,7 +48,7 @@ class None_(Scheme):
 
 
 class _InputEncoding(Scheme):
-    def tensors(self, query, reach):
+    def tensors(self):
         raise ValueError(
             f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
         )
@@ -127,7 +125,7 @@ class Alibi(Scheme):
         else:
             self.register_buffer("slopes", slopes, persistent=False)
 
-    def tensors(self, query, reach):
+    def tensors(self):
         return {"slopes": self.slopes}
 
 
@@ -140,8 +138,8 @@ class RelativeBias(Scheme):
             raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
         self.relative_bias = torch.nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
 
-    def relative_bias_for(self, query, reach):
-        return self.relative_bias
+    def tensors(self):
+        return {"relative_bias": self.relative_bias}
 
 
 class Shaw(Scheme):
@@ -161,7 +159,7 @@ class Shaw(Scheme):
         if values:
             self.values = torch.nn.Parameter(torch.empty(rows, value_dim or head_dim).normal_(0.0, head_dim**-0.5))
 
-    def tensors(self, query, reach):
+    def tensors(self):
         return {"content_keys": self.keys, "content_values": self.values}
 
 
@@ -178,13 +176,17 @@ class T5Bias(Scheme):
         super().__init__()
         if heads < 1:
             raise ValueError(f"heads: expected at least 1, got {heads}")
-        self.bucket_options = (buckets, max_distance, bidirectional)
-        _ops.t5_buckets(0, *self.bucket_options)  # refuses what has no buckets
+        # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+        offsets = _ops.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+        self.register_buffer("bucket_of_offset", offsets, persistent=False)
         self.weight = torch.nn.Parameter(torch.zeros(buckets, heads))
 
-    def relative_bias_for(self, query, reach):
-        buckets = _ops.t5_buckets(reach, *self.bucket_options).to(self.weight.device)
-        return self.weight.t().index_select(1, buckets)
+    def table(self):
+        """The bias by head and offset, [heads, 2 * max_distance + 1]."""
+        return self.weight.t().index_select(1, self.bucket_of_offset)
+
+    def tensors(self):
+        return {"relative_bias": self.table()}
 
 
 class Rotary(Scheme):
@@ -199,6 +201,8 @@ class Rotary(Scheme):
                 keys rotated for a shorter text do not fit a longer one, so cache them unrotated
     angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
     """
+
+    rotates = True
 
     def __init__(self, head_dim, base=10000.0, layout="half", rotary_dim=None, scaling=None, angles="f64"):
         super().__init__()

@@ -5,7 +5,7 @@ import json
 import pytest
 from heed_program import SMALL, run
 
-COMMANDS = ["train", "generate", "eval", "info"]
+COMMANDS = ["train", "generate", "eval", "check", "info"]
 
 
 def test_version_and_help_go_to_stdout():
@@ -38,6 +38,7 @@ def test_every_command_explains_itself_with_an_example(command):
         (["info", "--threads", "0"], "--threads"),
         (["info", "--threads", "two"], "--threads"),
         (["info", "--seed", "-1"], "--seed"),
+        (["check", "--cases", "-1"], "--cases"),
         (["train"], "TEXT"),
         (["train", "text.txt"], "--out"),
         (["generate"], "DIR"),
@@ -136,3 +137,16 @@ def test_eval_refuses_by_name(trained, text, tmp_path):
     nowhere = run("eval", tmp_path / "nowhere", text)
     assert nowhere.returncode == 1
     assert "config.json" in nowhere.stderr
+
+
+@pytest.mark.long
+def test_check_passes_on_every_target_and_type():
+    information = json.loads(run("info", "--json").stdout)
+    result = run("check", "--cases", 2, "--json", "--quiet")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    types = ["float32", "float64", "bfloat16", "float16"]
+    assert [(row["target"], row["type"]) for row in rows] == [(s, t) for s in information["simd_targets"] for t in types]
+    for row in rows:
+        assert row["cases"] > 80 and row["failed"] == 0
+        assert 0.0 < row["worst_eps"] < row["limit_eps"]

@@ -42,37 +42,6 @@ def test_gradients(options):
     assert torch.autograd.gradcheck(lambda q, k, v: heed.attention(q, k, v, **options), inputs)
 
 
-@pytest.mark.parametrize("scheme", [heed.positions.Alibi(2, trainable=True), heed.positions.RelativeBias(2, 3)])
-def test_gradients_of_positions(scheme):
-    scheme = scheme.double()
-    (parameter,) = scheme.parameters()
-
-    def f(q, k, v, table):
-        return heed.attention(q, k, v, position=_with(scheme, table), causal=True)
-
-    assert torch.autograd.gradcheck(f, (*operands(requires_grad=True), parameter.detach().requires_grad_()))
-
-
-def _with(scheme, value):
-    """The scheme with its one parameter replaced by a tensor that autograd follows."""
-
-    class Bound(heed.positions.Scheme):
-        def relative_bias_for(self, query, reach):
-            name = next(iter(dict(scheme.named_parameters())))
-            return torch.func.functional_call(_Asker(scheme), {f"scheme.{name}": value}, (query, reach))
-
-    return Bound()
-
-
-class _Asker(torch.nn.Module):
-    def __init__(self, scheme):
-        super().__init__()
-        self.scheme = scheme
-
-    def forward(self, query, reach):
-        return self.scheme.relative_bias_for(query, reach)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
@@ -201,8 +170,8 @@ def test_vmap_over_positions():
 
     def f(table):
         class Bound(heed.positions.Scheme):
-            def relative_bias_for(self, query, reach):
-                return table
+            def tensors(self):
+                return {"relative_bias": table}
 
         return heed.attention(q, k, v, position=Bound()).square().sum()
 

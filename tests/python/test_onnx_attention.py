@@ -1,42 +1,13 @@
 """The node tests of ONNX's operator Attention, computed by the package onnx, through heed.attention."""
 
-import numpy
 import pytest
 import torch
+from onnx_cases import node_cases
 
 import heed
 
 
-def onnx_cases():
-    """Name -> (attributes, inputs by name, outputs by name)."""
-    try:
-        from onnx import helper, numpy_helper
-        from onnx.backend.test.case import node as collected
-        from onnx.backend.test.case.node import attention  # noqa: F401  adds its cases to the list
-    except ImportError:
-        return {}
-
-    def tensor(value):
-        if hasattr(value, "raw_data"):
-            value = numpy_helper.to_array(value)
-        if value.dtype.name == "bfloat16":  # a type of ml_dtypes, which torch does not take
-            return torch.from_numpy(value.astype(numpy.float32)).bfloat16()
-        return torch.from_numpy(numpy.array(value))
-
-    cases = {}
-    for case in collected._NodeTestCases:
-        nodes = case.model.graph.node
-        if len(nodes) != 1 or nodes[0].op_type != "Attention":
-            continue  # the same case spelt out in simpler operators
-        attributes = {a.name: helper.get_attribute_value(a) for a in nodes[0].attribute}
-        ((inputs, outputs),) = case.data_sets
-        given = zip([name for name in nodes[0].input if name], inputs)
-        expected = zip([name for name in nodes[0].output if name], outputs)
-        cases[case.name] = attributes, {n: tensor(v) for n, v in given}, {n: tensor(v) for n, v in expected}
-    return cases
-
-
-CASES = onnx_cases()
+CASES = node_cases("Attention")
 
 
 def dense_mask(mask, keys):

@@ -142,10 +142,24 @@ def test_pairs_that_exclude_each_other_are_both_named():
         ("prefix_lengths", "window"): {"prefix_lengths": lengths, "window": (3, 0)},
         ("prefix_lengths", "key_positions"): {"prefix_lengths": lengths, "key_positions": torch.arange(7)},
         ("causal", "query_positions"): {"causal": "top_left", "query_positions": 3},
+        ("relative_bias", "key_positions"): {
+            "position": positions.RelativeBias(2, 3),
+            "key_positions": torch.arange(7) * 0.5,
+            "query_positions": torch.arange(7),
+        },
     }.items():
         with pytest.raises(ValueError) as raised:
             heed.attention(q, k, v, **options)
         assert all(name in str(raised.value) for name in names)
+
+
+def test_packed_sequences_refuse_what_has_no_meaning_for_them():
+    q, k, v = (t[0].transpose(0, 1) for t in operands())
+    offsets = torch.tensor([0, 3, 7])
+    with pytest.raises(ValueError, match="return_weights.*packed"):
+        heed.attention_packed(q, k, v, offsets, offsets, return_weights=True)
+    with pytest.raises(ValueError, match="query_positions.*packed.*key_positions"):
+        heed.attention_packed(q, k, v, offsets, offsets, causal=True, key_positions=torch.arange(4))
 
 
 def test_statistics_are_those_of_the_weights():

@@ -5,6 +5,7 @@ import math
 import golden
 import pytest
 import torch
+from onnx_cases import node_cases
 
 import heed
 from heed.positions import Rotary, T5Bias, apply_rotary
@@ -97,35 +98,16 @@ def test_has_hugging_faces_buckets():
 # --- against ONNX ---
 
 
-def onnx_cases():
-    """The node tests of RotaryEmbedding that the package onnx carries: name -> (attributes, inputs, expected)."""
-    try:
-        from onnx import helper, numpy_helper
-        from onnx.backend.test.case import node as collected
-        from onnx.backend.test.case.node import rotaryembedding  # noqa: F401  adds its cases to the list
-    except ImportError:
-        return {}
-    cases = {}
-    # The public collect_testcases computes the cases of every operator, which takes ten seconds.
-    for case in collected._NodeTestCases:
-        nodes = case.model.graph.node
-        if len(nodes) != 1 or nodes[0].op_type != "RotaryEmbedding":
-            continue  # the same case spelt out in simpler operators
-        attributes = {a.name: helper.get_attribute_value(a) for a in nodes[0].attribute}
-        ((inputs, outputs),) = case.data_sets
-        values = [numpy_helper.to_array(v) if hasattr(v, "raw_data") else v for v in (*inputs, *outputs)]
-        cases[case.name] = attributes, [torch.tensor(v) for v in values[:-1]], torch.tensor(values[-1])
-    return cases
-
-
-ONNX_CASES = onnx_cases()
+ONNX_CASES = node_cases("RotaryEmbedding")
 
 
 @pytest.mark.parametrize("name", sorted(ONNX_CASES) or [None])
 def test_agrees_with_onnx(name):
     if name is None:
         pytest.skip("the package onnx, which carries the node tests, is not installed")
-    attributes, (x, cos, sin, *positions), expected = ONNX_CASES[name]
+    attributes, inputs, outputs = ONNX_CASES[name]
+    x, cos, sin, *positions = inputs.values()
+    (expected,) = outputs.values()
     flat = x.dim() == 3  # [B, N, H * D]
     if flat:
         x = x.unflatten(2, (attributes["num_heads"], -1)).transpose(1, 2)
@@ -229,7 +211,7 @@ def test_compiled_without_graph_breaks(scaling):
 
     def f(x):
         query, key = rotary.rotate(x, x, 3, torch.arange(5))
-        return (query * key).sum() + (bias.relative_bias_for(x, 4) ** 2).sum()
+        return (query * key).sum() + (bias.table() ** 2).sum()
 
     compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x), f(x))
@@ -303,8 +285,7 @@ def test_t5_bias_reads_buckets_and_learns():
     distances = (-offsets).clamp(min=0)
     far = 4 + (torch.log(distances.clamp(min=4) / 4) / math.log(4) * 4).floor().long().clamp(max=3)
     expected = bias.weight[torch.where(distances < 4, distances, far)].permute(2, 0, 1)
-    table = bias.relative_bias_for(query, 9)
-    torch.testing.assert_close(table[:, offsets + 9], expected)
+    torch.testing.assert_close(bias.table()[:, offsets + 16], expected)
     with_mask = torch.nn.functional.scaled_dot_product_attention(query, key, key, attn_mask=expected.unsqueeze(0), scale=1.0)
     ours = heed.attention(query, key, key, scale=1.0, position=bias)
     torch.testing.assert_close(ours, with_mask)

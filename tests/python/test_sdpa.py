@@ -1,5 +1,7 @@
 """heed.scaled_dot_product_attention beside PyTorch's own."""
 
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -145,14 +147,20 @@ def test_replaces_in_this_thread_alone_until_the_outermost_context_ends(calls):
     assert len(calls) == 1
 
 
-def test_memory_stays_linear_with_dropout_and_a_trainable_mask():
-    """One score matrix of 8192 x 8192 floats is 256 MiB."""
-    import resource
-
-    q = random(1, 1, 8192, 16, dtype=torch.float32).requires_grad_()
-    row = random(1, 1, 1, 8192, dtype=torch.float32).requires_grad_()
+MEMORY = """
+import resource, torch, heed
+q = torch.randn(1, 1, 8192, 16, requires_grad=True)
+row = torch.randn(1, 1, 1, 8192, requires_grad=True)
+with torch.no_grad():
     heed.scaled_dot_product_attention(q[:, :, :64], q[:, :, :64], q[:, :, :64])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    heed.scaled_dot_product_attention(q, q, q, row, dropout_p=0.1).sum().backward()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
-    assert row.grad.shape == row.shape
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+heed.scaled_dot_product_attention(q, q, q, row, dropout_p=0.1).sum().backward()
+assert row.grad.shape == row.shape
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+def test_memory_stays_linear_with_dropout_and_a_trainable_mask():
+    """One score matrix of 8192 x 8192 floats is 256 MiB. In a process of its own: the peak of another test would hide it."""
+    grown = float(subprocess.run([sys.executable, "-c", MEMORY], check=True, capture_output=True, text=True).stdout)
+    assert 0 <= grown < 100

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <limits>
 #include <numbers>
+#include <optional>
 #include <span>
 
 #include "attention/dropout-inl.h"
@@ -111,8 +112,7 @@ class BackwardChunk {
       if (problem_.d_lse.present())
         scratch_.minus_delta[w] += problem_.d_lse(plan.ArrayRow(b), h, plan.FirstQuery(b) + panel_.begin + w);
     }
-    finite_ = AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_.count, shape_.head_dim) &&
-              AllFinite(d_, HeadRows<const T>{scratch_.d_out_rows, problem_.cut.value_dim, 1}, panel_.count, shape_.value_dim);
+    finite_.reset();
   }
 
   void Tile(const TilePlace& place, bool masked) {
@@ -182,12 +182,21 @@ class BackwardChunk {
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
   void AddToKeys(const TilePlace& place, Seen seen, const T* tile, const T* rows, int64_t width, T* sums) {
     sums += (place.key - begin_) * width;
-    if (seen == Seen::kSome && !finite_) {
+    if (seen == Seen::kSome && !Finite()) {
       AddVisibleRows(place, tile, rows, width, sums);
       return;
     }
     Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width}, place.keys,
             place.used_end() - place.lane_begin, width, Start::kMemory, static_cast<const T*>(nullptr), {sums, width});
+  }
+
+  // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.
+  bool Finite() {
+    if (!finite_)
+      finite_ =
+          AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_.count, shape_.head_dim) &&
+          AllFinite(d_, HeadRows<const T>{scratch_.d_out_rows, problem_.cut.value_dim, 1}, panel_.count, shape_.value_dim);
+    return *finite_;
   }
 
   // The same over visible pairs only: a query that holds NaN or infinity does not reach keys that it may not look at.
@@ -235,7 +244,7 @@ class BackwardChunk {
   Panel panel_{};
   StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
-  bool finite_ = true;  // no NaN or infinity among the panel's queries and gradients
+  std::optional<bool> finite_;  // of the panel at hand, once asked for
   int64_t chunk_ = 0, begin_ = 0, end_ = 0;
 };
 

@@ -34,17 +34,17 @@ void NarrowLanes(attention::Lanes<T>& lanes, TilePlace& place) {
     const attention::QueryRow& row = lanes.rows[w];
     lanes.first[w] = static_cast<T>(std::clamp<int64_t>(row.keys.begin - place.key, 0, place.keys));
     lanes.last[w] = static_cast<T>(std::clamp<int64_t>(row.keys.end - place.key, 0, place.keys));
-    lanes.rank_first[w] = static_cast<T>(row.ranks.begin);
-    lanes.rank_last[w] = static_cast<T>(row.ranks.end);
   }
 }
 
+// Reads back no more bytes than were written: a wider load would wait for the store.
 template <class D>
 HWY_INLINE uint64_t BitsOf(D d, hn::Mask<D> mask, int64_t lane) {
-  uint8_t bytes[8] = {};
+  constexpr std::size_t kBytes = (hn::MaxLanes(D()) + 7) / 8;
+  uint8_t bytes[8];
   hn::StoreMaskBits(d, mask, bytes);
-  uint64_t bits;
-  std::memcpy(&bits, bytes, sizeof(bits));
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes, kBytes);
   return bits << lane;
 }
 

@@ -30,6 +30,28 @@ struct Panel {
   int64_t used() const { return heads * count; }
 };
 
+// Which query of which head stands in each lane, and what follows from its row for all tiles.
+template <class T>
+void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
+  lanes.uniform = 0;
+  int64_t w = 0;
+  for (int64_t x = 0; x < panel.heads; ++x)
+    for (int64_t i = 0; i < panel.count; ++i, ++w) {
+      const attention::QueryRow& row = lanes.rows[w];
+      lanes.query[w] = panel.begin + i;
+      lanes.head[w] = panel.head + x;
+      lanes.rank_first[w] = static_cast<T>(row.ranks.begin);
+      lanes.rank_last[w] = static_cast<T>(row.ranks.end);
+      lanes.uniform |= uint64_t{row.uniform} << w;
+    }
+  for (; w < panel.width; ++w) {
+    lanes.rows[w] = {};
+    lanes.query[w] = 0;
+    lanes.head[w] = panel.head;
+    lanes.rank_first[w] = lanes.rank_last[w] = T{0};
+  }
+}
+
 // Panel `index` of the group of heads that begins with `head`. A batch row with few queries has empty panels at its end.
 template <class T>
 Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t b, int64_t head, int64_t index,
@@ -37,7 +59,6 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   const int64_t begin = index * cut.panel;
   Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), cut.panel, {}};
   bool any = false;
-  lanes.uniform = 0;
   for (int64_t x = 0; x < panel.heads && panel.count > 0; ++x) {
     attention::QueryRow* rows = lanes.rows + x * panel.count;
     const attention::PanelRange range = plan.Panel(b, head + x, begin, panel.count, rows);
@@ -52,13 +73,7 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
     }
     any = true;
   }
-  for (int64_t w = 0; w < panel.width; ++w) {
-    const bool used = w < panel.used();
-    if (!used) lanes.rows[w] = {};
-    lanes.query[w] = used ? begin + w % panel.count : 0;
-    lanes.head[w] = used ? head + w / panel.count : head;
-    lanes.uniform |= uint64_t{lanes.rows[w].uniform} << w;
-  }
+  NumberLanes(panel, lanes);
   return panel;
 }
 

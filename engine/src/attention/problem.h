@@ -90,7 +90,7 @@ struct Lanes {
   int64_t* query;             // which query of its batch row stands in each lane
   int64_t* head;              // and of which head
   T *first, *last;            // the range of its row relative to the tile at hand
-  T *rank_first, *rank_last;  // the same of ranks
+  T *rank_first, *rank_last;  // the ranks that its query may look at
   uint64_t* visible;          // [tile] bit w: lane w may look at the key
   uint64_t uniform;           // bit w: the query of lane w looks at all keys alike
 
