@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -27,15 +28,46 @@ void Validate(const LanguageModel& model, const Text& prompt, const GenerateOpti
   if (options.top_k < 0) throw InvalidArgument("top_k: " + std::to_string(options.top_k) + " is not 0 or more");
 }
 
-// The logits of the character after `tokens`, from the last `context` of them.
-std::vector<float> NextLogits(LanguageModel& model, const std::vector<int32_t>& tokens) {
-  const int64_t steps = std::min<int64_t>(static_cast<int64_t>(tokens.size()), model->options().context);
-  const at::Tensor window = at::empty({1, steps}, at::kLong);
-  std::copy(tokens.end() - steps, tokens.end(), window.mutable_data_ptr<int64_t>());
-  const at::Tensor logits = model->Logits(model->forward(window).select(1, steps - 1)).contiguous();
-  const float* first = logits.const_data_ptr<float>();
-  return {first, first + logits.numel()};
-}
+// A text that grows, and what its model says comes next.
+class Reader {
+ public:
+  Reader(LanguageModel& model, std::vector<int32_t> tokens)
+      : model_(model), tokens_(std::move(tokens)), context_(model->options().context), caches_(NewCaches()) {}
+
+  void Add(int32_t token) { tokens_.push_back(token); }
+
+  // The logits of the character after the text.
+  std::vector<float> Next() {
+    const at::Tensor hidden = model_->CanStep() ? Step() : model_->forward(Last(std::min(Count(), context_)));
+    const at::Tensor logits = model_->Logits(hidden.select(1, hidden.size(1) - 1)).contiguous();
+    const float* first = logits.const_data_ptr<float>();
+    return {first, first + logits.numel()};
+  }
+
+ private:
+  at::Tensor Step() {
+    int64_t unread = Count() - read_;
+    if (caches_.length() + unread > context_) {
+      caches_ = NewCaches();
+      unread = std::min(Count(), read_ == 0 ? context_ : std::max<int64_t>(1, context_ * 3 / 4));
+    }
+    read_ = Count();
+    return model_->Step(Last(unread), caches_);
+  }
+
+  nn::LayerCaches NewCaches() const { return nn::LayerCaches(model_->options().layers, context_); }
+  int64_t Count() const { return static_cast<int64_t>(tokens_.size()); }
+  at::Tensor Last(int64_t steps) const {
+    at::Tensor last = at::empty({1, steps}, at::kLong);
+    std::copy(tokens_.end() - steps, tokens_.end(), last.mutable_data_ptr<int64_t>());
+    return last;
+  }
+
+  LanguageModel& model_;
+  std::vector<int32_t> tokens_;
+  int64_t context_, read_ = 0;  // tokens in the caches end at token read_
+  nn::LayerCaches caches_;
+};
 
 int32_t Draw(const std::vector<float>& logits, const GenerateOptions& options, Random& random) {
   std::vector<int32_t> order(logits.size());
@@ -58,15 +90,16 @@ int32_t Draw(const std::vector<float>& logits, const GenerateOptions& options, R
 std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
                         const std::function<void(char32_t)>& on_character) {
   Validate(model, prompt, options);
-  std::vector<int32_t> tokens = model->vocabulary().Encode(prompt);
+  Reader reader(model, model->vocabulary().Encode(prompt));
   const at::NoGradGuard no_grad;
   model->eval();
   Random random(options.seed);
   std::u32string continuation;
   for (int64_t i = 0; i < options.tokens; ++i) {
     if (Interrupted()) throw Interruption("interrupted after " + std::to_string(i) + " characters");
-    tokens.push_back(Draw(NextLogits(model, tokens), options, random));
-    continuation.push_back(model->vocabulary().characters()[tokens.back()]);
+    const int32_t token = Draw(reader.Next(), options, random);
+    reader.Add(token);
+    continuation.push_back(model->vocabulary().characters()[token]);
     if (on_character) on_character(continuation.back());
   }
   return continuation;

@@ -19,8 +19,11 @@ struct GenerateOptions {
 };
 
 // The continuation of `prompt`, which must hold at least one character that the model knows. Each character is drawn from the
-// model's distribution given the last `context` characters. on_character hears each as it is drawn. Throws InvalidArgument for
-// a model of the masked objective, and Interruption on Ctrl-C.
+// model's distribution given the last characters, at most `context` of them. Causal attention keeps the keys and values of
+// those characters, so that a further one costs one step; when `context` are full, it begins anew from the last three quarters,
+// because what it kept depends on the characters that leave. The other encoders read the last `context` again for each.
+// on_character hears each character as it is drawn. Throws InvalidArgument for a model of the masked objective, and
+// Interruption on Ctrl-C.
 std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
                         const std::function<void(char32_t)>& on_character = {});
 

@@ -56,11 +56,16 @@ void LanguageModelImpl::InitializeWeights() {
   }
 }
 
-at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) {
-  at::Tensor X = embedding_->forward(tokens);
+at::Tensor LanguageModelImpl::Embedded(const at::Tensor& tokens) {
+  const at::Tensor X = embedding_->forward(tokens);
   // Vaswani et al. 2017, section 3.4: else the encoding, whose entries reach 1, would drown the embedding.
-  if (options_.position == "sinusoidal") X = X * std::sqrt(static_cast<double>(options_.width));
-  return encoder_->forward(X);
+  return options_.position == "sinusoidal" ? X * std::sqrt(static_cast<double>(options_.width)) : X;
+}
+
+at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) { return encoder_->forward(Embedded(tokens)); }
+
+at::Tensor LanguageModelImpl::Step(const at::Tensor& tokens, nn::LayerCaches& caches) {
+  return encoder_->step(Embedded(tokens), caches);
 }
 
 at::Tensor LanguageModelImpl::Logits(const at::Tensor& hidden) {

@@ -26,6 +26,9 @@ class LanguageModelImpl : public torch::nn::Module {
 
   // tokens int64 [batch, steps] -> [batch, steps, width].
   at::Tensor forward(const at::Tensor& tokens);
+  // The same for tokens behind those of earlier calls with the same caches, where the encoder can step.
+  at::Tensor Step(const at::Tensor& tokens, nn::LayerCaches& caches);
+  bool CanStep() const { return encoder_->CanStep(); }
   // hidden [..., width] -> [..., vocabulary].
   at::Tensor Logits(const at::Tensor& hidden);
   // Mean cross-entropy over the batch's predictions, in nats.
@@ -41,6 +44,7 @@ class LanguageModelImpl : public torch::nn::Module {
 
  private:
   void InitializeWeights();
+  at::Tensor Embedded(const at::Tensor& tokens);
 
   ModelOptions options_;
   Vocabulary vocabulary_;

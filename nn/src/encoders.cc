@@ -143,6 +143,10 @@ void AddNormsAndFfns(Encoder& encoder) {
 
 }  // namespace
 
+torch::Tensor SequenceEncoder::step(const torch::Tensor&, LayerCaches&) {
+  throw InvalidArgument("step: this encoder cannot go on from a cache; only causal self-attention can");
+}
+
 AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
   CheckOptions("AttentionEncoder", options);
   const PositionOptions& position = options.position();
@@ -161,12 +165,28 @@ AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(st
 torch::Tensor AttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t offset) {
   CheckInput("AttentionEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1));
+  at::Tensor Y = Input(X, offset);
+  for (auto& block : blocks) Y = block(Y, lengths);
+  return final_norm ? final_norm(Y) : Y;
+}
+
+torch::Tensor AttentionEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {
+  if (!CanStep()) return SequenceEncoder::step(X, caches);
+  CheckInput("AttentionEncoder", X, options.width());
+  if (caches.size() != blocks.size()) {
+    throw InvalidArgument("AttentionEncoder: caches: expected one for each of " + std::to_string(blocks.size()) +
+                          " layers, got " + std::to_string(caches.size()));
+  }
+  at::Tensor Y = Input(X, caches.length());
+  for (std::size_t l = 0; l < blocks.size(); ++l) Y = blocks[l](Y, at::Tensor(), &caches[l]);
+  return final_norm ? final_norm(Y) : Y;
+}
+
+torch::Tensor AttentionEncoderImpl::Input(const torch::Tensor& X, int64_t offset) {
   at::Tensor Y = X;
   if (sinusoidal) Y = sinusoidal(Y, offset);
   if (learned) Y = learned(Y, offset);
-  Y = at::dropout(Y, options.dropout(), is_training());
-  for (auto& block : blocks) Y = block(Y, lengths);
-  return final_norm ? final_norm(Y) : Y;
+  return at::dropout(Y, options.dropout(), is_training());
 }
 
 std::vector<torch::Tensor> AttentionEncoderImpl::attention_weights() const {

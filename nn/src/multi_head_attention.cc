@@ -56,6 +56,14 @@ void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
   }
 }
 
+// Before a cache is changed; without one, attention itself checks.
+void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
+  if (query.size(0) != key.size(0)) {
+    throw InvalidArgument("MultiHeadAttention: keys: expected a batch of " + std::to_string(query.size(0)) +
+                          " as queries have, got " + std::to_string(key.size(0)));
+  }
+}
+
 // [batch, steps, heads * width] -> [batch, heads, steps, width] without a copy.
 at::Tensor SplitHeads(const at::Tensor& X, int64_t heads) {
   return X.view({X.size(0), X.size(1), heads, X.size(2) / heads}).transpose(1, 2);
@@ -116,23 +124,56 @@ void MultiHeadAttentionImpl::reset() {
   if (options.position().scheme == PositionScheme::kAlibi) slopes_ = torch::tensor(AlibiSlopes(options.num_heads()));
 }
 
-torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
-                                              const torch::Tensor& values, const torch::Tensor& valid_lens) {
+torch::Tensor MultiHeadAttentionImpl::ProjectedQueries(const torch::Tensor& queries) {
   CheckInput("queries", queries, options.query_size());
+  return SplitHeads(W_q(queries), options.num_heads());
+}
+
+std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAndValues(const torch::Tensor& keys,
+                                                                                       const torch::Tensor& values) {
   CheckInput("keys", keys, options.key_size());
   CheckInput("values", values, options.value_size());
-  const at::Tensor query = SplitHeads(W_q(queries), options.num_heads());
-  const at::Tensor key = SplitHeads(W_k(keys), options.kv_heads());
-  const at::Tensor value = SplitHeads(W_v(values), options.kv_heads());
+  return {SplitHeads(W_k(keys), options.kv_heads()), SplitHeads(W_v(values), options.kv_heads())};
+}
 
+torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
+                                             const torch::Tensor& lengths) {
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
-  call.key_lengths(ClampValidLens(valid_lens, queries.size(0), queries.size(1), keys.size(1)));
+  call.key_lengths(lengths);
   call.relative_bias(relative_bias).slopes(slopes_);
   if (is_training()) call.dropout(options.dropout());
   const AttentionOutput result = heed::nn::attention(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);
   return W_o(MergeHeads(result.output));
+}
+
+torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
+                                              const torch::Tensor& values, const torch::Tensor& valid_lens,
+                                              KeyValueCache* cache) {
+  const at::Tensor query = ProjectedQueries(queries);
+  auto [key, value] = ProjectedKeysAndValues(keys, values);
+  const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
+  const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
+  if (cache != nullptr) {
+    CheckBatch(query, key);
+    cache->append(key, value);
+    key = cache->keys();
+    value = cache->values();
+  }
+  return Output(query, key, value, lengths);
+}
+
+void MultiHeadAttentionImpl::append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache) {
+  const auto [key, value] = ProjectedKeysAndValues(keys, values);
+  cache.append(key, value);
+}
+
+torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,
+                                             const torch::Tensor& valid_lens) {
+  if (!cache.keys().defined()) throw InvalidArgument("MultiHeadAttention: cache: nothing was appended to it");
+  const at::Tensor query = ProjectedQueries(queries);
+  return Output(query, cache.keys(), cache.values(), ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()));
 }
 
 }  // namespace heed::nn

@@ -76,14 +76,11 @@ void TransformerEncoderBlockImpl::reset() {
   addnorm2 = register_module("addnorm2", AddNorm(width, options.dropout(), options.layer_norm_eps()));
 }
 
-torch::Tensor TransformerEncoderBlockImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens) {
-  if (options.norm() == Norm::kPost) {
-    const at::Tensor Y = addnorm1(X, attention(X, X, X, valid_lens));
-    return ffn ? addnorm2(Y, ffn(Y)) : Y;
-  }
-  const at::Tensor normed = addnorm1->ln(X);
-  const at::Tensor Y = X + addnorm1->dropout(attention(normed, normed, normed, valid_lens));
-  return ffn ? Y + addnorm2->dropout(ffn(addnorm2->ln(Y))) : Y;
+torch::Tensor TransformerEncoderBlockImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens,
+                                                   KeyValueCache* cache) {
+  const auto attend = [&](const at::Tensor& Y) { return attention(Y, Y, Y, valid_lens, cache); };
+  const at::Tensor Y = addnorm1->Residual(options.norm(), X, attend);
+  return ffn ? addnorm2->Residual(options.norm(), Y, [&](const at::Tensor& Z) { return ffn(Z); }) : Y;
 }
 
 TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_blks, TransformerEncoderBlockOptions block,

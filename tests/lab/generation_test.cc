@@ -1,7 +1,9 @@
 #include "lab/training/generation.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -73,6 +75,36 @@ TEST(Generation, DrawsFromTheModelsDistribution) {
     const double p = probability[i].item<double>();
     const char32_t character = model->vocabulary().characters()[indices[i].item<int64_t>()];
     EXPECT_NEAR(seen[character], p * kDraws, 6 * std::sqrt(p * (1 - p) * kDraws) + 1);
+  }
+}
+
+// The most likely character after tokens [begin, end), by a whole pass over them.
+char32_t MostLikely(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t begin, int64_t end) {
+  const at::NoGradGuard no_grad;
+  const std::vector<int64_t> window(tokens.begin() + begin, tokens.begin() + end);
+  const at::Tensor hidden = model->forward(at::tensor(window).unsqueeze(0)).select(1, end - begin - 1);
+  return model->vocabulary().characters()[model->Logits(hidden).argmax().item<int64_t>()];
+}
+
+// Step by step, from the window that the header promises: up to `context`, then anew from three quarters.
+TEST(Generation, ReadsTheWindowThatItPromises) {
+  for (const char* position : {"none", "sinusoidal", "learned", "alibi", "relative"}) {
+    at::manual_seed(5);
+    ModelOptions options = SmallModel();
+    options.position = position;
+    LanguageModel model(options, TrainedModel()->vocabulary());
+    model->eval();
+    const int64_t context = options.context;
+    for (const std::u32string& start : {std::u32string(U"one"), std::u32string(U"one two, three!one two, three!one")}) {
+      const Text prompt{"prompt", start};
+      const std::u32string text = start + Generate(model, prompt, {.tokens = 3 * context, .temperature = 0.0});
+      const std::vector<int32_t> tokens = model->vocabulary().Encode(Text{"text", text});
+      int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(start.size()) - context);
+      for (int64_t end = static_cast<int64_t>(start.size()); end < static_cast<int64_t>(text.size()); ++end) {
+        if (end - begin > context) begin = end - context * 3 / 4;
+        ASSERT_EQ(text[end], MostLikely(model, tokens, begin, end)) << position << " at " << end;
+      }
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "golden_cases.h"
 #include "heed/nn/multi_head_attention.h"
+#include "heed/nn/transformer_decoder.h"
 #include "heed/nn/weights.h"
 
 namespace heed::nn {
@@ -78,6 +79,46 @@ TEST_P(GoldenOwnLayerTest, Agrees) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOwnLayerTest);  // without the cases
 INSTANTIATE_TEST_SUITE_P(, GoldenOwnLayerTest, testing::ValuesIn(OwnLayerNames()), NameOf);
+
+// A layer's tensors under one of its submodules' names.
+TensorMap PartOf(const TensorMap& tensors, const std::string& prefix) {
+  TensorMap part;
+  for (const auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix)) part[name.substr(prefix.size())] = tensor;
+  return part;
+}
+
+// d2l names the parts otherwise than PyTorch's layer does; each is loaded by itself.
+void LoadDecoderLayer(TransformerDecoderBlockImpl& block, const TensorMap& parameters) {
+  load_weights(*block.attention1, PartOf(parameters, "self_attn."), Framework::kTorch);
+  load_weights(*block.attention2, PartOf(parameters, "multihead_attn."), Framework::kTorch);
+  load_weights(*block.ffn->dense1, PartOf(parameters, "linear1."), Framework::kTorch);
+  load_weights(*block.ffn->dense2, PartOf(parameters, "linear2."), Framework::kTorch);
+  load_weights(*block.addnorm1->ln, PartOf(parameters, "norm1."), Framework::kTorch);
+  load_weights(*block.addnorm2->ln, PartOf(parameters, "norm2."), Framework::kTorch);
+  load_weights(*block.addnorm3->ln, PartOf(parameters, "norm3."), Framework::kTorch);
+}
+
+TEST(GoldenDecoderLayer, Agrees) {
+  if (GoldenNames().empty()) GTEST_SKIP() << WhyNoGoldenCases();
+  const GoldenCase golden("torch_declayer_post_relu");
+  TransformerDecoderBlock block(TransformerDecoderBlockOptions(golden.options.at("d_model"),
+                                                               golden.options.at("dim_feedforward"), golden.options.at("nhead"))
+                                    .bias(true));
+  block->to(at::kDouble);
+  LoadDecoderLayer(*block, golden.WithPrefix("param."));
+  at::Tensor X = golden.At("input.X").clone().requires_grad_();
+  at::Tensor memory = golden.At("input.memory").clone().requires_grad_();
+  const auto lengths = [&](const char* mask) { return golden.At(mask).logical_not().sum(1); };
+  const at::Tensor output = block(X, memory, lengths("mask.memory_key_padding_mask"), lengths("mask.key_padding_mask"));
+  golden.ExpectClose(output, "output.Y", "output");
+  (output * golden.At("grad_output.G")).sum().backward();
+  golden.ExpectClose(X.grad(), "grad.input.X", "grad");
+  golden.ExpectClose(memory.grad(), "grad.input.memory", "grad");
+  const at::Tensor in_proj = at::cat(
+      {block->attention2->W_q->weight.grad(), block->attention2->W_k->weight.grad(), block->attention2->W_v->weight.grad()});
+  golden.ExpectClose(in_proj, "grad.param.multihead_attn.in_proj_weight", "grad");
+}
 
 TEST(GoldenOwnLayers, AreEight) {
   if (GoldenNames().empty()) GTEST_SKIP() << WhyNoGoldenCases();

@@ -3,12 +3,14 @@
 #define HEED_NN_H_
 
 #include "heed/nn/attention.h"
+#include "heed/nn/cache.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
 #include "heed/nn/rotary.h"
 #include "heed/nn/safetensors.h"
 #include "heed/nn/transformer.h"
+#include "heed/nn/transformer_decoder.h"
 #include "heed/nn/weights.h"
 
 #endif  // HEED_NN_H_

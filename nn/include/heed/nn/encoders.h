@@ -25,6 +25,12 @@ class SequenceEncoder : public torch::nn::Module {
   // X [batch, steps, width]; valid_lens undefined or int64 [batch]: steps at and beyond a row's length do not influence the
   // others. offset: position of the first step.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
+
+  // Whether step is there: causal self-attention.
+  virtual bool CanStep() const { return false; }
+  // The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to rounding as
+  // forward on all steps at once. For inference. Throws InvalidArgument where it is not there.
+  virtual torch::Tensor step(const torch::Tensor& X, LayerCaches& caches);
 };
 
 struct EncoderOptions {
@@ -53,6 +59,8 @@ class AttentionEncoderImpl : public SequenceEncoder {
  public:
   explicit AttentionEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  bool CanStep() const override { return options.causal(); }
+  torch::Tensor step(const torch::Tensor& X, LayerCaches& caches) override;
   std::vector<torch::Tensor> attention_weights() const;  // per layer [batch * heads, steps, steps]
 
   EncoderOptions options;
@@ -60,6 +68,9 @@ class AttentionEncoderImpl : public SequenceEncoder {
   LearnedPositions learned{nullptr};
   std::vector<TransformerEncoderBlock> blocks;
   torch::nn::LayerNorm final_norm{nullptr};
+
+ private:
+  torch::Tensor Input(const torch::Tensor& X, int64_t offset);
 };
 TORCH_MODULE(AttentionEncoder);
 

@@ -3,12 +3,14 @@
 #define HEED_NN_MULTI_HEAD_ATTENTION_H_
 
 #include <cstdint>
+#include <utility>
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include "heed/nn/attention.h"
+#include "heed/nn/cache.h"
 #include "heed/nn/positional_encoding.h"
 
 namespace heed::nn {
@@ -44,8 +46,16 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
 
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
   // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
+  // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
+  // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: gradients do not
+  // reach keys and values through a cache.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
-                        const torch::Tensor& valid_lens = {});
+                        const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr);
+
+  // The parts of forward with a cache, for keys that are projected once and looked at often, as in cross-attention. attend
+  // adds nothing to the cache; it must hold at least one append.
+  void append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache);
+  torch::Tensor attend(const torch::Tensor& queries, const KeyValueCache& cache, const torch::Tensor& valid_lens = {});
 
   // The weights of the last forward pass, before dropout; undefined unless keep_attention_weights.
   const torch::Tensor& attention_weights() const { return attention_weights_; }
@@ -55,9 +65,15 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   torch::Tensor relative_bias;
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())})
+  FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())},
+                           {4, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))})
 
  private:
+  torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
+  std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
+  torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
+                       const torch::Tensor& lengths);
+
   torch::Tensor attention_weights_;
   torch::Tensor slopes_;  // of ALiBi, not saved
 };

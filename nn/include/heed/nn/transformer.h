@@ -41,6 +41,12 @@ class AddNormImpl : public torch::nn::Cloneable<AddNormImpl> {
   AddNormImpl(int64_t width, double dropout, double eps);
   void reset() override;
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& Y);  // ln(dropout(Y) + X)
+  // ln(X + dropout(sublayer(X))) post-norm, X + dropout(sublayer(ln(X))) pre-norm.
+  template <class Sublayer>
+  torch::Tensor Residual(Norm norm, const torch::Tensor& X, const Sublayer& sublayer) {
+    if (norm == Norm::kPost) return forward(X, sublayer(X));
+    return X + dropout(sublayer(ln(X)));
+  }
   torch::nn::LayerNorm ln{nullptr};
   torch::nn::Dropout dropout{nullptr};
 
@@ -71,7 +77,8 @@ class TransformerEncoderBlockImpl : public torch::nn::Cloneable<TransformerEncod
   TransformerEncoderBlockImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, double dropout,
                               bool use_bias = false);  // d2l 1.0.3
   void reset() override;
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {});
+  // With a cache, X are the steps behind those of earlier calls, and valid_lens count from the first of all; for causal blocks.
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr);
 
   TransformerEncoderBlockOptions options;
   MultiHeadAttention attention{nullptr};
@@ -79,7 +86,8 @@ class TransformerEncoderBlockImpl : public torch::nn::Cloneable<TransformerEncod
   PositionWiseFFN ffn{nullptr};
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
+                           {2, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))})
 };
 TORCH_MODULE(TransformerEncoderBlock);
 

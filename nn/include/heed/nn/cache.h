@@ -1,0 +1,61 @@
+// Keys and values of the tokens so far, as tensors, for decoding one step after the other.
+#ifndef HEED_NN_CACHE_H_
+#define HEED_NN_CACHE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace heed::nn {
+
+// Holds keys [batch, kv_heads, length, head_dim] and values [batch, kv_heads, length, value_dim]. Batch, heads, widths and type
+// are those of the first tokens appended. For inference: what is appended is detached. Not safe for use by two threads at once.
+class KeyValueCache {
+ public:
+  // Memory for `capacity` tokens is set aside at the first append; when it is full, it doubles.
+  explicit KeyValueCache(int64_t capacity = 0);
+
+  // Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim] behind those there are.
+  // Throws InvalidArgument before anything changes.
+  void append(const at::Tensor& key, const at::Tensor& value);
+  // Forgets all tokens from `length` on, 0 <= length <= length().
+  void truncate(int64_t length);
+  // Batch row b becomes what row rows[b] was; rows int64 [new batch] may repeat. For beam search.
+  void reorder(const at::Tensor& rows);
+
+  int64_t length() const { return length_; }
+  // Views of the cache's memory, undefined before the first append. A later append leaves what they show as it is.
+  at::Tensor keys() const;
+  at::Tensor values() const;
+
+ private:
+  void Resize(int64_t capacity);
+
+  int64_t initial_capacity_, length_ = 0;
+  at::Tensor keys_, values_;  // [batch, kv_heads, capacity, width]
+};
+
+// A cache for each layer of a stack.
+class LayerCaches {
+ public:
+  explicit LayerCaches(int64_t layers, int64_t capacity = 0) : layers_(layers, KeyValueCache(capacity)) {}
+
+  KeyValueCache& operator[](std::size_t layer) { return layers_[layer]; }
+  std::size_t size() const { return layers_.size(); }
+  // Tokens in every layer.
+  int64_t length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  void truncate(int64_t length) {
+    for (KeyValueCache& layer : layers_) layer.truncate(length);
+  }
+  void reorder(const at::Tensor& rows) {
+    for (KeyValueCache& layer : layers_) layer.reorder(rows);
+  }
+
+ private:
+  std::vector<KeyValueCache> layers_;
+};
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_CACHE_H_

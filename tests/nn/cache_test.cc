@@ -1,0 +1,156 @@
+#include "heed/nn/cache.h"
+
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "heed/error.h"
+#include "heed/nn/encoders.h"
+#include "heed/nn/multi_head_attention.h"
+
+namespace heed::nn {
+namespace {
+
+template <class F>
+void ExpectRefused(const F& f, const std::string& part) {
+  try {
+    f();
+    ADD_FAILURE() << "nothing was thrown; expected " << part;
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+}
+
+TEST(KeyValueCacheTest, HoldsWhatWasAppended) {
+  for (const int64_t capacity : {0, 3, 100}) {
+    KeyValueCache cache(capacity);
+    EXPECT_FALSE(cache.keys().defined());
+    const at::Tensor keys = at::randn({2, 3, 9, 4}), values = at::randn({2, 3, 9, 5});
+    at::Tensor early;
+    for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 2}, {2, 2}, {2, 3}, {3, 9}}) {
+      cache.append(keys.slice(2, begin, end), values.slice(2, begin, end));
+      EXPECT_EQ(cache.length(), end);
+      EXPECT_TRUE(at::equal(cache.keys(), keys.slice(2, 0, end)));
+      EXPECT_TRUE(at::equal(cache.values(), values.slice(2, 0, end)));
+      if (!early.defined()) early = cache.keys();
+    }
+    EXPECT_TRUE(at::equal(early, keys.slice(2, 0, 2)));
+  }
+}
+
+TEST(KeyValueCacheTest, AppendsInPlaceWithinItsCapacity) {
+  KeyValueCache cache(8);
+  cache.append(at::randn({1, 1, 1, 4}), at::randn({1, 1, 1, 4}));
+  const void* memory = cache.keys().const_data_ptr();
+  for (int i = 0; i < 7; ++i) cache.append(at::randn({1, 1, 1, 4}), at::randn({1, 1, 1, 4}));
+  EXPECT_EQ(cache.keys().const_data_ptr(), memory);
+  cache.append(at::randn({1, 1, 1, 4}), at::randn({1, 1, 1, 4}));
+  EXPECT_EQ(cache.length(), 9);
+}
+
+TEST(KeyValueCacheTest, TruncatesAndReorders) {
+  KeyValueCache cache;
+  const at::Tensor keys = at::randn({2, 1, 4, 2}), values = at::randn({2, 1, 4, 2});
+  cache.append(keys, values);
+  cache.truncate(3);
+  cache.reorder(at::tensor(std::vector<int64_t>{1, 1, 0}));
+  EXPECT_TRUE(at::equal(cache.keys(), at::stack({keys[1], keys[1], keys[0]}).slice(2, 0, 3)));
+  EXPECT_TRUE(at::equal(cache.values(), at::stack({values[1], values[1], values[0]}).slice(2, 0, 3)));
+}
+
+TEST(KeyValueCacheTest, KeepsNoGradient) {
+  KeyValueCache cache;
+  cache.append(at::randn({1, 1, 2, 2}).set_requires_grad(true), at::randn({1, 1, 2, 2}).set_requires_grad(true));
+  EXPECT_FALSE(cache.keys().requires_grad());
+}
+
+TEST(KeyValueCacheTest, RefusesBeforeAnythingChanges) {
+  KeyValueCache cache;
+  const at::Tensor keys = at::randn({2, 1, 4, 2}), values = at::randn({2, 1, 4, 3});
+  ExpectRefused([&] { cache.append(keys, at::randn({2, 1, 5, 3})); }, "value: expected shape [batch, kv_heads, 4, width]");
+  ExpectRefused([&] { cache.append(keys, at::randn({1, 1, 4, 3})); }, "value: expected batch");
+  ExpectRefused([&] { cache.append(at::randn({2, 4, 2}), values); }, "key: expected shape");
+  cache.append(keys, values);
+  ExpectRefused([&] { cache.append(at::randn({2, 1, 1, 2}), at::randn({2, 1, 1, 2})); }, "value: expected shape [2, 1, 1, 3]");
+  ExpectRefused([&] { cache.append(keys.to(at::kDouble), values.to(at::kDouble)); }, "expected Float");
+  ExpectRefused([&] { cache.truncate(5); }, "expected 0..4, got 5");
+  ExpectRefused([&] { cache.reorder(at::tensor(std::vector<int64_t>{2})); }, "below 2, got 2..2");
+  ExpectRefused([&] { cache.reorder(at::tensor({0.0})); }, "rows: expected int64");
+  ExpectRefused([] { KeyValueCache(-1); }, "capacity");
+  EXPECT_TRUE(at::equal(cache.keys(), keys));
+}
+
+TEST(CachedAttentionTest, AttendsOverAllThatWasAppended) {
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 4).kv_heads(2).causal(Causal::kBottomRight));
+  attention->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 6, 8}, at::kDouble);
+  const at::Tensor lens = at::tensor(std::vector<int64_t>{6, 4});
+  KeyValueCache cache;
+  std::vector<at::Tensor> steps;
+  for (int64_t i = 0; i < 6; ++i) {
+    const at::Tensor x = X.narrow(1, i, 1);
+    steps.push_back(attention(x, x, x, lens, &cache));
+  }
+  EXPECT_TRUE(at::allclose(at::cat(steps, 1), attention(X, X, X, lens), 0, 1e-12));
+}
+
+TEST(CachedAttentionTest, ProjectsKeysOnceForManyQueries) {
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).key_size(5).value_size(7));
+  attention->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 3, 8}, at::kDouble), K = at::randn({2, 4, 5}, at::kDouble),
+                   V = at::randn({2, 4, 7}, at::kDouble), lens = at::tensor(std::vector<int64_t>{2, 4});
+  KeyValueCache cache;
+  ExpectRefused([&] { attention->attend(X, cache); }, "nothing was appended");
+  attention->append(K, V, cache);
+  EXPECT_TRUE(at::allclose(attention->attend(X, cache, lens), attention(X, K, V, lens), 0, 1e-12));
+  EXPECT_EQ(cache.length(), 4);
+}
+
+TEST(CachedAttentionTest, RefusesBeforeTheCacheChanges) {
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2));
+  KeyValueCache cache;
+  const at::Tensor X = at::randn({2, 3, 8});
+  attention->forward(X, X, X, {}, &cache);
+  ExpectRefused([&] { attention(X, X, X, at::tensor(std::vector<int64_t>{1}), &cache); }, "valid_lens: expected shape [2]");
+  ExpectRefused([&] { attention->forward(X, at::randn({1, 3, 8}), at::randn({1, 3, 8}), {}, &cache); }, "a batch of 2");
+  EXPECT_EQ(cache.length(), 3);
+}
+
+TEST(EncoderStepTest, EqualsTheWholePass) {
+  for (const PositionScheme scheme : {PositionScheme::kNone, PositionScheme::kSinusoidal, PositionScheme::kLearned,
+                                      PositionScheme::kAlibi, PositionScheme::kRelativeBias}) {
+    for (const Norm norm : {Norm::kPre, Norm::kPost}) {
+      PositionOptions position;
+      position.scheme = scheme;
+      position.max_distance = 3;
+      AttentionEncoder encoder(EncoderOptions(8).layers(2).heads(2).ffn_width(12).causal(true).norm(norm).position(position));
+      encoder->to(at::kDouble);
+      encoder->eval();
+      ASSERT_TRUE(encoder->CanStep());
+      const at::Tensor X = at::randn({2, 7, 8}, at::kDouble);
+      LayerCaches caches(2);
+      const at::Tensor chunked = at::cat({encoder->step(X.slice(1, 0, 3), caches), encoder->step(X.slice(1, 3, 4), caches),
+                                          encoder->step(X.slice(1, 4, 7), caches)},
+                                         1);
+      EXPECT_TRUE(at::allclose(chunked, encoder(X), 0, 1e-12)) << ToString(scheme);
+      caches.truncate(4);
+      EXPECT_TRUE(at::allclose(encoder->step(X.slice(1, 4, 7), caches), chunked.slice(1, 4, 7), 0, 1e-12));
+    }
+  }
+}
+
+TEST(EncoderStepTest, IsRefusedWhereLaterStepsCount) {
+  LayerCaches caches(2);
+  const at::Tensor X = at::randn({1, 3, 8});
+  AttentionEncoder both_ways(EncoderOptions(8).heads(2));
+  EXPECT_FALSE(both_ways->CanStep());
+  ExpectRefused([&] { both_ways->step(X, caches); }, "causal");
+  ExpectRefused([&] { RecurrentEncoder(EncoderOptions(8).causal(true))->step(X, caches); }, "causal");
+  LayerCaches three(3);
+  ExpectRefused([&] { AttentionEncoder(EncoderOptions(8).heads(2).causal(true))->step(X, three); }, "2 layers, got 3");
+}
+
+}  // namespace
+}  // namespace heed::nn
