@@ -38,19 +38,27 @@ nlohmann::ordered_json ToJson(const lab::BenchRow& row) {
           {"percent_of_peak", row.percent_of_peak},
           {"torch_percent_of_peak", row.torch_percent_of_peak},
           {"peak_gflops", row.peak_gflops},
+          {"percent_of_bandwidth", row.percent_of_bandwidth},
+          {"torch_percent_of_bandwidth", row.torch_percent_of_bandwidth},
           {"heed_mib", row.heed_mib},
           {"torch_mib", row.torch_mib}};
 }
 
 void PrintHeader() {
-  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9} {:>9} {:>6}  {:>5} {:>5}  {:>7} {:>7}  {}\n", "case", "shape", "pass", "thr",
+  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9} {:>9} {:>6}  {:>6} {:>6}  {:>7} {:>7}  {}\n", "case", "shape", "pass", "thr",
              "heed ms", "torch ms", "ratio", "peak%", "torch", "MiB", "torch", "torch's path");
 }
 
+// Of the FMA peak; of the bandwidth, marked so, where memory is the limit.
+std::string Share(double of_peak, double of_bandwidth) {
+  return of_bandwidth > 0 ? fmt::format("{:.1f}b", of_bandwidth) : fmt::format("{:.1f}", of_peak);
+}
+
 void PrintRow(const lab::BenchRow& row) {
-  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9.2f} {:>9.2f} {:>6.2f}  {:>5.1f} {:>5.1f}  {:>7.1f} {:>7.1f}  {}\n", row.option,
-             row.shape, row.pass, row.threads, row.heed_ms, row.torch_ms, row.ratio, row.percent_of_peak,
-             row.torch_percent_of_peak, row.heed_mib, row.torch_mib, row.torch_path);
+  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9.2f} {:>9.2f} {:>6.2f}  {:>6} {:>6}  {:>7.1f} {:>7.1f}  {}\n", row.option,
+             row.shape, row.pass, row.threads, row.heed_ms, row.torch_ms, row.ratio,
+             Share(row.percent_of_peak, row.percent_of_bandwidth),
+             Share(row.torch_percent_of_peak, row.torch_percent_of_bandwidth), row.heed_mib, row.torch_mib, row.torch_path);
   std::fflush(stdout);
 }
 
@@ -70,7 +78,8 @@ int RunSuites(const Arguments& arguments, const Context& context) {
     fmt::print("{}\n", list.dump());
   } else {
     fmt::print(
-        "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); geometric mean of the ratios {:.2f}.\n",
+        "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
+        "geometric mean of the ratios {:.2f}.\n",
         rows.front().peak_gflops, SupportedTargets().front(), lab::GeometricMeanRatio(rows));
   }
   if (!arguments.out.empty()) {

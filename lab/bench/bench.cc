@@ -1,15 +1,21 @@
 #include "lab/bench/bench.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <memory>
 #include <sstream>
 
 #include <ATen/Parallel.h>
 
-#include "lab/bench/contender.h"
+#include "lab/bench/attention_contenders.h"
+#include "lab/bench/contenders.h"
 #include "lab/bench/measurement.h"
+#include "lab/bench/training_contenders.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "reference/fma_peak.h"
+#include "reference/read_peak.h"
 
 namespace heed::lab {
 namespace {
@@ -30,8 +36,25 @@ const char* NameOf(BenchOption option) {
       return "key lengths 1/8 to 1";
     case BenchOption::kBothLengths:
       return "key and query lengths 1/8 to 1";
+    case BenchOption::kDecode:
+      return "one query";
+    case BenchOption::kTraining:
+      return "model of 4 layers";
+    case BenchOption::kTrainingDropout:
+      return "model of 4 layers, dropout 0.1";
   }
   return "";
+}
+
+const char* NameOf(BenchPass pass) {
+  if (pass == BenchPass::kTrainingStep) return "training step";
+  return pass == BenchPass::kForward ? "forward" : "forward+backward";
+}
+
+std::string NameOf(const BenchCase& c) {
+  const std::string option = NameOf(c.option);
+  if (c.type == at::kFloat) return option;
+  return option + ", " + (c.type == at::kBFloat16 ? "bfloat16" : c.type == at::kHalf ? "float16" : "float64");
 }
 
 std::string ShapeText(const BenchCase& c) {
@@ -42,47 +65,86 @@ std::string ShapeText(const BenchCase& c) {
   return text.str();
 }
 
-BenchRow Measure(const BenchCase& c, const BenchOptions& options, bool backward) {
+std::vector<BenchPass> PassesOf(const BenchCase& c) {
+  if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout) return {BenchPass::kTrainingStep};
+  if (c.option == BenchOption::kDecode) return {BenchPass::kForward};
+  return {BenchPass::kForward, BenchPass::kForwardBackward};
+}
+
+// Reads as many bytes as a decoding step does, on all threads.
+class Reader {
+ public:
+  explicit Reader(const BenchCase& c)
+      : data_(c.option == BenchOption::kDecode ? 2 * c.batch * c.kv_heads * c.length * c.head_dim : 0, 1.0F) {}
+
+  double Bytes() const { return static_cast<double>(data_.size() * sizeof(float)); }
+  void Run() const {
+    const auto count = static_cast<int64_t>(data_.size());
+    const int64_t share = std::max<int64_t>(1, count / at::get_num_threads());
+    at::parallel_for(0, count, share, [&](int64_t begin, int64_t end) {
+      sink_ += reference::ReadAll(data_.data() + begin, end - begin);
+    });
+  }
+
+ private:
+  std::vector<float> data_;
+  mutable std::atomic<float> sink_ = 0.0F;  // the sums are used, so that the reads stay
+};
+
+BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass) {
   const int threads = c.threads > 0 ? c.threads : options.threads;
   at::set_num_threads(threads);
-  Contenders contenders(c);
+  const std::unique_ptr<Contenders> contenders = MakeContenders(c);
   BenchRow row;
   row.suite = c.suite;
-  row.option = NameOf(c.option);
+  row.option = NameOf(c);
   row.shape = ShapeText(c);
-  row.pass = backward ? "forward+backward" : "forward";
+  row.pass = NameOf(pass);
   row.threads = threads;
   row.length = c.length;
-  row.torch_path = contenders.TorchPath();
-  row.heed_mib = PeakGrowth([&] { contenders.RunHeed(backward); });
-  row.torch_mib = PeakGrowth([&] { contenders.RunTorch(backward); });
+  row.torch_path = contenders->TorchPath();
+  row.heed_mib = PeakGrowth([&] { contenders->RunHeed(pass); });
+  row.torch_mib = PeakGrowth([&] { contenders->RunTorch(pass); });
+  const Reader reader(c);
   double peak = 0;
-  const std::vector<Timing> timings = TimeInTurn({[&] { contenders.RunHeed(backward); }, [&] { contenders.RunTorch(backward); },
-                                                  [&] { peak = std::max(peak, reference::FmaPeak(4, 0.005)); }},
-                                                 options.rounds, options.seconds);
+  const std::vector<Timing> timings = TimeInTurn(
+      {[&] { contenders->RunHeed(pass); }, [&] { contenders->RunTorch(pass); },
+       [&] { peak = std::max(peak, reference::FmaPeak(c.type == at::kDouble ? 8 : 4, 0.005)); }, [&] { reader.Run(); }},
+      options.rounds, options.seconds);
   row.heed_ms = timings[0].minimum * 1e3;
   row.heed_median_ms = timings[0].median * 1e3;
   row.torch_ms = timings[1].minimum * 1e3;
   row.torch_median_ms = timings[1].median * 1e3;
   row.ratio = row.torch_ms / row.heed_ms;
   row.peak_gflops = peak * 1e-9;
-  // The backward pass recomputes the scores: five products to the forward pass's two.
-  const double operations = contenders.Operations() * (backward ? 3.5 : 1.0);
+  const double operations = contenders->Operations(pass);
   row.percent_of_peak = 100.0 * operations / timings[0].minimum / (peak * threads);
   row.torch_percent_of_peak = 100.0 * operations / timings[1].minimum / (peak * threads);
+  if (reader.Bytes() > 0) {
+    row.percent_of_bandwidth = 100.0 * timings[3].minimum / timings[0].minimum;
+    row.torch_percent_of_bandwidth = 100.0 * timings[3].minimum / timings[1].minimum;
+  }
   return row;
 }
 
 }  // namespace
 
+std::unique_ptr<Contenders> MakeContenders(const BenchCase& c) {
+  if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout)
+    return std::make_unique<TrainingContenders>(c);
+  return std::make_unique<AttentionContenders>(c);
+}
+
 std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done) {
   const std::vector<BenchCase> cases = CasesOf(options.suite);
-  Progress progress("bench", static_cast<int64_t>(2 * cases.size()), options.quiet);
+  int64_t measurements = 0;
+  for (const BenchCase& c : cases) measurements += static_cast<int64_t>(PassesOf(c).size());
+  Progress progress("bench", measurements, options.quiet);
   std::vector<BenchRow> rows;
   for (const BenchCase& c : cases)
-    for (bool backward : {false, true}) {
+    for (const BenchPass pass : PassesOf(c)) {
       if (Interrupted()) throw Interruption("interrupted after " + std::to_string(rows.size()) + " measurements");
-      rows.push_back(Measure(c, options, backward));
+      rows.push_back(Measure(c, options, pass));
       done(rows.back());
       progress.Update(static_cast<int64_t>(rows.size()), c.suite);
     }

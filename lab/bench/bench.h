@@ -7,18 +7,35 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/ScalarType.h>
+
 #include "lab/report/figure.h"
 
 namespace heed::lab {
 
 // What LibTorch's users must build for the same result.
-enum class BenchOption { kPlain, kCausal, kDropout, kCausalDropout, kRelativeBias, kKeyLengths, kBothLengths };
+enum class BenchOption {
+  kPlain,
+  kCausal,
+  kDropout,
+  kCausalDropout,
+  kRelativeBias,
+  kKeyLengths,
+  kBothLengths,
+  kDecode,           // one query
+  kTraining,         // a step of a whole model
+  kTrainingDropout,  // the same with dropout 0.1
+};
+
+enum class BenchPass { kForward, kForwardBackward, kTrainingStep };
 
 struct BenchCase {
   std::string suite;
   BenchOption option = BenchOption::kPlain;
   int64_t batch, q_heads, kv_heads, length, head_dim;
-  int threads = 0;  // 0: those of the run
+  int threads = 0;                   // 0: those of the run
+  at::ScalarType type = at::kFloat;  // of queries, keys and values
+  int64_t Queries() const { return option == BenchOption::kDecode ? 1 : length; }
 };
 
 // The names of the suites, and the cases of one of them or of "all"; throws InvalidArgument that lists them.
@@ -26,7 +43,7 @@ std::vector<std::string> BenchSuites();
 std::vector<BenchCase> CasesOf(const std::string& suite);
 
 struct BenchRow {
-  std::string suite, option, shape, pass;  // pass: "forward", "forward+backward"
+  std::string suite, option, shape, pass;  // pass: "forward", "forward+backward", "training step"
   int threads = 0;
   double heed_ms = 0, heed_median_ms = 0;  // minimum and median over rounds
   double torch_ms = 0, torch_median_ms = 0;
@@ -34,7 +51,10 @@ struct BenchRow {
   double ratio = 0;            // torch_ms / heed_ms
   double percent_of_peak = 0;  // heed: useful operations per second against threads * peak
   double torch_percent_of_peak = 0;
-  double peak_gflops = 0;              // of one core, measured between the rounds
+  double peak_gflops = 0;  // of one core in the case's precision, measured between the rounds
+  // Bytes of keys and values per second against what as many threads read at most, measured between the rounds; 0 where
+  // arithmetic is the limit.
+  double percent_of_bandwidth = 0, torch_percent_of_bandwidth = 0;
   double heed_mib = 0, torch_mib = 0;  // growth of the process during one call
   int64_t length = 0;
 };

@@ -24,8 +24,17 @@ const std::vector<BenchCase>& AllCases() {
       {"lengths", kKeyLengths, 8, 8, 8, 1024, 64},
       {"lengths", kBothLengths, 8, 8, 8, 1024, 64},
       {"grouped", kPlain, 1, 16, 2, 1024, 64, 2},
+      {"decode", kDecode, 1, 8, 1, 32768, 128, 1},
+      {"decode", kDecode, 1, 8, 1, 32768, 128, 2},
       {"threads", kPlain, 1, 1, 1, 8192, 64, 1},
       {"threads", kPlain, 1, 1, 1, 8192, 64, 2},
+      {"types", kPlain, 1, 8, 8, 2048, 64, 0, at::kFloat},
+      {"types", kPlain, 1, 8, 8, 2048, 64, 0, at::kBFloat16},
+      {"types", kPlain, 1, 8, 8, 2048, 64, 0, at::kHalf},
+      {"types", kPlain, 1, 8, 8, 2048, 64, 0, at::kDouble},
+      {"train", kTrainingDropout, 4, 8, 8, 1024, 32, 2},
+      {"train", kTrainingDropout, 8, 4, 4, 512, 64, 2},
+      {"train", kTraining, 12, 4, 4, 64, 32, 2},
   };
   return cases;
 }

@@ -1,4 +1,4 @@
-#include "lab/bench/contender.h"
+#include "lab/bench/attention_contenders.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/_fused_sdp_choice.h>
@@ -9,13 +9,17 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/GradMode.h>
 
+#include "heed/nn/attention.h"
+
 namespace heed::lab {
 
-Contenders::Contenders(const BenchCase& c) : case_(c) {
-  const auto make = [&](int64_t heads) { return at::randn({c.batch, heads, c.length, c.head_dim}).requires_grad_(true); };
-  q_ = make(c.q_heads);
-  k_ = make(c.kv_heads);
-  v_ = make(c.kv_heads);
+AttentionContenders::AttentionContenders(const BenchCase& c) : case_(c) {
+  const auto make = [&](int64_t heads, int64_t length) {
+    return at::randn({c.batch, heads, length, c.head_dim}).to(c.type).requires_grad_(true);
+  };
+  q_ = make(c.q_heads, c.Queries());
+  k_ = make(c.kv_heads, c.length);
+  v_ = make(c.kv_heads, c.length);
   d_out_ = at::randn_like(q_);
   dropout_ = c.option == BenchOption::kDropout || c.option == BenchOption::kCausalDropout ? 0.1 : 0.0;
   causal_ = c.option == BenchOption::kCausal || c.option == BenchOption::kCausalDropout;
@@ -33,39 +37,39 @@ Contenders::Contenders(const BenchCase& c) : case_(c) {
   }
 }
 
-void Contenders::Finish(const at::Tensor& output, bool backward) {
-  if (!backward) return;
+void AttentionContenders::Finish(const at::Tensor& output, BenchPass pass) {
+  if (pass == BenchPass::kForward) return;
   output.backward(d_out_);
   for (at::Tensor* input : {&q_, &k_, &v_, &table_})
     if (input->defined()) input->mutable_grad().reset();
 }
 
-void Contenders::RunHeed(bool backward) {
-  const c10::AutoGradMode mode(backward);
+void AttentionContenders::RunHeed(BenchPass pass) {
+  const c10::AutoGradMode mode(pass != BenchPass::kForward);
   nn::AttentionOptions options;
   options.causal(causal_).dropout(dropout_);
   if (lengths_.defined()) options.key_lengths(lengths_);
   if (case_.option == BenchOption::kBothLengths) options.query_lengths(lengths_);
   if (table_.defined()) options.relative_bias(table_);
-  Finish(nn::attention(q_, k_, v_, options).output, backward);
+  Finish(nn::attention(q_, k_, v_, options).output, pass);
 }
 
 // The dense matrix that LibTorch needs, built in every call because its table trains.
-at::Tensor Contenders::TorchBias() const {
+at::Tensor AttentionContenders::TorchBias() const {
   if (!table_.defined()) return mask_;
   return table_.index_select(1, offsets_.flatten()).view({1, case_.q_heads, case_.length, case_.length});
 }
 
-void Contenders::RunTorch(bool backward) {
-  const c10::AutoGradMode mode(backward);
+void AttentionContenders::RunTorch(BenchPass pass) {
+  const c10::AutoGradMode mode(pass != BenchPass::kForward);
   const at::Tensor bias = TorchBias();
   const bool grouped = case_.q_heads != case_.kv_heads;
   Finish(at::scaled_dot_product_attention(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_, causal_,
                                           std::nullopt, grouped),
-         backward);
+         pass);
 }
 
-std::string Contenders::TorchPath() const {
+std::string AttentionContenders::TorchPath() const {
   const at::Tensor bias = TorchBias();
   const bool grouped = case_.q_heads != case_.kv_heads;
   const int64_t choice = at::_fused_sdp_choice(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_,
@@ -73,9 +77,9 @@ std::string Contenders::TorchPath() const {
   return choice == 1 ? "flash" : "math";
 }
 
-double Contenders::Operations() const {
+double AttentionContenders::Operations(BenchPass pass) const {
   const auto n = static_cast<double>(case_.length);
-  double pairs = static_cast<double>(case_.batch) * n * n;
+  double pairs = static_cast<double>(case_.batch * case_.Queries()) * n;
   if (causal_) pairs = static_cast<double>(case_.batch) * n * (n + 1) / 2;
   if (lengths_.defined()) {
     pairs = 0;
@@ -84,7 +88,8 @@ double Contenders::Operations() const {
       pairs += length * (case_.option == BenchOption::kBothLengths ? length : n);
     }
   }
-  return 4.0 * static_cast<double>(case_.q_heads * case_.head_dim) * pairs;
+  // The backward pass recomputes the scores: five products to the forward pass's two.
+  return (pass == BenchPass::kForward ? 4.0 : 14.0) * static_cast<double>(case_.q_heads * case_.head_dim) * pairs;
 }
 
 }  // namespace heed::lab

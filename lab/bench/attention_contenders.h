@@ -1,0 +1,36 @@
+// heed's attention beside LibTorch's scaled_dot_product_attention.
+#ifndef HEED_LAB_BENCH_ATTENTION_CONTENDERS_H_
+#define HEED_LAB_BENCH_ATTENTION_CONTENDERS_H_
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "lab/bench/contenders.h"
+
+namespace heed::lab {
+
+class AttentionContenders : public Contenders {
+ public:
+  explicit AttentionContenders(const BenchCase& c);
+
+  void RunHeed(BenchPass pass) override;
+  void RunTorch(BenchPass pass) override;
+  std::string TorchPath() const override;
+  double Operations(BenchPass pass) const override;
+
+ private:
+  at::Tensor TorchBias() const;
+  void Finish(const at::Tensor& output, BenchPass pass);
+
+  BenchCase case_;
+  at::Tensor q_, k_, v_, d_out_;
+  at::Tensor table_, offsets_;  // relative bias [H, 2n-1] and the column of every pair [n, n]
+  at::Tensor lengths_, mask_;   // [B]; [B, 1, n, n] or [B, 1, 1, n], true where visible
+  double dropout_ = 0;
+  bool causal_ = false;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_BENCH_ATTENTION_CONTENDERS_H_

@@ -1,0 +1,32 @@
+// One training step of heed's language model beside the same model out of LibTorch's modules.
+#ifndef HEED_LAB_BENCH_TRAINING_CONTENDERS_H_
+#define HEED_LAB_BENCH_TRAINING_CONTENDERS_H_
+
+#include <memory>
+#include <string>
+
+#include "lab/bench/contenders.h"
+
+namespace heed::lab {
+
+// A causal character model of four pre-norm layers with learned positions and the head tied to the embedding: forward,
+// backward, fused AdamW.
+class TrainingContenders : public Contenders {
+ public:
+  explicit TrainingContenders(const BenchCase& c);
+  ~TrainingContenders() override;
+
+  void RunHeed(BenchPass pass) override;
+  void RunTorch(BenchPass pass) override;
+  std::string TorchPath() const override;
+  double Operations(BenchPass pass) const override;
+
+ private:
+  struct Sides;
+  BenchCase case_;
+  std::unique_ptr<Sides> sides_;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_BENCH_TRAINING_CONTENDERS_H_
