@@ -23,7 +23,7 @@ namespace {
 
 struct StudyArguments {
   std::string text, out = "report", budget = "default";
-  std::vector<std::string> encoders, positions;  // empty: all
+  std::vector<std::string> encoders, positions;  // empty: the defaults
   std::optional<int64_t> steps, seeds, layers, width, context, batch;
 };
 
@@ -86,7 +86,8 @@ void AddStudy(CLI::App& app, Run& run) {
     command->add_option(name, values, text)->expected(1, -1)->delimiter(',');
   };
   list("--encoders", arguments->encoders, "Some of attention, convolution, dilated, rnn, gru, lstm; default: all");
-  list("--positions", arguments->positions, "Some of none, sinusoidal, learned, alibi, relative; default: all");
+  list("--positions", arguments->positions,
+       "Some of none, sinusoidal, learned, alibi, relative, rotary, t5, shaw; default: the first five");
   const auto add = [command](const char* name, std::optional<int64_t>& value, const char* text) {
     command->add_option(name, value, text)->group("Instead of the budget's");
   };

@@ -38,7 +38,7 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
     return command.add_option(name, value, text)->capture_default_str()->group("Model");
   };
   add("--encoder", model.encoder, "attention, convolution, dilated, rnn, gru or lstm");
-  add("--position", model.position, "none, sinusoidal, learned, alibi or relative; without attention: none");
+  add("--position", model.position, "none, sinusoidal, learned, rotary, alibi, relative, t5 or shaw; without attention: none");
   add("--objective", objective, "causal: the next character; masked: hidden characters from both sides");
   add("--layers", model.layers, "Layers");
   add("--heads", model.heads, "Heads of the attention; divides the width");
@@ -46,7 +46,8 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
   add("--context", model.context, "Steps of a training window");
   add("--ffn-width", model.ffn_width, "Width of the feed-forward sublayer; 0: none, -1: 4 * width");
   add("--kernel", model.kernel, "Kernel of the convolutions");
-  add("--max-distance", model.max_distance, "Where relative offsets are clipped; 0: half the context");
+  add("--max-distance", model.max_distance,
+      "relative, shaw: where offsets are clipped; t5: where they share a bucket; 0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
   command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 
 namespace heed::lab {
 namespace {
@@ -58,7 +59,7 @@ StudyOptions BudgetOptions(const std::string& budget) {
 
 void Validate(const StudyOptions& options) {
   RequireKnown("encoders", options.encoders, StudyOptions().encoders);
-  RequireKnown("positions", options.positions, StudyOptions().positions);
+  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
   RequireRange("layers", options.layers, 1, 64);
   RequireRange("width", options.width, 4, 4096);
   RequireRange("heads", options.heads, 1, options.width);

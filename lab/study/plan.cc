@@ -50,6 +50,8 @@ void RequireEqual(const std::vector<StudyModel>& models) {
 
 std::string SchemeLabel(const std::string& position) {
   if (position == "alibi") return "ALiBi";
+  if (position == "t5") return "T5's bias";
+  if (position == "shaw") return "Shaw";
   return position == "relative" ? "relative bias" : position;
 }
 
@@ -69,6 +71,8 @@ std::string StudyModel::Phrase() const {
   if (position == "none") return "attention without positions";
   if (position == "alibi") return "attention with ALiBi";
   if (position == "relative") return "attention with a relative bias";
+  if (position == "t5") return "attention with T5's bias";
+  if (position == "shaw") return "attention with Shaw's relative positions";
   return "attention with " + position + " positions";
 }
 

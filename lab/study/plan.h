@@ -24,7 +24,7 @@ struct StudyModel {
   std::string Phrase() const;  // "attention with ALiBi", "the GRU": within a sentence
 };
 
-// "none", "sinusoidal", "learned", "ALiBi", "relative bias".
+// "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw".
 std::string SchemeLabel(const std::string& position);
 
 // The largest share by which the parameters of two models may differ.

@@ -5,7 +5,8 @@
 #include <cmath>
 
 #include "heed/error.h"
-#include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
+#include "heed/positions.h"
 
 namespace heed::lab {
 namespace {
@@ -36,13 +37,25 @@ void Require(bool holds, const char* name, double value, const char* expected) {
   if (!holds) throw InvalidArgument(std::string(name) + ": " + Show(value) + " is not " + expected);
 }
 
+// The buckets that the encoder makes for t5.
+T5Options T5OptionsOf(const ModelOptions& model) {
+  return {nn::PositionOptions().buckets, RelativeDistance(model), model.objective != Objective::kCausal};
+}
+
 void ValidateAttention(const ModelOptions& model) {
   RequireRange("heads", model.heads, 1, kMaxWidth);
   if (model.width % model.heads != 0) {
     throw InvalidArgument("width: " + std::to_string(model.width) + " is not divisible by " + std::to_string(model.heads) +
                           " heads");
   }
-  nn::ParsePositionScheme(model.position);
+  const nn::PositionScheme scheme = nn::ParsePositionScheme(model.position);
+  const int64_t head_width = model.width / model.heads;
+  if (scheme == nn::PositionScheme::kRotary && head_width % 2 != 0) {
+    throw InvalidArgument("position: rotary turns pairs of columns and needs an even head width; width " +
+                          std::to_string(model.width) + " over " + std::to_string(model.heads) + " heads gives " +
+                          std::to_string(head_width));
+  }
+  if (scheme == nn::PositionScheme::kT5) T5Thresholds(T5OptionsOf(model));
 }
 
 }  // namespace
@@ -84,7 +97,14 @@ void Validate(const TrainOptions& train) {
 int64_t FeedForwardWidth(const ModelOptions& model) { return model.ffn_width < 0 ? 4 * model.width : model.ffn_width; }
 
 int64_t RelativeDistance(const ModelOptions& model) {
-  return model.max_distance > 0 ? model.max_distance : std::max<int64_t>(1, model.context / 2);
+  if (model.max_distance > 0) return model.max_distance;
+  int64_t least = 1;
+  if (model.position == "t5") {
+    // Half of a side's buckets hold one distance each, and the others begin after them.
+    const int64_t buckets = nn::PositionOptions().buckets;
+    least = (model.objective == Objective::kCausal ? buckets : buckets / 2) / 2 + 1;
+  }
+  return std::max(least, model.context / 2);
 }
 
 }  // namespace heed::lab

@@ -12,15 +12,16 @@ namespace heed::lab {
 
 struct ModelOptions {
   std::string encoder = "attention";  // attention, convolution, dilated, rnn, gru, lstm
-  std::string position = "learned";   // none, sinusoidal, learned, alibi, relative; the other encoders take none only
+  std::string position = "learned";   // of nn::PositionSchemeNames(); the other encoders take none only
   Objective objective = Objective::kCausal;
   int64_t layers = 4;
   int64_t heads = 4;  // of attention
   int64_t width = 128;
-  int64_t context = 64;      // steps of a training window; rows of a learned table
-  int64_t ffn_width = -1;    // -1: 4 * width; 0: no feed-forward sublayer
-  int64_t kernel = 3;        // of convolutions
-  int64_t max_distance = 0;  // where offsets of a relative bias are clipped; 0: half the context, so that its ends are trained
+  int64_t context = 64;    // steps of a training window; rows of a learned table
+  int64_t ffn_width = -1;  // -1: 4 * width; 0: no feed-forward sublayer
+  int64_t kernel = 3;      // of convolutions
+  // Where offsets are clipped (relative, shaw) or share a bucket (t5); 0: half the context, so that the ends are trained.
+  int64_t max_distance = 0;
   double dropout = 0.0;
   bool bias = true;   // of the attention's projections, as in GPT-2
   bool tied = false;  // the head reads the embedding's matrix
@@ -77,7 +78,8 @@ void VisitTrainFields(Options& train, Visit visit) {
 void Validate(const ModelOptions& model);
 void Validate(const TrainOptions& train);
 
-// The width of the feed-forward sublayer and the clipping distance once the defaults are resolved.
+// The width of the feed-forward sublayer and the distance of positional schemes once the defaults are resolved. A short context
+// still leaves T5 the least distance that its buckets need.
 int64_t FeedForwardWidth(const ModelOptions& model);
 int64_t RelativeDistance(const ModelOptions& model);
 

@@ -1,5 +1,7 @@
 #include "heed/nn/attention.h"
 
+#include <string>
+#include <tuple>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -8,6 +10,8 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "heed/nn/positions.h"
+#include "token_positions.h"
 
 namespace heed::nn {
 namespace {
@@ -88,15 +92,38 @@ struct AttentionFunction : Function<AttentionFunction> {
   }
 };
 
+// The options with a scheme's tensors among them and no scheme.
+AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
+  constexpr const char* kNames[kDifferentiable] = {"bias", "relative_bias", "slopes", "content_keys", "content_values"};
+  AttentionTensors own = scheme.tensors();
+  const auto given = options.tensors().All();
+  for (std::size_t t = 0; t < kDifferentiable; ++t) {
+    const at::Tensor& tensor = *own.All()[t];
+    if (!tensor.defined()) continue;
+    if (given[t]->defined()) {
+      throw InvalidArgument(std::string(kNames[t]) + ": position brings its own; give " + kNames[t] + " or position, not both");
+    }
+    *given[t] = tensor;
+  }
+  if (own.slopes.defined()) options.slopes(own.slopes, scheme.symmetric());
+  return options.position(nullptr);
+}
+
 }  // namespace
 
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
   CheckAttentionInputs(query_view, key_view, value_view);
   // A lazily negated tensor (the imaginary part of a conjugate) holds the opposite of what it stands for.
-  const at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg(), value = value_view.resolve_neg();
-  AttentionOptions resolved = options;
-  resolved.tensors() = Resolved(options.tensors(), query);
+  at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg();
+  const at::Tensor value = value_view.resolve_neg();
+  const AttentionPosition* scheme = options.position().get();
+  AttentionOptions resolved = scheme ? WithTensorsOf(*scheme, options) : options;
+  resolved.tensors() = Resolved(resolved.tensors(), query);
+  if (scheme && scheme->rotates()) {
+    const CallPositions positions = PositionsOf(resolved, query.size(2), key.size(2));
+    std::tie(query, key) = scheme->rotate(query, key, positions.queries, positions.keys);
+  }
   if (options.dropout() != 0.0 && !options.seed()) resolved.seed(DrawSeed());
 
   const AttentionTensors& tensors = resolved.tensors();

@@ -201,7 +201,7 @@ Attention EngineOptions(const AttentionOptions& options) {
   attention.key_positions = PositionsOf(options.key_offset(), tensors.key_positions);
   if (tensors.mask.defined()) attention.mask = Mask{ViewOf<const bool, 4>(tensors.mask)};
   if (tensors.bias.defined()) attention.bias = Bias{ViewOf<const A, 4>(tensors.bias)};
-  if (tensors.relative_bias.defined()) attention.relative_bias = RelativeBias{ViewOf<const A, 2>(tensors.relative_bias)};
+  if (tensors.relative_bias.defined()) attention.relative_bias = heed::RelativeBias{ViewOf<const A, 2>(tensors.relative_bias)};
   if (tensors.slopes.defined()) attention.slope_bias = SlopeBias{ViewOf<const A, 1>(tensors.slopes), options.symmetric()};
   if (tensors.content_keys.defined() || tensors.content_values.defined()) {
     attention.content_bias.emplace();

@@ -1,10 +1,11 @@
 #include "heed/nn/multi_head_attention.h"
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <string>
 
 #include <ATen/ATen.h>
-#include <torch/nn/init.h>
 
 #include "attention_call.h"
 #include "heed/error.h"
@@ -39,14 +40,31 @@ void CheckOptions(const MultiHeadAttentionOptions& options) {
   if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
     throw InvalidArgument("MultiHeadAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
   }
-  if (AddsToInput(options.position().scheme)) {
-    throw InvalidArgument("MultiHeadAttention: position: '" + ToString(options.position().scheme) +
-                          "' is added to the input, not to the scores; apply PositionalEncoding or LearnedPositions before");
+  const Window& window = options.window();
+  if (window.left < -1 || window.right < -1) {
+    throw InvalidArgument("MultiHeadAttention: window: expected bounds of at least 0, or -1 for none, got left " +
+                          std::to_string(window.left) + ", right " + std::to_string(window.right));
   }
-  if (options.position().scheme == PositionScheme::kRelativeBias && options.position().max_distance < 0) {
-    throw InvalidArgument("MultiHeadAttention: position: max_distance must be 0 or more, got " +
-                          std::to_string(options.position().max_distance));
+  if (options.softcap() && !(*options.softcap() > 0.0 && std::isfinite(*options.softcap()))) {
+    throw InvalidArgument("MultiHeadAttention: softcap: expected a finite number above 0, got " +
+                          std::to_string(*options.softcap()));
   }
+  if (options.scale() && !std::isfinite(*options.scale())) {
+    throw InvalidArgument("MultiHeadAttention: scale: expected a finite number");
+  }
+}
+
+// The scheme of a new module.
+std::shared_ptr<AttentionPosition> PositionFor(const MultiHeadAttentionOptions& options) {
+  if (options.position_module()) return options.position_module();
+  return MakeAttentionPosition(options.position(), options.num_heads(), options.num_hiddens() / options.num_heads(),
+                               options.causal() != Causal::kNone);
+}
+
+std::shared_ptr<torch::nn::Module> AsModule(const std::shared_ptr<AttentionPosition>& scheme) {
+  auto module = std::dynamic_pointer_cast<torch::nn::Module>(scheme);
+  if (!module) throw InvalidArgument("MultiHeadAttention: position: expected a scheme that is a torch::nn::Module");
+  return module;
 }
 
 void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
@@ -117,11 +135,9 @@ void MultiHeadAttentionImpl::reset() {
   W_k = linear("W_k", options.key_size(), kv_width);
   W_v = linear("W_v", options.value_size(), kv_width);
   W_o = linear("W_o", width, width);
-  if (options.position().scheme == PositionScheme::kRelativeBias) {
-    relative_bias =
-        register_parameter("relative_bias", torch::zeros({options.num_heads(), 2 * options.position().max_distance + 1}));
-  }
-  if (options.position().scheme == PositionScheme::kAlibi) slopes_ = torch::tensor(AlibiSlopes(options.num_heads()));
+  // A copy that clone() makes still points to the original's scheme and gets one of its own.
+  position = position ? std::dynamic_pointer_cast<AttentionPosition>(AsModule(position)->clone()) : PositionFor(options);
+  if (position) register_module("position", AsModule(position));
 }
 
 torch::Tensor MultiHeadAttentionImpl::ProjectedQueries(const torch::Tensor& queries) {
@@ -141,7 +157,9 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
   call.key_lengths(lengths);
-  call.relative_bias(relative_bias).slopes(slopes_);
+  call.position(position).window(options.window().left, options.window().right);
+  if (options.scale()) call.scale(*options.scale());
+  if (options.softcap()) call.softcap(*options.softcap());
   if (is_training()) call.dropout(options.dropout());
   const AttentionOutput result = heed::nn::attention(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);

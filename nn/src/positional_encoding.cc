@@ -1,7 +1,6 @@
 #include "heed/nn/positional_encoding.h"
 
 #include <string>
-#include <utility>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
@@ -11,11 +10,6 @@
 
 namespace heed::nn {
 namespace {
-
-constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
-    {PositionScheme::kNone, "none"},   {PositionScheme::kSinusoidal, "sinusoidal"}, {PositionScheme::kLearned, "learned"},
-    {PositionScheme::kAlibi, "alibi"}, {PositionScheme::kRelativeBias, "relative"},
-};
 
 void CheckInput(const char* module, const at::Tensor& X, int64_t num_hiddens, int64_t offset) {
   if (!X.defined() || X.dim() != 3 || X.size(2) != num_hiddens) {
@@ -55,24 +49,6 @@ at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_positi
 }
 
 }  // namespace
-
-PositionScheme ParsePositionScheme(const std::string& name) {
-  std::string names;
-  for (const auto& [scheme, scheme_name] : kSchemeNames) {
-    if (name == scheme_name) return scheme;
-    names += std::string(names.empty() ? "" : ", ") + scheme_name;
-  }
-  throw InvalidArgument("position: '" + name + "' is unknown; expected one of " + names);
-}
-
-std::string ToString(PositionScheme scheme) {
-  for (const auto& [known, name] : kSchemeNames) {
-    if (known == scheme) return name;
-  }
-  throw InvalidArgument("position: not a scheme: " + std::to_string(static_cast<int>(scheme)));
-}
-
-bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
 
 PositionalEncodingImpl::PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len, LengthPolicy length_policy,
                                                SinusoidalOptions table)

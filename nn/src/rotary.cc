@@ -118,10 +118,6 @@ struct RotaryFunction : Function<RotaryFunction> {
   }
 };
 
-RotaryTables TablesFor(const at::Tensor& x, const RotaryFrequencies& frequencies, const at::Tensor& positions) {
-  return rotary_tables(frequencies, positions, x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
-}
-
 }  // namespace
 
 int64_t LengthOf(const at::Tensor& positions) {
@@ -192,20 +188,6 @@ at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Te
   CheckDense("x", x);
   const std::optional<at::Tensor> rows = positions.defined() ? std::optional(positions) : std::nullopt;
   return RotaryFunction::apply(x, cos, sin, rows, rotation.layout == RotaryLayout::kInterleaved, rotation.inverse);
-}
-
-std::pair<at::Tensor, at::Tensor> rotate(const Rotary& rotary, const at::Tensor& query, const at::Tensor& key,
-                                         const at::Tensor& query_positions, const at::Tensor& key_positions) {
-  CheckDense("query", query);
-  CheckDense("key", key);
-  int64_t length = 0;
-  if (DependsOnLength(rotary.frequencies.scaling)) length = std::max(LengthOf(query_positions), LengthOf(key_positions));
-  const RotaryFrequencies frequencies = ComputeRotaryFrequencies(rotary.frequencies, length);
-  const RotaryTables of_query = TablesFor(query, frequencies, query_positions);
-  const bool shared = key_positions.is_same(query_positions) && key.scalar_type() == query.scalar_type();
-  const RotaryTables of_key = shared ? of_query : TablesFor(key, frequencies, key_positions);
-  const Rotation rotation{rotary.layout, false};
-  return {apply_rotary(query, of_query.cos, of_query.sin, rotation), apply_rotary(key, of_key.cos, of_key.sin, rotation)};
 }
 
 }  // namespace heed::nn

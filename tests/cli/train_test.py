@@ -12,6 +12,8 @@ import time
 import pytest
 from heed_program import ENVIRONMENT, ROOT, SMALL, program, run
 
+import heed
+
 FILES = {"config.json", "model.safetensors", "checkpoint.safetensors", "metrics.jsonl"}
 
 
@@ -55,10 +57,47 @@ def test_every_encoder_trains_on_both_objectives(text, tmp_path, encoder, object
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "alibi", "relative"])
+@pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"])
 def test_every_position_trains(text, tmp_path, position):
     result = run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 2, "--position", position)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw"])
+def test_a_relative_scheme_reaches_beyond_the_training_and_generates(text, tmp_path, position):
+    folder = tmp_path / "run"
+    run("train", text, "--out", folder, *SMALL, "--steps", 3, "--position", position, "--max-distance", 20)
+    longer = run("eval", folder, text, "--context", 16, 64, "--json")
+    assert longer.returncode == 0, longer.stderr
+    assert [row["context"] for row in json.loads(longer.stdout)["rows"]] == [16, 64]
+    said = run("generate", folder, "--prompt", "one", "--tokens", 20)
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout) > 20
+
+
+def parameters_in(path):
+    """Names and shapes from the header of a safetensors file."""
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
+
+
+@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw"])
+def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, position):
+    folder = tmp_path / "run"
+    run("train", text, "--out", folder, *SMALL, "--steps", 1, "--position", position, "--max-distance", 20)
+    schemes = {
+        "rotary": lambda: heed.positions.Rotary(8),
+        "alibi": lambda: heed.positions.Alibi(2),
+        "relative": lambda: heed.positions.RelativeBias(2, 20),
+        "t5": lambda: heed.positions.T5Bias(2, max_distance=20, bidirectional=False),
+        "shaw": lambda: heed.positions.Shaw(8, 20),
+    }
+    module = heed.nn.MultiHeadAttention(16, 2, 0.0, bias=True, position=schemes[position]())
+    expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}
+    prefix = "encoder.block0.attention."
+    saved = parameters_in(folder / "model.safetensors")
+    assert {name[len(prefix) :]: shape for name, shape in saved.items() if name.startswith(prefix)} == expected
 
 
 def test_text_comes_from_standard_input(text, tmp_path):
@@ -74,6 +113,8 @@ def test_text_comes_from_standard_input(text, tmp_path):
         (["--encoder", "transformer"], 2, "encoder"),
         (["--encoder", "gru", "--position", "alibi"], 2, "position"),
         (["--position", "rotating"], 2, "rotating"),
+        (["--position", "rotary", "--width", "12"], 2, "even head width"),
+        (["--position", "t5", "--max-distance", "5"], 2, "max_distance"),
         (["--objective", "both"], 2, "objective"),
         (["--steps", "0"], 2, "steps"),
         (["--steps", "many"], 2, "--steps"),
@@ -165,9 +206,12 @@ def interrupt(text, folder, sent, arguments):
     return process.returncode, messages
 
 
-@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_with_130_and_resumes_to_the_same_bits(text, tmp_path, sent):
-    arguments = ["--steps", 600, "--eval-every", 40, "--dropout", "0.1", "--threads", 1]
+@pytest.mark.parametrize(
+    ("sent", "position"),
+    [(signal.SIGINT, "learned"), (signal.SIGTERM, "rotary"), (signal.SIGINT, "t5"), (signal.SIGTERM, "shaw")],
+)
+def test_an_interrupted_run_ends_with_130_and_resumes_to_the_same_bits(text, tmp_path, sent, position):
+    arguments = ["--steps", 600, "--eval-every", 40, "--dropout", "0.1", "--threads", 1, "--position", position]
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     code, messages = interrupt(text, broken, sent, arguments)
     assert code == 130

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {
@@ -63,7 +64,8 @@ TEST(Evaluation, ALearnedTableEndsAtItsContext) {
 }
 
 TEST(Evaluation, OtherSchemesReachBeyondTheTraining) {
-  for (const char* position : {"none", "sinusoidal", "alibi", "relative"}) {
+  for (const std::string& position : nn::PositionSchemeNames()) {
+    if (position == "learned") continue;
     ModelOptions options = SmallModel();
     options.position = position;
     LanguageModel model = MakeModel(options);

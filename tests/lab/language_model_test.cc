@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <torch/utils.h>
 
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {
@@ -43,17 +45,47 @@ TEST(LanguageModel, CountsItsParameters) {
 
 // What comes after a character must not change what the model says at it, whatever the encoder.
 TEST(LanguageModel, CausalModelsDoNotSeeWhatFollows) {
-  for (const char* encoder : {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}) {
-    LanguageModel model(SmallModel(encoder), Vocabulary(U"abcdefgh"));
+  std::vector<ModelOptions> models;
+  for (const char* encoder : {"convolution", "dilated", "rnn", "gru", "lstm"}) models.push_back(SmallModel(encoder));
+  for (const std::string& position : nn::PositionSchemeNames()) {
+    models.push_back(SmallModel());
+    models.back().position = position;
+  }
+  for (const ModelOptions& options : models) {
+    LanguageModel model(options, Vocabulary(U"abcdefgh"));
     model->eval();
+    const std::string name = options.encoder + ", " + options.position;
     const at::NoGradGuard no_grad;
     const at::Tensor tokens = at::randint(0, 8, {2, 12}, at::kLong);
     at::Tensor changed = tokens.clone();
     changed.narrow(1, 7, 5).copy_((changed.narrow(1, 7, 5) + 3) % 8);
     const at::Tensor before = model->Logits(model->forward(tokens)), after = model->Logits(model->forward(changed));
-    EXPECT_TRUE(at::allclose(before.narrow(1, 0, 7), after.narrow(1, 0, 7), 1e-5, 1e-6)) << encoder;
-    EXPECT_FALSE(at::allclose(before.narrow(1, 7, 5), after.narrow(1, 7, 5), 1e-5, 1e-6)) << encoder;
+    EXPECT_TRUE(at::allclose(before.narrow(1, 0, 7), after.narrow(1, 0, 7), 1e-5, 1e-6)) << name;
+    EXPECT_FALSE(at::allclose(before.narrow(1, 7, 5), after.narrow(1, 7, 5), 1e-5, 1e-6)) << name;
   }
+}
+
+// The scheme's distance is half the context, or what --max-distance says; T5 never has less than its buckets need.
+TEST(LanguageModel, SchemesTakeTheirDistanceFromTheOptions) {
+  const auto rows = [](const std::string& position, int64_t max_distance, const std::string& parameter) {
+    ModelOptions options = SmallModel();
+    options.position = position;
+    options.max_distance = max_distance;
+    const LanguageModel model(options, Vocabulary(U"abcdefgh"));
+    return model->named_parameters()["encoder.block1.attention.position." + parameter].sizes().vec();
+  };
+  EXPECT_EQ(rows("relative", 0, "relative_bias"), (std::vector<int64_t>{2, 17}));
+  EXPECT_EQ(rows("relative", 5, "relative_bias"), (std::vector<int64_t>{2, 11}));
+  EXPECT_EQ(rows("shaw", 0, "keys"), (std::vector<int64_t>{17, 8}));
+  EXPECT_EQ(rows("shaw", 5, "values"), (std::vector<int64_t>{11, 8}));
+  EXPECT_EQ(rows("t5", 0, "weight"), (std::vector<int64_t>{32, 2}));
+  ModelOptions options = SmallModel();  // context 16
+  options.position = "t5";
+  EXPECT_EQ(RelativeDistance(options), 17);
+  options.objective = Objective::kMasked;
+  EXPECT_EQ(RelativeDistance(options), 9);
+  options.context = 64;
+  EXPECT_EQ(RelativeDistance(options), 32);
 }
 
 TEST(LanguageModel, MaskedModelsLearnFromBothSidesAndPredictOnlyTheHidden) {
@@ -87,6 +119,10 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   };
   expect("encoder", [](TrainOptions& o) { o.model.encoder = "transformer"; });
   expect("position", [](TrainOptions& o) { o.model.encoder = "gru"; });
+  expect("position: rotary turns pairs of columns and needs an even head width; width 12 over 4 heads gives 3",
+         [](TrainOptions& o) { o.model.position = "rotary", o.model.width = 12; });
+  expect("max_distance: expected a number in 17..",
+         [](TrainOptions& o) { o.model.position = "t5", o.model.max_distance = 16; });
   expect("layers", [](TrainOptions& o) { o.model.layers = 0; });
   expect("width", [](TrainOptions& o) { o.model.width = 130; });  // 4 heads
   expect("heads", [](TrainOptions& o) { o.model.heads = 0; });

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 #include "lab/report/file.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/train.h"
@@ -61,6 +62,20 @@ TEST(RunFolder, ConfigurationsComeBackWhole) {
   EXPECT_EQ(scratch.Names(), (std::set<std::string>{"run"}));
 }
 
+TEST(RunFolder, EveryPositionComesBack) {
+  const ScratchFolder scratch;
+  const RunFolder folder(scratch.path());
+  for (const std::string& position : nn::PositionSchemeNames()) {
+    RunConfig config = SampleConfig();
+    config.options.model.encoder = "attention";
+    config.options.model.position = position;
+    config.options.model.max_distance = 20;
+    folder.WriteConfig(config);
+    EXPECT_EQ(folder.ReadConfig().options.model.position, position);
+    EXPECT_EQ(folder.ReadConfig().options.model.max_distance, 20);
+  }
+}
+
 TEST(RunFolder, TextsAreToldApart) {
   Text text = SampleText();
   const std::string fingerprint = Identify(text).fingerprint;
@@ -91,6 +106,9 @@ TEST(RunFolder, DamagedConfigurationsAreRefusedByName) {
   expect("width", [](Json& j) { j["model"]["width"] = "16"; });
   expect("width", [](Json& j) { j["model"]["width"] = 1 << 30; });
   expect("encoder", [](Json& j) { j["model"]["encoder"] = "oracle"; });
+  expect("'rotating'", [](Json& j) { j["model"]["encoder"] = "attention", j["model"]["position"] = "rotating"; });
+  expect("even head width",
+         [](Json& j) { j["model"]["encoder"] = "attention", j["model"]["position"] = "rotary", j["model"]["width"] = 10; });
   expect("objective", [](Json& j) { j["model"]["objective"] = "both"; });
   expect("bias", [](Json& j) { j["model"]["bias"] = 1; });
   expect("lr", [](Json& j) { j["training"]["lr"] = "fast"; });

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 #include "lab/report/file.h"
 #include "lab/study/findings.h"
 #include "lab/study/run_store.h"
@@ -72,8 +73,9 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   EXPECT_TRUE(Holds(message, "'mamba'")) << message;
   for (const std::string& known : StudyOptions().encoders) EXPECT_TRUE(Holds(message, known)) << message;
   options = Tiny();
-  options.positions = {"rotary"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'rotary'"));
+  options.positions = {"none", "rotation"};
+  const std::string schemes = ErrorOf([&] { Validate(options); });
+  EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5 or shaw")) << schemes;
   options = Tiny();
   options.seeds = 0;
   EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "seeds"));
@@ -94,6 +96,19 @@ TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
       EXPECT_LE(most, 1.05 * least) << budget;
     }
   }
+}
+
+TEST(StudyPlanTest, TakesEveryScheme) {
+  const Corpus corpus = TinyCorpus();
+  StudyOptions options = BudgetOptions("quick");
+  options.encoders = {"attention"};
+  options.positions = nn::PositionSchemeNames();
+  Validate(options);
+  const std::vector<StudyModel> models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
+  ASSERT_EQ(models.size(), 8u);
+  EXPECT_EQ(models[3].Phrase(), "attention with rotary positions");
+  EXPECT_EQ(models[6].Label(), "attention, T5's bias");
+  EXPECT_EQ(models[7].Id(), "attention-shaw");
 }
 
 TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {

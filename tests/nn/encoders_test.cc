@@ -157,12 +157,12 @@ TEST(EncodersTest, EvaluationDropsNothing) {
 TEST(AttentionEncoderTest, EverySchemeTellsOrderApartAndNoneDoesNot) {
   at::manual_seed(24);
   const at::Tensor X = at::randn({1, 9, 8}, at::kDouble), order = at::randperm(9);
-  for (const char* name : {"none", "sinusoidal", "learned", "alibi", "relative"}) {
+  for (const std::string& name : PositionSchemeNames()) {
     PositionOptions position;
     position.scheme = ParsePositionScheme(name);
     const auto encoder = Make("attention", EncoderOptions(8).position(position));
     for (const auto& item : encoder->named_parameters()) {
-      if (item.key().find("relative_bias") != std::string::npos) torch::nn::init::normal_(item.value());
+      if (item.key().find(".position.") != std::string::npos) torch::nn::init::normal_(item.value());
     }
     const at::Tensor defect = encoder->forward(X.index_select(1, order)) - encoder->forward(X).index_select(1, order);
     if (position.scheme == PositionScheme::kNone) {

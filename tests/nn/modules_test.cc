@@ -12,6 +12,7 @@
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
 #include "heed/nn/transformer.h"
 
 namespace heed::nn {
@@ -133,32 +134,36 @@ TEST(MultiHeadAttentionTest, EvaluationDropsNothing) {
 }
 
 TEST(MultiHeadAttentionTest, GradientsOfEveryParameter) {
-  for (const PositionScheme scheme : {PositionScheme::kNone, PositionScheme::kAlibi, PositionScheme::kRelativeBias}) {
-    at::manual_seed(5);
-    MultiHeadAttention module(
-        MultiHeadAttentionOptions(4, 2).bias(true).position(Scheme(scheme, 2)).causal(Causal::kBottomRight));
-    module->to(at::kDouble);
-    const at::Tensor lens = at::tensor({3, 2});
-    std::vector<at::Tensor> inputs{at::randn({2, 3, 4}, at::kDouble)};
-    for (const at::Tensor& parameter : module->parameters()) inputs.push_back(parameter);
-    testing::ExpectGradientsMatch(
-        [&](const std::vector<at::Tensor>& x) {
-          size_t i = 1;
-          torch::autograd::AutoGradMode grad(true);
-          MultiHeadAttention copy(module->options);
-          copy->to(at::kDouble);
-          copy->W_q->weight = x[i++], copy->W_q->bias = x[i++];
-          copy->W_k->weight = x[i++], copy->W_k->bias = x[i++];
-          copy->W_v->weight = x[i++], copy->W_v->bias = x[i++];
-          copy->W_o->weight = x[i++], copy->W_o->bias = x[i++];
-          if (scheme == PositionScheme::kRelativeBias) copy->relative_bias = x[inputs.size() - 1];
-          return copy(x[0], x[0], x[0], lens);
-        },
-        [&] {
-          // named_parameters lists a module's own parameters first
-          if (scheme == PositionScheme::kRelativeBias) std::rotate(inputs.begin() + 1, inputs.begin() + 2, inputs.end());
-          return inputs;
-        }());
+  at::manual_seed(5);
+  MultiHeadAttention module(MultiHeadAttentionOptions(4, 2).bias(true).causal(Causal::kBottomRight));
+  module->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 3, 4}, at::kDouble).set_requires_grad(true), lens = at::tensor({3, 2});
+  std::vector<at::Tensor> leaves = module->parameters();
+  leaves.push_back(X);
+  testing::ExpectLeafGradientsMatch([&] { return module(X, X, X, lens); }, leaves);
+}
+
+TEST(MultiHeadAttentionTest, WindowSoftcapAndScaleAreThoseOfAttention) {
+  at::manual_seed(12);
+  MultiHeadAttention plain(8, 2, 0.0);
+  const at::Tensor X = at::randn({1, 9, 8});
+  const auto with = [&](MultiHeadAttentionOptions options) {
+    MultiHeadAttention module(options);
+    for (const auto& item : module->named_parameters()) item.value().set_data(plain->named_parameters()[item.key()]);
+    return module(X, X, X);
+  };
+  const auto split = [](const at::Tensor& Y) { return Y.view({1, 9, 2, 4}).transpose(1, 2); };
+  const auto expected = [&](const AttentionOptions& options) {
+    const at::Tensor q = split(plain->W_q(X)), k = split(plain->W_k(X)), v = split(plain->W_v(X));
+    return plain->W_o(attention(q, k, v, options).output.transpose(1, 2).flatten(2));
+  };
+  const MultiHeadAttentionOptions options(8, 2);
+  const auto copy = [&] { return MultiHeadAttentionOptions(options); };
+  EXPECT_TRUE(at::equal(with(copy().window(2, 1)), expected(AttentionOptions().window(2, 1))));
+  EXPECT_TRUE(at::equal(with(copy().softcap(0.1)), expected(AttentionOptions().softcap(0.1))));
+  EXPECT_TRUE(at::equal(with(copy().scale(1.0)), expected(AttentionOptions().scale(1.0))));
+  for (const auto& changed : {copy().window(2, 1), copy().softcap(0.1), copy().scale(1.0)}) {
+    EXPECT_FALSE(at::allclose(with(changed), plain(X, X, X)));
   }
 }
 
@@ -172,6 +177,9 @@ TEST(MultiHeadAttentionTest, RefusesWhatItCannotDo) {
                 {"'learned'", "added to the input"});
   ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).position(Scheme(PositionScheme::kRelativeBias, -1))); },
                 {"max_distance", "-1"});
+  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).window(-2, 0)); }, {"window", "left -2"});
+  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).softcap(0.0)); }, {"softcap", "0.0"});
+  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).scale(std::nan(""))); }, {"scale"});
   MultiHeadAttention module(8, 2, 0.0);
   const at::Tensor X = at::randn({2, 3, 8});
   ExpectRefused([&] { module(at::randn({2, 3, 7}), X, X); }, {"queries", "[2, 3, 7]", "8"});
@@ -182,7 +190,7 @@ TEST(MultiHeadAttentionTest, RefusesWhatItCannotDo) {
 }
 
 TEST(MultiHeadAttentionTest, ClonesAreIndependentAndEqual) {
-  MultiHeadAttention module(MultiHeadAttentionOptions(8, 2).position(Scheme(PositionScheme::kAlibi)));
+  MultiHeadAttention module(8, 2, 0.0);
   const auto copy = std::dynamic_pointer_cast<MultiHeadAttentionImpl>(module->clone());
   const at::Tensor X = at::randn({1, 4, 8});
   EXPECT_TRUE(at::equal(module(X, X, X), copy->forward(X, X, X)));
@@ -206,15 +214,20 @@ TEST(PermutationTest, HoldsWithoutPositionsAndFailsWithThem) {
   const auto defect = [](MultiHeadAttentionOptions options) {
     MultiHeadAttention module(options);
     module->to(at::kDouble);
-    if (module->relative_bias.defined()) torch::nn::init::normal_(module->relative_bias);
+    for (const auto& item : module->named_parameters()) {
+      if (item.key().starts_with("position.")) torch::nn::init::normal_(item.value());
+    }
     return PermutationDefect([&](const at::Tensor& X) { return module(X, X, X); });
   };
   const MultiHeadAttentionOptions options(8, 2);
   // Only the order of sums differs: a few units in the last place. A scheme shifts the output by about its own size.
   EXPECT_LT(defect(options), 1e-13);
   EXPECT_GT(defect(MultiHeadAttentionOptions(options).causal(Causal::kBottomRight)), 1e-3);
-  EXPECT_GT(defect(MultiHeadAttentionOptions(options).position(Scheme(PositionScheme::kAlibi))), 1e-3);
-  EXPECT_GT(defect(MultiHeadAttentionOptions(options).position(Scheme(PositionScheme::kRelativeBias))), 1e-3);
+  for (const char* name : {"rotary", "alibi", "relative", "t5", "shaw"}) {
+    EXPECT_GT(defect(MultiHeadAttentionOptions(options).position({.scheme = ParsePositionScheme(name), .max_distance = 20})),
+              1e-3)
+        << name;
+  }
 
   MultiHeadAttention module(options);
   module->to(at::kDouble);
@@ -229,24 +242,6 @@ TEST(PermutationTest, HoldsWithoutPositionsAndFailsWithThem) {
   };
   EXPECT_GT(encoded(sinusoidal), 1e-3);
   EXPECT_GT(encoded(learned), 1e-3);
-}
-
-TEST(RelativeBiasTest, IsZeroAtFirstAndAlibiIsSymmetric) {
-  MultiHeadAttention module(MultiHeadAttentionOptions(8, 2).position(Scheme(PositionScheme::kRelativeBias, 3)));
-  EXPECT_TRUE(at::equal(module->relative_bias, at::zeros({2, 7})));
-  EXPECT_TRUE(module->relative_bias.requires_grad());
-  MultiHeadAttention alibi(
-      MultiHeadAttentionOptions(8, 2).position(Scheme(PositionScheme::kAlibi)).keep_attention_weights(true));
-  {
-    at::NoGradGuard no_grad;
-    alibi->W_q->weight.zero_();
-  }  // the bias alone decides
-  const at::Tensor X = at::randn({1, 6, 8});
-  alibi(X, X, X);
-  const at::Tensor weights = alibi->attention_weights();
-  const double slope = std::pow(2.0, -4.0);  // head 0 of 2
-  const at::Tensor distance = (at::arange(6).unsqueeze(1) - at::arange(6)).abs();
-  EXPECT_TRUE(at::allclose(weights[0], at::softmax(-slope * distance.to(at::kFloat), -1), 1e-5, 1e-7));
 }
 
 TEST(PositionalEncodingTest, ValuesOfTheBook) {
@@ -305,13 +300,6 @@ TEST(LearnedPositionsTest, RowsAndPolicies) {
   LearnedPositions clamp(4, 0.0, 2, LengthPolicy::kClamp);
   EXPECT_TRUE(at::equal(clamp(at::zeros({1, 3, 4}), 1)[0], clamp->weight.index_select(0, at::tensor({1, 1, 1}))));
   ExpectRefused([] { LearnedPositions(4, 0.0, 2, LengthPolicy::kExtend); }, {"cannot be extended"});
-}
-
-TEST(PositionSchemeTest, NamesGoBothWays) {
-  for (const char* name : {"none", "sinusoidal", "learned", "alibi", "relative"}) {
-    EXPECT_EQ(ToString(ParsePositionScheme(name)), name);
-  }
-  ExpectRefused([] { ParsePositionScheme("rotary"); }, {"'rotary'", "none, sinusoidal, learned, alibi, relative"});
 }
 
 TEST(TransformerTest, ShapesAndNamesOfTheBook) {

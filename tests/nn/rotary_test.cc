@@ -64,25 +64,6 @@ TEST(RotaryTest, DerivativesAreInverseRotations) {
   }
 }
 
-TEST(RotaryTest, RotatesQueriesAndKeysOfOneText) {
-  at::manual_seed(3);
-  const at::Tensor query = Random({1, 2, 3, 8}), key = Random({1, 1, 20, 8});
-  Rotary rotary;
-  rotary.frequencies.rotary_dim = 8;
-  rotary.frequencies.scaling = DynamicScaling{2.0, 10};
-  const at::Tensor at_query = at::tensor({17, 18, 19}, at::kLong), at_key = at::arange(20, at::kDouble);
-  const auto [q, k] = rotate(rotary, query, key, at_query, at_key);
-  const RotaryFrequencies frequencies = ComputeRotaryFrequencies(rotary.frequencies, 20);
-  const RotaryTables of_query = rotary_tables(frequencies, at_query, at::kDouble);
-  EXPECT_TRUE(at::equal(q, apply_rotary(query, of_query.cos, of_query.sin)));
-  const auto [q_far, k_far] = rotate(rotary, query, key, at_query, at_key + 100);
-  EXPECT_FALSE(at::allclose(q, q_far)) << "keys lengthen the text of the queries too";
-  rotary.frequencies.scaling = {};
-  const auto [q_plain, k_plain] = rotate(rotary, query, key, at_query + 1000000, at_key + 1000000);
-  const auto [q_near, k_near] = rotate(rotary, query, key, at_query, at_key);
-  EXPECT_TRUE(at::allclose(at::matmul(q_plain, k_plain.transpose(2, 3)), at::matmul(q_near, k_near.transpose(2, 3)), 0, 1e-9));
-}
-
 std::string Refusal(const std::function<void()>& call) {
   try {
     call();

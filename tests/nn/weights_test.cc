@@ -147,7 +147,7 @@ TEST(WeightsTest, ExportsAreCopies) {
 TEST(WeightsTest, ParametersWithoutCounterpartAreRefused) {
   MultiHeadAttention attention(
       MultiHeadAttentionOptions(8, 2).position({.scheme = PositionScheme::kRelativeBias, .max_distance = 4}));
-  EXPECT_EQ(export_weights(*attention, Framework::kTorch).count("relative_bias"), 1u);
+  EXPECT_EQ(export_weights(*attention, Framework::kTorch).count("position.relative_bias"), 1u);
   EXPECT_THROW(export_weights(*attention, Framework::kFlax), InvalidArgument);
 }
 

@@ -7,6 +7,7 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
 #include "heed/nn/rotary.h"
 #include "heed/nn/safetensors.h"
 #include "heed/nn/transformer.h"

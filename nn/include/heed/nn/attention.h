@@ -3,7 +3,9 @@
 #define HEED_NN_ATTENTION_H_
 
 #include <array>
+#include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -12,6 +14,14 @@
 #include "heed/attention.h"
 
 namespace heed::nn {
+
+class AttentionPosition;
+
+// A module holder of a scheme, such as Alibi or Rotary of heed/nn/positions.h.
+template <class Holder>
+concept HoldsPosition = requires(const Holder& holder) {
+  { holder.ptr() } -> std::convertible_to<std::shared_ptr<const AttentionPosition>>;
+};
 
 // The tensors among the options. An undefined one is absent.
 struct AttentionTensors {
@@ -116,6 +126,13 @@ class AttentionOptions {
     tensors_.content_values = std::move(values);
     return *this;
   }
+  // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
+  // above, not by both. A scheme that rotates takes the positions that the other options say.
+  AttentionOptions& position(std::shared_ptr<const AttentionPosition> value) {
+    position_ = std::move(value);
+    return *this;
+  }
+  AttentionOptions& position(const HoldsPosition auto& holder) { return position(holder.ptr()); }
   AttentionOptions& softcap(double value) {
     softcap_ = value;
     return *this;
@@ -154,6 +171,7 @@ class AttentionOptions {
   const std::optional<int64_t>& query_offset() const { return query_offset_; }
   const std::optional<int64_t>& key_offset() const { return key_offset_; }
   bool symmetric() const { return symmetric_; }
+  const std::shared_ptr<const AttentionPosition>& position() const { return position_; }
   const std::optional<double>& softcap() const { return softcap_; }
   double dropout() const { return dropout_; }
   const std::optional<int64_t>& seed() const { return seed_; }
@@ -170,6 +188,7 @@ class AttentionOptions {
   Window window_;
   std::optional<int64_t> query_offset_, key_offset_;
   bool symmetric_ = true;
+  std::shared_ptr<const AttentionPosition> position_;
   std::optional<double> softcap_;
   double dropout_ = 0.0;
   std::optional<int64_t> seed_;
@@ -187,8 +206,8 @@ struct AttentionOutput {
 };
 
 // query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv], float32, float64, bfloat16 or float16, any strides.
-// Differentiable in query, key, value and the differentiable options; a second derivative raises. Throws
-// heed::InvalidArgument, naming the argument.
+// Differentiable in query, key, value, the differentiable options and the parameters of a scheme; a second derivative raises.
+// Throws heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
 

@@ -19,11 +19,11 @@ namespace heed::nn {
 // positions are added), on what each sublayer adds, and on the attention weights; in training only.
 //
 // Parameters start as PyTorch's modules start theirs (Linear, Conv1d: uniform in +-1/sqrt(fan in); recurrent cells: uniform in
-// +-1/sqrt(hidden size); LayerNorm: ones and zeros), learned positions from N(0, 0.02), a relative bias from zeros.
+// +-1/sqrt(hidden size); LayerNorm: ones and zeros), positional schemes as heed/nn/positions.h says.
 class SequenceEncoder : public torch::nn::Module {
  public:
   // X [batch, steps, width]; valid_lens undefined or int64 [batch]: steps at and beyond a row's length do not influence the
-  // others. offset: position of the first step.
+  // others. offset: position of the first step; schemes inside attention know distances alone and do not need it.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
 
   // Whether step is there: causal self-attention.

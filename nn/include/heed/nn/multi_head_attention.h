@@ -3,6 +3,8 @@
 #define HEED_NN_MULTI_HEAD_ATTENTION_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include <torch/nn/cloneable.h>
@@ -11,7 +13,7 @@
 
 #include "heed/nn/attention.h"
 #include "heed/nn/cache.h"
-#include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
 
 namespace heed::nn {
 
@@ -26,14 +28,39 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(int64_t, key_size) = 0;
   TORCH_ARG(int64_t, value_size) = 0;
   TORCH_ARG(Causal, causal) = Causal::kNone;
+  TORCH_ARG(Window, window);                  // keys around a query's own position
+  TORCH_ARG(std::optional<double>, scale);    // 1/sqrt(head width) by default
+  TORCH_ARG(std::optional<double>, softcap);  // scores become softcap * tanh(score / softcap)
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
-  TORCH_ARG(PositionOptions, position);             // none, alibi or relative bias; encodings of the input are refused
   TORCH_ARG(bool, keep_attention_weights) = false;  // keep weights [batch * num_heads, queries, keys], as d2l does
+
+ public:
+  // -1: no bound.
+  MultiHeadAttentionOptions& window(int64_t left, int64_t right) { return window(Window{left, right}); }
+
+  // A scheme by name, made for this module's heads; encodings of the input are refused.
+  MultiHeadAttentionOptions& position(PositionOptions value) {
+    position_ = std::move(value);
+    position_module_ = nullptr;
+    return *this;
+  }
+  // A scheme that exists; modules may share one, as T5's layers do.
+  MultiHeadAttentionOptions& position(std::shared_ptr<AttentionPosition> value) {
+    position_module_ = std::move(value);
+    return *this;
+  }
+  MultiHeadAttentionOptions& position(const HoldsPosition auto& holder) { return position(holder.ptr()); }
+  const PositionOptions& position() const { return position_; }
+  const std::shared_ptr<AttentionPosition>& position_module() const { return position_module_; }
+
+ private:
+  PositionOptions position_;
+  std::shared_ptr<AttentionPosition> position_module_;
 };
 
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
-// Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); relative_bias
-// [num_heads, 2 * max_distance + 1], zeros at first, when asked for.
+// Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
+// its parameters are position.relative_bias, position.weight, position.keys and so on.
 class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImpl> {
  public:
   explicit MultiHeadAttentionImpl(MultiHeadAttentionOptions options);
@@ -62,7 +89,7 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
 
   MultiHeadAttentionOptions options;
   torch::nn::Linear W_q{nullptr}, W_k{nullptr}, W_v{nullptr}, W_o{nullptr};
-  torch::Tensor relative_bias;
+  std::shared_ptr<AttentionPosition> position;  // null without a scheme
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())},
@@ -75,7 +102,6 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
                        const torch::Tensor& lengths);
 
   torch::Tensor attention_weights_;
-  torch::Tensor slopes_;  // of ALiBi, not saved
 };
 TORCH_MODULE(MultiHeadAttention);
 

@@ -1,10 +1,8 @@
-// Notions of order: encodings added to the input, and biases added to the scores.
+// Notions of order that are added to the input.
 #ifndef HEED_NN_POSITIONAL_ENCODING_H_
 #define HEED_NN_POSITIONAL_ENCODING_H_
 
 #include <cstdint>
-#include <memory>
-#include <string>
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
@@ -16,31 +14,11 @@
 
 namespace heed::nn {
 
-enum class PositionScheme {
-  kNone,
-  kSinusoidal,    // added to the input
-  kLearned,       // added to the input: one trainable row per position
-  kAlibi,         // added to the scores: a fixed slope per head
-  kRelativeBias,  // added to the scores: one trainable number per head and clipped offset
-};
-
-// "none", "sinusoidal", "learned", "alibi", "relative"; throws InvalidArgument that lists them.
-PositionScheme ParsePositionScheme(const std::string& name);
-std::string ToString(PositionScheme scheme);
-bool AddsToInput(PositionScheme scheme);
-
 // What to do with positions that a table does not reach.
 enum class LengthPolicy {
   kError,   // refuse, naming the length and the limit
   kExtend,  // compute further rows (sinusoidal only)
   kClamp,   // repeat the last row
-};
-
-struct PositionOptions {
-  PositionScheme scheme = PositionScheme::kNone;
-  int64_t max_len = 1000;      // rows of a sinusoidal or learned table
-  int64_t max_distance = 128;  // where offsets of a relative bias are clipped
-  LengthPolicy length_policy = LengthPolicy::kError;
 };
 
 // d2l's encoding: forward(X, offset) = dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens].

@@ -1,21 +1,13 @@
-// Rotary positions as differentiable functions of tensors; see heed/rotary.h for the formulas and options.
+// Rotary positions as differentiable functions of tensors; see heed/rotary.h for the formulas and options, and Rotary in
+// heed/nn/positions.h for the module.
 #ifndef HEED_NN_ROTARY_H_
 #define HEED_NN_ROTARY_H_
-
-#include <cstdint>
-#include <utility>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/rotary.h"
 
 namespace heed::nn {
-
-// How queries and keys are rotated: which frequencies, and which columns are a pair.
-struct Rotary {
-  RotaryOptions frequencies;
-  RotaryLayout layout = RotaryLayout::kHalf;
-};
 
 struct RotaryTables {
   at::Tensor cos, sin;  // [..., rotary_dim/2]
@@ -32,11 +24,6 @@ RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tenso
 // that require one are refused. Throws heed::InvalidArgument, naming the argument.
 at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const Rotation& rotation = {},
                         const at::Tensor& positions = {});
-
-// Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] at their positions, int64 or float64, [N] or [B, N]. Where the frequencies
-// depend on the length of the text, it is the largest of all positions + 1.
-std::pair<at::Tensor, at::Tensor> rotate(const Rotary& rotary, const at::Tensor& query, const at::Tensor& key,
-                                         const at::Tensor& query_positions, const at::Tensor& key_positions);
 
 }  // namespace heed::nn
 

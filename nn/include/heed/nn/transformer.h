@@ -31,7 +31,7 @@ struct TransformerEncoderBlockOptions {
   TORCH_ARG(double, layer_norm_eps) = 1e-5;  // 1e-5 PyTorch, MXNet, Paddle; 1e-3 TensorFlow; 1e-6 Flax
   TORCH_ARG(Causal, causal) = Causal::kNone;
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
-  TORCH_ARG(PositionOptions, position);  // none, alibi or relative bias
+  TORCH_ARG(PositionOptions, position);  // a scheme inside attention; every block has its own
   TORCH_ARG(bool, keep_attention_weights) = false;
 };
 

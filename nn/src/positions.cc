@@ -1,0 +1,230 @@
+#include "heed/nn/positions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "heed/error.h"
+#include "heed/nn/rotary.h"
+#include "rotary_call.h"
+
+namespace heed::nn {
+namespace {
+
+constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
+    {PositionScheme::kNone, "none"},       {PositionScheme::kSinusoidal, "sinusoidal"},
+    {PositionScheme::kLearned, "learned"}, {PositionScheme::kRotary, "rotary"},
+    {PositionScheme::kAlibi, "alibi"},     {PositionScheme::kRelativeBias, "relative"},
+    {PositionScheme::kT5, "t5"},           {PositionScheme::kShaw, "shaw"},
+};
+
+template <class... Parts>
+[[noreturn]] void Refuse(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  throw InvalidArgument(text.str());
+}
+
+void CheckOperand(const char* name, const at::Tensor& tensor, int64_t head_dim) {
+  if (!tensor.defined()) Refuse("Rotary: ", name, ": expected a tensor, got an undefined one");
+  if (tensor.dim() != 4 || tensor.size(3) != head_dim) {
+    Refuse("Rotary: ", name, ": expected shape [batch, heads, steps, ", head_dim, "], got ", tensor.sizes());
+  }
+}
+
+// The positions of the tokens of a tensor [B, H, N, D] as a list.
+at::Tensor Listed(const char* name, const TokenPositions& positions, const at::Tensor& tensor) {
+  const int64_t batch = tensor.size(0), steps = tensor.size(2);
+  if (const auto* first = std::get_if<int64_t>(&positions)) return at::arange(*first, *first + steps, at::kLong);
+  const at::Tensor& list = std::get<at::Tensor>(positions);
+  if (!list.defined()) Refuse("Rotary: ", name, ": expected the position of the first token or a tensor, got an undefined one");
+  const bool row = list.dim() == 1 || (list.dim() == 2 && (list.size(0) == 1 || list.size(0) == batch));
+  if (!row || list.size(-1) != steps) {
+    Refuse("Rotary: ", name, ": expected shape [", steps, "] or [", batch, ", ", steps, "], got ", list.sizes());
+  }
+  if (list.requires_grad()) Refuse("Rotary: ", name, ": expected positions that require no gradient");
+  return list;
+}
+
+bool AreSame(const TokenPositions& a, const TokenPositions& b) {
+  if (a.index() != b.index()) return false;
+  if (const auto* first = std::get_if<int64_t>(&a)) return *first == std::get<int64_t>(b);
+  return std::get<at::Tensor>(a).is_same(std::get<at::Tensor>(b));
+}
+
+RotaryTables TablesFor(const at::Tensor& x, const RotaryFrequencies& frequencies, const at::Tensor& positions) {
+  return rotary_tables(frequencies, positions, x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+}  // namespace
+
+AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
+    : heads_(heads), symmetric_(symmetric), trainable_(trainable) {
+  reset();
+}
+
+void AlibiImpl::reset() {
+  slopes = at::tensor(AlibiSlopes(heads_), at::kFloat);
+  if (trainable_) slopes = register_parameter("slopes", slopes);
+}
+
+AttentionTensors AlibiImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.slopes = slopes;
+  return tensors;
+}
+
+RelativeBiasImpl::RelativeBiasImpl(int64_t heads, int64_t max_distance) : heads_(heads), max_distance_(max_distance) {
+  if (heads < 1 || max_distance < 0) {
+    Refuse("RelativeBias: expected heads > 0 and max_distance >= 0, got ", heads, " and ", max_distance);
+  }
+  reset();
+}
+
+void RelativeBiasImpl::reset() {
+  relative_bias = register_parameter("relative_bias", at::zeros({heads_, 2 * max_distance_ + 1}));
+}
+
+AttentionTensors RelativeBiasImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.relative_bias = relative_bias;
+  return tensors;
+}
+
+T5BiasImpl::T5BiasImpl(int64_t heads, T5Options options) : heads_(heads), options_(options) {
+  if (heads < 1) Refuse("T5Bias: heads: expected at least 1, got ", heads);
+  reset();
+}
+
+void T5BiasImpl::reset() {
+  T5Thresholds(options_);  // throws before a table of nonsensical size is made
+  // Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+  const int64_t offsets = 2 * options_.max_distance + 1;
+  bucket_of_offset_ = at::empty({offsets}, at::kLong);
+  T5Buckets(options_, options_.max_distance,
+            View<int64_t, 1>::Contiguous(bucket_of_offset_.mutable_data_ptr<int64_t>(), {offsets}));
+  weight = register_parameter("weight", at::zeros({options_.buckets, heads_}));
+}
+
+at::Tensor T5BiasImpl::table() const { return weight.t().index_select(1, bucket_of_offset_); }
+
+AttentionTensors T5BiasImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.relative_bias = table();
+  return tensors;
+}
+
+ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, int64_t value_dim)
+    : head_dim_(head_dim),
+      max_distance_(max_distance),
+      value_dim_(value_dim == 0 ? head_dim : value_dim),
+      with_values_(with_values) {
+  if (head_dim < 1 || max_distance < 0 || value_dim < 0) {
+    Refuse("Shaw: expected head_dim > 0, max_distance >= 0 and value_dim >= 0, got ", head_dim, ", ", max_distance, " and ",
+           value_dim);
+  }
+  reset();
+}
+
+void ShawImpl::reset() {
+  const auto vectors = [this](const char* name, int64_t width) {
+    at::Tensor rows = register_parameter(name, at::empty({2 * max_distance_ + 1, width}));
+    return torch::nn::init::normal_(rows, 0.0, 1.0 / std::sqrt(static_cast<double>(head_dim_)));
+  };
+  keys = vectors("keys", head_dim_);
+  if (with_values_) values = vectors("values", value_dim_);
+}
+
+AttentionTensors ShawImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.content_keys = keys;
+  tensors.content_values = values;
+  return tensors;
+}
+
+RotaryImpl::RotaryImpl(int64_t head_dim, RotaryOptions options, RotaryLayout layout)
+    : head_dim_(head_dim), options_(std::move(options)), layout_(layout) {
+  int64_t& columns = options_.rotary_dim;
+  if (columns == 0) columns = head_dim;
+  if (columns < 2 || columns % 2 != 0 || columns > head_dim) {
+    Refuse("Rotary: rotary_dim: expected an even number in 2..", head_dim, " (the width of a head), got ", columns);
+  }
+  const RotaryFrequencies frequencies = ComputeRotaryFrequencies(options_);
+  if (!DependsOnLength(options_.scaling)) fixed_ = frequencies;
+}
+
+RotaryFrequencies RotaryImpl::Frequencies(const at::Tensor& query_positions, const at::Tensor& key_positions) const {
+  if (fixed_) return *fixed_;
+  return ComputeRotaryFrequencies(options_, std::max(LengthOf(query_positions), LengthOf(key_positions)));
+}
+
+std::pair<at::Tensor, at::Tensor> RotaryImpl::rotate(const at::Tensor& query, const at::Tensor& key,
+                                                     const TokenPositions& query_positions,
+                                                     const TokenPositions& key_positions) const {
+  CheckOperand("query", query, head_dim_);
+  CheckOperand("key", key, head_dim_);
+  const at::Tensor of_queries = Listed("query_positions", query_positions, query);
+  const at::Tensor of_keys = Listed("key_positions", key_positions, key);
+  const RotaryFrequencies frequencies = Frequencies(of_queries, of_keys);
+  const RotaryTables turn_queries = TablesFor(query, frequencies, of_queries);
+  const bool shared =
+      AreSame(query_positions, key_positions) && query.size(2) == key.size(2) && query.scalar_type() == key.scalar_type();
+  const RotaryTables turn_keys = shared ? turn_queries : TablesFor(key, frequencies, of_keys);
+  const Rotation rotation{layout_, /*inverse=*/false};
+  return {apply_rotary(query, turn_queries.cos, turn_queries.sin, rotation),
+          apply_rotary(key, turn_keys.cos, turn_keys.sin, rotation)};
+}
+
+std::vector<std::string> PositionSchemeNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : kSchemeNames) names.emplace_back(entry.second);
+  return names;
+}
+
+PositionScheme ParsePositionScheme(const std::string& name) {
+  std::string names;
+  for (const auto& [scheme, scheme_name] : kSchemeNames) {
+    if (name == scheme_name) return scheme;
+    names += std::string(names.empty() ? "" : ", ") + scheme_name;
+  }
+  Refuse("position: '", name, "' is unknown; expected one of ", names);
+}
+
+std::string ToString(PositionScheme scheme) {
+  for (const auto& [known, name] : kSchemeNames) {
+    if (known == scheme) return name;
+  }
+  Refuse("position: not a scheme: ", static_cast<int>(scheme));
+}
+
+bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
+
+std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& options, int64_t heads, int64_t head_dim,
+                                                         bool causal) {
+  switch (options.scheme) {
+    case PositionScheme::kNone:
+      return nullptr;
+    case PositionScheme::kRotary:
+      return Rotary(head_dim, options.rotary, options.rotary_layout).ptr();
+    case PositionScheme::kAlibi:
+      return Alibi(heads).ptr();
+    case PositionScheme::kRelativeBias:
+      return RelativeBias(heads, options.max_distance).ptr();
+    case PositionScheme::kT5:
+      return T5Bias(heads, T5Options{options.buckets, options.max_distance, /*bidirectional=*/!causal}).ptr();
+    case PositionScheme::kShaw:
+      return Shaw(head_dim, options.max_distance).ptr();
+    case PositionScheme::kSinusoidal:
+    case PositionScheme::kLearned:
+      break;
+  }
+  Refuse("position: '", ToString(options.scheme),
+         "' is added to the input, not inside attention; apply PositionalEncoding or LearnedPositions before");
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,323 @@
+// Schemes that act inside attention: what they compute, their parameters and their gradients, by properties and by plain
+// tensor operations.
+#include "heed/nn/positions.h"
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/init.h>
+
+#include "gradient_check.h"
+#include "heed/error.h"
+#include "heed/nn/multi_head_attention.h"
+#include "heed/nn/rotary.h"
+
+namespace heed::nn {
+namespace {
+
+constexpr int64_t kHeads = 2, kWidth = 8;  // of a head
+
+at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
+
+std::shared_ptr<torch::nn::Module> ModuleOf(const std::shared_ptr<AttentionPosition>& scheme) {
+  return std::dynamic_pointer_cast<torch::nn::Module>(scheme);
+}
+
+struct Named {
+  std::string name;
+  std::shared_ptr<AttentionPosition> scheme;
+};
+
+// One of each kind in double, with parameters that differ from zero.
+std::vector<Named> Schemes(int64_t heads = kHeads) {
+  at::manual_seed(1);
+  std::vector<Named> schemes = {
+      {"alibi", Alibi(heads).ptr()},
+      {"trainable slopes", Alibi(heads, /*symmetric=*/false, /*trainable=*/true).ptr()},
+      {"relative bias", RelativeBias(heads, 3).ptr()},
+      {"T5", T5Bias(heads, T5Options{8, 16, true}).ptr()},
+      {"Shaw", Shaw(kWidth, 3).ptr()},
+      {"Shaw, keys alone", Shaw(kWidth, 2, /*with_values=*/false).ptr()},
+      {"rotary", Rotary(kWidth).ptr()},
+      {"rotary, interleaved, partial", Rotary(kWidth, RotaryOptions{.rotary_dim = 4}, RotaryLayout::kInterleaved).ptr()},
+      {"rotary, yarn", Rotary(kWidth, RotaryOptions{.scaling = YarnScaling{4.0, 8}}).ptr()},
+  };
+  for (const Named& named : schemes) {
+    ModuleOf(named.scheme)->to(at::kDouble);
+    for (const at::Tensor& parameter : ModuleOf(named.scheme)->parameters()) torch::nn::init::normal_(parameter, 0.0, 0.5);
+  }
+  return schemes;
+}
+
+struct Operands {
+  explicit Operands(int64_t queries = 7, int64_t keys = 7, int64_t batch = 2)
+      : q(Random({batch, kHeads, queries, kWidth})),
+        k(Random({batch, kHeads, keys, kWidth})),
+        v(Random({batch, kHeads, keys, kWidth})) {}
+  at::Tensor q, k, v;
+};
+
+AttentionOptions Causally(const Named& named) { return AttentionOptions().causal(true).position(named.scheme); }
+
+template <class F>
+void ExpectRefused(const F& f, const std::vector<std::string>& parts) {
+  try {
+    f();
+    ADD_FAILURE() << "nothing was thrown; expected " << parts[0];
+  } catch (const InvalidArgument& error) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part << " in: " << error.what();
+    }
+  }
+}
+
+TEST(PositionsTest, ShiftingAllPositionsChangesNothing) {
+  for (const Named& named : Schemes()) {
+    const Operands in;
+    const auto at_offset = [&](int64_t offset) {
+      return attention(in.q, in.k, in.v, Causally(named).query_offset(offset).key_offset(offset)).output;
+    };
+    EXPECT_TRUE(at::allclose(at_offset(5000), at_offset(0), 0, 1e-9)) << named.name;
+    const auto apart = attention(in.q, in.k, in.v, Causally(named).query_offset(3)).output;
+    EXPECT_FALSE(at::allclose(apart, at_offset(0), 0, 1e-3)) << named.name;
+  }
+}
+
+TEST(PositionsTest, ListsMeanWhatOffsetsMean) {
+  for (const Named& named : Schemes()) {
+    const Operands in(7, 9);
+    const at::Tensor by_offset = attention(in.q, in.k, in.v, Causally(named).window(4, 0)).output;
+    const at::Tensor order = at::randperm(9), where = at::arange(9, at::kLong).index_select(0, order);
+    const auto listed = Causally(named).window(4, 0).query_positions(at::arange(2, 9, at::kLong)).key_positions(where);
+    const at::Tensor by_list = attention(in.q, in.k.index_select(2, order), in.v.index_select(2, order), listed).output;
+    EXPECT_TRUE(at::allclose(by_list, by_offset, 0, 1e-12)) << named.name;
+  }
+}
+
+TEST(PositionsTest, PackedSequencesEqualEachAlone) {
+  const std::vector<int64_t> query_starts{0, 3, 3, 9, 10}, key_starts{0, 5, 7, 13, 14};
+  for (const Named& named : Schemes()) {
+    const Operands in(10, 14, 1);
+    const at::Tensor packed =
+        attention(in.q, in.k, in.v, Causally(named).packed(at::tensor(query_starts), at::tensor(key_starts))).output;
+    for (size_t b = 0; b + 1 < query_starts.size(); ++b) {
+      const auto keys = [&](const at::Tensor& t) { return t.slice(2, key_starts[b], key_starts[b + 1]); };
+      const at::Tensor alone =
+          attention(in.q.slice(2, query_starts[b], query_starts[b + 1]), keys(in.k), keys(in.v), Causally(named)).output;
+      EXPECT_TRUE(at::allclose(packed.slice(2, query_starts[b], query_starts[b + 1]), alone, 0, 1e-12)) << named.name;
+    }
+  }
+}
+
+TEST(PositionsTest, PackedSequencesReadTheirListedPositions) {
+  const Operands in(5, 5, 1);
+  const at::Tensor starts = at::tensor({0, 3, 5}, at::kLong);
+  const at::Tensor rows = at::tensor({4, 9, 2, 7, 1, 0}, at::kLong).view({2, 3});
+  for (const Named& named : Schemes()) {
+    const auto packed = Causally(named).packed(starts, starts).query_positions(rows).key_positions(rows);
+    const at::Tensor output = attention(in.q, in.k, in.v, packed).output.slice(2, 3);
+    const auto second = [](const at::Tensor& t) { return t.slice(2, 3); };
+    const at::Tensor where = at::tensor({7, 1}, at::kLong);
+    const at::Tensor alone =
+        attention(second(in.q), second(in.k), second(in.v), Causally(named).query_positions(where).key_positions(where)).output;
+    EXPECT_TRUE(at::allclose(output, alone, 0, 1e-12)) << named.name;
+  }
+}
+
+TEST(PositionsTest, GradientsOfOperandsAndParameters) {
+  for (const Named& named : Schemes()) {
+    const Operands in(4, 5, 1);
+    std::vector<at::Tensor> leaves = ModuleOf(named.scheme)->parameters();
+    for (const at::Tensor& operand : {in.q, in.k, in.v}) leaves.push_back(operand.set_requires_grad(true));
+    SCOPED_TRACE(named.name);
+    testing::ExpectLeafGradientsMatch([&] { return attention(in.q, in.k, in.v, Causally(named).softcap(3.0)).output; }, leaves);
+  }
+}
+
+// The module's own projections around the functional form, with tensors that are made here.
+TEST(PositionsTest, MultiHeadAttentionIsTheFunctionalFormWithTheTensorsOfItsScheme) {
+  const at::Tensor X = Random({2, 6, kHeads * kWidth});
+  const auto split = [](const at::Tensor& Y) { return Y.view({2, 6, kHeads, kWidth}).transpose(1, 2); };
+  const auto compare = [&](auto scheme, const std::function<void(at::Tensor&, at::Tensor&, AttentionOptions&)>& arrange) {
+    scheme->to(at::kDouble);
+    for (const at::Tensor& parameter : scheme->parameters()) torch::nn::init::normal_(parameter);
+    MultiHeadAttention module(MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(scheme).causal(Causal::kBottomRight));
+    module->to(at::kDouble);
+    at::Tensor q = split(module->W_q(X)), k = split(module->W_k(X));
+    const at::Tensor v = split(module->W_v(X));
+    AttentionOptions options = AttentionOptions().causal(true);
+    arrange(q, k, options);
+    const at::Tensor expected = module->W_o(attention(q, k, v, options).output.transpose(1, 2).flatten(2));
+    EXPECT_TRUE(at::allclose(module(X, X, X), expected, 0, 1e-12));
+    EXPECT_FALSE(at::allclose(
+        module(X, X, X), module->W_o(attention(split(module->W_q(X)), split(module->W_k(X)), v, AttentionOptions().causal(true))
+                                         .output.transpose(1, 2)
+                                         .flatten(2))));
+  };
+  const Alibi alibi(kHeads), signed_slopes(kHeads, false, true);
+  compare(alibi, [](auto&, auto&, auto& options) { options.slopes(at::tensor({0.0625, 0.00390625})); });
+  compare(signed_slopes, [&](auto&, auto&, auto& options) { options.slopes(signed_slopes->slopes, false); });
+  const RelativeBias relative(kHeads, 2);
+  compare(relative, [&](auto&, auto&, auto& options) { options.relative_bias(relative->relative_bias); });
+  const Shaw shaw(kWidth, 2);
+  compare(shaw, [&](auto&, auto&, auto& options) { options.content(shaw->keys, shaw->values); });
+  const T5Bias t5(kHeads, T5Options{4, 4, false});
+  // One side of four buckets up to distance 4: 0, 1, 2 and from 3 on; later keys are in bucket 0.
+  const at::Tensor bucket = at::tensor({3, 3, 2, 1, 0, 0, 0, 0, 0}, at::kLong);
+  compare(t5, [&](auto&, auto&, auto& options) { options.relative_bias(t5->weight.index_select(0, bucket).t()); });
+  const Rotary rotary(kWidth);
+  compare(rotary, [](auto& q, auto& k, auto&) {
+    const at::Tensor angles = at::arange(6, at::kDouble).unsqueeze(1) * at::pow(10000.0, -at::arange(4, at::kDouble) / 4.0);
+    q = apply_rotary(q, angles.cos(), angles.sin());
+    k = apply_rotary(k, angles.cos(), angles.sin());
+  });
+}
+
+TEST(PositionsTest, ParametersHaveTheNamesShapesAndStartOfThePythonPackage) {
+  const std::vector<std::pair<std::string, std::vector<std::pair<std::string, std::vector<int64_t>>>>> expected = {
+      {"none", {}},
+      {"rotary", {}},
+      {"alibi", {}},
+      {"relative", {{"position.relative_bias", {2, 41}}}},
+      {"t5", {{"position.weight", {32, 2}}}},
+      {"shaw", {{"position.keys", {41, 8}}, {"position.values", {41, 8}}}},
+  };
+  at::manual_seed(2);
+  for (const auto& [name, parameters] : expected) {
+    MultiHeadAttention module(
+        MultiHeadAttentionOptions(16, 2).position({.scheme = ParsePositionScheme(name), .max_distance = 20}));
+    const auto named = module->named_parameters();
+    EXPECT_EQ(named.size(), 4 + parameters.size()) << name;
+    EXPECT_TRUE(module->named_buffers().is_empty()) << name;
+    for (const auto& [parameter, shape] : parameters) {
+      ASSERT_TRUE(named.contains(parameter)) << parameter;
+      EXPECT_EQ(named[parameter].sizes(), at::IntArrayRef(shape));
+      EXPECT_TRUE(named[parameter].requires_grad());
+      // 328 draws: the estimate of a deviation is off by 4 %.
+      const double deviation = name == "shaw" ? 1.0 / std::sqrt(8.0) : 0.0;
+      EXPECT_NEAR(named[parameter].std().item<double>(), deviation, 0.16 * deviation) << parameter;
+    }
+  }
+  EXPECT_EQ(Alibi(2, true, true)->named_parameters().keys(), std::vector<std::string>{"slopes"});
+  EXPECT_EQ(Shaw(8, 2, false)->named_parameters().keys(), std::vector<std::string>{"keys"});
+  EXPECT_TRUE(at::equal(Alibi(8)->slopes, at::pow(2.0, -at::arange(1, 9, at::kFloat))));
+}
+
+TEST(PositionsTest, T5BucketsServeThePastAloneUnderCausality) {
+  const PositionOptions options{.scheme = PositionScheme::kT5};
+  const auto later_keys_differ = [&](bool causal) {
+    const auto scheme = std::dynamic_pointer_cast<T5BiasImpl>(MakeAttentionPosition(options, 1, 8, causal));
+    at::NoGradGuard no_grad;
+    scheme->weight.normal_();
+    const at::Tensor table = scheme->table()[0];
+    EXPECT_EQ(table.size(0), 257);
+    return table.slice(0, 129).ne(table[128]).any().item<bool>();
+  };
+  EXPECT_FALSE(later_keys_differ(true));
+  EXPECT_TRUE(later_keys_differ(false));
+}
+
+TEST(PositionsTest, ClonesAreIndependentAndEqual) {
+  const at::Tensor X = Random({1, 6, kHeads * kWidth});
+  for (const Named& named : Schemes()) {
+    MultiHeadAttention module(MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(named.scheme));
+    module->to(at::kDouble);
+    const auto copy = std::dynamic_pointer_cast<MultiHeadAttentionImpl>(module->clone());
+    const at::Tensor before = module(X, X, X);
+    EXPECT_TRUE(at::equal(before, copy->forward(X, X, X))) << named.name;
+    EXPECT_EQ(copy->named_parameters().keys(), module->named_parameters().keys());
+    EXPECT_NE(copy->position, module->position) << named.name;
+    if (ModuleOf(named.scheme)->parameters().empty()) continue;
+    for (const at::Tensor& parameter : ModuleOf(copy->position)->parameters()) torch::nn::init::normal_(parameter);
+    EXPECT_TRUE(at::equal(module(X, X, X), before)) << named.name;
+    EXPECT_FALSE(at::allclose(copy->forward(X, X, X), before)) << named.name;
+  }
+}
+
+TEST(PositionsTest, ModulesMayShareAScheme) {
+  const T5Bias bias(kHeads);
+  const MultiHeadAttentionOptions options = MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(bias).scale(1.0);
+  MultiHeadAttention first(options), second(options);
+  EXPECT_TRUE(first->named_parameters()["position.weight"].is_same(second->named_parameters()["position.weight"]));
+  // A choice by name afterwards takes its place.
+  EXPECT_EQ(MultiHeadAttention(MultiHeadAttentionOptions(options).position(PositionOptions{}))->position, nullptr);
+}
+
+TEST(PositionsTest, TypesOfQueriesAndOfParametersMayDiffer) {
+  for (const Named& named : Schemes()) {
+    const Operands in;
+    const at::Tensor exact = attention(in.q, in.k, in.v, Causally(named)).output;
+    const auto narrow = [&](at::ScalarType type) {
+      return attention(in.q.to(type), in.k.to(type), in.v.to(type), Causally(named)).output;
+    };
+    EXPECT_TRUE(at::allclose(narrow(at::kFloat).to(at::kDouble), exact, 0, 1e-5)) << named.name;
+    // Operands and the rotated ones are rounded to 2^-9 of numbers up to 4.
+    EXPECT_TRUE(at::allclose(narrow(at::kBFloat16).to(at::kDouble), exact, 0, 0.1)) << named.name;
+  }
+}
+
+TEST(RotaryPositionTest, LengthOfATextIsThatOfQueriesAndKeysTogether) {
+  at::manual_seed(3);
+  const at::Tensor query = Random({1, 2, 3, 8}), key = Random({1, 1, 20, 8});
+  const RotaryOptions options{.scaling = DynamicScaling{2.0, 10}};
+  const Rotary dynamic(8, options), plain(8);
+  const at::Tensor at_query = at::tensor({17, 18, 19}, at::kLong), at_key = at::arange(20, at::kDouble);
+  RotaryOptions whole = options;
+  whole.rotary_dim = 8;
+  const RotaryTables tables = rotary_tables(ComputeRotaryFrequencies(whole, 20), at_query, at::kDouble);
+  const at::Tensor q = dynamic->rotate(query, key, at_query, at_key).first;
+  EXPECT_TRUE(at::equal(q, apply_rotary(query, tables.cos, tables.sin)));
+  EXPECT_TRUE(at::equal(q, dynamic->rotate(query, key, 17, 0).first));
+  EXPECT_FALSE(at::allclose(q, dynamic->rotate(query, key, 17, 100).first)) << "keys lengthen the text of the queries too";
+  EXPECT_FALSE(at::allclose(q, plain->rotate(query, key, 17, 0).first));
+}
+
+TEST(PositionsTest, RefusalsNameTheArgument) {
+  const Operands in;
+  const auto refused = [&](const AttentionOptions& options, const std::vector<std::string>& parts) {
+    ExpectRefused([&] { attention(in.q, in.k, in.v, options); }, parts);
+  };
+  refused(AttentionOptions().relative_bias(Random({2, 5})).position(RelativeBias(2, 3)), {"relative_bias", "position"});
+  refused(AttentionOptions().slopes(Random({2})).position(Alibi(2)), {"slopes", "position"});
+  refused(AttentionOptions().content(Random({5, 8}), {}).position(Shaw(8, 2)), {"content_keys", "position"});
+  refused(AttentionOptions().position(RelativeBias(3, 4)), {"relative_bias", "[3, 9]"});
+  refused(AttentionOptions().position(Rotary(16)), {"query", "16", "[2, 2, 7, 8]"});
+  const at::Tensor starts = at::tensor({0, 3, 7}, at::kLong), row = at::arange(7, at::kLong);
+  const auto rotary = AttentionOptions().position(Rotary(8));
+  refused(AttentionOptions(rotary).packed(starts, at::tensor({0, 3, 8}, at::kLong)), {"packed_keys", "7 tokens"});
+  refused(AttentionOptions(rotary).packed(starts, {}), {"packed_keys"});
+  refused(AttentionOptions(rotary).packed(starts, starts.slice(0, 0, 0)), {"packed_keys"});
+  refused(AttentionOptions(rotary).packed(starts, at::tensor({0, 7}, at::kLong)), {"packed_keys", "packed_queries"});
+  refused(AttentionOptions(rotary).packed(starts, starts).key_positions(row), {"key_positions", "[1 or 2, 4]"});
+  refused(AttentionOptions(rotary).key_positions(at::arange(6, at::kLong)), {"key_positions", "[7]"});
+
+  const Rotary module(8);
+  ExpectRefused([&] { module->rotate(in.q, in.k, at::Tensor(), 0); }, {"query_positions", "undefined"});
+  ExpectRefused([&] { module->rotate(in.q, in.k, 0, Random({7}).set_requires_grad(true)); }, {"key_positions", "gradient"});
+  ExpectRefused([&] { module->rotate(in.q, in.k, 0, at::zeros({7})); }, {"positions", "int64 or float64"});
+  ExpectRefused([] { Rotary(7); }, {"rotary_dim", "2..7", "got 7"});
+  ExpectRefused([] { Rotary(8, RotaryOptions{.rotary_dim = 10}); }, {"rotary_dim", "got 10"});
+  ExpectRefused([] { RelativeBias(0, 1); }, {"heads"});
+  ExpectRefused([] { Shaw(8, -1); }, {"max_distance", "-1"});
+  ExpectRefused([] { T5Bias(2, T5Options{32, 4, true}); }, {"max_distance", "got 4"});
+  ExpectRefused([] { T5Bias(0); }, {"heads"});
+  ExpectRefused([] { MakeAttentionPosition({.scheme = PositionScheme::kLearned}, 2, 8, true); }, {"'learned'", "input"});
+  struct NoModule : AttentionPosition {};
+  ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).position(std::make_shared<NoModule>())); },
+                {"position", "torch::nn::Module"});
+}
+
+TEST(PositionSchemeTest, NamesGoBothWays) {
+  for (const std::string& name : PositionSchemeNames()) EXPECT_EQ(ToString(ParsePositionScheme(name)), name);
+  ExpectRefused([] { ParsePositionScheme("cope"); },
+                {"'cope'", "none, sinusoidal, learned, rotary, alibi, relative, t5, shaw"});
+}
+
+}  // namespace
+}  // namespace heed::nn
