@@ -21,8 +21,8 @@ class MultiHeadAttention(torch.nn.Module):
     """W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width.
 
     dropout acts on the weights, in training only; bias on the four projections. query_size, key_size and value_size are the
-    input widths (num_hiddens by default), kv_heads the number of key and value heads (num_heads by default). position,
-    causal and empty_row are those of heed.attention.
+    input widths (num_hiddens by default), kv_heads the number of key and value heads (num_heads by default). position, causal,
+    window, scale, softcap and empty_row are those of heed.attention.
     """
 
     def __init__(
@@ -38,6 +38,9 @@ class MultiHeadAttention(torch.nn.Module):
         kv_heads=None,
         position=None,
         causal=None,
+        window=None,
+        scale=None,
+        softcap=None,
         empty_row="zero",
     ):
         super().__init__()
@@ -50,6 +53,7 @@ class MultiHeadAttention(torch.nn.Module):
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         self.num_hiddens, self.num_heads, self.kv_heads = num_hiddens, num_heads, kv_heads
         self.dropout, self.causal, self.empty_row, self.position = dropout, causal, empty_row, position
+        self.window, self.scale, self.softcap = window, scale, softcap
         kv_width = num_hiddens // num_heads * kv_heads
         self.W_q = torch.nn.Linear(query_size or num_hiddens, num_hiddens, bias=bias)
         self.W_k = torch.nn.Linear(key_size or num_hiddens, kv_width, bias=bias)
@@ -86,6 +90,9 @@ class MultiHeadAttention(torch.nn.Module):
             *split,
             key_lengths=_clamped_lens(valid_lens, queries.shape[0], queries.shape[1], split[1].shape[2]),
             causal=self.causal,
+            window=self.window,
+            scale=self.scale,
+            softcap=self.softcap,
             position=self.position,
             dropout=self.dropout if self.training else 0.0,
             empty_row=self.empty_row,

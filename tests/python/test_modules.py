@@ -68,6 +68,17 @@ def test_permutation(position):
     assert defect > 1e-3 if ordered else defect < 1e-13
 
 
+@pytest.mark.parametrize("options", [{"window": (2, 1)}, {"softcap": 0.1}, {"scale": 1.0}, {"causal": True, "window": (1, 0)}])
+def test_options_are_those_of_attention(options):
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0, **options)
+    X = torch.randn(1, 9, 8)
+    split = [linear(X).unflatten(2, (2, -1)).transpose(1, 2) for linear in (module.W_q, module.W_k, module.W_v)]
+    output = module(X, X, X)
+    torch.testing.assert_close(output, module.W_o(heed.attention(*split, **options).transpose(1, 2).flatten(2)))
+    without = {"causal": True} if "causal" in options else {}
+    assert not torch.allclose(output, module.W_o(heed.attention(*split, **without).transpose(1, 2).flatten(2)))
+
+
 def test_positional_encoding():
     encoding = heed.nn.PositionalEncoding(32, 0.0)
     assert encoding.P.shape == (1, 1000, 32) and not encoding.state_dict()
