@@ -88,7 +88,7 @@ char32_t MostLikely(LanguageModel& model, const std::vector<int32_t>& tokens, in
 
 // Step by step, from the window that the header promises: up to `context`, then anew from three quarters.
 TEST(Generation, ReadsTheWindowThatItPromises) {
-  for (const char* position : {"none", "sinusoidal", "learned", "alibi", "relative"}) {
+  for (const std::string& position : nn::PositionSchemeNames()) {
     at::manual_seed(5);
     ModelOptions options = SmallModel();
     options.position = position;

@@ -119,11 +119,10 @@ TEST(CachedAttentionTest, RefusesBeforeTheCacheChanges) {
 }
 
 TEST(EncoderStepTest, EqualsTheWholePass) {
-  for (const PositionScheme scheme : {PositionScheme::kNone, PositionScheme::kSinusoidal, PositionScheme::kLearned,
-                                      PositionScheme::kAlibi, PositionScheme::kRelativeBias}) {
+  for (const std::string& scheme : PositionSchemeNames()) {
     for (const Norm norm : {Norm::kPre, Norm::kPost}) {
       PositionOptions position;
-      position.scheme = scheme;
+      position.scheme = ParsePositionScheme(scheme);
       position.max_distance = 3;
       AttentionEncoder encoder(EncoderOptions(8).layers(2).heads(2).ffn_width(12).causal(true).norm(norm).position(position));
       encoder->to(at::kDouble);
@@ -134,7 +133,7 @@ TEST(EncoderStepTest, EqualsTheWholePass) {
       const at::Tensor chunked = at::cat({encoder->step(X.slice(1, 0, 3), caches), encoder->step(X.slice(1, 3, 4), caches),
                                           encoder->step(X.slice(1, 4, 7), caches)},
                                          1);
-      EXPECT_TRUE(at::allclose(chunked, encoder(X), 0, 1e-12)) << ToString(scheme);
+      EXPECT_TRUE(at::allclose(chunked, encoder(X), 0, 1e-12)) << scheme;
       caches.truncate(4);
       EXPECT_TRUE(at::allclose(encoder->step(X.slice(1, 4, 7), caches), chunked.slice(1, 4, 7), 0, 1e-12));
     }
