@@ -100,6 +100,16 @@ TEST(PositionsTest, ListsMeanWhatOffsetsMean) {
   }
 }
 
+TEST(PositionsTest, WithoutCausalityQueriesStandAtTheBeginning) {
+  for (const Named& named : Schemes()) {
+    const Operands in(5, 9);
+    const auto options = [&] { return AttentionOptions().position(named.scheme); };
+    const at::Tensor by_default = attention(in.q, in.k, in.v, options().key_offset(4)).output;
+    const auto listed = options().query_positions(at::arange(5, at::kLong)).key_positions(at::arange(4, 13, at::kLong));
+    EXPECT_TRUE(at::allclose(attention(in.q, in.k, in.v, listed).output, by_default, 0, 1e-12)) << named.name;
+  }
+}
+
 TEST(PositionsTest, PackedSequencesEqualEachAlone) {
   const std::vector<int64_t> query_starts{0, 3, 3, 9, 10}, key_starts{0, 5, 7, 13, 14};
   for (const Named& named : Schemes()) {
@@ -147,18 +157,18 @@ TEST(PositionsTest, MultiHeadAttentionIsTheFunctionalFormWithTheTensorsOfItsSche
   const auto compare = [&](auto scheme, const std::function<void(at::Tensor&, at::Tensor&, AttentionOptions&)>& arrange) {
     scheme->to(at::kDouble);
     for (const at::Tensor& parameter : scheme->parameters()) torch::nn::init::normal_(parameter);
-    MultiHeadAttention module(MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(scheme).causal(Causal::kBottomRight));
-    module->to(at::kDouble);
-    at::Tensor q = split(module->W_q(X)), k = split(module->W_k(X));
-    const at::Tensor v = split(module->W_v(X));
-    AttentionOptions options = AttentionOptions().causal(true);
-    arrange(q, k, options);
-    const at::Tensor expected = module->W_o(attention(q, k, v, options).output.transpose(1, 2).flatten(2));
-    EXPECT_TRUE(at::allclose(module(X, X, X), expected, 0, 1e-12));
-    EXPECT_FALSE(at::allclose(
-        module(X, X, X), module->W_o(attention(split(module->W_q(X)), split(module->W_k(X)), v, AttentionOptions().causal(true))
-                                         .output.transpose(1, 2)
-                                         .flatten(2))));
+    for (const Causal causal : {Causal::kNone, Causal::kBottomRight}) {
+      MultiHeadAttention module(MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(scheme).causal(causal));
+      module->to(at::kDouble);
+      at::Tensor q = split(module->W_q(X)), k = split(module->W_k(X));
+      const at::Tensor v = split(module->W_v(X));
+      AttentionOptions options = AttentionOptions().causal(causal);
+      const auto output = [&] { return module->W_o(attention(q, k, v, options).output.transpose(1, 2).flatten(2)); };
+      const at::Tensor without = output();
+      arrange(q, k, options);
+      EXPECT_TRUE(at::allclose(module(X, X, X), output(), 0, 1e-12));
+      EXPECT_FALSE(at::allclose(module(X, X, X), without));
+    }
   };
   const Alibi alibi(kHeads), signed_slopes(kHeads, false, true);
   compare(alibi, [](auto&, auto&, auto& options) { options.slopes(at::tensor({0.0625, 0.00390625})); });
