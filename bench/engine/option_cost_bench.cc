@@ -116,8 +116,16 @@ std::vector<Option> MakeOptions(Call<float>& call, Call<heed::BFloat16>& narrow,
   d.content_keys = tables.Gradient<2>({33, width});
   d.content_values = tables.Gradient<2>({33, width}, 33 * width);
   add("content, 33 offsets", with([&](Attention& a) {
-        a.content_bias =
-            heed::ContentBias{heed::Table<2>(tables.Table<2>({33, width})), heed::Table<2>(tables.Table<2>({33, width}))};
+        a.content_bias.emplace();
+        a.content_bias->keys = tables.Table<2>({33, width});
+        a.content_bias->values = tables.Table<2>({33, width});
+      }),
+      d);
+  d = {};
+  d.content_queries = tables.Gradient<2>({33, width});
+  add("content queries, 33 offsets", with([&](Attention& a) {
+        a.content_bias.emplace();
+        a.content_bias->queries = tables.Table<2>({33, width});
       }),
       d);
   add("soft-cap", with([](Attention& a) { a.softcap = 30.0; }));

@@ -58,7 +58,8 @@ struct AttentionFunction : Function<AttentionFunction> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const std::optional<at::Tensor>& /*bias*/, const std::optional<at::Tensor>& /*relative_bias*/,
                                const std::optional<at::Tensor>& /*slopes*/, const std::optional<at::Tensor>& /*content_keys*/,
-                               const std::optional<at::Tensor>& /*content_values*/, const AttentionOptions& options) {
+                               const std::optional<at::Tensor>& /*content_values*/,
+                               const std::optional<at::Tensor>& /*content_queries*/, const AttentionOptions& options) {
     const ForwardResult result = AttentionForward(query, key, value, options);
     variable_list saved{query, key, value, result.output, result.lse};
     AttentionTensors tensors = options.tensors();
@@ -129,7 +130,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   const AttentionTensors& tensors = resolved.tensors();
   const variable_list outputs = AttentionFunction::apply(
       query, key, value, Present(tensors.bias), Present(tensors.relative_bias), Present(tensors.slopes),
-      Present(tensors.content_keys), Present(tensors.content_values), resolved);
+      Present(tensors.content_keys), Present(tensors.content_values), Present(tensors.content_queries), resolved);
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];

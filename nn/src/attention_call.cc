@@ -67,8 +67,8 @@ Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse,
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
     const auto& d = result.tensors;
-    const BiasGradients<A> d_biases{ViewOf<A, 4>(d[0]), ViewOf<A, 2>(d[1]), ViewOf<A, 1>(d[2]), ViewOf<A, 2>(d[3]),
-                                    ViewOf<A, 2>(d[4])};
+    const BiasGradients<A> d_biases{ViewOf<A, 4>(d[0]), ViewOf<A, 2>(d[1]), ViewOf<A, 1>(d[2]),
+                                    ViewOf<A, 2>(d[3]), ViewOf<A, 2>(d[4]), ViewOf<A, 2>(d[5])};
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                 ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(result.query),
                 ViewOf<T, 4>(result.key), ViewOf<T, 4>(result.value), d_biases, ThreadWorkspace(), executor,

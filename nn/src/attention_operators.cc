@@ -1,7 +1,7 @@
 // torch.ops.heed.attention_*: the operators compute; derivatives are attached by the caller's front end (heed::nn::attention
 // in C++, heed.attention in Python), because only there can everything that is not defined raise.
 //
-// The kernels are boxed: an operator has about thirty arguments, and the same twenty-five of them are options.
+// The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <string>
 #include <vector>
 
@@ -23,7 +23,8 @@ using torch::jit::Stack;
 // AttentionTensors::All.
 #define HEED_OPTION_TENSORS                                                                                              \
   "Tensor? bias=None, Tensor? relative_bias=None, Tensor? slopes=None, Tensor? content_keys=None, Tensor? "              \
-  "content_values=None, Tensor? mask=None, Tensor? query_lengths=None, Tensor? key_lengths=None, Tensor? "               \
+  "content_values=None, Tensor? content_queries=None, Tensor? mask=None, Tensor? query_lengths=None, Tensor? "           \
+  "key_lengths=None, Tensor? "                                                                                           \
   "prefix_lengths=None, Tensor? query_positions=None, Tensor? key_positions=None, Tensor? packed_queries=None, Tensor? " \
   "packed_keys=None, "
 #define HEED_OPTION_NUMBERS                                                                                                  \
@@ -226,8 +227,9 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
       "lse, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
       ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
-      "want_content_values=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor d_bias, Tensor d_relative_bias, "
-      "Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values)");
+      "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
+      "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "
+      "d_content_queries)");
   m.def("attention_weights(Tensor query, Tensor key, Tensor lse, " HEED_OPTION_TENSORS
         "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor");
 }

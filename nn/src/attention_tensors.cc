@@ -176,6 +176,7 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.slopes = Table("slopes", given.slopes, 1, query);
   resolved.content_keys = Table("content_keys", given.content_keys, 2, query);
   resolved.content_values = Table("content_values", given.content_values, 2, query);
+  resolved.content_queries = Table("content_queries", given.content_queries, 2, query);
   CheckedLengths("query_lengths", given.query_lengths, false);
   CheckedLengths("key_lengths", given.key_lengths, true);
   CheckedLengths("prefix_lengths", given.prefix_lengths, false);
@@ -203,10 +204,11 @@ Attention EngineOptions(const AttentionOptions& options) {
   if (tensors.bias.defined()) attention.bias = Bias{ViewOf<const A, 4>(tensors.bias)};
   if (tensors.relative_bias.defined()) attention.relative_bias = heed::RelativeBias{ViewOf<const A, 2>(tensors.relative_bias)};
   if (tensors.slopes.defined()) attention.slope_bias = SlopeBias{ViewOf<const A, 1>(tensors.slopes), options.symmetric()};
-  if (tensors.content_keys.defined() || tensors.content_values.defined()) {
+  if (tensors.content_keys.defined() || tensors.content_values.defined() || tensors.content_queries.defined()) {
     attention.content_bias.emplace();
     if (tensors.content_keys.defined()) attention.content_bias->keys = ViewOf<const A, 2>(tensors.content_keys);
     if (tensors.content_values.defined()) attention.content_bias->values = ViewOf<const A, 2>(tensors.content_values);
+    if (tensors.content_queries.defined()) attention.content_bias->queries = ViewOf<const A, 2>(tensors.content_queries);
   }
   attention.softcap = options.softcap();
   attention.dropout.probability = options.dropout();

@@ -14,7 +14,7 @@ _NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only firs
 
 # What the operators take after query, key and value: tensors by position, numbers by name. The first of the options are
 # differentiable.
-DIFFERENTIABLE = ("bias", "relative_bias", "slopes", "content_keys", "content_values")
+DIFFERENTIABLE = ("bias", "relative_bias", "slopes", "content_keys", "content_values", "content_queries")
 OPTIONS = (
     *DIFFERENTIABLE,
     "mask",

@@ -5,7 +5,7 @@
     Rotary(head_dim)                           turns queries and keys: heed.attention(..., position=scheme)
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
-    Shaw(head_dim, M)                          added to keys and values by offset: likewise
+    Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
 """
 
 import torch
@@ -35,7 +35,8 @@ class Scheme(torch.nn.Module):
     rotates = False  # whether rotate does anything
 
     def tensors(self):
-        """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values."""
+        """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
+        content_queries."""
         return {}
 
     def rotate(self, query, key, query_positions, key_positions):
@@ -143,24 +144,35 @@ class RelativeBias(Scheme):
 
 
 class Shaw(Scheme):
-    """Trainable vectors by clipped offset, added to the keys a query sees and, on request, to the values.
+    """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
 
-    keys and values [2 * max_distance + 1, head_dim], shared by all heads, N(0, 1/sqrt(head_dim)) at first; row M + offset
-    belongs to offset = key position - query position. Shaw et al. 2018, section 3.2.
+    head_dim      width of a head
+    max_distance  M: farther offsets share the first and the last row
+    values        whether the values that a query takes have vectors too. Shaw et al. 2018, section 3.2
+    queries       whether the queries that a key meets have vectors too: scores are then
+                  scale * (q.k + q.keys[r] + k.queries[r]). Huang et al. 2020, method 4, is this with one table for both
+                  (set scheme.queries = scheme.keys); He et al. 2021, "DeBERTa", calls the last term position-to-content
+    value_dim     width of the values, head_dim unless given
+
+    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None where not
+    asked for. Row r = M + offset belongs to offset = key position - query position.
     """
 
-    def __init__(self, head_dim, max_distance, values=True, value_dim=None):
+    def __init__(self, head_dim, max_distance, values=True, queries=False, *, value_dim=None):
         super().__init__()
         if head_dim < 1 or max_distance < 0:
             raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
         rows = 2 * max_distance + 1
-        self.keys = torch.nn.Parameter(torch.empty(rows, head_dim).normal_(0.0, head_dim**-0.5))
-        self.values = None
-        if values:
-            self.values = torch.nn.Parameter(torch.empty(rows, value_dim or head_dim).normal_(0.0, head_dim**-0.5))
+
+        def vectors(width):
+            return torch.nn.Parameter(torch.empty(rows, width).normal_(0.0, head_dim**-0.5))
+
+        self.keys = vectors(head_dim)
+        self.values = vectors(value_dim or head_dim) if values else None
+        self.queries = vectors(head_dim) if queries else None
 
     def tensors(self):
-        return {"content_keys": self.keys, "content_values": self.values}
+        return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
 
 
 class T5Bias(Scheme):

@@ -125,6 +125,11 @@ class EachOption : public ::testing::Test {
            a.content_bias->values = View<const float, 2>::Contiguous(table_.data(), {21, 24});
            a.softcap = 4.0;
          }},
+        {"content queries",
+         [this](Attention& a) {
+           a.content_bias.emplace();
+           a.content_bias->queries = View<const float, 2>::Contiguous(table_.data(), {41, 16});
+         }},
         {"everything",
          [this](Attention& a) {
            a.causal = Causal::kBottomRight;

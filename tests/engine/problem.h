@@ -57,6 +57,8 @@ struct Problem {
     if (attention.content_bias && attention.content_bias->keys) like(d_biases.content_keys, *attention.content_bias->keys);
     if (attention.content_bias && attention.content_bias->values)
       like(d_biases.content_values, *attention.content_bias->values);
+    if (attention.content_bias && attention.content_bias->queries)
+      like(d_biases.content_queries, *attention.content_bias->queries);
     d_bias.resize(static_cast<size_t>(used));
     heed::Backward(attention, Queries(q), Keys(k), Values(v), Outputs(out), Lse(), Outputs(d_out), Queries(d_q), Keys(d_k),
                    Values(d_v), d_biases, workspace, executor);

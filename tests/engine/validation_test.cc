@@ -117,6 +117,19 @@ TEST_F(Validation, RefusesTablesThatDoNotFit) {
   RefusesForward(attention, {"relative_bias", "2M+1", "[4, 4]"});
   attention.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table.data(), {3, 5})};
   RefusesForward(attention, {"relative_bias", "Hq = 4"});
+  const auto tables = [&](int64_t rows, int64_t width) {
+    return View<const float, 2>::Contiguous(table.data(), {rows, width});
+  };
+  attention = {};
+  attention.content_bias.emplace();
+  RefusesForward(attention, {"content_bias", "keys, values or queries"});
+  attention.content_bias->queries = tables(2, 8);
+  RefusesForward(attention, {"content_bias.queries", "[2M+1, 8]", "[2, 8]"});
+  attention.content_bias->queries = tables(1, 3);  // the width of the values
+  RefusesForward(attention, {"content_bias.queries", "[2M+1, 8]", "[1, 3]"});
+  attention.content_bias->queries = tables(1, 8);
+  attention.content_bias->values = tables(3, 3);
+  RefusesForward(attention, {"content_bias.values", "1 rows as content_bias.queries has", "[3, 3]"});
 }
 
 TEST_F(Validation, ChecksTheBackwardPassToo) {
@@ -137,10 +150,23 @@ TEST_F(Validation, ChecksTheBackwardPassToo) {
                         .relative_bias = View<float, 2>::Contiguous(d_bias.data(), {4, 5}),
                         .slopes = {},
                         .content_keys = {},
-                        .content_values = {}},
+                        .content_values = {},
+                        .content_queries = {}},
                        p.workspace, serial_);
       },
       {"d_relative_bias"});
+  Refuses(
+      [&](Float& p) {
+        std::vector<float> table(8), d_table(8);
+        Attention attention;
+        attention.content_bias.emplace();
+        attention.content_bias->keys = View<const float, 2>::Contiguous(table.data(), {1, 8});
+        BiasGradients<float> d_biases;
+        d_biases.content_queries = View<float, 2>::Contiguous(d_table.data(), {1, 8});
+        heed::Backward(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out),
+                       p.Queries(p.d_q), p.Keys(p.d_k), p.Values(p.d_v), d_biases, p.workspace, serial_);
+      },
+      {"d_content_queries", "nothing it could be the gradient of"});
 }
 
 TEST_F(Validation, RefusesSizesThatOverflow) {

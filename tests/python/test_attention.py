@@ -196,6 +196,7 @@ def every_option(requires_grad=True):
         "slopes": random(2, seed=6, requires_grad=requires_grad),
         "content_keys": random(3, 4, seed=7, requires_grad=requires_grad),
         "content_values": random(3, 4, seed=8, requires_grad=requires_grad),
+        "content_queries": random(3, 4, seed=9, requires_grad=requires_grad),
         "mask": torch.ones(5, 5, dtype=torch.bool),
         "key_lengths": torch.tensor([3, 5]),
         "query_positions": torch.arange(5),

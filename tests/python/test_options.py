@@ -28,6 +28,8 @@ def schemes(heads=2, width=8):
         "T5": positions.T5Bias(heads, buckets=8, max_distance=16),
         "Shaw": positions.Shaw(width, 3),
         "Shaw, keys alone": positions.Shaw(width, 2, values=False),
+        "Shaw, keys and queries": positions.Shaw(width, 3, values=False, queries=True),
+        "Shaw, all three": positions.Shaw(width, 2, queries=True),
         "rotary": positions.Rotary(width),
         "rotary, interleaved, partial": positions.Rotary(width, layout="interleaved", rotary_dim=4),
     }
@@ -225,15 +227,18 @@ def test_t5_attention_agrees(name):
     case.assert_close(scheme.weight.grad, "grad.param.relative_attention_bias.weight", "grad")
 
 
-def test_bert_relative_key_agrees():
-    case = Case("hf_bert_relative_key_a")
+@pytest.mark.parametrize("name", ["hf_bert_relative_key_a", "hf_bert_relative_key_query_a"])
+def test_bert_relative_positions_agree(name):
+    case = Case(name)
     heads, longest = case.options["num_heads"], case.options["max_position_embeddings"]
     embedding = case["param.distance_embedding.weight"]
     scheme = positions.Shaw(embedding.shape[1], longest - 1, values=False)
     scheme.keys = torch.nn.Parameter(embedding.flip(0))  # its rows go by query position - key position
+    if case.options["position_embedding_type"] == "relative_key_query":
+        scheme.queries = scheme.keys
     X = case["input.X"].clone().requires_grad_()
     split = [heads_of(X, case[f"param.{side}.weight"], heads, case[f"param.{side}.bias"]) for side in ("query", "key", "value")]
-    result = heed.attention(*split, position=scheme, return_weights=True)
+    result = heed.attention(*split, position=scheme, mask=case.tensors.get("mask.keep"), return_weights=True)
     Y = result.output.transpose(1, 2).flatten(2)
     (Y * case["grad_output.G"]).sum().backward()
     case.assert_close(Y, "output.Y", "output")

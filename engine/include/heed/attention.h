@@ -1,11 +1,11 @@
 // Exact multi-head attention on the CPU, forward and backward, in memory linear in the sequence length.
 //
-//   s[i,j] = cap(scale * q[i].(k[j] + a[i,j])) + bias[i,j]      for the keys j that query i may look at
+//   s[i,j] = cap(scale * (q[i].(k[j] + a[i,j]) + k[j].e[i,j])) + bias[i,j]     for the keys j that query i may look at
 //   p[i,:] = softmax(s[i,:])             lse[i] = log sum_j exp(s[i,j])       (natural logarithm)
 //   o[i]   = sum_j drop(p[i,j]) (v[j] + c[i,j])
 //
-// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, c the rows of a ContentBias; each is absent unless
-// asked for. Options combine freely; the few pairs that cannot are refused by an error that names both.
+// with cap(x) = softcap * tanh(x / softcap), the sum of all biases, and a, e, c the rows of a ContentBias; each is absent
+// unless asked for. Options combine freely; the few pairs that cannot are refused by an error that names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
 // of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0. Any strides are accepted for inputs; outputs
@@ -110,12 +110,16 @@ struct SlopeBias {
   bool symmetric = true;
 };
 
-// Relative positions in the content: a[delta] is added to the key that a query sees, c[delta] to the value, with
-// delta = key position - query position clipped to -M..M, a whole number, and the rows at delta + M. Either may be absent.
-// Shaw et al. 2018, "Self-Attention with Relative Position Representations", section 3.2.
+// Relative positions in the content: a[delta] is added to the key that a query sees, e[delta] to the query that a key meets,
+// c[delta] to the value, with delta = key position - query position clipped to -M..M, a whole number, and the rows at
+// delta + M. Vectors do not meet each other: there is no term a.e. Each may be absent. Finite entries only.
+// keys, values: Shaw et al. 2018, "Self-Attention with Relative Position Representations", section 3.2. keys, queries: the
+// terms content-to-position and position-to-content of He et al. 2021, "DeBERTa", section 3.1; with one table for both, method
+// 4 of Huang et al. 2020, "Improve Transformer Models with Better Relative Position Embeddings", section 3.4.
 struct ContentBias {
-  std::optional<Table<2>> keys;    // [2M+1, D]
-  std::optional<Table<2>> values;  // [2M+1, Dv]
+  std::optional<Table<2>> keys;     // [2M+1, D]
+  std::optional<Table<2>> values;   // [2M+1, Dv]
+  std::optional<Table<2>> queries;  // [2M+1, D]
 };
 
 // Drops attention weights after the softmax with `probability`, resolved to 1/65536, and scales the kept ones by the
@@ -164,7 +168,7 @@ struct BiasGradients {
   View<T, 4> bias;
   View<T, 2> relative_bias;
   View<T, 1> slopes;
-  View<T, 2> content_keys, content_values;
+  View<T, 2> content_keys, content_values, content_queries;
 };
 
 // T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.

@@ -120,7 +120,8 @@ class BackwardChunk {
     if (seen == Seen::kNone) return;
     const HeadRows<const T> key_rows = scores_.Keys(place);
     const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
-    scores_.Fill(place, key_rows, scratch_.minus_lse, scratch_.weights);
+    scores_.Fill(place, key_rows, scratch_.minus_lse, scratch_.weights,
+                 scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim);
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
             place.keys, shape_.value_dim, place.lanes(), Dropping() ? Start::kZero : Start::kColumns,
             static_cast<const T*>(scratch_.minus_delta + place.lane_begin),

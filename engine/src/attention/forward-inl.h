@@ -39,7 +39,7 @@ class ForwardPanel {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        rows_(shape_.value_dim + attention::ContentRows(problem.attention) + problem.statistics.mean_distance.present()) {}
+        rows_(shape_.value_dim + attention::WeightRows(problem.attention) + problem.statistics.mean_distance.present()) {}
 
   // A whole panel, from its queries to the caller's output.
   void Run(int64_t b, int64_t head, int64_t index) {

@@ -44,7 +44,16 @@ struct PanelArrays {
   T* d_queries;         // [D, panel] gradient of the queries over scale
 };
 
-// Every method may stay as it is. Tiles of one panel come between its Begin and its End.
+// The arrays of a tile. Row j of the keys, without gaps between its elements, lies at keys + j * key_stride.
+template <class T>
+struct TileArrays {
+  const T* keys;
+  int64_t key_stride;
+  T* d_keys;  // [keys, D padded] gradient of the keys, to be added to; backward only
+};
+
+// Every method may stay as it is. Tiles of one panel come between its Begin and its End, and what belongs to a tile after its
+// BeginTile.
 template <class T>
 class PositionHook {
  public:
@@ -55,6 +64,7 @@ class PositionHook {
 
   virtual void Begin(const PanelArrays<T>&) {}
   virtual void End(const PanelArrays<T>&) {}
+  virtual void BeginTile(const TilePlace&, const TileArrays<T>&) {}
 
   // scores[j, w] = base[w] + log2(e) * term(query of lane w, key + j), or added to the scores where base is null.
   virtual void AddToScores(const TilePlace&, const T* base, T* scores) = 0;

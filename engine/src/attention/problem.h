@@ -51,9 +51,10 @@ struct WeightsProblem : Problem {
 // Where tasks collect the gradients of biases before their final sums; null or without data where not wanted.
 template <class T>
 struct BiasParts {
-  T* relative_bias = nullptr;                            // [B, Hq, chunks, 2M+1]
-  T* slopes = nullptr;                                   // [B, Hq, chunks]
-  T *content_keys = nullptr, *content_values = nullptr;  // [B, Hkv, chunks, 2M+1, D padded], [.., Dv padded]
+  T* relative_bias = nullptr;  // [B, Hq, chunks, 2M+1]
+  T* slopes = nullptr;         // [B, Hq, chunks]
+  // [B, Hkv, chunks, 2M+1, D padded], those of values [.., Dv padded]
+  T *content_keys = nullptr, *content_values = nullptr, *content_queries = nullptr;
   // Of a dense bias: the view that pairs add to, for copy 0 and chunk 0.
   View<T, 4> bias;
   int64_t bias_copy_stride = 0, bias_chunk_stride = 0;
@@ -106,11 +107,27 @@ struct Lanes {
   }
 };
 
-// Offsets that a table by clipped offset has: its content products take this many rows.
+// Rows of the tables of a content bias, which all have as many; 0 without.
 inline int64_t ContentRows(const Attention& attention) {
   if (!attention.content_bias) return 0;
-  const auto rows = [](const Table<2>& table) { return std::visit([](const auto& t) { return t.extent[0]; }, table); };
-  return attention.content_bias->keys ? rows(*attention.content_bias->keys) : rows(*attention.content_bias->values);
+  const ContentBias& bias = *attention.content_bias;
+  return std::visit([](const auto& t) { return t.extent[0]; }, bias.keys     ? *bias.keys
+                                                               : bias.values ? *bias.values
+                                                                             : *bias.queries);
+}
+
+// Rows by which the weights are gathered in the forward pass.
+inline int64_t WeightRows(const Attention& attention) {
+  return attention.content_bias && attention.content_bias->values ? ContentRows(attention) : 0;
+}
+
+// Products that a tile of keys may need with a table of content queries: one a diagonal from an aligned column on, or all of
+// them where positions are listed.
+inline int64_t KeyColumns(const Attention& attention, const Cut& cut) {
+  if (!attention.content_bias || !attention.content_bias->queries) return 0;
+  const int64_t all = RoundUp(ContentRows(attention), kLaneQuantum);
+  const bool listed = attention.query_positions.listed() || attention.key_positions.listed();
+  return listed ? all : std::min(all, cut.tile + cut.panel + kLaneQuantum);
 }
 
 // What the hooks of position/ work in.
@@ -124,17 +141,38 @@ struct HookScratch {
   T* d_content;      // [2M+1, panel] backward: gradient of content
   T* value_content;  // [2M+1, panel] backward: products of dO and content values
   T* mass;           // [2M+1, panel] weights by offset; forward: rows behind the output
+  int64_t key_columns;
+  T* query_columns;  // [D, 2M+1 padded] a table of content queries, times scale * log2(e)
+  T* query_rows;     // [2M+1, D padded] the same times scale; backward
+  T* key_content;    // [tile, key_columns] products of keys and content queries, then their gradient
+  T* key_rows;       // [tile, D padded] keys times scale; backward
 
   void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
-    const int64_t content_rows = ContentRows(attention);
-    diagonals = arena.Take<T>(attention.relative_bias ? cut.tile + cut.panel + kLaneQuantum : 0);
-    d_diagonals = arena.Take<T>(attention.relative_bias && backward ? kLaneQuantum * (cut.tile + cut.panel + kLaneQuantum) : 0);
+    const bool relative = attention.relative_bias.has_value();
+    diagonals = arena.Take<T>(relative ? cut.tile + cut.panel + kLaneQuantum : 0);
+    d_diagonals = arena.Take<T>(relative && backward ? kLaneQuantum * (cut.tile + cut.panel + kLaneQuantum) : 0);
     transposed = arena.Take<T>(attention.bias ? cut.tile * cut.panel : 0);
-    content = arena.Take<T>(content_rows * cut.panel);
-    content_table = arena.Take<T>(content_rows * std::max(cut.head_dim, cut.value_dim));
-    d_content = arena.Take<T>(backward ? content_rows * cut.panel : 0);
-    value_content = arena.Take<T>(backward ? content_rows * cut.panel : 0);
-    mass = backward ? arena.Take<T>(content_rows * cut.panel) : nullptr;
+    LayContent(arena, attention, cut, backward);
+    LayContentQueries(arena, attention, cut, backward);
+  }
+
+  void LayContent(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
+    const int64_t rows = ContentRows(attention);
+    const bool keys = rows > 0 && attention.content_bias->keys, values = rows > 0 && attention.content_bias->values;
+    content = arena.Take<T>(keys ? rows * cut.panel : 0);
+    content_table = arena.Take<T>(keys || values ? rows * std::max(cut.head_dim, cut.value_dim) : 0);
+    d_content = arena.Take<T>(keys && backward ? rows * cut.panel : 0);
+    value_content = arena.Take<T>(values && backward ? rows * cut.panel : 0);
+    mass = backward ? arena.Take<T>(values ? rows * cut.panel : 0) : nullptr;
+  }
+
+  void LayContentQueries(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
+    key_columns = KeyColumns(attention, cut);
+    const int64_t rows = key_columns == 0 ? 0 : RoundUp(ContentRows(attention), kLaneQuantum);
+    query_columns = arena.Take<T>(rows * cut.head_dim);
+    query_rows = arena.Take<T>(backward ? rows * cut.head_dim : 0);
+    key_content = arena.Take<T>(cut.tile * key_columns);
+    key_rows = arena.Take<T>(backward && key_columns > 0 ? cut.tile * cut.head_dim : 0);
   }
 };
 
@@ -181,7 +219,7 @@ struct ForwardScratch : ScoreScratch<T> {
   }
 
   static int64_t OutputRows(const Attention& attention, const Shape& shape) {
-    return shape.value_dim + ContentRows(attention) + 1;
+    return shape.value_dim + WeightRows(attention) + 1;
   }
   // What a split hands on: everything from minus_max to output, one after the other.
   static int64_t SplitPart(const Attention& attention, const Cut& cut, const Shape& shape) {

@@ -86,7 +86,9 @@ class Scores {
     return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
   }
 
-  void Fill(const TilePlace& place, const HeadRows<const T>& rows, const T* columns, T* scores) {
+  // d_keys: where hooks add to the gradient of the tile's keys, in the backward pass.
+  void Fill(const TilePlace& place, const HeadRows<const T>& rows, const T* columns, T* scores, T* d_keys = nullptr) {
+    for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, {rows.data, rows.row_stride, d_keys});
     const bool capped = problem_.attention.softcap.has_value();
     const bool preset = !capped && !hooks_.empty();
     if (preset) AddHooks(place, false, AddHooks(place, true, columns, scores), scores);

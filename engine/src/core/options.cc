@@ -117,19 +117,22 @@ void CheckRelative(const Attention& attention, const Shape& shape) {
 void CheckContent(const Attention& attention, const Shape& shape) {
   if (!attention.content_bias) return;
   const ContentBias& bias = *attention.content_bias;
-  if (!bias.keys && !bias.values) Refuse("content_bias", "expected keys, values or both");
+  if (!bias.keys && !bias.values && !bias.queries) Refuse("content_bias", "expected keys, values or queries");
   int64_t rows = 0;
+  const char* first = nullptr;
   const auto check = [&](const char* name, const std::optional<Table<2>>& table, int64_t width) {
     if (!table) return;
     VisitTable<2>(name, *table, [&](const std::array<int64_t, 2>& extent) {
       if (extent[0] % 2 != 1 || (width >= 0 && extent[1] != width))
         Refuse(name, "expected [2M+1, " + std::to_string(width) + "], got " + ShapeText(extent));
       if (rows != 0 && extent[0] != rows)
-        Refuse(name, "expected " + std::to_string(rows) + " rows as content_bias.keys has, got " + ShapeText(extent));
+        Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + ShapeText(extent));
+      if (rows == 0) first = name;
       rows = extent[0];
     });
   };
   check("content_bias.keys", bias.keys, shape.head_dim);
+  check("content_bias.queries", bias.queries, shape.head_dim);
   check("content_bias.values", bias.values, shape.value_dim == 0 ? -1 : shape.value_dim);
   CheckWholePositions("content_bias", "query_positions", attention.query_positions);
   CheckWholePositions("content_bias", "key_positions", attention.key_positions);

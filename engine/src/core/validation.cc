@@ -83,6 +83,8 @@ void CheckBiasGradients(const Attention& attention, const BiasGradients<T>& d) {
   CheckTableGradient("d_content_keys", d.content_keys, attention.content_bias ? table(attention.content_bias->keys) : nullptr);
   CheckTableGradient("d_content_values", d.content_values,
                      attention.content_bias ? table(attention.content_bias->values) : nullptr);
+  CheckTableGradient("d_content_queries", d.content_queries,
+                     attention.content_bias ? table(attention.content_bias->queries) : nullptr);
 }
 
 }  // namespace

@@ -239,6 +239,7 @@ BiasGradients<T> AllGradients(const Attention& attention) {
   present(all.slopes, attention.slope_bias ? &attention.slope_bias->slopes : nullptr);
   present(all.content_keys, attention.content_bias ? table(attention.content_bias->keys) : nullptr);
   present(all.content_values, attention.content_bias ? table(attention.content_bias->values) : nullptr);
+  present(all.content_queries, attention.content_bias ? table(attention.content_bias->queries) : nullptr);
   return all;
 }
 

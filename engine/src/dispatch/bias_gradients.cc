@@ -16,6 +16,7 @@ BiasCollection<T>::BiasCollection(core::Arena& arena, const Attention& attention
   if (wanted.slopes.present()) parts_.slopes = arena.Take<T>(rows);
   if (wanted.content_keys.present()) parts_.content_keys = arena.Take<T>(kv_rows * content_rows_ * cut.head_dim);
   if (wanted.content_values.present()) parts_.content_values = arena.Take<T>(kv_rows * content_rows_ * cut.value_dim);
+  if (wanted.content_queries.present()) parts_.content_queries = arena.Take<T>(kv_rows * content_rows_ * cut.head_dim);
   if (wanted.bias.present()) LayDense(arena, attention);
 }
 
@@ -56,6 +57,7 @@ void BiasCollection<T>::Clear() const {
   if (parts_.slopes) std::fill_n(parts_.slopes, rows, T{0});
   if (parts_.content_keys) std::fill_n(parts_.content_keys, kv_rows * content_rows_ * cut_.head_dim, T{0});
   if (parts_.content_values) std::fill_n(parts_.content_values, kv_rows * content_rows_ * cut_.value_dim, T{0});
+  if (parts_.content_queries) std::fill_n(parts_.content_queries, kv_rows * content_rows_ * cut_.head_dim, T{0});
   if (in_place()) {
     const View<T, 4>& out = wanted_.bias;
     for (int64_t b = 0; b < out.extent[0]; ++b)
@@ -72,6 +74,7 @@ void BiasCollection<T>::Finish() const {
   FinishRelative();
   if (parts_.content_keys) FinishContent(parts_.content_keys, cut_.head_dim, wanted_.content_keys);
   if (parts_.content_values) FinishContent(parts_.content_values, cut_.value_dim, wanted_.content_values);
+  if (parts_.content_queries) FinishContent(parts_.content_queries, cut_.head_dim, wanted_.content_queries);
   if (parts_.bias.present() && !in_place()) FinishDense();
 }
 

@@ -54,9 +54,10 @@ class ContentOffset final : public PositionHook<T> {
     if (bias_.keys) Products(*bias_.keys, shape_.head_dim, panel.queries, panel.panel, scratch_.content);
     if (!backward_) return;
     const int64_t size = rows_ * panel.panel;
-    std::fill_n(scratch_.d_content, size, T{0});
+    if (bias_.keys) std::fill_n(scratch_.d_content, size, T{0});
+    if (!bias_.values) return;
     std::fill_n(scratch_.mass, size, T{0});
-    if (bias_.values) Products(*bias_.values, shape_.value_dim, panel.d_out, panel.panel, scratch_.value_content);
+    Products(*bias_.values, shape_.value_dim, panel.d_out, panel.panel, scratch_.value_content);
   }
 
   void AddToScores(const TilePlace& place, const T* base, T* scores) override {
@@ -146,16 +147,10 @@ class ContentOffset final : public PositionHook<T> {
   void PickDiagonals(const TilePlace& place, const T* products, const T* base, T* tile) {
     const hn::RebindToSigned<decltype(d_)> di;
     using Index = hn::TFromD<decltype(di)>;
-    const auto limit = static_cast<Index>(offsets_.limit());
-    const auto low = hn::Set(di, static_cast<Index>(-limit)), high = hn::Set(di, limit);
-    // Clipping the corner itself keeps its sum with a key and a lane within the index type.
-    const int64_t bound = offsets_.limit() + place.keys + place.panel;
-    const int64_t corner = std::clamp(offsets_.Corner(place), -bound, bound);
+    const DiagonalRows<decltype(d_)> rows(offsets_, place);
     const int64_t panel = place.panel;
     AddTerms(d_, place, base, tile, [&](int64_t j, int64_t w) HWY_ATTR {
-      const auto offset = hn::Sub(hn::Set(di, static_cast<Index>(corner + j - w)), hn::Iota(di, Index{0}));
-      const auto row = hn::Add(hn::Min(hn::Max(offset, low), high), hn::Set(di, limit));
-      return hn::GatherIndex(d_, products + w, hn::Add(TimesPanel(di, row, panel), hn::Iota(di, Index{0})));
+      return hn::GatherIndex(d_, products + w, hn::Add(TimesPanel(di, rows.At(j, w), panel), hn::Iota(di, Index{0})));
     });
   }
 

@@ -12,6 +12,7 @@
 
 #include "attention/problem.h"
 #include "position/content_offset-inl.h"
+#include "position/content_query-inl.h"
 #include "position/dense_bias-inl.h"
 #include "position/offset_bias-inl.h"
 #include "position/slope_bias-inl.h"
@@ -23,7 +24,7 @@ template <class T>
 class HookSet {
  public:
   HookSet(const attention::Problem& problem, const attention::HookScratch<T>& scratch) {
-    Make(problem, scratch, false, {}, {}, {}, {});
+    Make(problem, scratch, false, {}, {}, {}, {}, {});
   }
 
   // For one chunk of the backward pass. copy: which copy of a dense bias's gradient the task adds to.
@@ -47,9 +48,12 @@ class HookSet {
     content.values_batch_stride = shape.kv_heads * content.values_head_stride;
     if (parts.content_keys) content.d_keys = parts.content_keys + chunk * keys;
     if (parts.content_values) content.d_values = parts.content_values + chunk * values;
+    typename ContentQuery<T>::Gradient queries;
+    if (parts.content_queries)
+      queries = {parts.content_queries + chunk * keys, content.keys_batch_stride, content.keys_head_stride};
     View<T, 4> dense = parts.bias;
     if (dense.present()) dense.data += copy * parts.bias_copy_stride + chunk * parts.bias_chunk_stride;
-    Make(problem, scratch, true, relative, slopes, content, dense);
+    Make(problem, scratch, true, relative, slopes, content, queries, dense);
   }
 
   HookSet(const HookSet&) = delete;
@@ -60,23 +64,28 @@ class HookSet {
  private:
   void Make(const attention::Problem& problem, const attention::HookScratch<T>& scratch, bool backward,
             const typename OffsetBias<T>::Gradient& relative, const typename DistanceBias<T>::Gradient& slopes,
-            const typename ContentOffset<T>::Gradient& content, const View<T, 4>& dense) {
+            const typename ContentOffset<T>::Gradient& content, const typename ContentQuery<T>::Gradient& queries,
+            const View<T, 4>& dense) {
     const Attention& attention = problem.attention;
     const auto add = [&](auto& hook, const auto&... arguments) {
       hook.emplace(arguments...);
       hooks_[count_++] = &*hook;
     };
-    if (attention.content_bias) add(content_, problem, attention::ContentRows(attention), scratch, backward, content);
+    const int64_t rows = attention::ContentRows(attention);
+    if (rows > 0 && (attention.content_bias->keys || attention.content_bias->values))
+      add(content_, problem, rows, scratch, backward, content);
+    if (rows > 0 && attention.content_bias->queries) add(queries_, problem, rows, scratch, backward, queries);
     if (attention.bias) add(dense_, attention.bias->values, scratch, dense);
     if (attention.relative_bias) add(relative_, attention.relative_bias->table, problem.plan, problem.cut, scratch, relative);
     if (attention.slope_bias) add(slopes_, *attention.slope_bias, problem.plan, slopes);
   }
 
   std::optional<ContentOffset<T>> content_;
+  std::optional<ContentQuery<T>> queries_;
   std::optional<DenseBias<T>> dense_;
   std::optional<OffsetBias<T>> relative_;
   std::optional<DistanceBias<T>> slopes_;
-  std::array<PositionHook<T>*, 4> hooks_{};
+  std::array<PositionHook<T>*, 5> hooks_{};
   std::size_t count_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// key position - query position for the pairs of a tile, clipped to a table.
+// key position - query position for the pairs of a tile, clipped to a table, and the rows of the table that they read.
 #if defined(HEED_POSITION_OFFSET_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_POSITION_OFFSET_INL_H_
 #undef HEED_POSITION_OFFSET_INL_H_
@@ -16,6 +16,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Neighbouring rows of a table.
+struct RowRange {
+  int64_t first = 0, last = 0;
+
+  bool single() const { return first == last; }
+};
 
 class Offsets {
  public:
@@ -45,11 +52,11 @@ class Offsets {
   int64_t ClippedRow(int64_t offset) const { return std::clamp(offset, -limit_, limit_) + limit_; }
   int64_t limit() const { return limit_; }
 
-  // The row that all pairs of the tile share, or -1.
-  int64_t CommonRow(const TilePlace& place) const {
+  // The rows that the pairs of the tile read; of diagonal tiles those of idle lanes too.
+  RowRange Rows(const TilePlace& place) const {
     int64_t low = 0, high = 0;
     if (Diagonal(place)) {
-      low = Corner(place) - (place.used_end() - 1);
+      low = Corner(place) - (place.lane_end - 1);
       high = Corner(place) + place.keys - 1 - place.lane_begin;
     } else {
       low = high = Between(place.queries[place.lane_begin], place.key);
@@ -60,7 +67,12 @@ class Offsets {
           high = std::max(high, offset);
         }
     }
-    return ClippedRow(low) == ClippedRow(high) ? ClippedRow(low) : -1;
+    return {ClippedRow(low), ClippedRow(high)};
+  }
+  // The row that all pairs of the tile share, or -1.
+  int64_t CommonRow(const TilePlace& place) const {
+    const RowRange rows = Rows(place);
+    return rows.single() ? rows.first : -1;
   }
 
  private:
@@ -73,6 +85,30 @@ class Offsets {
   bool listed_ = false;
   int64_t first_ = 0;
   const double *query_positions_ = nullptr, *key_positions_ = nullptr;
+};
+
+// The rows that a diagonal tile reads, as vectors of indices.
+template <class D>
+class DiagonalRows {
+ public:
+  DiagonalRows(const Offsets& offsets, const TilePlace& place) : limit_(static_cast<Index>(offsets.limit())) {
+    // Clipping the corner itself keeps its sum with a key and a lane within the index type.
+    const int64_t bound = offsets.limit() + place.keys + place.panel;
+    corner_ = std::clamp(offsets.Corner(place), -bound, bound);
+  }
+
+  // Of key j and the vector of lanes from w on.
+  HWY_INLINE hn::Vec<hn::RebindToSigned<D>> At(int64_t j, int64_t w) const {
+    const hn::RebindToSigned<D> di;
+    const auto limit = hn::Set(di, limit_);
+    const auto offset = hn::Sub(hn::Set(di, static_cast<Index>(corner_ + j - w)), hn::Iota(di, Index{0}));
+    return hn::Add(hn::Min(hn::Max(offset, hn::Neg(limit)), limit), limit);
+  }
+
+ private:
+  using Index = hn::TFromD<hn::RebindToSigned<D>>;
+  Index limit_;
+  int64_t corner_;
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -26,6 +26,8 @@ constexpr auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slo
 constexpr auto content = [](int64_t distance) { return [distance](Case& c) { c.content_distance = distance; }; };
 constexpr auto keys_only = [](Case& c) { c.content_values = false; };
 constexpr auto values_only = [](Case& c) { c.content_keys = false; };
+constexpr auto and_queries = [](Case& c) { c.content_queries = true; };
+constexpr auto queries_only = [](Case& c) { c.content_keys = c.content_values = false, c.content_queries = true; };
 constexpr auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };
 
 // Adds a row: shapes in the order batch, query heads, key heads, queries, keys, key width, value width.
@@ -127,12 +129,27 @@ void AddPositionsAndBiases(std::vector<Case>& cases) {
   add("content values, dropout", {2, 2, 2, 70, 90, 16, 16}, content(3), values_only, dropout(0.3));
   add("content, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), keys(LengthKind::kPerQuery), uniform);
   add("content, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(6), positions(PositionKind::kShuffled));
+  add("content queries", {2, 3, 3, 70, 90, 16, 24}, content(5), queries_only);
+  add("content queries, wide", {2, 2, 2, 130, 190, 17, 16}, content(400), queries_only);
+  add("content queries, distance 0", {1, 2, 2, 33, 70, 16, 16}, content(0), queries_only);
+  add("content queries, causal, grouped", {2, 4, 2, 150, 150, 16, 16}, content(30), keys_only, and_queries,
+      causal(Causal::kBottomRight));
+  add("content queries, several chunks", {1, 2, 1, 80, 1100, 16, 16}, content(70), and_queries, dropout(0.2));
+  add("content queries, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), queries_only, keys(LengthKind::kPerQuery),
+      uniform);
+  add("content queries, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(40), queries_only,
+      positions(PositionKind::kShuffled));
+  add("content queries, packed, window", {4, 2, 2, 70, 90, 16, 16}, content(9), queries_only, packed, window(30, 12));
+  add("content queries, offsets, spread", {2, 2, 2, 40, 90, 20, 16}, content(15), queries_only, offsets(1000000, 999990),
+      layout(Layout::kSpread));
   add("soft-cap", {2, 2, 2, 70, 90, 32, 32}, softcap(1.5));
+  add("soft-cap, content queries", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), and_queries);
   add("soft-cap, content, bias", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), bias(9), causal(Causal::kBottomRight));
   add("many biases", {2, 4, 2, 70, 90, 16, 16}, slopes(true), bias(9), content(4), dense_bias(0b0001), dropout(0.1));
   add("decoding", {2, 8, 2, 1, 3000, 32, 32}, causal(Causal::kBottomRight));
   add("decoding, lengths, bias", {3, 8, 2, 2, 2100, 16, 16}, keys(LengthKind::kPerBatch), bias(40));
   add("decoding, slopes, content", {2, 6, 2, 3, 2100, 16, 16}, slopes(true), content(4), softcap(5.0));
+  add("decoding, content queries", {2, 6, 2, 3, 2100, 16, 16}, content(40), and_queries, causal(Causal::kBottomRight));
   add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), dense_mask(0b0010), uniform);
   add("heads inside", {2, 3, 3, 70, 90, 24, 24}, layout(Layout::kHeadsInside), causal(Causal::kBottomRight));
   add("spread elements", {2, 2, 2, 70, 90, 24, 20}, layout(Layout::kSpread), bias(5));
@@ -170,8 +187,8 @@ void AddBiases(Case& c, const Pick& pick, const Chance& chance) {
   if (chance(5)) c.slopes = true, c.symmetric = chance(2);
   if (chance(4) && whole) {
     c.content_distance = pick({0, 1, 4, 40, 200});
-    if (chance(3)) c.content_keys = false;
-    if (c.content_keys && chance(3)) c.content_values = false;
+    const int64_t sides = pick({1, 2, 3, 4, 5, 6, 7});
+    c.content_keys = sides & 1, c.content_values = sides & 2, c.content_queries = sides & 4;
   }
   if (chance(5)) c.bias = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15})), c.hiding_bias = chance(2);
   if (chance(5)) c.mask = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15}));

@@ -40,7 +40,7 @@ struct Case {
   bool query_lengths = false;
   int64_t max_distance = -1;      // of a relative bias; -1: none
   int64_t content_distance = -1;  // of a content bias; -1: none
-  bool content_keys = true, content_values = true;
+  bool content_keys = true, content_values = true, content_queries = false;
   bool slopes = false, symmetric = true;
   int bias = kNoDense, mask = kNoDense;
   bool hiding_bias = false;  // some entries of the bias are -inf

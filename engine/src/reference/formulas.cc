@@ -115,7 +115,8 @@ int64_t Formulas::Clipped(int64_t rows, int64_t b, int64_t i, int64_t j) const {
 
 int64_t Formulas::ContentRows() const {
   if (!attention_.content_bias) return 0;
-  return Rows(attention_.content_bias->keys ? *attention_.content_bias->keys : *attention_.content_bias->values);
+  const ContentBias& bias = *attention_.content_bias;
+  return Rows(bias.keys ? *bias.keys : bias.values ? *bias.values : *bias.queries);
 }
 
 double Formulas::ContentKey(int64_t row, int64_t c) const {
@@ -126,10 +127,15 @@ double Formulas::ContentValue(int64_t row, int64_t c) const {
   return attention_.content_bias && attention_.content_bias->values ? At(*attention_.content_bias->values, row, c) : 0.0;
 }
 
+double Formulas::ContentQuery(int64_t row, int64_t c) const {
+  return attention_.content_bias && attention_.content_bias->queries ? At(*attention_.content_bias->queries, row, c) : 0.0;
+}
+
 double Formulas::Product(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t row = attention_.content_bias ? Clipped(ContentRows(), b, i, j) : 0;
   double dot = 0;
-  for (int64_t c = 0; c < head_dim(); ++c) dot += Query(b, h, i, c) * (Key(b, h, j, c) + ContentKey(row, c));
+  for (int64_t c = 0; c < head_dim(); ++c)
+    dot += Query(b, h, i, c) * (Key(b, h, j, c) + ContentKey(row, c)) + Key(b, h, j, c) * ContentQuery(row, c);
   return Scale() * dot;
 }
 

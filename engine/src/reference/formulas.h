@@ -45,7 +45,8 @@ class Formulas {
   int64_t ContentRows() const;
   double ContentKey(int64_t row, int64_t c) const;    // 0 where absent
   double ContentValue(int64_t row, int64_t c) const;  // 0 where absent
-  // scale * q.(k + a), and the whole score.
+  double ContentQuery(int64_t row, int64_t c) const;  // 0 where absent
+  // scale * (q.(k + a) + k.e), and the whole score.
   double Product(int64_t b, int64_t h, int64_t i, int64_t j) const;
   double Score(int64_t b, int64_t h, int64_t i, int64_t j) const;
   double DistanceTerm(int64_t b, int64_t i, int64_t j) const;  // what a slope multiplies

@@ -88,16 +88,22 @@ void PairBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j,
     pair.d_score *= 1 - tanh * tanh;
   }
   const int64_t head_dim = f.head_dim();
-  const bool content = f.attention().content_bias && f.attention().content_bias->keys;
+  const bool content = f.attention().content_bias.has_value();
   const int64_t row = content ? f.Clipped(f.ContentRows(), b, i, j) : 0;
+  const double d_product = f.Scale() * pair.d_score, noise = f.Scale() * pair.noise;
   for (int64_t c = 0; c < head_dim; ++c) {
-    const double of_key = f.Scale() * pair.d_score * f.Query(b, h, i, c);
-    result.d_q[static_cast<size_t>(f.QueryRow(b, h, i) * head_dim + c)] +=
-        f.Scale() * pair.d_score * (f.Key(b, h, j, c) + f.ContentKey(row, c));
-    result.d_k[static_cast<size_t>(f.KeyRow(b, h, j) * head_dim + c)] += of_key;
-    if (!content) continue;
-    result.d_content_keys[static_cast<size_t>(row * head_dim + c)] += of_key;
-    result.content_key_mass[static_cast<size_t>(row * head_dim + c)] += std::abs(f.Scale() * pair.noise * f.Query(b, h, i, c));
+    const double query = f.Query(b, h, i, c), key = f.Key(b, h, j, c);
+    result.d_q[static_cast<size_t>(f.QueryRow(b, h, i) * head_dim + c)] += d_product * (key + f.ContentKey(row, c));
+    result.d_k[static_cast<size_t>(f.KeyRow(b, h, j) * head_dim + c)] += d_product * (query + f.ContentQuery(row, c));
+    const auto at = static_cast<size_t>(row * head_dim + c);
+    if (content && f.attention().content_bias->keys) {
+      result.d_content_keys[at] += d_product * query;
+      result.content_key_mass[at] += std::abs(noise * query);
+    }
+    if (content && f.attention().content_bias->queries) {
+      result.d_content_queries[at] += d_product * key;
+      result.content_query_mass[at] += std::abs(noise * key);
+    }
   }
 }
 
@@ -142,6 +148,8 @@ void MakeRoom(const Attention& attention, const Formulas& f, int64_t rows, int64
   if (attention.slope_bias) result.d_slopes = result.slope_mass = like(attention.slope_bias->slopes);
   if (!attention.content_bias) return;
   if (attention.content_bias->keys) result.d_content_keys = result.content_key_mass = like(*attention.content_bias->keys);
+  if (attention.content_bias->queries)
+    result.d_content_queries = result.content_query_mass = like(*attention.content_bias->queries);
   if (attention.content_bias->values)
     result.d_content_values = result.content_value_mass = like(*attention.content_bias->values);
 }

@@ -16,10 +16,10 @@ struct Result {
   std::vector<double> kept;     // the same, 0 where dropout removes the weight, else 1
   std::vector<double> entropy, max_weight, mean_distance;
   std::vector<double> d_q, d_k, d_v;
-  std::vector<double> d_bias, d_relative_bias, d_slopes, d_content_keys, d_content_values;
+  std::vector<double> d_bias, d_relative_bias, d_slopes, d_content_keys, d_content_values, d_content_queries;
   // What the rounding of these gradients is measured by, because their terms cancel: the sums of the absolute terms, with |dP|
   // + |delta| for dP - delta.
-  std::vector<double> slope_mass, content_key_mass, content_value_mass;
+  std::vector<double> slope_mass, content_key_mass, content_value_mass, content_query_mass;
 };
 
 // d_out without data asks for the forward pass alone.

@@ -192,6 +192,7 @@ class Setup {
       attention.content_bias.emplace();
       if (case_.content_keys) attention.content_bias->keys = Random<2>(content_keys_, {rows, s.head_dim});
       if (case_.content_values) attention.content_bias->values = Random<2>(content_values_, {rows, s.value_dim});
+      if (case_.content_queries) attention.content_bias->queries = Random<2>(content_queries_, {rows, s.head_dim});
     }
     const auto extent = [&](int ones) {
       std::array<int64_t, 4> full{s.batch, s.q_heads, s.q_len, s.kv_len};
@@ -218,7 +219,7 @@ class Setup {
   int64_t rows_ = case_.shape.batch, queries_ = case_.shape.q_len, keys_ = case_.shape.kv_len;
   std::vector<int64_t> query_offsets_, key_offsets_, query_lengths_, key_lengths_, prefix_lengths_, whole_queries_, whole_keys_;
   std::vector<double> real_queries_, real_keys_;
-  std::vector<A> relative_, slopes_, content_keys_, content_values_, bias_;
+  std::vector<A> relative_, slopes_, content_keys_, content_values_, content_queries_, bias_;
   std::unique_ptr<bool[]> mask_;
 };
 
@@ -310,7 +311,8 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor) {
   const auto d_out = MakeInput<T>(setup.QueryExtent(s.value_dim), c.layout, false, random);
 
   Output<T> out, d_q, d_k, d_v;
-  Output<A> lse, entropy, max_weight, mean_distance, d_bias, d_relative, d_slopes, d_content_keys, d_content_values;
+  Output<A> lse, entropy, max_weight, mean_distance, d_bias, d_relative, d_slopes, d_content_keys, d_content_values,
+      d_content_queries;
   const auto out_view = out.Make(setup.QueryExtent(s.value_dim));
   const std::array<int64_t, 3> rows{q.view.extent[0], q.view.extent[1], q.view.extent[2]};
   const auto lse_view = lse.Make(rows);
@@ -325,6 +327,8 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor) {
     like(d_content_keys, d_biases.content_keys, *attention.content_bias->keys);
   if (attention.content_bias && attention.content_bias->values)
     like(d_content_values, d_biases.content_values, *attention.content_bias->values);
+  if (attention.content_bias && attention.content_bias->queries)
+    like(d_content_queries, d_biases.content_queries, *attention.content_bias->queries);
 
   Workspace workspace;
   Forward<T>(attention, q.view, k.view, v.view, out_view, lse_view, workspace, executor,
@@ -349,7 +353,9 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor) {
                {"dContentKeys", GradientError(d_content_keys.memory, expected.d_content_keys, Epsilon<T>(), c.dropout,
                                               expected.content_key_mass)},
                {"dContentValues", GradientError(d_content_values.memory, expected.d_content_values, Epsilon<T>(), c.dropout,
-                                                expected.content_value_mass)}};
+                                                expected.content_value_mass)},
+               {"dContentQueries", GradientError(d_content_queries.memory, expected.d_content_queries, Epsilon<T>(), c.dropout,
+                                                 expected.content_query_mass)}};
   return errors;
 }
 

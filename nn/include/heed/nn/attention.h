@@ -29,17 +29,18 @@ struct AttentionTensors {
   at::Tensor relative_bias;                   // [Hq or 1, 2M+1]; differentiable
   at::Tensor slopes;                          // [Hq]; differentiable
   at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
+  at::Tensor content_queries;                 // [2M+1, D]; differentiable
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
   at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
 
-  static constexpr std::size_t kCount = 13;
-  static constexpr std::size_t kDifferentiable = 5;  // the first ones
+  static constexpr std::size_t kCount = 14;
+  static constexpr std::size_t kDifferentiable = 6;  // the first ones
   std::array<at::Tensor*, kCount> All() {
-    return {&bias,        &relative_bias,  &slopes,          &content_keys,  &content_values, &mask,       &query_lengths,
-            &key_lengths, &prefix_lengths, &query_positions, &key_positions, &packed_queries, &packed_keys};
+    return {&bias,          &relative_bias, &slopes,         &content_keys,    &content_values, &content_queries, &mask,
+            &query_lengths, &key_lengths,   &prefix_lengths, &query_positions, &key_positions,  &packed_queries,  &packed_keys};
   }
 };
 
@@ -120,10 +121,12 @@ class AttentionOptions {
     symmetric_ = symmetric;
     return *this;
   }
-  // Relative positions in the content, after Shaw et al. 2018; either may be undefined.
-  AttentionOptions& content(at::Tensor keys, at::Tensor values) {
+  // Relative positions in the content, rows by clipped offset: added to the keys that a query sees, to the values, and to the
+  // queries that a key meets; each may be undefined. See heed::ContentBias.
+  AttentionOptions& content(at::Tensor keys, at::Tensor values, at::Tensor queries = {}) {
     tensors_.content_keys = std::move(keys);
     tensors_.content_values = std::move(values);
+    tensors_.content_queries = std::move(queries);
     return *this;
   }
   // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
