@@ -12,6 +12,7 @@
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "reference/cases.h"
+#include "reference/random_cases.h"
 #include "reference/trial.h"
 
 namespace heed::cli {
@@ -39,9 +40,15 @@ Verdict CheckTarget(const std::string& target, const char* type, const std::vect
   return verdict;
 }
 
-std::vector<Verdict> CheckAll(int64_t random_cases, const Context& context) {
+// The table and random cases, or the one case with a name.
+std::vector<reference::Case> Choose(int64_t random_cases, const std::string& name, uint64_t seed) {
+  if (!name.empty()) return {*reference::NamedCase(name)};
   std::vector<reference::Case> cases = reference::Cases();
-  for (int64_t i = 0; i < random_cases; ++i) cases.push_back(reference::RandomCase(context.seed + static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < random_cases; ++i) cases.push_back(reference::RandomCase(seed + static_cast<uint64_t>(i)));
+  return cases;
+}
+
+std::vector<Verdict> CheckAll(const std::vector<reference::Case>& cases, const Context& context) {
   const std::vector<std::string> targets = SupportedTargets();
   lab::WatchForInterrupt();
   lab::Progress progress("check", static_cast<int64_t>(4 * cases.size() * targets.size()), context.quiet);
@@ -87,13 +94,19 @@ void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("check", "The kernels against the double-precision reference, on every SIMD target of this CPU");
   auto random_cases = std::make_shared<int64_t>(100);
+  auto name = std::make_shared<std::string>();
   command->add_option("--cases", *random_cases, "Random cases beside the fixed table")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command->footer("Example:\n  heed check --cases 500");
-  command->callback([&run, random_cases] {
-    run = [random_cases](const Context& context) {
-      const std::vector<Verdict> verdicts = CheckAll(*random_cases, context);
+  const auto known = [](const std::string& text) {
+    if (reference::NamedCase(text)) return std::string();
+    return "no case is called \"" + text + "\"; expected a row of the table, \"random N\" or \"pair OPTION + OPTION N\"";
+  };
+  command->add_option("--case", *name, "One case alone, by the name that a failure gives")->check(known);
+  command->footer("Example:\n  heed check --cases 500\n  heed check --case \"pair window + dropout 3\" --seed 3");
+  command->callback([&run, random_cases, name] {
+    run = [random_cases, name](const Context& context) {
+      const std::vector<Verdict> verdicts = CheckAll(Choose(*random_cases, *name, context.seed), context);
       Print(verdicts, context.json);
       return std::any_of(verdicts.begin(), verdicts.end(), [](const Verdict& v) { return v.failed > 0; }) ? 1 : 0;
     };

@@ -39,6 +39,7 @@ def test_every_command_explains_itself_with_an_example(command):
         (["info", "--threads", "two"], "--threads"),
         (["info", "--seed", "-1"], "--seed"),
         (["check", "--cases", "-1"], "--cases"),
+        (["check", "--case", "no such case"], "no such case"),
         (["train"], "TEXT"),
         (["train", "text.txt"], "--out"),
         (["generate"], "DIR"),
@@ -137,6 +138,13 @@ def test_eval_refuses_by_name(trained, text, tmp_path):
     nowhere = run("eval", tmp_path / "nowhere", text)
     assert nowhere.returncode == 1
     assert "config.json" in nowhere.stderr
+
+
+def test_check_runs_one_case_by_name():
+    for name in ("dropout, lengths", "random 17", "pair window + dropout 3"):
+        result = run("check", "--case", name, "--json", "--quiet", "--seed", 3)
+        assert result.returncode == 0, result.stderr
+        assert {(row["cases"], row["failed"], row["worst_case"]) for row in json.loads(result.stdout)} == {(1, 0, name)}
 
 
 @pytest.mark.long

@@ -1,9 +1,11 @@
-// The kernels against the double reference: every case of the table, every SIMD target this CPU has, both types.
+// The kernels against the double reference: every case of the table, every SIMD target this CPU has, every type.
+#include "accuracy.h"
+
 #include <gtest/gtest.h>
 
 #include "heed/attention.h"
 #include "reference/cases.h"
-#include "reference/trial.h"
+#include "reference/random_cases.h"
 
 namespace heed {
 namespace {
@@ -16,34 +18,32 @@ class EachTarget : public ::testing::TestWithParam<std::string> {
   void TearDown() override { UseTarget(""); }
 };
 
-template <class T>
-void Check(const Case& c, uint64_t seed, const char* type) {
-  SerialExecutor serial;
-  const reference::TrialErrors errors = reference::RunTrial<T>(c, seed, serial);
-  EXPECT_LT(errors.Largest(), reference::kErrorLimit)
-      << "case \"" << c.name << "\", " << type << ", seed " << seed << ": " << errors.Text();
-}
-
 TEST_P(EachTarget, AgreesWithTheReferenceOnTheTable) {
-  for (const Case& c : reference::Cases()) {
-    Check<float>(c, 1, "float");
-    Check<double>(c, 1, "double");
-    Check<BFloat16>(c, 1, "bfloat16");
-    Check<Float16>(c, 1, "float16");
-  }
+  for (const Case& c : reference::Cases()) ExpectAccurateInEveryType(c, 1);
 }
 
 TEST_P(EachTarget, AgreesWithTheReferenceOnRandomCases) {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
-    const Case c = reference::RandomCase(seed);
-    Check<float>(c, seed, "float");
-    Check<double>(c, seed, "double");
-    Check<BFloat16>(c, seed, "bfloat16");
-  }
+  for (uint64_t seed = 1; seed <= 200; ++seed) ExpectAccurateInEveryType(reference::RandomCase(seed), seed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EachTarget, ::testing::ValuesIn(SupportedTargets()),
                          [](const auto& info) { return info.param; });
+
+TEST(NamedCase, MakesEveryCaseAgain) {
+  for (const Case& c : reference::Cases()) EXPECT_EQ(reference::NamedCase(c.name)->shape.kv_len, c.shape.kv_len) << c.name;
+  EXPECT_EQ(reference::NamedCase("random 17")->name, "random 17");
+  for (const reference::Option& a : reference::Options())
+    for (const reference::Option& b : reference::Options()) {
+      const Case pair = reference::PairCase(a, b, 3);
+      const auto again = reference::NamedCase(pair.name);
+      ASSERT_TRUE(again.has_value()) << pair.name;
+      EXPECT_EQ(again->name, pair.name);
+      EXPECT_EQ(again->shape.q_len, pair.shape.q_len) << pair.name;
+    }
+  for (const char* name :
+       {"", "random", "random x", "pair window 3", "pair window + 3", "pair window + nothing 3", "no such row"})
+    EXPECT_FALSE(reference::NamedCase(name).has_value()) << name;
+}
 
 }  // namespace
 }  // namespace heed

@@ -1,4 +1,4 @@
-// A decoding step allocates nothing once its workspace is there: every operator new is counted.
+// What calls allocate besides their workspace: every operator new is counted.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -6,6 +6,7 @@
 #include <new>
 
 #include "heed/attention.h"
+#include "option_at_length.h"
 #include "problem.h"
 
 // The sanitizers bring an operator new of their own.
@@ -16,12 +17,13 @@
 #endif
 
 namespace {
-std::atomic<int64_t> allocations{0};
+std::atomic<int64_t> allocations{0}, allocated_bytes{0};
 }  // namespace
 
 #if HEED_COUNTS_ALLOCATIONS
 void* operator new(std::size_t bytes) {
   ++allocations;
+  allocated_bytes += static_cast<int64_t>(bytes);
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
   throw std::bad_alloc();
 }
@@ -51,6 +53,25 @@ TEST(DecodingStep, AllocatesNothingAfterTheFirst) {
   const int64_t before = allocations.load();
   for (int64_t length = 4000; length < 4096; ++length) step(length);
   EXPECT_EQ(allocations.load(), before);
+}
+
+// The workspace is there already, so what is counted are the numbers that a plan keeps: of listed positions, and nothing else.
+TEST(EveryOption, AllocatesLittleForEachTokenBesideItsWorkspace) {
+  if (HEED_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "not counted under a sanitizer";
+  SerialExecutor serial;
+  const auto bytes = [&](const reference::Option& option, int64_t n) {
+    const OptionAtLength call(option, n, 8);
+    Problem<float> problem(call.shape());
+    problem.Run(call.attention(), serial);
+    const int64_t before = allocated_bytes.load();
+    problem.Run(call.attention(), serial);
+    return allocated_bytes.load() - before;
+  };
+  for (const reference::Option& option : reference::Options()) {
+    const int64_t small = bytes(option, 256), large = bytes(option, 1024);
+    EXPECT_LE(large, 128 * 1024) << option.name;
+    EXPECT_LE(large, 4.3 * static_cast<double>(small) + 1024) << option.name;
+  }
 }
 
 }  // namespace

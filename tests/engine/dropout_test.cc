@@ -1,4 +1,5 @@
-// Dropout by counter: the generator is Philox, and its decisions behave like independent coins.
+// Dropout by counter: the generator is Philox, its decisions behave like independent coins, and both passes draw the same ones
+// however the work is cut.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,21 +18,61 @@ TEST(Dropout, UsesPhilox) {
     EXPECT_EQ(reference::DropoutBits(0, 0, 0, 0, key), key % 2 ? words[key / 2] >> 16 : words[key / 2] & 0xFFFFu);
 }
 
-// The weights that an engine call keeps, read off with values that single out one key each.
-std::vector<bool> KeptWeights(double probability, uint64_t seed, int64_t heads, int64_t length, int64_t batch_offset = 0) {
-  Problem<float> problem({1, heads, heads, length, length, 8, length});
-  problem.v.assign(problem.v.size(), 0.0f);
+// Which weights [B, H, Nq, Nk] a forward pass keeps, read off with values that single out one key each.
+template <class T = float>
+std::vector<bool> KeptForward(const Attention& attention, Shape shape, Executor& executor) {
+  shape.value_dim = shape.kv_len;
+  Problem<T> problem(shape);
+  problem.v.assign(problem.v.size(), T{0});
   const auto v = problem.Values(problem.v);
-  for (int64_t h = 0; h < heads; ++h)
-    for (int64_t j = 0; j < length; ++j) v(0, h, j, j) = 1.0f;
-  Attention attention;
-  attention.dropout = {probability, seed, batch_offset};
-  SerialExecutor serial;
-  problem.Forward(attention, serial);
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t h = 0; h < shape.kv_heads; ++h)
+      for (int64_t j = 0; j < shape.kv_len; ++j) v(b, h, j, j) = T{1};
+  problem.Forward(attention, executor);
   std::vector<bool> kept;
   kept.reserve(problem.out.size());
-  for (float x : problem.out) kept.push_back(x != 0);
+  for (T x : problem.out) kept.push_back(x != 0);
   return kept;
+}
+
+// The same of a backward pass, from the gradient of the values: d_out singles out one query each.
+template <class T>
+std::vector<bool> KeptBackward(const Attention& attention, Shape shape, Executor& executor) {
+  shape.value_dim = shape.q_len;
+  Problem<T> problem(shape);
+  problem.d_out.assign(problem.d_out.size(), T{0});
+  const auto d_out = problem.Outputs(problem.d_out), d_v = problem.Values(problem.d_v);
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t h = 0; h < shape.q_heads; ++h)
+      for (int64_t i = 0; i < shape.q_len; ++i) d_out(b, h, i, i) = T{1};
+  problem.Run(attention, executor);
+  std::vector<bool> kept;
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t h = 0; h < shape.q_heads; ++h)
+      for (int64_t i = 0; i < shape.q_len; ++i)
+        for (int64_t j = 0; j < shape.kv_len; ++j) kept.push_back(d_v(b, h, j, i) != 0);
+  return kept;
+}
+
+// The same by definition.
+std::vector<bool> KeptByDefinition(const Dropout& dropout, const Shape& shape) {
+  const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
+  std::vector<bool> kept;
+  for (int64_t b = 0; b < shape.batch; ++b)
+    for (int64_t h = 0; h < shape.q_heads; ++h)
+      for (int64_t i = 0; i < shape.q_len; ++i)
+        for (int64_t j = 0; j < shape.kv_len; ++j)
+          kept.push_back(reference::DropoutBits(dropout.seed, static_cast<uint64_t>(b + dropout.batch_offset),
+                                                static_cast<uint64_t>(h), static_cast<uint64_t>(i),
+                                                static_cast<uint64_t>(j)) >= threshold);
+  return kept;
+}
+
+std::vector<bool> KeptWeights(double probability, uint64_t seed, int64_t heads, int64_t length, int64_t batch = 1) {
+  Attention attention;
+  attention.dropout = {probability, seed, 0};
+  SerialExecutor serial;
+  return KeptForward(attention, {batch, heads, heads, length, length, 8, 0}, serial);
 }
 
 double Fraction(const std::vector<bool>& bits) {
@@ -60,24 +101,86 @@ void ExpectIndependent(const std::vector<bool>& a, const std::vector<bool>& b, d
 TEST(Dropout, IsIndependentAcrossHeadsRowsKeysBatchAndSeeds) {
   const double p = 0.3;
   const int64_t n = 256;
-  const std::vector<bool> kept = KeptWeights(p, 5, 2, n);
-  const std::vector<bool> first(kept.begin(), kept.begin() + n * n), second(kept.begin() + n * n, kept.end());
-  ExpectIndependent(first, second, p, "heads");
-  const std::vector<bool> upper(first.begin(), first.end() - n), lower(first.begin() + n, first.end());
-  ExpectIndependent(upper, lower, p, "rows");
-  const std::vector<bool> left(first.begin(), first.end() - 1), right(first.begin() + 1, first.end());
-  ExpectIndependent(left, right, p, "keys");
-  ExpectIndependent(kept, KeptWeights(p, 5, 2, n, 1), p, "batch rows");
-  ExpectIndependent(kept, KeptWeights(p, 6, 2, n), p, "seeds");
+  const std::vector<bool> kept = KeptWeights(p, 5, 2, n, 2);
+  // Weights at a distance of `lag` from each other in [B, H, Nq, Nk].
+  const auto expect_independent_at = [&](int64_t lag, const char* what) {
+    ExpectIndependent({kept.begin(), kept.end() - lag}, {kept.begin() + lag, kept.end()}, p, what);
+  };
+  expect_independent_at(1, "neighbouring keys");
+  expect_independent_at(8, "keys of neighbouring calls of the generator");
+  expect_independent_at(n, "neighbouring rows");
+  expect_independent_at(n * n, "heads");
+  expect_independent_at(2 * n * n, "batch rows");
+  ExpectIndependent(kept, KeptWeights(p, 6, 2, n, 2), p, "seeds");
+}
+
+// Panels of other widths, splits and chunks of keys, strips of boundary tiles, threads: each way to cut the work, in both
+// passes, against the definition.
+TEST(Dropout, DrawsTheSameMaskInBothPassesHoweverTheWorkIsCut) {
+  SerialExecutor serial;
+  ThreadPool pool(3);
+  Attention attention;
+  attention.dropout = {0.3, 21, 2};
+  for (const Shape& shape : {Shape{2, 2, 2, 130, 1100, 4, 0}, Shape{1, 3, 3, 17, 1100, 4, 0}, Shape{2, 2, 2, 300, 90, 4, 0},
+                             Shape{3, 1, 1, 1, 70, 4, 0}}) {
+    const std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
+    for (Executor* executor : {static_cast<Executor*>(&serial), static_cast<Executor*>(&pool)}) {
+      EXPECT_EQ(KeptForward<float>(attention, shape, *executor), expected) << shape.q_len << " queries, forward, float";
+      EXPECT_EQ(KeptBackward<float>(attention, shape, *executor), expected) << shape.q_len << " queries, backward, float";
+    }
+    EXPECT_EQ(KeptForward<double>(attention, shape, serial), expected) << shape.q_len << " queries, forward, double";
+    EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected) << shape.q_len << " queries, backward, double";
+  }
+}
+
+TEST(Dropout, DrawsTheSameMaskUnderCausality) {
+  SerialExecutor serial;
+  Attention attention;
+  attention.dropout = {0.3, 21, 0};
+  attention.causal = Causal::kBottomRight;
+  const Shape shape{1, 2, 2, 150, 170, 4, 0};
+  std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
+  for (size_t x = 0; x < expected.size(); ++x) {
+    const size_t i = x / 170 % 150, j = x % 170;
+    if (j > i + 20) expected[x] = false;
+  }
+  EXPECT_EQ(KeptForward<float>(attention, shape, serial), expected);
+  EXPECT_EQ(KeptBackward<float>(attention, shape, serial), expected);
 }
 
 TEST(Dropout, IsTheSameOnEveryTarget) {
-  const std::vector<bool> best = KeptWeights(0.4, 9, 3, 100);
+  SerialExecutor serial;
+  Attention attention;
+  attention.dropout = {0.4, 9, 0};
+  const Shape shape{1, 3, 3, 100, 600, 4, 0};
+  const std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
   for (const std::string& target : SupportedTargets()) {
     UseTarget(target);
-    EXPECT_EQ(KeptWeights(0.4, 9, 3, 100), best) << target;
+    EXPECT_EQ(KeptForward<float>(attention, shape, serial), expected) << target;
+    EXPECT_EQ(KeptBackward<float>(attention, shape, serial), expected) << target;
+    EXPECT_EQ(KeptForward<double>(attention, shape, serial), expected) << target;
+    EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected) << target;
   }
   UseTarget("");
+}
+
+// A packed sequence counts as the batch row of its number.
+TEST(Dropout, OfPackedSequencesIsThatOfBatchRows) {
+  SerialExecutor serial;
+  const std::vector<int64_t> offsets{0, 70, 140};
+  Attention attention;
+  attention.dropout = {0.3, 4, 0};
+  Problem<float> batch({2, 1, 1, 70, 70, 8, 8});
+  batch.Run(attention, serial);
+  Problem<float> packed({1, 1, 1, 140, 140, 8, 8});
+  attention.packed = {View<const int64_t, 1>::Contiguous(offsets.data(), {3}),
+                      View<const int64_t, 1>::Contiguous(offsets.data(), {3})};
+  packed.q = batch.q, packed.k = batch.k, packed.v = batch.v, packed.d_out = batch.d_out;
+  packed.Run(attention, serial);
+  EXPECT_EQ(packed.out, batch.out);
+  EXPECT_EQ(packed.d_q, batch.d_q);
+  EXPECT_EQ(packed.d_k, batch.d_k);
+  EXPECT_EQ(packed.d_v, batch.d_v);
 }
 
 TEST(Dropout, OfZeroKeepsEverything) {

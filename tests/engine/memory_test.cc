@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "heed/attention.h"
+#include "option_at_length.h"
 #include "problem.h"
 
 namespace heed {
@@ -88,16 +89,44 @@ TEST(WorkspaceQuery, IsWhatCallsUse) {
     }
 }
 
-// One score matrix of 16384 x 16384 floats would be 1 GiB; the workspace of both passes together stays far below.
-TEST(WorkspaceQuery, GrowsLinearly) {
-  Attention attention;
-  attention.dropout = {0.1, 1, 0};
-  const auto bytes = [&](int64_t n) {
+// One score matrix of 16384 x 16384 floats would be 1 GiB. Both passes with all their arrays (q, k, v, out and the gradients
+// of each) stay below 200 MiB, whatever is asked for, and grow with the length.
+TEST(WorkspaceQuery, GrowsLinearlyWithEveryOption) {
+  const auto bytes = [](const reference::Option& option, int64_t n) {
+    const OptionAtLength call(option, n, 64);
+    return static_cast<double>(ForwardWorkspace(call.attention(), call.shape(), 4, 2) +
+                               BackwardWorkspace(call.attention(), call.shape(), 4, 2) +
+                               8 * static_cast<std::size_t>(n) * 64 * 4);
+  };
+  for (const reference::Option& option : reference::Options()) {
+    EXPECT_LE(bytes(option, 16384) / bytes(option, 4096), 4.3) << option.name;
+    EXPECT_LE(bytes(option, 16384), 200.0 * 1024 * 1024) << option.name;
+  }
+}
+
+// A table with a row for every offset is the caller's own 2n rows; what the kernels add to it grows as it does.
+TEST(WorkspaceQuery, GrowsLinearlyWithUnclippedTables) {
+  const auto bytes = [](int64_t n) {
     const Shape shape{1, 1, 1, n, n, 64, 64};
+    const View<const float, 2> table = View<const float, 2>::Contiguous(nullptr, {2 * n - 1, 64});
+    Attention attention;
+    attention.content_bias.emplace();
+    attention.content_bias->keys = attention.content_bias->values = attention.content_bias->queries = table;
+    attention.relative_bias = RelativeBias{View<const float, 2>::Contiguous(nullptr, {1, 2 * n - 1})};
     return static_cast<double>(ForwardWorkspace(attention, shape, 4, 2) + BackwardWorkspace(attention, shape, 4, 2));
   };
   EXPECT_LE(bytes(16384) / bytes(4096), 4.3);
-  EXPECT_LE(bytes(16384), 100.0 * 1024 * 1024);
+}
+
+// A dense bias that heads and batch rows share is collected in a few copies, not one for each of them.
+TEST(WorkspaceQuery, HoldsAFewCopiesOfADenseBias) {
+  const int64_t n = 1024;
+  Attention attention;
+  attention.bias = Bias{View<const float, 4>::Contiguous(nullptr, {1, 1, n, n})};
+  const auto bytes = [&](int64_t batch) {
+    return static_cast<double>(BackwardWorkspace(attention, {batch, 8, 8, n, n, 64, 64}, 4, 2));
+  };
+  EXPECT_LE(bytes(16) - bytes(1), 4.0 * n * n * sizeof(float));
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "reference/cases.h"
 
-#include <random>
-
 namespace heed::reference {
 namespace {
 
@@ -28,6 +26,9 @@ constexpr auto keys_only = [](Case& c) { c.content_values = false; };
 constexpr auto values_only = [](Case& c) { c.content_keys = false; };
 constexpr auto and_queries = [](Case& c) { c.content_queries = true; };
 constexpr auto queries_only = [](Case& c) { c.content_keys = c.content_values = false, c.content_queries = true; };
+constexpr auto weights = [](Case& c) { c.weights = true; };
+constexpr auto lse_gradient = [](Case& c) { c.lse_gradient = true; };
+constexpr auto bare = [](Case& c) { c.statistics = false; };
 constexpr auto softcap = [](double value) { return [value](Case& c) { c.softcap = value; }; };
 
 // Adds a row: shapes in the order batch, query heads, key heads, queries, keys, key width, value width.
@@ -59,6 +60,9 @@ void AddShapesAndLengths(std::vector<Case>& cases) {
   add("no batch", {0, 2, 2, 5, 5, 4, 4});
   add("no value width", {1, 2, 2, 5, 5, 4, 0});
   add("scale", {1, 2, 2, 20, 30, 16, 16}, scale(0.7));
+  add("without statistics", {2, 2, 2, 70, 90, 16, 16}, bare);
+  add("weights", {2, 4, 2, 70, 90, 16, 16}, weights, keys(LengthKind::kPerBatch), causal(Causal::kBottomRight));
+  add("gradient of lse", {2, 2, 2, 70, 90, 16, 16}, lse_gradient, dropout(0.2));
   add("scale zero", {1, 2, 2, 20, 30, 16, 16}, scale(0.0));
   add("grouped heads", {2, 6, 2, 35, 67, 16, 16});
   add("one key head", {1, 8, 1, 20, 600, 16, 16}, causal(Causal::kBottomRight));
@@ -155,6 +159,7 @@ void AddPositionsAndBiases(std::vector<Case>& cases) {
   add("spread elements", {2, 2, 2, 70, 90, 24, 20}, layout(Layout::kSpread), bias(5));
   add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
   add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
+  add("random strides", {3, 4, 2, 40, 90, 24, 20}, layout(Layout::kRandom), bias(5), dense_bias(0b0001), content(3));
 }
 
 }  // namespace
@@ -167,62 +172,6 @@ const std::vector<Case>& Cases() {
     return all;
   }();
   return cases;
-}
-
-namespace {
-
-// The options that came after shapes, masks by length and dropout; some pairs exclude each other.
-template <class Pick, class Chance>
-void AddBiases(Case& c, const Pick& pick, const Chance& chance) {
-  if (chance(4)) c.window = {pick({-1, 0, 3, 70}), pick({-1, 0, 5, 64})};
-  if (chance(6) && c.window.left < 0) c.prefix = true;
-  if (chance(6) && c.layout != Layout::kShared && c.shape.batch > 0) c.packed = true;
-  if (chance(4) && !c.prefix && c.causal != Causal::kTopLeft) {
-    c.positions = static_cast<PositionKind>(pick({1, 2, 3}));
-    c.query_offset.reset();
-    c.key_offset.reset();
-  }
-  const bool whole = c.positions != PositionKind::kReal;
-  if (!whole) c.max_distance = -1;
-  if (chance(5)) c.slopes = true, c.symmetric = chance(2);
-  if (chance(4) && whole) {
-    c.content_distance = pick({0, 1, 4, 40, 200});
-    const int64_t sides = pick({1, 2, 3, 4, 5, 6, 7});
-    c.content_keys = sides & 1, c.content_values = sides & 2, c.content_queries = sides & 4;
-  }
-  if (chance(5)) c.bias = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15})), c.hiding_bias = chance(2);
-  if (chance(5)) c.mask = static_cast<int>(pick({0, 1, 2, 3, 4, 6, 8, 9, 12, 15}));
-  if (chance(5)) c.softcap = static_cast<double>(pick({1, 5, 50}));
-}
-
-}  // namespace
-
-Case RandomCase(uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
-  const auto chance = [&](uint64_t one_in) { return random() % one_in == 0; };
-  Case c;
-  c.name = "random " + std::to_string(seed);
-  const int64_t kv_heads = pick({1, 1, 2, 3}), group = pick({1, 1, 1, 2, 4});
-  c.shape = {pick({0, 1, 1, 2, 3}),
-             kv_heads * group,
-             kv_heads,
-             pick({0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 130}),
-             pick({0, 1, 3, 16, 63, 64, 65, 127, 129, 200, 520}),
-             pick({1, 2, 3, 8, 15, 16, 17, 31, 64, 65, 80}),
-             pick({1, 2, 3, 8, 15, 16, 17, 31, 64, 65, 80})};
-  c.causal = static_cast<Causal>(pick({0, 0, 1, 1, 2}));
-  c.key_lengths = static_cast<LengthKind>(pick({0, 0, 1, 2}));
-  c.query_lengths = chance(4);
-  if (chance(3)) c.max_distance = pick({0, 1, 5, 64, 300});
-  if (chance(3)) c.dropout = static_cast<double>(pick({1, 10, 50, 90})) / 100.0;
-  if (chance(4)) c.empty_row = EmptyRow::kUniform;
-  if (chance(4)) c.scale = static_cast<double>(pick({-10, 0, 3, 20})) / 10.0;
-  if (c.causal != Causal::kTopLeft && chance(4)) c.query_offset = pick({-5, 0, 7, 100, 1000000});
-  if (chance(4)) c.key_offset = pick({-5, 0, 7, 100, 1000000});
-  c.layout = static_cast<Layout>(pick({0, 0, 1, 2, 3, 4}));
-  AddBiases(c, pick, chance);
-  return c;
 }
 
 }  // namespace heed::reference

@@ -17,6 +17,7 @@ enum class Layout {
   kSpread,       // every second element of a row
   kBackwards,    // rows in descending order: negative strides
   kShared,       // keys and values of batch row 0 serve all rows: stride 0
+  kRandom,       // dimensions in any order, with gaps, backwards or with stride 0; tables and dense arrays likewise
 };
 
 enum class LengthKind { kNone, kPerBatch, kPerQuery };
@@ -53,13 +54,12 @@ struct Case {
   std::optional<double> scale;
   std::optional<int64_t> query_offset, key_offset;
   Layout layout = Layout::kContiguous;
+  bool statistics = true, weights = false;  // what is asked for besides output and lse
+  bool lse_gradient = false;                // whether lse has a gradient of its own
 };
 
 // The fixed rows: each option alone, boundary sizes, and the combinations that share code paths.
 const std::vector<Case>& Cases();
-
-// A random row: sizes 0, 1, odd, around tile edges; options in any combination.
-Case RandomCase(uint64_t seed);
 
 }  // namespace heed::reference
 

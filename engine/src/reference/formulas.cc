@@ -49,20 +49,6 @@ int64_t Formulas::KeyRow(int64_t b, int64_t h, int64_t j) const {
   return (b * kv_heads() + KvHead(h)) * k_.extent[2] + j;
 }
 
-double Formulas::Query(int64_t b, int64_t h, int64_t i, int64_t c) const { return Gradient(q_, b, h, i, c); }
-
-double Formulas::Gradient(const View<const double, 4>& array, int64_t b, int64_t h, int64_t i, int64_t c) const {
-  return packed() ? array(0, h, attention_.packed.query_offsets(b) + i, c) : array(b, h, i, c);
-}
-
-double Formulas::Key(int64_t b, int64_t h, int64_t j, int64_t c) const {
-  return packed() ? k_(0, KvHead(h), attention_.packed.key_offsets(b) + j, c) : k_(b, KvHead(h), j, c);
-}
-
-double Formulas::Value(int64_t b, int64_t h, int64_t j, int64_t c) const {
-  return packed() ? v_(0, KvHead(h), attention_.packed.key_offsets(b) + j, c) : v_(b, KvHead(h), j, c);
-}
-
 double Formulas::Position(const Positions& positions, double otherwise, int64_t b, int64_t t) const {
   const auto of = [&](const auto& list) { return static_cast<double>(list(list.extent[0] == 1 ? 0 : b, t)); };
   if (const auto* whole = std::get_if<View<const int64_t, 2>>(&positions.list)) return of(*whole);
@@ -133,9 +119,9 @@ double Formulas::ContentQuery(int64_t row, int64_t c) const {
 
 double Formulas::Product(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const int64_t row = attention_.content_bias ? Clipped(ContentRows(), b, i, j) : 0;
+  const Row query = Query(b, h, i), key = Key(b, h, j);
   double dot = 0;
-  for (int64_t c = 0; c < head_dim(); ++c)
-    dot += Query(b, h, i, c) * (Key(b, h, j, c) + ContentKey(row, c)) + Key(b, h, j, c) * ContentQuery(row, c);
+  for (int64_t c = 0; c < head_dim(); ++c) dot += query(c) * (key(c) + ContentKey(row, c)) + key(c) * ContentQuery(row, c);
   return Scale() * dot;
 }
 

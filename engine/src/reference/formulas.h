@@ -30,10 +30,14 @@ class Formulas {
   int64_t QueryRow(int64_t b, int64_t h, int64_t i) const;
   int64_t KeyRow(int64_t b, int64_t h, int64_t j) const;
 
-  double Query(int64_t b, int64_t h, int64_t i, int64_t c) const;
-  double Key(int64_t b, int64_t h, int64_t j, int64_t c) const;    // h: a query head
-  double Value(int64_t b, int64_t h, int64_t j, int64_t c) const;  // h: a query head
-  double Gradient(const View<const double, 4>& d_out, int64_t b, int64_t h, int64_t i, int64_t c) const;
+  // Rows of single tokens, those of keys and values for query head h.
+  using Row = View<const double, 1>;
+  Row Query(int64_t b, int64_t h, int64_t i) const { return Gradient(q_, b, h, i); }
+  Row Key(int64_t b, int64_t h, int64_t j) const { return RowOf(k_, b, KvHead(h), FirstKey(b) + j); }
+  Row Value(int64_t b, int64_t h, int64_t j) const { return RowOf(v_, b, KvHead(h), FirstKey(b) + j); }
+  Row Gradient(const View<const double, 4>& d_out, int64_t b, int64_t h, int64_t i) const {
+    return RowOf(d_out, b, h, FirstQuery(b) + i);
+  }
 
   double Offset(int64_t b, int64_t i, int64_t j) const;  // key position - query position
   bool Padded(int64_t b, int64_t i) const;
@@ -56,6 +60,13 @@ class Formulas {
 
  private:
   bool packed() const { return attention_.packed.present(); }
+  int64_t FirstQuery(int64_t b) const { return packed() ? attention_.packed.query_offsets(b) : 0; }
+  int64_t FirstKey(int64_t b) const { return packed() ? attention_.packed.key_offsets(b) : 0; }
+  Row RowOf(const View<const double, 4>& array, int64_t b, int64_t h, int64_t t) const {
+    return {array.data + (packed() ? 0 : b) * array.stride[0] + h * array.stride[1] + t * array.stride[2],
+            {array.extent[3]},
+            {array.stride[3]}};
+  }
   double Position(const Positions& positions, double otherwise, int64_t b, int64_t t) const;
 
   const Attention& attention_;

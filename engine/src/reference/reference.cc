@@ -30,10 +30,9 @@ double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weigh
   return sum > 0 ? largest + std::log(sum) : -kInfinity;
 }
 
-// What key j gives to query i in column c.
-double SeenValue(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, int64_t c) {
-  const int64_t row = f.attention().content_bias ? f.Clipped(f.ContentRows(), b, i, j) : 0;
-  return f.Value(b, h, j, c) + f.ContentValue(row, c);
+// The row of a content bias for a pair; 0 without.
+int64_t ContentRow(const Formulas& f, int64_t b, int64_t i, int64_t j) {
+  return f.attention().content_bias ? f.Clipped(f.ContentRows(), b, i, j) : 0;
 }
 
 void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& result) {
@@ -48,19 +47,42 @@ void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& resu
     result.entropy[at] -= weights[j] * std::log(weights[j]);
     result.max_weight[at] = std::max(result.max_weight[at], weights[j]);
     result.mean_distance[at] += weights[j] * std::abs(f.Offset(b, i, j));
-    for (int64_t c = 0; c < value_dim; ++c)
-      result.out[static_cast<size_t>(row * value_dim + c)] +=
-          weights[j] * kept[j] * f.KeptScale() * SeenValue(f, b, h, i, j, c);
+    const int64_t content_row = ContentRow(f, b, i, j);
+    const double share = kept[j] * f.KeptScale();
+    const Formulas::Row value = f.Value(b, h, j);
+    for (int64_t c = 0; c < value_dim; ++c) {
+      const auto x = static_cast<size_t>(row * value_dim + c);
+      const double of_content = f.ContentValue(content_row, c);
+      result.out[x] += weights[j] * share * (value(c) + of_content);
+      result.out_mass[x] += weights[j] * (std::abs(value(c)) + std::abs(of_content));
+    }
   }
 }
 
 struct PairGradient {
   double d_score;
   double noise;  // what its rounding is measured by
+
+  PairGradient Times(double factor) const { return {d_score * factor, std::abs(noise * factor)}; }
+};
+
+// One array of gradients and its mass.
+class Sums {
+ public:
+  Sums(Result& result, std::vector<double> Gradients::*array)
+      : d_((result.d.*array).data()), mass_((result.mass.*array).data()) {}
+
+  void Add(int64_t at, const PairGradient& term) const {
+    d_[at] += term.d_score;
+    mass_[at] += term.noise;
+  }
+
+ private:
+  double *d_, *mass_;
 };
 
 // Gradients of the biases from that of the whole score.
-void AddBiasGradients(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, PairGradient pair, Result& result) {
+void AddBiasGradients(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, const PairGradient& pair, Result& result) {
   const Attention& attention = f.attention();
   if (attention.bias)
     std::visit(
@@ -68,16 +90,14 @@ void AddBiasGradients(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_
           const auto fit = [&](int r, int64_t index) { return bias.extent[r] == 1 ? 0 : index; };
           const int64_t at =
               ((fit(0, b) * bias.extent[1] + fit(1, h)) * bias.extent[2] + fit(2, i)) * bias.extent[3] + fit(3, j);
-          result.d_bias[static_cast<size_t>(at)] += pair.d_score;
+          Sums(result, &Gradients::bias).Add(at, pair);
         },
         attention.bias->values);
   if (attention.relative_bias) {
-    const int64_t columns = static_cast<int64_t>(result.d_relative_bias.size()) / f.heads();
-    result.d_relative_bias[static_cast<size_t>(h * columns + f.Clipped(columns, b, i, j))] += pair.d_score;
+    const int64_t columns = static_cast<int64_t>(result.d.relative_bias.size()) / f.heads();
+    Sums(result, &Gradients::relative_bias).Add(h * columns + f.Clipped(columns, b, i, j), pair);
   }
-  if (!attention.slope_bias) return;
-  result.d_slopes[static_cast<size_t>(h)] += pair.d_score * f.DistanceTerm(b, i, j);
-  result.slope_mass[static_cast<size_t>(h)] += std::abs(pair.noise * f.DistanceTerm(b, i, j));
+  if (attention.slope_bias) Sums(result, &Gradients::slopes).Add(h, pair.Times(f.DistanceTerm(b, i, j)));
 }
 
 // One pair's gradients, from that of its score.
@@ -87,71 +107,71 @@ void PairBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j,
     const double tanh = std::tanh(f.Product(b, h, i, j) / *f.attention().softcap);
     pair.d_score *= 1 - tanh * tanh;
   }
-  const int64_t head_dim = f.head_dim();
-  const bool content = f.attention().content_bias.has_value();
-  const int64_t row = content ? f.Clipped(f.ContentRows(), b, i, j) : 0;
-  const double d_product = f.Scale() * pair.d_score, noise = f.Scale() * pair.noise;
+  const auto& content = f.attention().content_bias;
+  const int64_t row = ContentRow(f, b, i, j), head_dim = f.head_dim();
+  const int64_t query_row = f.QueryRow(b, h, i) * head_dim, key_row = f.KeyRow(b, h, j) * head_dim;
+  const Formulas::Row query = f.Query(b, h, i), key = f.Key(b, h, j);
+  const PairGradient product = pair.Times(f.Scale());
+  const Sums d_q(result, &Gradients::q), d_k(result, &Gradients::k);
+  const Sums d_keys(result, &Gradients::content_keys), d_queries(result, &Gradients::content_queries);
   for (int64_t c = 0; c < head_dim; ++c) {
-    const double query = f.Query(b, h, i, c), key = f.Key(b, h, j, c);
-    result.d_q[static_cast<size_t>(f.QueryRow(b, h, i) * head_dim + c)] += d_product * (key + f.ContentKey(row, c));
-    result.d_k[static_cast<size_t>(f.KeyRow(b, h, j) * head_dim + c)] += d_product * (query + f.ContentQuery(row, c));
-    const auto at = static_cast<size_t>(row * head_dim + c);
-    if (content && f.attention().content_bias->keys) {
-      result.d_content_keys[at] += d_product * query;
-      result.content_key_mass[at] += std::abs(noise * query);
-    }
-    if (content && f.attention().content_bias->queries) {
-      result.d_content_queries[at] += d_product * key;
-      result.content_query_mass[at] += std::abs(noise * key);
-    }
+    d_q.Add(query_row + c, product.Times(key(c) + f.ContentKey(row, c)));
+    d_k.Add(key_row + c, product.Times(query(c) + f.ContentQuery(row, c)));
+    if (content && content->keys) d_keys.Add(row * head_dim + c, product.Times(query(c)));
+    if (content && content->queries) d_queries.Add(row * head_dim + c, product.Times(key(c)));
   }
 }
 
-void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, Result& result) {
+void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, double d_lse,
+                 Result& result) {
   const int64_t longest = f.LongestKeys(), value_dim = f.value_dim(), row = f.QueryRow(b, h, i);
   const double* weights = result.weights.data() + row * longest;
   const double* kept = result.kept.data() + row * longest;
   const bool uniform = f.Uniform(b, h, i), content = f.attention().content_bias && f.attention().content_bias->values;
+  const Sums d_v(result, &Gradients::v), d_values(result, &Gradients::content_values);
+  const Formulas::Row of_out = f.Gradient(d_out, b, h, i);
   double delta = 0;
-  for (int64_t c = 0; c < value_dim; ++c)
-    delta += f.Gradient(d_out, b, h, i, c) * result.out[static_cast<size_t>(row * value_dim + c)];
+  for (int64_t c = 0; c < value_dim; ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * value_dim + c)];
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     if (weights[j] == 0) continue;
     const double share = kept[j] * f.KeptScale();
+    const int64_t content_row = ContentRow(f, b, i, j), value_row = f.KeyRow(b, h, j) * value_dim;
+    const Formulas::Row value = f.Value(b, h, j);
     double d_weight = 0;
     for (int64_t c = 0; c < value_dim; ++c) {
-      const double of_out = f.Gradient(d_out, b, h, i, c), of_value = weights[j] * share * of_out;
-      d_weight += share * of_out * SeenValue(f, b, h, i, j, c);
-      result.d_v[static_cast<size_t>(f.KeyRow(b, h, j) * value_dim + c)] += of_value;
-      if (!content) continue;
-      const auto at = static_cast<size_t>(f.Clipped(f.ContentRows(), b, i, j) * value_dim + c);
-      result.d_content_values[at] += of_value;
-      result.content_value_mass[at] += std::abs(of_value);
+      const double of_value = weights[j] * share * of_out(c);
+      d_weight += share * of_out(c) * (value(c) + f.ContentValue(content_row, c));
+      d_v.Add(value_row + c, {of_value, std::abs(of_value)});
+      if (content) d_values.Add(content_row * value_dim + c, {of_value, std::abs(of_value)});
     }
-    const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta));
-    if (!uniform) PairBackward(f, b, h, i, j, {weights[j] * (d_weight - delta), noise}, result);
+    const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta) + std::abs(d_lse));
+    if (!uniform) PairBackward(f, b, h, i, j, {weights[j] * (d_weight - delta + d_lse), noise}, result);
   }
 }
 
-void MakeRoom(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows, bool backward, Result& result) {
+Gradients Zeros(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows) {
   const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
-  result.out = zeros(rows * f.value_dim());
+  const auto like = [&](const auto& table) { return zeros(std::visit([](const auto& t) { return t.size(); }, table)); };
+  Gradients d;
+  d.q = zeros(rows * f.head_dim());
+  d.k = zeros(kv_rows * f.head_dim());
+  d.v = zeros(kv_rows * f.value_dim());
+  if (attention.bias) d.bias = like(attention.bias->values);
+  if (attention.relative_bias) d.relative_bias = like(attention.relative_bias->table);
+  if (attention.slope_bias) d.slopes = like(attention.slope_bias->slopes);
+  if (!attention.content_bias) return d;
+  const ContentBias& content = *attention.content_bias;
+  if (content.keys) d.content_keys = like(*content.keys);
+  if (content.values) d.content_values = like(*content.values);
+  if (content.queries) d.content_queries = like(*content.queries);
+  return d;
+}
+
+void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
+  const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
+  result.out = result.out_mass = zeros(rows * f.value_dim());
   result.lse = result.entropy = result.max_weight = result.mean_distance = zeros(rows);
   result.weights = result.kept = zeros(rows * f.LongestKeys());
-  if (!backward) return;
-  result.d_q = zeros(rows * f.head_dim());
-  result.d_k = zeros(kv_rows * f.head_dim());
-  result.d_v = zeros(kv_rows * f.value_dim());
-  const auto like = [&](const auto& table) { return zeros(std::visit([](const auto& t) { return t.size(); }, table)); };
-  if (attention.bias) result.d_bias = like(attention.bias->values);
-  if (attention.relative_bias) result.d_relative_bias = like(attention.relative_bias->table);
-  if (attention.slope_bias) result.d_slopes = result.slope_mass = like(attention.slope_bias->slopes);
-  if (!attention.content_bias) return;
-  if (attention.content_bias->keys) result.d_content_keys = result.content_key_mass = like(*attention.content_bias->keys);
-  if (attention.content_bias->queries)
-    result.d_content_queries = result.content_query_mass = like(*attention.content_bias->queries);
-  if (attention.content_bias->values)
-    result.d_content_values = result.content_value_mass = like(*attention.content_bias->values);
 }
 
 }  // namespace
@@ -174,16 +194,18 @@ uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t quer
 }
 
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-               View<const double, 4> d_out) {
+               View<const double, 4> d_out, const std::vector<double>& d_lse) {
   const Formulas f(attention, q, k, v);
   Result result;
-  MakeRoom(attention, f, q.extent[0] * q.extent[1] * q.extent[2], k.extent[0] * k.extent[1] * k.extent[2], d_out.present(),
-           result);
+  const int64_t rows = q.extent[0] * q.extent[1] * q.extent[2], kv_rows = k.extent[0] * k.extent[1] * k.extent[2];
+  MakeRoom(f, rows, result);
+  if (d_out.present()) result.d = result.mass = Zeros(attention, f, rows, kv_rows);
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)
       for (int64_t i = 0; i < f.QueryCount(b); ++i) {
         RowForward(f, b, h, i, result);
-        if (d_out.present()) RowBackward(f, b, h, i, d_out, result);
+        const double of_lse = d_lse.empty() ? 0.0 : d_lse[static_cast<size_t>(f.QueryRow(b, h, i))];
+        if (d_out.present()) RowBackward(f, b, h, i, d_out, of_lse, result);
       }
   return result;
 }

@@ -9,22 +9,25 @@
 
 namespace heed::reference {
 
-// Contiguous arrays of the shapes in heed/attention.h. Gradients are empty unless asked for.
-struct Result {
-  std::vector<double> out, lse;
-  std::vector<double> weights;  // [rows of lse, longest Nk] before dropout
-  std::vector<double> kept;     // the same, 0 where dropout removes the weight, else 1
-  std::vector<double> entropy, max_weight, mean_distance;
-  std::vector<double> d_q, d_k, d_v;
-  std::vector<double> d_bias, d_relative_bias, d_slopes, d_content_keys, d_content_values, d_content_queries;
-  // What the rounding of these gradients is measured by, because their terms cancel: the sums of the absolute terms, with |dP|
-  // + |delta| for dP - delta.
-  std::vector<double> slope_mass, content_key_mass, content_value_mass, content_query_mass;
+// Contiguous arrays of the shapes in heed/attention.h.
+struct Gradients {
+  std::vector<double> q, k, v, bias, relative_bias, slopes, content_keys, content_values, content_queries;
 };
 
-// d_out without data asks for the forward pass alone.
+struct Result {
+  std::vector<double> out, lse;
+  std::vector<double> out_mass;  // what the rounding of out is measured by: sum_j p[j] |what key j gives|, before dropout
+  std::vector<double> weights;   // [rows of lse, longest Nk] before dropout
+  std::vector<double> kept;      // the same, 0 where dropout removes the weight, else 1
+  std::vector<double> entropy, max_weight, mean_distance;
+  // Empty unless asked for. mass is what the rounding of d is measured by, because its terms cancel: the sums of the absolute
+  // terms, with |dP| + |delta| + |dLse| for dP - delta + dLse.
+  Gradients d, mass;
+};
+
+// d_out without data asks for the forward pass alone. d_lse: the gradient of lse in its order, or empty for none.
 Result Compute(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v,
-               View<const double, 4> d_out = {});
+               View<const double, 4> d_out = {}, const std::vector<double>& d_lse = {});
 
 // The 16-bit random number that decides over one weight; the weight is kept where it is at least round(p * 65536).
 uint32_t DropoutBits(uint64_t seed, uint64_t batch, uint64_t head, uint64_t query, uint64_t key);

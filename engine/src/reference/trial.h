@@ -13,8 +13,8 @@
 namespace heed::reference {
 
 // Largest differences between engine and reference by what they are of. Outputs in units of eps * sum_j p[j] |v[j]| of their
-// row; lse and statistics in eps * max(1, |expected|); gradients in eps * max(1, largest |gradient| of the array), for slopes
-// and content the largest sum of absolute terms; outputs and gradients over 1 - p, because dropout scales what it keeps. eps is
+// row; lse, statistics and weights in eps * max(1, |expected|); gradients in eps * max(1, largest sum of absolute terms of the
+// array), because terms cancel; outputs and gradients over 1 - p, because dropout scales what it keeps. eps is
 // the spacing of the type at 1; that of the accumulator for lse and statistics, which never pass through a narrow type. NaN
 // where the engine returned NaN or disagreed about infinity.
 struct TrialErrors {

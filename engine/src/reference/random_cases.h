@@ -1,0 +1,41 @@
+// Random cases: any options at once, and one or two at a time. Each has a name from which it can be made again.
+#ifndef HEED_REFERENCE_RANDOM_CASES_H_
+#define HEED_REFERENCE_RANDOM_CASES_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "reference/cases.h"
+
+namespace heed::reference {
+
+// A random row: sizes 0, 1, odd, around tile edges; options in any combination that is not refused. Its name is
+// "random SEED".
+Case RandomCase(uint64_t seed);
+
+// One thing that a call may ask for, with random numbers where it has any.
+struct Option {
+  std::string name;
+  std::string argument;  // how errors name it
+  std::function<void(Case&, std::mt19937_64&)> set;
+};
+
+// Everything that a call may ask for. Strides and grouped heads are in every random case.
+const std::vector<Option>& Options();
+
+// Whether two options are different things that one call can ask for: not two values of the same argument.
+bool AreApart(const Option& a, const Option& b);
+
+// A random shape and layout with two options, or with one where both are the same. Its name is "pair A + B SEED".
+Case PairCase(const Option& a, const Option& b, uint64_t seed);
+
+// The case with a name: a row of Cases(), a random one or a pair.
+std::optional<Case> NamedCase(const std::string& name);
+
+}  // namespace heed::reference
+
+#endif  // HEED_REFERENCE_RANDOM_CASES_H_

@@ -1,0 +1,102 @@
+// Every option, alone and with every other, on random shapes and strides: either it agrees with the double reference, or it is
+// refused by an error that names both.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "accuracy.h"
+#include "heed/attention.h"
+#include "reference/random_cases.h"
+
+namespace heed {
+namespace {
+
+using reference::Case;
+using reference::Option;
+
+// The pairs that mean nothing; docs/attention.md lists them.
+bool AreRefused(std::string_view a, std::string_view b) {
+  struct Pair {
+    std::string_view first, second;  // the beginning and the end of a name
+  };
+  constexpr std::array kRefused{Pair{"causal top-left", "query offset"},
+                                Pair{"causal top-left", "positions"},
+                                Pair{"window", "prefix"},
+                                Pair{"prefix", "positions"},
+                                Pair{"query offset", "positions"},
+                                Pair{"key offset", "positions"},
+                                Pair{"relative bias", "real positions"},
+                                Pair{"content", "real positions"},
+                                Pair{"packed", "weights"}};
+  return std::any_of(kRefused.begin(), kRefused.end(), [&](const Pair& pair) {
+    const auto fits = [&](std::string_view x, std::string_view y) {
+      const bool begins = pair.first == "content" ? x.substr(0, 7) == pair.first : x == pair.first;
+      return begins && (y == pair.second || (y.size() > pair.second.size() + 1 && pair.second == "positions" &&
+                                             y.substr(y.size() - pair.second.size() - 1) == " positions"));
+    };
+    return fits(a, b) || fits(b, a);
+  });
+}
+
+bool HasPairs(const Shape& shape) { return shape.batch > 0 && shape.q_len > 1 && shape.kv_len > 1; }
+
+// Calls visit(a, b, number) for every option alone and for every two that can be asked for at once.
+void ForEachPair(const std::function<void(const Option&, const Option&, uint64_t)>& visit) {
+  uint64_t number = 0;
+  const auto& options = reference::Options();
+  for (size_t a = 0; a < options.size(); ++a)
+    for (size_t b = a; b < options.size(); ++b)
+      if (a == b || reference::AreApart(options[a], options[b])) visit(options[a], options[b], number++);
+}
+
+template <class T>
+void CheckPair(const Option& a, const Option& b, uint64_t seed, const char* type) {
+  const Case c = reference::PairCase(a, b, seed);
+  const bool refused = AreRefused(a.name, b.name);
+  try {
+    ExpectAccurate<T>(c, seed, type);
+    // Without tokens there is no position that could be wrong.
+    EXPECT_FALSE(refused && HasPairs(c.shape)) << c.name << ": expected to be refused";
+  } catch (const InvalidArgument& error) {
+    EXPECT_TRUE(refused) << c.name << ": " << error.what();
+    for (const std::string& argument : {a.argument, b.argument})
+      EXPECT_NE(std::string(error.what()).find(argument), std::string::npos)
+          << c.name << ": \"" << error.what() << "\" does not name " << argument;
+  }
+}
+
+// Shapes with 0 or 1 on the way to the first that has pairs of queries and keys.
+TEST(OptionPairs, AgreeWithTheReferenceOrAreRefusedByBothNames) {
+  ForEachPair([](const Option& a, const Option& b, uint64_t number) {
+    uint64_t seed = 1000 * number;
+    do CheckPair<double>(a, b, seed, "float64");
+    while (!HasPairs(reference::PairCase(a, b, seed++).shape));
+  });
+}
+
+class LongOptionPairs : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { UseTarget(GetParam()); }
+  void TearDown() override { UseTarget(""); }
+};
+
+TEST_P(LongOptionPairs, AgreeInEveryType) {
+  ForEachPair([](const Option& a, const Option& b, uint64_t number) {
+    for (uint64_t seed = 1000 * number + 500; seed < 1000 * number + 503; ++seed) {
+      CheckPair<float>(a, b, seed, "float32");
+      CheckPair<double>(a, b, seed, "float64");
+      CheckPair<BFloat16>(a, b, seed, "bfloat16");
+      CheckPair<Float16>(a, b, seed, "float16");
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, LongOptionPairs, ::testing::ValuesIn(SupportedTargets()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace heed
