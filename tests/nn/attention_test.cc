@@ -96,6 +96,27 @@ TEST(AttentionTest, GradientsRelativeBias) {
         {in.q, in.k, in.v, Random({rows, 5})});
   }
 }
+// scale (q.(k + a) + k.e) and v + c, rows by the offset of the key from the query clipped to 2.
+TEST(AttentionTest, ContentByOffset) {
+  const Inputs in(2, 4, 2, 5, 7, 3, 6);
+  const at::Tensor keys = Random({5, 3}), values = Random({5, 6}), queries = Random({5, 3});
+  const at::Tensor rows = (at::arange(7) - at::arange(5).unsqueeze(1)).clamp(-2, 2) + 2;
+  const auto of_pairs = [&](const at::Tensor& table) { return table.index({rows}); };  // [Nq, Nk, width]
+  const at::Tensor k = in.k.repeat_interleave(2, 1), v = in.v.repeat_interleave(2, 1);
+  const at::Tensor scores = (at::matmul(in.q, k.transpose(-2, -1)) + at::einsum("bhid,ijd->bhij", {in.q, of_pairs(keys)}) +
+                             at::einsum("bhjd,ijd->bhij", {k, of_pairs(queries)})) /
+                            std::sqrt(3.0);
+  const at::Tensor weights = at::softmax(scores, -1);
+  const at::Tensor expected = at::matmul(weights, v) + at::einsum("bhij,ijd->bhid", {weights, of_pairs(values)});
+  const auto result = attention(in.q, in.k, in.v, AttentionOptions().content(keys, values, queries).return_weights(true));
+  EXPECT_TRUE(at::allclose(result.output, expected, 0, 1e-12));
+  EXPECT_TRUE(at::allclose(result.weights, weights, 0, 1e-12));
+  ExpectGradientsMatch(
+      [](const std::vector<at::Tensor>& x) {
+        return attention(x[0], x[1], x[2], AttentionOptions().content(x[3], x[4], x[5]).softcap(3.0)).output;
+      },
+      {in.q, in.k, in.v, keys, values, queries});
+}
 TEST(AttentionTest, GradientsOfTheLogSumExp) {
   const Inputs in(2, 4, 2, 3, 5, 4, 6);
   ExpectGradientsMatch(
@@ -350,6 +371,8 @@ TEST(AttentionTest, ErrorsNameTheArgumentAndTheShapes) {
   contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().query_lengths(Ints({1, 2}, {2, 1}))), {"query_lengths", "[batch]"});
   contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Random({3, 5}))), {"relative_bias", "[3, 5]"});
   contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Random({2, 4}))), {"relative_bias", "2M+1"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().content({}, {}, Random({3, 9}))), {"content_bias.queries", "[3, 9]"});
+  contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().content({}, {}, Random({9}))), {"content_queries", "[9]"});
   contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().relative_bias(Ints({1, 2, 3}, {1, 3}))), {"relative_bias", "floating"});
   contains(ErrorOf(in.q, in.k, in.v, AttentionOptions().dropout(1.0).seed(1)), {"dropout", "[0, 1)"});
 }

@@ -22,6 +22,11 @@ def operands(batch=2, q_heads=2, kv_heads=2, q_len=5, kv_len=5, width=4, value_w
     )
 
 
+def operands_for(options):
+    """Packed sequences lie in one row."""
+    return operands(batch=1 if "packed" in options else 2, requires_grad=True)
+
+
 OPTIONS = {
     "plain": {},
     "scale": {"scale": 0.3},
@@ -33,12 +38,24 @@ OPTIONS = {
     "query_lengths": {"query_lengths": torch.tensor([2, 5])},
     "offset": {"causal": True, "query_positions": 1},
     "dropout": {"dropout": 0.4, "seed": 3},
+    "dropout, batch offset": {"dropout": 0.4, "seed": 3, "batch_offset": 5},
+    "key offset": {"causal": True, "query_positions": 3, "key_positions": 1},
+    "window": {"window": (1, 2)},
+    "window, causal": {"window": (2, -1), "causal": True},
+    "prefix": {"prefix_lengths": torch.tensor([3, 0]), "causal": True},
+    "listed positions": {"query_positions": torch.tensor([4, 0, 2, 2, 9]), "key_positions": torch.arange(5).flip(0), "causal": True},
+    "real positions": {"query_positions": torch.arange(5) * 0.7, "key_positions": torch.arange(5) * 0.9, "window": (1, 1)},
+    "mask": {"mask": random(2, 1, 5, 5, seed=4) > 0},
+    "mask, uniform": {"mask": random(2, 1, 5, 5, seed=4) > 1, "empty_row": "uniform"},
+    "bias": {"bias": random(2, 5, 5, seed=5)},
+    "softcap": {"softcap": 0.7},
+    "packed": {"packed": (torch.tensor([0, 2, 5]), torch.tensor([0, 4, 5])), "causal": True},
 }
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 def test_gradients(options):
-    inputs = operands(requires_grad=True)
+    inputs = operands_for(options)
     assert torch.autograd.gradcheck(lambda q, k, v: heed.attention(q, k, v, **options), inputs)
 
 
@@ -129,7 +146,7 @@ def test_forward_mode_raises():
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
 def test_gradients_of_the_log_sum_exp(options):
-    q, k, v = operands(requires_grad=True)
+    q, k, v = operands_for(options)
     finite = heed.attention(q, k, v, **options, return_lse=True).lse.isfinite()
 
     def both(*inputs):

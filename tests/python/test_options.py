@@ -94,16 +94,37 @@ def test_packed_sequences_equal_each_alone(name):
         torch.testing.assert_close(packed[rows], alone[0].transpose(0, 1))
 
 
+PACKED = (torch.tensor([0, 3, 4]), torch.tensor([0, 2, 5]))
+AROUND = {
+    "alone": {},
+    "soft-cap, causal": {"softcap": 3.0, "causal": True},
+    "dropout, window": {"dropout": 0.3, "seed": 1, "window": (1, 2)},
+    "lengths, uniform": {"key_lengths": torch.tensor([[3, 0, 5, 1]]), "empty_row": "uniform"},
+    "listed positions": {"query_positions": torch.tensor([3, 0, 7, 1]), "key_positions": torch.tensor([2, 2, 0, 9, 4])},
+    "packed": {"packed": PACKED},
+}
+
+
+@pytest.mark.parametrize("options", AROUND.values(), ids=AROUND.keys())
 @pytest.mark.parametrize("name", SCHEMES)
-def test_gradients(name):
+def test_gradients(name, options):
     q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
     scheme = schemes()[name]
     parameters = list(scheme.parameters())
+    finite = heed.attention(q, k, v, position=scheme, **options, return_lse=True).lse.isfinite()
 
     def run(q, k, v, *_):
-        return heed.attention(q, k, v, causal=True, position=scheme, softcap=3.0)
+        result = heed.attention(q, k, v, position=scheme, **options, return_lse=True)
+        return result.output, result.lse[finite]
 
     assert torch.autograd.gradcheck(run, (q, k, v, *parameters))
+
+
+def test_gradients_of_a_table_that_two_sides_share():
+    q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
+    scheme = positions.Shaw(8, 2, values=False).double()
+    scheme.queries = scheme.keys
+    assert torch.autograd.gradcheck(lambda q, k, v, _: heed.attention(q, k, v, position=scheme), (q, k, v, scheme.keys))
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (2, 1, 4, 5), (1, 5), (2, 1, 1, 5), (2, 4, 1), (1,), (3, 2, 4, 5)])
