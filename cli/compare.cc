@@ -1,4 +1,4 @@
-// heed compare: what convolution, recurrence and self-attention cost, counted and measured.
+// heed compare: what convolution, recurrence and self-attention cost, and how far they reach, counted and measured.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -22,6 +22,7 @@ namespace {
 
 struct Arguments {
   lab::ComparisonOptions options;
+  std::vector<std::string> layers;
   std::string lengths = "16:1024";
   std::string out;
   bool check = false;
@@ -107,6 +108,7 @@ void PrintJson(const lab::Comparison& comparison, bool check, const std::string&
 
 int RunCompare(Arguments arguments, const Context& context) {
   lab::ComparisonOptions& options = arguments.options;
+  if (!arguments.layers.empty()) options.layers = lab::LayersNamed(arguments.layers);
   options.lengths = ParseLengths(arguments.lengths);
   options.measure_time = !arguments.no_time;
   options.seed = context.seed;
@@ -132,17 +134,26 @@ void AddCompare(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<Arguments>();
   lab::ComparisonOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
+  std::string known;
+  for (const lab::Layer* layer : lab::AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
+  command->add_option("--layers", arguments->layers, "Some of " + known + "; default: all")->delimiter(',');
   command->add_option("--lengths", arguments->lengths, "Tokens: FIRST:LAST doubles, commas list")->capture_default_str();
   command->add_option("--width", options.width, "Width of the layers")->capture_default_str();
   command->add_option("--kernel", options.kernel, "Window of the convolutions, odd")->capture_default_str();
   command->add_option("--heads", options.heads, "Heads of self-attention")->capture_default_str();
+  command->add_option("--window", options.window, "Tokens that windowed self-attention sees to either side")
+      ->capture_default_str();
+  command->add_option("--influence", options.influence_length, "Tokens of the influence curves; 0: none")
+      ->capture_default_str();
   command->add_option("--out", arguments->out, "Directory for compare.html, compare.csv, compare.json and the figures");
   command->add_flag("--no-time", arguments->no_time, "Count only; the output is then the same every time");
-  command->add_flag("--check", arguments->check,
-                    "Check counts against the formulas and values against heed's layers; exit 1 when any differs");
+  command->add_flag(
+      "--check", arguments->check,
+      "Check counts against the formulas, values against heed's layers and exponents against theory; exit 1 when any "
+      "differs");
   command->footer(
       "Example:\n  heed compare --check --out comparison\n"
-      "  heed compare --lengths 10,100,1000 --width 32 --kernel 5 --no-time");
+      "  heed compare --layers rnn,lstm,attention --lengths 10,100,1000 --width 32 --no-time");
   command->callback(
       [arguments, &run] { run = [arguments](const Context& context) { return RunCompare(*arguments, context); }; });
 }

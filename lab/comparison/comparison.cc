@@ -9,8 +9,8 @@
 #include "heed/error.h"
 #include "lab/comparison/counting.h"
 #include "lab/comparison/figures.h"
-#include "lab/comparison/formulas.h"
 #include "lab/comparison/nn_layer.h"
+#include "lab/comparison/thread_count.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 
@@ -18,26 +18,42 @@ namespace heed::lab {
 namespace {
 
 // Bounds within which every formula stays below 2^63.
-constexpr int64_t kLongest = int64_t{1} << 20, kWidest = 8192, kLargestKernel = 1023;
+constexpr int64_t kLongest = int64_t{1} << 20, kWidest = 8192, kLargestKernel = 1023, kFarthestInfluence = 4096;
+
+const char* const kInfluentialEncoders[] = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
 
 void CheckOptions(const ComparisonOptions& options) {
   const auto refuse = [](const std::string& name, const std::string& expected, int64_t got) {
     throw InvalidArgument(name + ": expected " + expected + ", got " + std::to_string(got));
   };
+  const auto check = [&](const std::string& name, int64_t value, int64_t first, int64_t last) {
+    if (value >= first && value <= last) return;
+    refuse(name, "a number from " + std::to_string(first) + " to " + std::to_string(last), value);
+  };
+  if (options.layers.empty()) throw InvalidArgument("layers: expected at least one layer, got none");
   if (options.lengths.empty()) throw InvalidArgument("lengths: expected at least one length, got none");
   for (std::size_t i = 0; i < options.lengths.size(); ++i) {
     const int64_t length = options.lengths[i];
     if (length < 1 || length > kLongest) refuse("lengths", "numbers from 1 to " + std::to_string(kLongest), length);
     if (i > 0 && length <= options.lengths[i - 1]) refuse("lengths", "numbers that increase", length);
   }
-  if (options.width < 1 || options.width > kWidest)
-    refuse("width", "a number from 1 to " + std::to_string(kWidest), options.width);
+  check("width", options.width, 1, kWidest);
   if (options.kernel < 1 || options.kernel > kLargestKernel || options.kernel % 2 == 0) {
     refuse("kernel", "an odd number from 1 to " + std::to_string(kLargestKernel), options.kernel);
   }
   if (options.heads < 1 || options.width % options.heads != 0) {
     refuse("heads", "a divisor of the width (" + std::to_string(options.width) + ")", options.heads);
   }
+  check("window", options.window, 1, kLongest);
+  if (options.influence_length != 0) check("influence", options.influence_length, 2, kFarthestInfluence);
+}
+
+// 1, 2, 4, ... and all of them.
+std::vector<int> DoublingThreads(int all) {
+  std::vector<int> counts;
+  for (int threads = 1; threads < all; threads *= 2) counts.push_back(threads);
+  counts.push_back(all);
+  return counts;
 }
 
 std::vector<double> RandomInput(int64_t size, uint64_t seed) {
@@ -62,104 +78,132 @@ double ValueError(const std::vector<double>& values, const std::vector<double>& 
 // Two orders of summing m terms differ by at most 2 m epsilon times the sum of the terms' sizes. With terms of random sign that
 // sum is some four times the largest result; a layer has at most four sums one after the other, and a recurrence, whose weights
 // contract, passes on about as much error again.
-double ValueBound(const LayerShape& layer, int64_t length) {
-  const int64_t taps = layer.kind == LayerKind::kRecurrence ? 2 : layer.kind == LayerKind::kSelfAttention ? 1 : layer.kernel;
-  const int64_t terms = std::max(taps * layer.width, layer.kind == LayerKind::kSelfAttention ? length : 0);
-  return 2.0 * static_cast<double>(terms) * 4.0 * 4.0;
+double ValueBound(const ComparisonRow& row) {
+  return 2.0 * static_cast<double>(row.layer->LongestSum(row.shape, row.length)) * 4.0 * 4.0;
+}
+
+// What --heads, --kernel and the others make of a layer. Of a dilated stack it is the second layer: the first is contiguous.
+LayerShape ShapeOf(const ComparisonOptions& options, const Layer& layer) {
+  return {.width = options.width,
+          .kernel = options.kernel,
+          .heads = options.heads,
+          .window = options.window,
+          .level = layer.facts().changes_with_level ? 1 : 0};
 }
 
 void CountRow(const ComparisonOptions& options, const NnLayer& module, ComparisonRow& row) {
-  const std::vector<double> x = RandomInput(row.length * row.layer.width, options.seed);
-  const CountedRun run = CountRun(row.layer, module.Weights(), x);
-  row.found = CountedNumbers(row.layer, run, TraceRun(row.layer, row.length));
+  const std::vector<double> x = RandomInput(row.length * row.shape.width, options.seed);
+  const CountedRun run = CountRun(*row.layer, row.shape, module.Weights(), x);
+  row.found = CountedNumbers(*row.layer, row.shape, row.length, run);
   row.error = LargestDifference(row.found, row.expected);
   row.value_error = ValueError(run.values, module.Forward(x));
 }
 
-ComparisonRow MakeRow(const ComparisonOptions& options, const LayerShape& layer, const NnLayer& module, int64_t length) {
+ComparisonRow MakeRow(const ComparisonOptions& options, const Layer& layer, const NnLayer& module, int64_t length) {
   ComparisonRow row{};
-  row.layer = layer;
+  row.layer = &layer;
+  row.shape = ShapeOf(options, layer);
   row.length = length;
-  row.expected = ExpectedNumbers(layer, length);
-  row.value_bound = ValueBound(layer, length);
+  row.expected = layer.Expected(row.shape, length);
+  row.value_bound = ValueBound(row);
   row.counted = row.expected.multiply_adds() <= options.counting_limit && length <= options.longest_trace;
   if (row.counted) CountRow(options, module, row);
-  if (options.measure_time) row.seconds = module.MedianSeconds(length);
+  for (const int threads : options.thread_counts) row.seconds.push_back(module.FastestSeconds(length, threads));
   return row;
 }
 
-std::vector<LayerShape> Layers(const ComparisonOptions& options) {
-  std::vector<LayerShape> layers;
-  for (const LayerKind kind : kAllLayers) layers.push_back({kind, options.width, options.kernel, options.heads});
-  return layers;
-}
-
-// One column of one layer's rows, by length.
-template <class Column>
-std::vector<double> Collect(const std::vector<ComparisonRow>& rows, const std::string& layer, const Column& column) {
-  std::vector<double> values;
-  for (const ComparisonRow& row : rows) {
-    if (NameOf(row.layer.kind) == layer) values.push_back(static_cast<double>(column(row)));
+std::vector<double> SecondsOf(const Comparison& comparison, const std::string& layer) {
+  std::vector<double> seconds;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.layer->name() == layer) seconds.push_back(row.best_seconds());
   }
-  return values;
+  return seconds;
 }
-
-double SecondsOf(const ComparisonRow& row) { return row.seconds; }
 
 // Over the longer half of the lengths, where cost has stopped being overhead, but over two lengths at least.
-std::vector<Growth> FitGrowth(const Comparison& comparison) {
+std::vector<TimeGrowth> FitTime(const Comparison& comparison) {
   const std::vector<int64_t>& lengths = comparison.options.lengths;
-  if (lengths.size() < 2) return {};
+  if (lengths.size() < 2 || !comparison.options.measure_time) return {};
   const auto skip = static_cast<std::ptrdiff_t>(std::min(lengths.size() / 2, lengths.size() - 2));
   const std::vector<double> x(lengths.begin() + skip, lengths.end());
-  const auto fit = [&](const std::vector<double>& y) { return FitPowerLaw(x, {y.begin() + skip, y.end()}); };
-  std::vector<Growth> growth;
-  for (const LayerKind kind : kAllLayers) {
-    const auto multiply_adds = [](const ComparisonRow& row) { return row.expected.multiply_adds(); };
-    Growth of{NameOf(kind), fit(Collect(comparison.rows, NameOf(kind), multiply_adds)), {}};
-    if (comparison.options.measure_time) of.seconds = fit(Collect(comparison.rows, NameOf(kind), SecondsOf));
-    growth.push_back(of);
+  std::vector<TimeGrowth> growth;
+  for (const Layer* layer : comparison.options.layers) {
+    const std::vector<double> seconds = SecondsOf(comparison, layer->name());
+    growth.push_back({layer->name(), FitPowerLaw({x}, {seconds.begin() + skip, seconds.end()}).front()});
   }
   return growth;
 }
 
 std::vector<Crossover> FindCrossovers(const Comparison& comparison) {
-  std::vector<Crossover> crossovers = CountedCrossovers(Layers(comparison.options));
+  const ComparisonOptions& options = comparison.options;
+  const auto attention = std::ranges::find(options.layers, &LayerNamed("attention"));
+  if (attention == options.layers.end()) return {};
+  std::vector<Crossover> crossovers = CountedCrossovers(**attention, options.layers, ShapeOf(options, **attention));
+  if (!options.measure_time) return crossovers;
   for (Crossover& crossover : crossovers) {
-    const std::vector<double> dearer = Collect(comparison.rows, crossover.dearer, SecondsOf);
-    const std::vector<double> than = Collect(comparison.rows, crossover.than, SecondsOf);
-    if (!comparison.options.measure_time || dearer.empty() || than.empty()) continue;
-    MeasureCrossover(comparison.options.lengths, dearer, than, crossover);
+    if (crossover.whole == 0) continue;  // projections are not a layer that could be timed
+    MeasureCrossover(options.lengths, SecondsOf(comparison, (*attention)->name()), SecondsOf(comparison, crossover.than),
+                     crossover);
   }
   return crossovers;
+}
+
+std::vector<InfluenceCurve> MeasureInfluences(const ComparisonOptions& options) {
+  std::vector<InfluenceCurve> curves;
+  if (options.influence_length == 0) return curves;
+  const InfluenceOptions influence{.length = options.influence_length,
+                                   .width = options.width,
+                                   .kernel = options.kernel,
+                                   .heads = options.heads,
+                                   .seed = options.seed};
+  for (const char* encoder : kInfluentialEncoders) curves.push_back(MeasureInfluence(encoder, influence));
+  return curves;
+}
+
+ComparisonCheck CheckExponents(const Comparison& comparison) {
+  int64_t exponents = 0;
+  const TermExponents* farthest = &comparison.exponents.front();
+  for (const TermExponents& entry : comparison.exponents) {
+    exponents += static_cast<int64_t>(entry.exponents.size());
+    if (entry.LargestDeviation() > farthest->LargestDeviation()) farthest = &entry;
+  }
+  return {"exponents: within " + FormatNumber(kExponentTolerance) + " of theory",
+          farthest->LargestDeviation() <= kExponentTolerance,
+          std::to_string(exponents) + " exponents, largest deviation " +
+              FormatNumber(std::round(farthest->LargestDeviation() * 1e4) / 1e4) + " (" + farthest->layer + ", " +
+              farthest->quantity + ")"};
+}
+
+void CheckLayer(const Comparison& comparison, const Layer& layer, std::vector<ComparisonCheck>& checks) {
+  int64_t lengths = 0, uncounted = 0, error = 0;
+  double value_share = 0;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.layer != &layer) continue;
+    ++lengths;
+    if (!row.counted) {
+      ++uncounted;
+      continue;
+    }
+    error = std::max(error, row.error);
+    value_share = std::max(value_share, row.value_error / row.value_bound);
+  }
+  std::string missing;
+  if (uncounted > 0) missing = "; " + std::to_string(uncounted) + " lengths are too large to be counted at this width";
+  checks.push_back({layer.name() + ": counts equal the formulas", error == 0 && uncounted == 0,
+                    std::to_string(Entries({}).size()) + " numbers at " + std::to_string(lengths - uncounted) +
+                        " lengths, largest difference " + std::to_string(error) + missing});
+  const std::string twin = layer.name().starts_with("linear") ? "LibTorch" : "heed::nn";
+  checks.push_back(
+      {layer.name() + ": values equal those of " + twin, value_share <= 1 && uncounted == 0,
+       "largest difference " + FormatNumber(std::round(value_share * 1e4) / 100) + " % of what rounding allows" + missing});
 }
 
 }  // namespace
 
 std::vector<ComparisonCheck> Checks(const Comparison& comparison) {
   std::vector<ComparisonCheck> checks;
-  for (const LayerKind kind : kAllLayers) {
-    int64_t lengths = 0, uncounted = 0, error = 0;
-    double value_share = 0;
-    for (const ComparisonRow& row : comparison.rows) {
-      if (row.layer.kind != kind) continue;
-      ++lengths;
-      if (!row.counted) {
-        ++uncounted;
-        continue;
-      }
-      error = std::max(error, row.error);
-      value_share = std::max(value_share, row.value_error / row.value_bound);
-    }
-    std::string missing;
-    if (uncounted > 0) missing = "; " + std::to_string(uncounted) + " lengths are too large to be counted at this width";
-    checks.push_back({NameOf(kind) + ": counts equal the formulas", error == 0 && uncounted == 0,
-                      std::to_string(Entries({}).size()) + " numbers at " + std::to_string(lengths - uncounted) +
-                          " lengths, largest difference " + std::to_string(error) + missing});
-    checks.push_back(
-        {NameOf(kind) + ": values equal those of heed::nn", value_share <= 1 && uncounted == 0,
-         "largest difference " + FormatNumber(std::round(value_share * 1e4) / 100) + " % of what rounding allows" + missing});
-  }
+  for (const Layer* layer : comparison.options.layers) CheckLayer(comparison, *layer, checks);
+  if (!comparison.exponents.empty()) checks.push_back(CheckExponents(comparison));
   return checks;
 }
 
@@ -172,20 +216,32 @@ Comparison Compare(const ComparisonOptions& options) {
   Comparison comparison;
   comparison.options = options;
   comparison.largest_error = 0;
-  Progress progress("compare", static_cast<int64_t>(std::size(kAllLayers) * options.lengths.size()), options.quiet);
-  for (const LayerShape& layer : Layers(options)) {
-    const NnLayer module(layer, options.seed);
+  if (!options.measure_time) comparison.options.thread_counts.clear();
+  if (options.measure_time && options.thread_counts.empty()) {
+    comparison.options.thread_counts = DoublingThreads(ThreadsInUse());
+  }
+  Progress progress("compare", static_cast<int64_t>(options.layers.size() * (options.lengths.size() + 1)), options.quiet);
+  int64_t done = 0;
+  const auto next = [&](const std::string& what) {
+    if (Interrupted()) throw Interruption("compare: interrupted before anything was written");
+    progress.Update(done++, what);
+  };
+  for (const Layer* layer : options.layers) {
+    const NnLayer module(*layer, ShapeOf(options, *layer), options.seed);
     for (const int64_t length : options.lengths) {
-      progress.Update(static_cast<int64_t>(comparison.rows.size()),
-                      NameOf(layer.kind) + ", " + std::to_string(length) + " tokens");
-      if (Interrupted()) throw Interruption("compare: interrupted before anything was written");
-      comparison.rows.push_back(MakeRow(options, layer, module, length));
+      next(layer->name() + ", " + std::to_string(length) + " tokens");
+      comparison.rows.push_back(MakeRow(comparison.options, *layer, module, length));
       comparison.largest_error = std::max(comparison.largest_error, comparison.rows.back().error);
     }
+    next(layer->name() + ", exponents");
+    if (!options.fit_exponents) continue;
+    const std::vector<TermExponents> exponents = FitExponents(*layer);
+    comparison.exponents.insert(comparison.exponents.end(), exponents.begin(), exponents.end());
   }
-  progress.Update(static_cast<int64_t>(comparison.rows.size()));
+  progress.Update(done, "influence");
+  comparison.influence = MeasureInfluences(options);
   comparison.crossovers = FindCrossovers(comparison);
-  comparison.growth = FitGrowth(comparison);
+  comparison.time_growth = FitTime(comparison);
   comparison.figures = ComparisonFigures(comparison);
   return comparison;
 }

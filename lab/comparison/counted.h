@@ -5,28 +5,16 @@
 #define HEED_LAB_COMPARISON_COUNTED_H_
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "lab/comparison/position_set.h"
+#include "lab/comparison/scalar.h"
+#include "lab/comparison/tally.h"
 
 namespace heed::lab {
-
-// Scalar operations by kind. A product that goes straight into a sum is one multiply-add; a subtraction is an addition.
-struct Operations {
-  int64_t multiply_adds = 0, multiplications = 0, additions = 0, divisions = 0;
-  int64_t comparisons = 0, exponentials = 0, hyperbolic_tangents = 0;
-
-  bool operator==(const Operations&) const = default;
-};
-
-// Multiplications by weights that turn each position's input into another vector, and everything else.
-enum class Stage { kProjections, kMixing };
 
 // The longest chain of dependent operations that ends in a scalar, in three units.
 struct Depth {
@@ -47,32 +35,6 @@ struct Depth {
 };
 
 constexpr int32_t CeilLog2(int64_t terms) { return terms <= 1 ? 0 : static_cast<int32_t>(std::bit_width(uint64_t(terms - 1))); }
-
-// Where a thread's instrumented scalars leave their counts.
-struct Tally {
-  std::array<Operations, 2> stages;
-  Stage stage = Stage::kMixing;
-  std::vector<PositionSet>* reads = nullptr;  // per position, the states that its new state was computed from
-
-  Operations& Current() { return stages[static_cast<int>(stage)]; }
-};
-inline constinit thread_local Tally thread_tally;
-
-// Counts what this thread does between construction and destruction; an outer recording does not see it.
-class Recording {
- public:
-  explicit Recording(std::vector<PositionSet>* reads = nullptr) : outer_(std::exchange(thread_tally, Tally{})) {
-    thread_tally.reads = reads;
-  }
-  ~Recording() { thread_tally = outer_; }
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
-
-  const Operations& Of(Stage stage) const { return thread_tally.stages[static_cast<int>(stage)]; }
-
- private:
-  Tally outer_;
-};
 
 // Carries no positions: for counts at full width.
 struct NoOrigin {
@@ -128,21 +90,37 @@ class Instrumented {
     a.Include(b);
     return a.Finish(a.value_ / b.value_, &Operations::divisions);
   }
-  friend Instrumented Exp(Instrumented a) { return a.Finish(std::exp(a.value_), &Operations::exponentials); }
-  friend Instrumented Tanh(Instrumented a) { return a.Finish(std::tanh(a.value_), &Operations::hyperbolic_tangents); }
+  friend Instrumented Exp(Instrumented a) { return a.Finish(heed::lab::Exp(a.value_), &Operations::exponentials); }
+  friend Instrumented Sigmoid(Instrumented a) { return a.Finish(heed::lab::Sigmoid(a.value_), &Operations::sigmoids); }
+  friend Instrumented Tanh(Instrumented a) { return a.Finish(heed::lab::Tanh(a.value_), &Operations::hyperbolic_tangents); }
 
-  // a[0] * b[0] + a[a_stride] * b[b_stride] + ..., `length` multiply-adds as one reduction.
-  friend Instrumented Dot(const Instrumented* a, int64_t a_stride, const Instrumented* b, int64_t b_stride, int64_t length) {
+  // rows * columns multiply-adds as one reduction.
+  friend Instrumented Dot(Term term, const Operand<Instrumented>& a, const Operand<Instrumented>& b, int64_t columns,
+                          int64_t rows = 1) {
     Instrumented sum;
-    for (int64_t i = 0; i < length; ++i) {
-      const Instrumented &x = a[i * a_stride], &y = b[i * b_stride];
-      sum.value_ += x.value_ * y.value_;
-      sum.Include(x);
-      sum.Include(y);
-      ++thread_tally.Current().multiply_adds;
+    int64_t multiply_adds = 0;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) {
+        const Instrumented &x = a.first[r * a.row_stride + c * a.stride], &y = b.first[r * b.row_stride + c * b.stride];
+        sum.value_ += x.value_ * y.value_;
+        sum.Include(x);
+        sum.Include(y);
+        ++multiply_adds;
+      }
     }
-    if (length > 0) sum.Deepen(1, 1 + CeilLog2(length));
+    thread_tally.products[static_cast<int>(term)] += multiply_adds;
+    if (multiply_adds > 0) sum.Deepen(1, 1 + CeilLog2(multiply_adds));
     return sum;
+  }
+
+  // a * b + c: a reduction of two terms.
+  friend Instrumented MultiplyAdd(Term term, Instrumented a, const Instrumented& b, const Instrumented& c) {
+    a.Include(b);
+    a.Include(c);
+    a.value_ = a.value_ * b.value_ + c.value_;
+    a.Deepen(1, 1 + CeilLog2(2));
+    ++thread_tally.products[static_cast<int>(term)];
+    return a;
   }
 
   friend Instrumented Sum(std::span<const Instrumented> terms) {
@@ -150,7 +128,7 @@ class Instrumented {
     for (const Instrumented& term : terms.subspan(1)) {
       sum.value_ += term.value_;
       sum.Include(term);
-      ++thread_tally.Current().additions;
+      ++thread_tally.operations.additions;
     }
     if (terms.size() > 1) sum.Deepen(1, CeilLog2(terms.size()));
     return sum;
@@ -161,13 +139,12 @@ class Instrumented {
     for (const Instrumented& term : terms.subspan(1)) {
       largest.value_ = std::max(largest.value_, term.value_);
       largest.Include(term);  // the outcome depends on the losers too
-      ++thread_tally.Current().comparisons;
+      ++thread_tally.operations.comparisons;
     }
     if (terms.size() > 1) largest.Deepen(1, CeilLog2(terms.size()));
     return largest;
   }
 
-  // The value as (part of) what `position` holds from now on.
   friend Instrumented NewState(Instrumented value, int64_t position) {
     ++value.depth_.steps;
     value.origin_.BecomeState(position);
@@ -186,7 +163,7 @@ class Instrumented {
   Instrumented& Finish(double value, int64_t Operations::*kind) {
     value_ = value;
     Deepen(1, 1);
-    ++(thread_tally.Current().*kind);
+    ++(thread_tally.operations.*kind);
     return *this;
   }
 
@@ -197,20 +174,6 @@ class Instrumented {
 
 using Counted = Instrumented<NoOrigin>;       // 24 bytes
 using Traced = Instrumented<PositionOrigin>;  // as Counted, with positions
-
-// Everything inside the scope is counted under `stage`; nothing to do for a plain number.
-template <class Scalar>
-struct StageScope {
-  explicit StageScope(Stage) {}
-};
-template <class Origin>
-struct StageScope<Instrumented<Origin>> {
-  explicit StageScope(Stage stage) : outer(std::exchange(thread_tally.stage, stage)) {}
-  ~StageScope() { thread_tally.stage = outer; }
-  StageScope(const StageScope&) = delete;
-  StageScope& operator=(const StageScope&) = delete;
-  Stage outer;
-};
 
 }  // namespace heed::lab
 

@@ -13,18 +13,42 @@ std::vector<Scalar> AsInput(const std::vector<double>& x, int64_t width) {
   return input;
 }
 
+bool StaysInPlace(const BitMatrix& pattern) {
+  for (int64_t to = 0; to < pattern.size(); ++to) {
+    for (int64_t from = 0; from < pattern.size(); ++from) {
+      if (pattern.Get(to, from) && from != to) return false;
+    }
+  }
+  return true;
+}
+
+// Layer after layer until one of them connects nothing any more, as a convolution whose dilation exceeds the length.
+Paths TraceStack(const Layer& layer, LayerShape shape, int64_t length) {
+  std::vector<BitMatrix> reads, receptive;
+  shape.level = 0;
+  do {
+    TracedRun run = TraceRun(layer, shape, length);
+    reads.push_back(std::move(run.reads));
+    receptive.push_back(std::move(run.receptive));
+    ++shape.level;
+  } while (!StaysInPlace(reads.back()));
+  return {Reachability(std::move(reads)), Reachability(std::move(receptive))};
+}
+
 }  // namespace
 
-CountedRun CountRun(const LayerShape& layer, const LayerWeights<double>& weights, const std::vector<double>& x) {
+CountedRun CountRun(const Layer& layer, const LayerShape& shape, const LayerWeights<double>& weights,
+                    const std::vector<double>& x) {
   LayerWeights<Counted> constants;
   for (const std::vector<double>& matrix : weights) constants.emplace_back(matrix.begin(), matrix.end());
-  const std::vector<Counted> input = AsInput<Counted>(x, layer.width);
+  const std::vector<Counted> input = AsInput<Counted>(x, shape.width);
 
   CountedRun run;
   const Recording recording;
-  const std::vector<Counted> output = RunLayer(layer, constants, input);
-  run.projections = recording.Of(Stage::kProjections);
-  run.mixing = recording.Of(Stage::kMixing);
+  const Activations<Counted> output = layer.Run(shape, constants, input);
+  run.products = recording.tally().products;
+  run.operations = recording.tally().operations;
+  run.memory = recording.tally().peak;
   run.values.reserve(output.size());
   for (const Counted& scalar : output) {
     run.depth.Raise(scalar.depth());
@@ -33,32 +57,38 @@ CountedRun CountRun(const LayerShape& layer, const LayerWeights<double>& weights
   return run;
 }
 
-TracedRun TraceRun(const LayerShape& layer, int64_t length) {
-  LayerShape narrow = layer;
-  narrow.width = layer.kind == LayerKind::kSelfAttention ? layer.heads : 1;
+TracedRun TraceRun(const Layer& layer, const LayerShape& shape, int64_t length) {
+  LayerShape narrow = shape;
+  narrow.width = narrow.heads = 1;
   LayerWeights<Traced> weights;
-  for (const int64_t size : WeightSizes(narrow)) weights.emplace_back(size, Traced(1.0));
-  const std::vector<Traced> input = AsInput<Traced>(std::vector<double>(length * narrow.width), narrow.width);
+  for (const int64_t size : layer.WeightSizes(narrow)) weights.emplace_back(size, Traced(1.0));
+  const std::vector<Traced> input = AsInput<Traced>(std::vector<double>(length), 1);
 
   std::vector<PositionSet> reads(length), receptive(length);
   const Recording recording(&reads);
-  const std::vector<Traced> output = RunLayer(narrow, weights, input);
-  for (std::size_t i = 0; i < output.size(); ++i) receptive[i / narrow.width] |= output[i].origin().inputs;
+  const Activations<Traced> output = layer.Run(narrow, weights, input);
+  for (std::size_t i = 0; i < output.size(); ++i) receptive[i] = output[i].origin().inputs;
   return {BitMatrix(reads), BitMatrix(receptive)};
 }
 
-LayerNumbers CountedNumbers(const LayerShape& layer, const CountedRun& count, const TracedRun& trace) {
+Paths TracePaths(const Layer& layer, const LayerShape& shape, int64_t length) {
+  if (layer.facts().changes_with_level) return TraceStack(layer, shape, length);
+  TracedRun run = TraceRun(layer, shape, length);
+  return {Reachability(std::move(run.reads)), Reachability(std::move(run.receptive))};
+}
+
+LayerNumbers CountedNumbers(const Layer& layer, const LayerShape& shape, int64_t length, const CountedRun& count) {
   LayerNumbers numbers;
-  numbers.projections = count.projections;
-  numbers.mixing = count.mixing;
+  numbers.products = count.products;
+  numbers.operations = count.operations;
   numbers.sequential_steps = count.depth.steps;
   numbers.rounds = count.depth.rounds;
   numbers.span = count.depth.span;
-  const int64_t last = trace.reads.size() - 1;
-  const Reachability hops(trace.reads);
-  numbers.path_length = hops.Hops(0, last);
-  numbers.longest_path = hops.LongestPath(layer.causal());
-  numbers.layers_to_connect = Reachability(trace.receptive).UntilSeenTogether(0, last);
+  numbers.memory = count.memory;
+  const Paths paths = TracePaths(layer, shape, length);
+  numbers.path_length = paths.hops.Hops(0, length - 1);
+  numbers.longest_path = paths.hops.LongestPath(layer.facts().causal);
+  numbers.layers_to_connect = paths.layers.UntilSeenTogether(0, length - 1);
   return numbers;
 }
 

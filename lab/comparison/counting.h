@@ -5,20 +5,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "lab/comparison/layers.h"
+#include "lab/comparison/layer.h"
 #include "lab/comparison/numbers.h"
 #include "lab/comparison/reachability.h"
 
 namespace heed::lab {
 
 struct CountedRun {
-  Operations projections, mixing;
+  Products products;
+  Operations operations;
+  int64_t memory;              // the most activations held at once
   Depth depth;                 // the deepest of the layer's outputs
   std::vector<double> values;  // [length, width], what the layer computed while it was counted
 };
 
 // x [length, width]. Takes a few nanoseconds per multiply-add.
-CountedRun CountRun(const LayerShape& layer, const LayerWeights<double>& weights, const std::vector<double>& x);
+CountedRun CountRun(const Layer& layer, const LayerShape& shape, const LayerWeights<double>& weights,
+                    const std::vector<double>& x);
 
 // Which position reads which, found by running the layer on scalars that carry sets of positions.
 struct TracedRun {
@@ -26,11 +29,17 @@ struct TracedRun {
   BitMatrix receptive;  // inputs that the layer's output depends on
 };
 
-// The pattern does not depend on the width, so the layer runs at the narrowest one (one channel per head).
-TracedRun TraceRun(const LayerShape& layer, int64_t length);
+// The pattern depends neither on the width nor on the heads, so the layer runs with one channel.
+TracedRun TraceRun(const Layer& layer, const LayerShape& shape, int64_t length);
 
-// Both runs put together. What `count` needs is length^2 * width, what `trace` needs grows with length^3 / 64.
-LayerNumbers CountedNumbers(const LayerShape& layer, const CountedRun& count, const TracedRun& trace);
+// Paths through stacks of the layer: from position to position, and from input to output of whole layers.
+struct Paths {
+  Reachability hops, layers;
+};
+Paths TracePaths(const Layer& layer, const LayerShape& shape, int64_t length);
+
+// Both runs put together. Counting takes as long as the layer has operations, tracing grows with length^3 / 64.
+LayerNumbers CountedNumbers(const Layer& layer, const LayerShape& shape, int64_t length, const CountedRun& count);
 
 }  // namespace heed::lab
 

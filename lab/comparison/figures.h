@@ -13,8 +13,8 @@ namespace heed::lab {
 // recurrence, self-attention (compare d2l, section 11.6, figure 11.6.1).
 Figure ArchitecturesFigure();
 
-// The drawing, then over the length: operations, sequential steps, paths and, when measured, time. Plots over fewer than two
-// lengths are left out.
+// The drawing; over the length (with at least two of them) operations, the terms of self-attention, sequential steps, span,
+// paths, memory and, when measured, time and speed-up; over the distance, when measured, influence.
 std::vector<Figure> ComparisonFigures(const Comparison& comparison);
 
 }  // namespace heed::lab

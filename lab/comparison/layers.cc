@@ -1,33 +1,59 @@
 #include "lab/comparison/layers.h"
 
+#include <algorithm>
+#include <memory>
+
+#include "heed/error.h"
+#include "lab/comparison/layers/attention.h"
+#include "lab/comparison/layers/convolution.h"
+#include "lab/comparison/layers/gru.h"
+#include "lab/comparison/layers/linear_recurrence.h"
+#include "lab/comparison/layers/lstm.h"
+#include "lab/comparison/layers/rnn.h"
+
 namespace heed::lab {
+namespace {
 
-std::string NameOf(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::kCentredConvolution:
-      return "convolution (centred)";
-    case LayerKind::kCausalConvolution:
-      return "convolution (causal)";
-    case LayerKind::kRecurrence:
-      return "recurrence";
-    case LayerKind::kSelfAttention:
-      break;
-  }
-  return "self-attention";
+template <class Body>
+const Layer* Make(Body body) {
+  static std::vector<std::unique_ptr<const Layer>> kept;  // of this type of body
+  return kept.emplace_back(std::make_unique<LayerOf<Body>>(body)).get();
 }
 
-std::vector<int64_t> WeightSizes(const LayerShape& layer) {
-  const int64_t square = layer.width * layer.width;
-  switch (layer.kind) {
-    case LayerKind::kCentredConvolution:
-    case LayerKind::kCausalConvolution:
-      return {square * layer.kernel};
-    case LayerKind::kRecurrence:
-      return {square, square};
-    case LayerKind::kSelfAttention:
-      break;
-  }
-  return {square, square, square, square};
+}  // namespace
+
+const std::vector<const Layer*>& AllLayers() {
+  static const std::vector<const Layer*> layers = {
+      Make(Convolution{.causal = false, .dilated = false}),
+      Make(Convolution{.causal = true, .dilated = false}),
+      Make(Convolution{.causal = false, .dilated = true}),
+      Make(Convolution{.causal = true, .dilated = true}),
+      Make(Rnn{}),
+      Make(Gru{}),
+      Make(Lstm{}),
+      Make(LinearRecurrence{.parallel = false}),
+      Make(LinearRecurrence{.parallel = true}),
+      Make(Attention{Attention::Sees::kAll}),
+      Make(Attention{Attention::Sees::kEarlier}),
+      Make(Attention{Attention::Sees::kWindow}),
+  };
+  return layers;
 }
+
+std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids) {
+  std::string known;
+  for (const Layer* layer : AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
+  for (const std::string& id : ids) {
+    const bool found = std::ranges::any_of(AllLayers(), [&](const Layer* layer) { return layer->facts().id == id; });
+    if (!found) throw InvalidArgument("layers: '" + id + "' is unknown; expected some of " + known);
+  }
+  if (ids.empty()) throw InvalidArgument("layers: expected some of " + known + ", got none");
+  std::vector<const Layer*> chosen;
+  std::ranges::copy_if(AllLayers(), std::back_inserter(chosen),
+                       [&](const Layer* layer) { return std::ranges::count(ids, layer->facts().id) > 0; });
+  return chosen;
+}
+
+const Layer& LayerNamed(const std::string& id) { return *LayersNamed({id}).front(); }
 
 }  // namespace heed::lab

@@ -6,24 +6,25 @@
 #include <memory>
 #include <vector>
 
-#include "lab/comparison/layers.h"
+#include "lab/comparison/layer.h"
 
 namespace heed::lab {
 
-// The mixing module inside a one-layer ConvolutionEncoder, RecurrentEncoder (tanh cell, left to right) or AttentionEncoder,
-// with random weights.
+// The mixing module inside a ConvolutionEncoder, RecurrentEncoder (left to right) or AttentionEncoder, with random weights.
+// heed::nn has no linear recurrence; that one is written with LibTorch's operations.
 class NnLayer {
  public:
-  NnLayer(const LayerShape& layer, uint64_t seed);
+  NnLayer(const Layer& layer, const LayerShape& shape, uint64_t seed);
   ~NnLayer();
 
-  LayerWeights<double> Weights() const;  // in the order and layout of layers.h
+  LayerWeights<double> Weights() const;  // in the order and layout of the layer
 
   // x [length, width] -> the same, computed in double.
   std::vector<double> Forward(const std::vector<double>& x) const;
 
-  // Median over forward passes in float32 without gradients, batch of one: at least five, more for about `budget` seconds.
-  double MedianSeconds(int64_t length, double budget = 0.1) const;
+  // The fastest of forward passes in float32 without gradients, batch of one: at least five, more for about `budget` seconds.
+  // What disturbs a pass can only lengthen it.
+  double FastestSeconds(int64_t length, int threads, double budget = 0.03) const;
 
  private:
   struct Modules;

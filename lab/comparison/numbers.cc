@@ -2,29 +2,53 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <numeric>
 
 namespace heed::lab {
 
+int64_t LayerNumbers::multiply_adds() const { return std::accumulate(products.begin(), products.end(), int64_t{0}); }
+
+std::string NameOf(Term term) {
+  switch (term) {
+    case Term::kProjections:
+      return "projections";
+    case Term::kConvolution:
+      return "convolution products";
+    case Term::kRecurrence:
+      return "recurrence products";
+    case Term::kScores:
+      return "score products";
+    case Term::kSums:
+      return "weighted sums";
+    case Term::kElementwise:
+      break;
+  }
+  return "elementwise products";
+}
+
 std::vector<NamedNumber> Entries(const LayerNumbers& numbers) {
-  const Operations &projections = numbers.projections, &mixing = numbers.mixing;
-  const auto both = [&](int64_t Operations::*kind) { return projections.*kind + mixing.*kind; };
-  return {
-      {"multiply_adds", numbers.multiply_adds()},
-      {"projection_multiply_adds", projections.multiply_adds},
-      {"mixing_multiply_adds", mixing.multiply_adds},
-      {"multiplications", both(&Operations::multiplications)},
-      {"additions", both(&Operations::additions)},
-      {"divisions", both(&Operations::divisions)},
-      {"comparisons", both(&Operations::comparisons)},
-      {"exponentials", both(&Operations::exponentials)},
-      {"hyperbolic_tangents", both(&Operations::hyperbolic_tangents)},
-      {"sequential_steps", numbers.sequential_steps},
-      {"rounds", numbers.rounds},
-      {"span", numbers.span},
-      {"path_length", numbers.path_length},
-      {"longest_path", numbers.longest_path},
-      {"layers_to_connect", numbers.layers_to_connect},
-  };
+  std::vector<NamedNumber> entries = {{"multiply_adds", numbers.multiply_adds()}};
+  for (const Term term : kAllTerms) {
+    std::string name = NameOf(term);
+    std::ranges::replace(name, ' ', '_');
+    entries.push_back({name, numbers.Of(term)});
+  }
+  const Operations& others = numbers.operations;
+  entries.insert(entries.end(), {{"multiplications", others.multiplications},
+                                 {"additions", others.additions},
+                                 {"divisions", others.divisions},
+                                 {"comparisons", others.comparisons},
+                                 {"exponentials", others.exponentials},
+                                 {"sigmoids", others.sigmoids},
+                                 {"hyperbolic_tangents", others.hyperbolic_tangents},
+                                 {"sequential_steps", numbers.sequential_steps},
+                                 {"rounds", numbers.rounds},
+                                 {"span", numbers.span},
+                                 {"memory", numbers.memory},
+                                 {"path_length", numbers.path_length},
+                                 {"longest_path", numbers.longest_path},
+                                 {"layers_to_connect", numbers.layers_to_connect}});
+  return entries;
 }
 
 int64_t LargestDifference(const LayerNumbers& a, const LayerNumbers& b) {

@@ -1,5 +1,7 @@
 #include "lab/comparison/output.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -30,52 +32,125 @@ std::string Seconds(double seconds) {
   return seconds < 1 ? Rounded(seconds * 1e3, "%.2f ms") : Rounded(seconds, "%.2f s");
 }
 
-std::string Exponent(const PowerLaw& law) {
-  return law.exponent == 0 && law.standard_error == 0 ? "-"
-                                                      : Rounded(law.exponent, "%.3f") + Rounded(law.standard_error, " ± %.3f");
+std::string WithError(const Exponent& exponent) {
+  return Rounded(exponent.value, "%.3f") + Rounded(exponent.standard_error, " ± %.3f");
 }
 
-Table FormulaTable() {
-  return {"One layer of width d over n tokens; k: kernel",
-          {"Layer", "Multiply-adds", "Sequential steps", "Hops from first to last", "Layers until both are seen together"},
-          {{"convolution (centred)", "k n d² - d² (k² - 1) / 4", "1", "⌈(n - 1) / ((k - 1) / 2)⌉", "⌈(n - 1) / (k - 1)⌉"},
-           {"convolution (causal)", "k n d² - d² k (k - 1) / 2", "1", "⌈(n - 1) / (k - 1)⌉", "⌈(n - 1) / (k - 1)⌉"},
-           {"recurrence", "2 n d²", "n", "n - 1", "1"},
-           {"self-attention", "4 n d² (projections) + 2 n² d", "1", "1", "1"}}};
-}
+std::string Threads(int count) { return std::to_string(count) + (count == 1 ? " thread" : " threads"); }
 
-Table RowTable(const Comparison& comparison) {
+Table FormulaTable(const Comparison& comparison) {
   Table table{
-      "Counted on running layers; error: largest difference from the formulas over all counts; values: difference from "
-      "the layer of heed::nn in units of rounding",
-      {"Layer", "n", "Multiply-adds", "Projections", "Steps", "Rounds", "Span", "Hops", "Layers", "Error", "Values", "Time"},
+      "One layer of width d over n tokens; k: kernel, D: dilation, w: window to either side. Beside these multiply-adds: "
+      "docs/comparison.md",
+      {"Layer", "Multiply-adds", "Sequential steps", "Memory", "Hops from first to last", "Layers until seen together"},
       {}};
-  for (const ComparisonRow& row : comparison.rows) {
-    const LayerNumbers& numbers = row.counted ? row.found : row.expected;
-    table.rows.push_back({NameOf(row.layer.kind), Grouped(row.length), Grouped(numbers.multiply_adds()),
-                          Grouped(numbers.projections.multiply_adds), Grouped(numbers.sequential_steps),
-                          Grouped(numbers.rounds), Grouped(numbers.span), Hops(numbers.path_length),
-                          Hops(numbers.layers_to_connect), row.counted ? Grouped(row.error) : "formula only",
-                          row.counted ? Rounded(row.value_error, "%.1f") : "-", Seconds(row.seconds)});
+  for (const Layer* layer : comparison.options.layers) {
+    const LayerFacts& facts = layer->facts();
+    table.rows.push_back({facts.name, facts.multiply_adds, facts.steps, facts.memory, facts.hops, facts.layers});
   }
   return table;
+}
+
+// One row a layer, at the longest of the lengths; the differences are the largest of all lengths.
+Table CountTable(const Comparison& comparison) {
+  const int64_t longest = comparison.options.lengths.back();
+  Table table{
+      "Counted at n = " + Grouped(longest) +
+          "; error: largest difference from the formulas over all counts and lengths; values: difference from the "
+          "layer of heed::nn in units of rounding",
+      {"Layer", "Multiply-adds", "Projections", "Steps", "Rounds", "Span", "Memory", "Hops", "Layers", "Error", "Values"},
+      {}};
+  for (const Layer* layer : comparison.options.layers) {
+    int64_t error = 0;
+    double value_error = 0;
+    const ComparisonRow* last = nullptr;
+    for (const ComparisonRow& row : comparison.rows) {
+      if (row.layer != layer) continue;
+      last = &row;
+      error = std::max(error, row.error);
+      value_error = std::max(value_error, row.value_error);
+    }
+    const LayerNumbers& numbers = last->numbers();
+    table.rows.push_back({layer->name(), Grouped(numbers.multiply_adds()), Grouped(numbers.Of(Term::kProjections)),
+                          Grouped(numbers.sequential_steps), Grouped(numbers.rounds), Grouped(numbers.span),
+                          Grouped(numbers.memory), Hops(numbers.path_length), Hops(numbers.layers_to_connect),
+                          last->counted ? Grouped(error) : "formula only", last->counted ? Rounded(value_error, "%.1f") : "-"});
+  }
+  return table;
+}
+
+// One row a layer, one column a length.
+template <class Text>
+Table LengthTable(const Comparison& comparison, const std::string& caption, const Text& text) {
+  Table table{caption, {"Layer"}, {}};
+  for (const int64_t length : comparison.options.lengths) table.header.push_back("n = " + Grouped(length));
+  for (const ComparisonRow& row : comparison.rows) {
+    if (table.rows.empty() || table.rows.back().front() != row.layer->name()) table.rows.push_back({row.layer->name()});
+    table.rows.back().push_back(text(row));
+  }
+  return table;
+}
+
+void AddTimeTables(const Comparison& comparison, std::vector<Table>& tables) {
+  const std::vector<int>& counts = comparison.options.thread_counts;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    Table table = LengthTable(comparison, "Time of one forward pass on " + Threads(counts[i]),
+                              [i](const ComparisonRow& row) { return Seconds(row.seconds[i]); });
+    if (i + 1 == counts.size() && !comparison.time_growth.empty()) {
+      table.caption += "; exponent of n over the longer half of the lengths";
+      table.header.push_back("Exponent");
+      for (std::size_t row = 0; row < table.rows.size(); ++row) {
+        table.rows[row].push_back(WithError(comparison.time_growth[row].of_length));
+      }
+    }
+    tables.push_back(std::move(table));
+  }
 }
 
 Table CrossoverTable(const Comparison& comparison) {
-  Table table{
-      "From which length on self-attention costs at least as much", {"Cost of", "against", "Multiply-adds", "Time"}, {}};
+  Table table{"From which length on self-attention costs at least as much",
+              {"As", "Its scores and sums alone", "With projections", "Time"},
+              {}};
+  const auto at = [](int64_t length) { return length == 1 ? "any n" : "n = " + Grouped(length); };
   for (const Crossover& crossover : comparison.crossovers) {
-    table.rows.push_back({crossover.dearer, crossover.than,
-                          crossover.multiply_adds == 1 ? "any n" : "n = " + Grouped(crossover.multiply_adds),
-                          crossover.seconds_in_words});
+    table.rows.push_back(
+        {crossover.than, at(crossover.scores), crossover.whole == 0 ? "-" : at(crossover.whole), crossover.in_words});
   }
   return table;
 }
 
-Table GrowthTable(const Comparison& comparison) {
-  Table table{"Exponent of n, fitted over the longer half of the lengths", {"Layer", "Multiply-adds", "Time"}, {}};
-  for (const Growth& growth : comparison.growth) {
-    table.rows.push_back({growth.layer, Exponent(growth.multiply_adds), Exponent(growth.seconds)});
+Table ExponentTable(const Comparison& comparison) {
+  Table table{"Exponents of each term, fitted to counts over a grid of lengths, widths and reaches (in brackets: theory)",
+              {"Layer", "Term", "n", "d", "reach"},
+              {}};
+  for (const TermExponents& entry : comparison.exponents) {
+    std::vector<std::string> row = {entry.layer, entry.quantity + (entry.over_log_n ? " / log2 n" : ""), "-", "-", "-"};
+    for (const FittedExponent& one : entry.exponents) {
+      const std::string text = Rounded(one.fitted.value, "%.3f") + Rounded(one.theory, " (%g)");
+      one.of == "n" ? row[2] = text : one.of == "d" ? row[3] = text : row[4] = one.of + ": " + text;
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+// At distances 0, 1, 2, 4, ... and the farthest.
+Table InfluenceTable(const Comparison& comparison) {
+  Table table{"log10 of the norm of dy_n / dx_i by distance n - i, in causal encoders of two layers as they are initialised",
+              {"Encoder"},
+              {}};
+  std::vector<std::size_t> distances = {0};
+  const std::size_t farthest = comparison.influence.front().log10.size() - 1;
+  for (std::size_t distance = 1; distance < farthest; distance *= 2) distances.push_back(distance);
+  distances.push_back(farthest);
+  for (const std::size_t distance : distances) table.header.push_back(std::to_string(distance));
+  for (const InfluenceCurve& curve : comparison.influence) {
+    std::vector<std::string> row = {curve.encoder};
+    for (const std::size_t distance : distances) {
+      const double value = curve.log10[distance];
+      row.push_back(std::isfinite(value) ? Rounded(value, "%.2f") : "zero");
+    }
+    table.rows.push_back(std::move(row));
   }
   return table;
 }
@@ -90,8 +165,9 @@ void AddLine(std::string& csv, const std::vector<std::string>& fields) {
 }
 
 std::vector<std::string> CsvFields(const ComparisonRow& row) {
-  std::vector<std::string> fields = {NameOf(row.layer.kind)};
-  for (const int64_t value : {row.length, row.layer.width, row.layer.kernel, row.layer.heads}) {
+  std::vector<std::string> fields = {row.layer->name()};
+  const LayerShape& shape = row.shape;
+  for (const int64_t value : {row.length, shape.width, shape.kernel, shape.heads, shape.window, shape.level}) {
     fields.push_back(std::to_string(value));
   }
   const std::vector<NamedNumber> found = Entries(row.found), expected = Entries(row.expected);
@@ -101,7 +177,7 @@ std::vector<std::string> CsvFields(const ComparisonRow& row) {
   }
   fields.push_back(row.counted ? std::to_string(row.error) : "");
   fields.push_back(row.counted ? FormatNumber(row.value_error) : "");
-  fields.push_back(row.seconds > 0 ? FormatNumber(row.seconds) : "");
+  for (const double seconds : row.seconds) fields.push_back(FormatNumber(seconds));
   return fields;
 }
 
@@ -113,38 +189,90 @@ nlohmann::ordered_json NumbersJson(const LayerNumbers& numbers) {
   return json;
 }
 
-nlohmann::ordered_json RowJson(const ComparisonRow& row) {
-  nlohmann::ordered_json json = {{"layer", NameOf(row.layer.kind)},       {"length", row.length}, {"counted", nullptr},
-                                 {"expected", NumbersJson(row.expected)}, {"error", nullptr},     {"value_error", nullptr},
-                                 {"value_bound", row.value_bound},        {"seconds", nullptr}};
+nlohmann::ordered_json RowJson(const Comparison& comparison, const ComparisonRow& row) {
+  nlohmann::ordered_json json = {{"layer", row.layer->name()},
+                                 {"length", row.length},
+                                 {"level", row.shape.level},
+                                 {"counted", nullptr},
+                                 {"error", nullptr},
+                                 {"value_error", nullptr},
+                                 {"seconds", nullptr},
+                                 {"value_bound", row.value_bound},
+                                 {"expected", NumbersJson(row.expected)}};
   if (row.counted) {
     json["counted"] = NumbersJson(row.found);
     json["error"] = row.error;
     json["value_error"] = row.value_error;
   }
-  if (row.seconds > 0) json["seconds"] = row.seconds;
+  for (std::size_t i = 0; i < row.seconds.size(); ++i) {
+    json["seconds"][std::to_string(comparison.options.thread_counts[i])] = row.seconds[i];
+  }
   return json;
 }
 
-nlohmann::ordered_json PowerLawJson(const PowerLaw& law) {
-  return {{"exponent", law.exponent}, {"standard_error", law.standard_error}};
+nlohmann::ordered_json CrossoverJson(const Crossover& crossover) {
+  nlohmann::ordered_json json = {{"than", crossover.than},
+                                 {"scores_and_sums", crossover.scores},
+                                 {"with_projections", nullptr},
+                                 {"seconds", nullptr},
+                                 {"seconds_in_words", crossover.in_words}};
+  if (crossover.whole > 0) json["with_projections"] = crossover.whole;
+  if (crossover.seconds > 0) json["seconds"] = crossover.seconds;
+  return json;
+}
+
+nlohmann::ordered_json ExponentsJson(const TermExponents& entry) {
+  nlohmann::ordered_json json = {{"layer", entry.layer}, {"quantity", entry.quantity}, {"over_log_n", entry.over_log_n}};
+  for (const FittedExponent& one : entry.exponents) {
+    json["exponents"].push_back(
+        {{"of", one.of}, {"fitted", one.fitted.value}, {"standard_error", one.fitted.standard_error}, {"theory", one.theory}});
+  }
+  return json;
+}
+
+nlohmann::ordered_json InfluenceJson(const InfluenceCurve& curve) {
+  nlohmann::ordered_json json = {{"encoder", curve.encoder}, {"log10", nlohmann::ordered_json::array()}};
+  for (const double value : curve.log10) {
+    json["log10"].push_back(std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json());
+  }
+  return json;
+}
+
+// The elements of a list, each by `convert`.
+template <class List, class Convert>
+nlohmann::ordered_json Array(const List& list, const Convert& convert) {
+  auto array = nlohmann::ordered_json::array();
+  for (const auto& element : list) array.push_back(convert(element));
+  return array;
 }
 
 }  // namespace
 
 std::vector<Table> ComparisonTables(const Comparison& comparison) {
-  std::vector<Table> tables = {FormulaTable(), RowTable(comparison), CrossoverTable(comparison)};
-  if (!comparison.growth.empty()) tables.push_back(GrowthTable(comparison));
+  std::vector<Table> tables = {FormulaTable(comparison), CountTable(comparison)};
+  if (comparison.options.lengths.size() > 1) {
+    tables.push_back(LengthTable(comparison, "Multiply-adds by length",
+                                 [](const ComparisonRow& row) { return Grouped(row.numbers().multiply_adds()); }));
+    tables.push_back(LengthTable(comparison, "Span by length: operations one after the other, a sum of m terms being ⌈log2 m⌉",
+                                 [](const ComparisonRow& row) { return Grouped(row.numbers().span); }));
+    tables.push_back(LengthTable(comparison, "Hops from the first to the last token by length",
+                                 [](const ComparisonRow& row) { return Hops(row.numbers().path_length); }));
+  }
+  AddTimeTables(comparison, tables);
+  if (!comparison.crossovers.empty()) tables.push_back(CrossoverTable(comparison));
+  if (!comparison.exponents.empty()) tables.push_back(ExponentTable(comparison));
+  if (!comparison.influence.empty()) tables.push_back(InfluenceTable(comparison));
   return tables;
 }
 
 std::string ComparisonCsv(const Comparison& comparison) {
-  std::vector<std::string> header = {"layer", "length", "width", "kernel", "heads"};
+  std::vector<std::string> header = {"layer", "length", "width", "kernel", "heads", "window", "level"};
   for (const NamedNumber& number : Entries({})) {
     header.push_back(number.name);
     header.push_back("expected_" + number.name);
   }
-  header.insert(header.end(), {"error", "value_error", "seconds"});
+  header.insert(header.end(), {"error", "value_error"});
+  for (const int threads : comparison.options.thread_counts) header.push_back("seconds_on_" + std::to_string(threads));
   std::string csv;
   AddLine(csv, header);
   for (const ComparisonRow& row : comparison.rows) AddLine(csv, CsvFields(row));
@@ -153,32 +281,23 @@ std::string ComparisonCsv(const Comparison& comparison) {
 
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison) {
   const ComparisonOptions& options = comparison.options;
-  nlohmann::ordered_json json = {{"width", options.width},
-                                 {"kernel", options.kernel},
-                                 {"heads", options.heads},
-                                 {"seed", options.seed},
-                                 {"largest_error", comparison.largest_error},
-                                 {"all_agree", comparison.AllAgree()},
-                                 {"rows", nlohmann::ordered_json::array()},
-                                 {"crossovers", nlohmann::ordered_json::array()},
-                                 {"growth", nlohmann::ordered_json::array()}};
-  for (const ComparisonRow& row : comparison.rows) json["rows"].push_back(RowJson(row));
-  for (const Crossover& crossover : comparison.crossovers) {
-    nlohmann::ordered_json entry = {{"dearer", crossover.dearer},
-                                    {"than", crossover.than},
-                                    {"multiply_adds", crossover.multiply_adds},
-                                    {"seconds", nullptr},
-                                    {"seconds_in_words", crossover.seconds_in_words}};
-    if (crossover.seconds > 0) entry["seconds"] = crossover.seconds;
-    json["crossovers"].push_back(std::move(entry));
-  }
-  for (const Growth& growth : comparison.growth) {
-    nlohmann::ordered_json entry = {
-        {"layer", growth.layer}, {"multiply_adds", PowerLawJson(growth.multiply_adds)}, {"seconds", nullptr}};
-    if (options.measure_time) entry["seconds"] = PowerLawJson(growth.seconds);
-    json["growth"].push_back(std::move(entry));
-  }
-  return json;
+  return {{"width", options.width},
+          {"kernel", options.kernel},
+          {"heads", options.heads},
+          {"window", options.window},
+          {"seed", options.seed},
+          {"largest_error", comparison.largest_error},
+          {"all_agree", comparison.AllAgree()},
+          {"rows", Array(comparison.rows, [&](const ComparisonRow& row) { return RowJson(comparison, row); })},
+          {"crossovers", Array(comparison.crossovers, CrossoverJson)},
+          {"exponents", Array(comparison.exponents, ExponentsJson)},
+          {"time_growth", Array(comparison.time_growth,
+                                [](const TimeGrowth& growth) -> nlohmann::ordered_json {
+                                  return {{"layer", growth.layer},
+                                          {"exponent", growth.of_length.value},
+                                          {"standard_error", growth.of_length.standard_error}};
+                                })},
+          {"influence", Array(comparison.influence, InfluenceJson)}};
 }
 
 void AddComparison(const Comparison& comparison, const std::filesystem::path& directory, Report& report) {

@@ -13,11 +13,13 @@
 
 namespace heed::lab {
 
-// The formulas in symbols; the rows; where costs cross; how costs grow (not with a single length).
+// The formulas in symbols; every count at the longest length; multiply-adds, span, hops by length (not with a single one); time
+// by length for each number of threads; where costs cross; exponents; influence. What was not measured has no table.
 std::vector<Table> ComparisonTables(const Comparison& comparison);
 
 // One line a row: every number as counted ("multiply_adds") and by formula ("expected_multiply_adds"), error, value_error and
-// seconds. What was not counted or measured is an empty field; a path that never connects is -1.
+// the seconds on each number of threads ("seconds_on_2"). What was not counted is an empty field; a path that never connects is
+// -1.
 std::string ComparisonCsv(const Comparison& comparison);
 
 // The same as objects; null where nothing was counted or measured, or a path never connects.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 namespace heed::lab {
@@ -32,24 +33,36 @@ BitMatrix operator*(const BitMatrix& a, const BitMatrix& b) {
   return product;
 }
 
-Reachability::Reachability(BitMatrix pattern) : size_(pattern.size()) {
+Reachability::Reachability(BitMatrix pattern) : size_(pattern.size()), uniform_(true) {
   for (int64_t i = 0; i < size_; ++i) pattern.Set(i, i);
-  squares_.push_back(std::move(pattern));
+  reached_.push_back(std::move(pattern));
   for (;;) {
-    BitMatrix square = squares_.back() * squares_.back();
-    if (square == squares_.back()) break;
-    squares_.push_back(std::move(square));
+    BitMatrix square = reached_.back() * reached_.back();
+    if (square == reached_.back()) break;
+    reached_.push_back(std::move(square));
   }
 }
 
+Reachability::Reachability(std::vector<BitMatrix> layers) : size_(layers.front().size()), uniform_(false) {
+  for (BitMatrix& layer : layers) {
+    for (int64_t i = 0; i < size_; ++i) layer.Set(i, i);
+    reached_.push_back(reached_.empty() ? std::move(layer) : layer * reached_.back());
+  }
+}
+
+int64_t Reachability::SmallestDepth(const std::function<bool(const BitMatrix&)>& reached) const {
+  if (reached(BitMatrix::Identity(size_))) return 0;
+  if (!reached(reached_.back())) return kNever;
+  if (uniform_) return SmallestPower(reached);
+  return 1 + std::distance(reached_.begin(), std::ranges::find_if(reached_, reached));
+}
+
+// Binary digits of the largest power that has not reached it yet, highest first.
 int64_t Reachability::SmallestPower(const std::function<bool(const BitMatrix&)>& reached) const {
   BitMatrix power = BitMatrix::Identity(size_);
-  if (reached(power)) return 0;
-  if (!reached(squares_.back())) return kNever;
-  // Binary digits of the largest power that has not reached it yet, highest first.
   int64_t exponent = 0;
-  for (std::size_t i = squares_.size(); i-- > 0;) {
-    BitMatrix longer = power * squares_[i];
+  for (std::size_t i = reached_.size(); i-- > 0;) {
+    BitMatrix longer = power * reached_[i];
     if (reached(longer)) continue;
     power = std::move(longer);
     exponent += int64_t{1} << i;
@@ -58,11 +71,11 @@ int64_t Reachability::SmallestPower(const std::function<bool(const BitMatrix&)>&
 }
 
 int64_t Reachability::Hops(int64_t from, int64_t to) const {
-  return SmallestPower([&](const BitMatrix& power) { return power.Get(to, from); });
+  return SmallestDepth([&](const BitMatrix& power) { return power.Get(to, from); });
 }
 
 int64_t Reachability::LongestPath(bool causal) const {
-  return SmallestPower([&](const BitMatrix& power) {
+  return SmallestDepth([&](const BitMatrix& power) {
     for (int64_t to = 0; to < size_; ++to) {
       for (int64_t from = 0; from < (causal ? to : size_); ++from) {
         if (!power.Get(to, from)) return false;
@@ -73,7 +86,7 @@ int64_t Reachability::LongestPath(bool causal) const {
 }
 
 int64_t Reachability::UntilSeenTogether(int64_t a, int64_t b) const {
-  return SmallestPower([&](const BitMatrix& power) {
+  return SmallestDepth([&](const BitMatrix& power) {
     for (int64_t i = 0; i < size_; ++i) {
       if (power.Get(i, a) && power.Get(i, b)) return true;
     }

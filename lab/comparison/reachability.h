@@ -34,14 +34,17 @@ class BitMatrix {
 
 inline constexpr int64_t kNever = -1;
 
-// The powers of a dependency pattern to which staying in place is added (it costs no hop), so that power m tells what is
-// reached by at most m hops and grows with m.
+// What is reached by stacking layers, to each of whose dependency patterns staying in place is added (it costs no hop), so that
+// what the first m layers reach grows with m.
 class Reachability {
  public:
+  // The same pattern in every layer.
   explicit Reachability(BitMatrix pattern);
+  // One pattern a layer, from the input; beyond the last everything stays in place. At least one.
+  explicit Reachability(std::vector<BitMatrix> layers);
 
-  // The smallest power of which `reached` is true, kNever if no power is. `reached` must stay true once it is.
-  int64_t SmallestPower(const std::function<bool(const BitMatrix&)>& reached) const;
+  // The smallest number of layers of which `reached` is true, kNever if no number is. `reached` must stay true once it is.
+  int64_t SmallestDepth(const std::function<bool(const BitMatrix&)>& reached) const;
 
   int64_t Hops(int64_t from, int64_t to) const;
   // The longest of the shortest paths over all pairs; only from earlier to later positions when causal.
@@ -50,8 +53,12 @@ class Reachability {
   int64_t UntilSeenTogether(int64_t a, int64_t b) const;
 
  private:
+  int64_t SmallestPower(const std::function<bool(const BitMatrix&)>& reached) const;
+
   int64_t size_;
-  std::vector<BitMatrix> squares_;  // powers 1, 2, 4, ... until they stop growing
+  bool uniform_;
+  // Powers 1, 2, 4, ... of the one pattern until they stop growing; or what the first 1, 2, 3, ... layers reach.
+  std::vector<BitMatrix> reached_;
 };
 
 }  // namespace heed::lab

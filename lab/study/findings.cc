@@ -161,19 +161,20 @@ std::string ComparisonFinding(const Comparison& comparison) {
   std::vector<std::string> paths, times;
   for (const ComparisonRow& row : comparison.rows) {
     if (row.length != longest) continue;
-    const int64_t hops = (row.counted ? row.found : row.expected).path_length;
-    paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", NameOf(row.layer.kind)));
-    if (row.seconds > 0) times.push_back(fmt::format("{:.2g} ms ({})", 1e3 * row.seconds, NameOf(row.layer.kind)));
+    const int64_t hops = row.numbers().path_length;
+    paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", row.layer->name()));
+    const double seconds = row.best_seconds();
+    if (seconds > 0) times.push_back(fmt::format("{:.2g} ms ({})", 1e3 * seconds, row.layer->name()));
   }
   text += fmt::format(" At {} tokens, what the first one says reaches the last in {}.", longest, Join(paths));
   if (!times.empty()) text += fmt::format(" One forward pass of width {} takes {}.", comparison.options.width, Join(times));
+  std::vector<std::string> always, from;
   for (const Crossover& crossover : comparison.crossovers) {
-    if (crossover.dearer != NameOf(LayerKind::kSelfAttention)) continue;
-    text += crossover.multiply_adds == 1
-                ? fmt::format(" Self-attention needs more multiply-adds than {} at any length.", crossover.than)
-                : fmt::format(" Self-attention needs as many multiply-adds as {} from {} tokens on.", crossover.than,
-                              crossover.multiply_adds);
+    if (crossover.whole == 1) always.push_back(crossover.than);
+    if (crossover.whole > 1) from.push_back(fmt::format("{} from {} tokens on", crossover.than, crossover.whole));
   }
+  if (!always.empty()) text += fmt::format(" Self-attention needs more multiply-adds than {} at any length.", Join(always));
+  if (!from.empty()) text += fmt::format(" Self-attention needs as many multiply-adds as {}.", Join(from));
   return text;
 }
 

@@ -47,8 +47,12 @@ std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult&
 
 Comparison CompareLayers(const StudyOptions& options) {
   ComparisonOptions comparison;
+  comparison.layers = LayersNamed(
+      {"convolution", "convolution-causal", "dilated-causal", "rnn", "gru", "lstm", "attention", "attention-causal"});
   comparison.lengths = options.compared_lengths;
   comparison.width = options.width;
+  comparison.heads = options.heads;
+  comparison.influence_length = comparison.lengths.back();
   comparison.seed = options.seed;
   comparison.quiet = options.quiet;
   return Compare(comparison);

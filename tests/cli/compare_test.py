@@ -10,24 +10,38 @@ import time
 import pytest
 from heed_program import program, run
 
-FAST = ["--no-time", "--quiet"]
+FAST = ["--no-time", "--quiet", "--influence", "0"]
+LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm", "linear", "linear-scan",
+          "attention", "attention-causal", "attention-window"]
 
 
 def test_check_passes_and_says_what_was_checked():
     result = run("compare", "--lengths", "1,5,16:32", "--width", 6, "--check", *FAST)
     assert result.returncode == 0, result.stderr
     checks = [line for line in result.stdout.splitlines() if line.startswith(("passed", "FAILED"))]
-    assert len(checks) == 8
+    assert len(checks) == 2 * len(LAYERS) + 1
     assert all(line.startswith("passed") for line in checks)
-    assert "15 numbers at 4 lengths, largest difference 0" in checks[0]
+    assert "21 numbers at 4 lengths, largest difference 0" in checks[0]
+    assert "exponents: within 0.05 of theory" in checks[-1]
     assert result.stderr == ""
 
 
-def test_columns_of_the_table_line_up():
-    lines = run("compare", "--lengths", "8:1024", "--width", 4, *FAST).stdout.splitlines()
-    rows = [line for line in lines if line.startswith("  self-attention ") and line.rstrip().endswith("-")]
-    rows = [line for line in rows if "," in line or line.split()[1].isdigit()]
-    assert len({len(line) for line in rows if line.split()[1].replace(",", "").isdigit()}) == 1
+def test_columns_of_the_tables_line_up():
+    text = run("compare", "--lengths", "8:1024", "--width", 2, *FAST).stdout
+    for caption in ["Counted at n = 1,024", "Multiply-adds by length", "Exponents of each term"]:
+        table = text[text.index(caption):].split("\n\n")[0].splitlines()[1:]
+        assert len({len(line) for line in table}) == 1, caption
+    # Self-attention's scores and sums, 2 n^2 d, reach its projections, 4 n d^2, at n = 2 d.
+    crossing = next(line for line in text.splitlines() if line.startswith("  its own projections"))
+    assert crossing.split() == ["its", "own", "projections", "n", "=", "4", "-", "-"]
+
+
+def test_influence_is_a_table_of_encoders():
+    text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--layers", "rnn", "--influence", 40).stdout
+    table = text[text.index("log10 of the norm"):].split("\n\n")[0].splitlines()
+    assert table[1].split() == ["Encoder", "0", "1", "2", "4", "8", "16", "32", "39"]
+    assert [line.split()[0] for line in table[2:]] == ["attention", "convolution", "dilated", "rnn", "gru", "lstm"]
+    assert table[3].split()[-4:] == ["zero"] * 4  # a convolution of two layers reaches four tokens
 
 
 def test_json_holds_the_rows_and_the_same_command_gives_the_same_bytes():
@@ -52,8 +66,8 @@ def test_json_holds_the_rows_and_the_same_command_gives_the_same_bytes():
     [("16:100", [16, 32, 64]), ("3", [3]), ("7:7", [7]), ("10,100,10", [10, 100]), ("64,2:8", [2, 4, 8, 64])],
 )
 def test_lengths_double_or_are_listed(lengths, expected):
-    result = json.loads(run("compare", "--lengths", lengths, "--width", 2, "--json", *FAST).stdout)
-    assert [row["length"] for row in result["rows"] if row["layer"] == "recurrence"] == expected
+    result = json.loads(run("compare", "--lengths", lengths, "--width", 2, "--layers", "rnn", "--json", *FAST).stdout)
+    assert [row["length"] for row in result["rows"] if row["layer"] == "RNN"] == expected
 
 
 def test_out_receives_page_tables_and_figures(tmp_path):
@@ -63,17 +77,31 @@ def test_out_receives_page_tables_and_figures(tmp_path):
     assert "compare.html" in result.stderr
     with open(folder / "compare.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 4 * 3
+    assert len(rows) == len(LAYERS) * 3
     for row in rows:
         assert row["error"] == "0"
         assert row["multiply_adds"] == row["expected_multiply_adds"]
     assert json.loads((folder / "compare.json").read_text())["largest_error"] == 0
     page = (folder / "compare.html").read_text(encoding="utf-8")
-    for figure in ["compare-architectures", "compare-operations", "compare-steps", "compare-paths"]:
+    for figure in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence"]:
+        figure = "compare-" + figure
         assert (folder / f"{figure}.svg").stat().st_size > 500
         assert (folder / f"{figure}.csv").exists()
         assert f"{figure}.csv" in page
     assert not list(folder.glob("*.tmp*"))
+
+
+def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):
+    arguments = ["--lengths", "4,8", "--width", 4, "--layers", "rnn,attention-window", "--window", 2, "--threads", 2]
+    result = run("compare", *arguments, "--influence", 0, "--quiet", "--json", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)["rows"]
+    assert [row["layer"] for row in rows] == ["RNN"] * 2 + ["self-attention (window)"] * 2
+    assert all(set(row["seconds"]) == {"1", "2"} and min(row["seconds"].values()) > 0 for row in rows)
+    assert rows[-1]["counted"]["path_length"] == 4  # seven positions, two at a hop
+    assert {"compare-time.svg", "compare-speedup.svg"} <= {path.name for path in tmp_path.iterdir()}
+    with open(tmp_path / "compare.csv", encoding="utf-8") as file:
+        assert next(csv.reader(file))[-2:] == ["seconds_on_1", "seconds_on_2"]
 
 
 @pytest.mark.parametrize(
@@ -92,11 +120,14 @@ def test_out_receives_page_tables_and_figures(tmp_path):
         (["--width", "wide"], "--width"),
         (["--kernel", "4"], "kernel: expected an odd number"),
         (["--heads", "5"], "heads: expected a divisor of the width (64)"),
+        (["--window", "0"], "window: expected a number from 1"),
+        (["--influence", "5000"], "influence: expected a number from 2 to 4096"),
+        (["--layers", "rnn,mamba"], "'mamba' is unknown; expected some of convolution, convolution-causal, dilated"),
     ],
 )
 def test_bad_options_are_named_and_end_with_2(arguments, expected, tmp_path):
     folder = tmp_path / "out"
-    result = run("compare", *arguments, "--out", folder, *FAST)
+    result = run("compare", "--no-time", "--quiet", *arguments, "--out", folder)
     assert result.returncode == 2
     assert expected in result.stderr
     assert result.stdout == ""

@@ -8,9 +8,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <set>
+#include <span>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,6 +24,7 @@
 #include "lab/comparison/figures.h"
 #include "lab/comparison/nn_layer.h"
 #include "lab/comparison/output.h"
+#include "lab/comparison/thread_count.h"
 #include "lab/report/html.h"
 
 namespace heed::lab {
@@ -35,15 +40,16 @@ ComparisonOptions Small() {
   ComparisonOptions options;
   options.lengths = {1, 2, 5, 16, 33};
   options.width = 6;
-  options.measure_time = false;
+  options.measure_time = options.fit_exponents = false;
+  options.influence_length = 0;
   return options;
 }
 
 // Largest |counted - nn| in units of epsilon times the largest value.
-double Difference(const LayerShape& layer, int64_t length, uint64_t seed) {
-  const NnLayer module(layer, seed);
-  const std::vector<double> x = Waves(length * layer.width, static_cast<double>(seed));
-  const std::vector<double> counted = CountRun(layer, module.Weights(), x).values, reference = module.Forward(x);
+double Difference(const Layer& layer, const LayerShape& shape, int64_t length, uint64_t seed) {
+  const NnLayer module(layer, shape, seed);
+  const std::vector<double> x = Waves(length * shape.width, static_cast<double>(seed));
+  const std::vector<double> counted = CountRun(layer, shape, module.Weights(), x).values, reference = module.Forward(x);
   EXPECT_EQ(counted.size(), reference.size());
   double difference = 0, scale = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
@@ -56,40 +62,74 @@ double Difference(const LayerShape& layer, int64_t length, uint64_t seed) {
 
 // Two orders of summing m terms differ by at most 2 m epsilon times the sum of the sizes of the terms. The longest sum here has
 // m = max(k d, n) <= 45 terms; their sizes add up to at most four times the largest result, and a value passes through at most
-// four such sums: 2 * 45 * 16 = 1440 epsilon. A wrong tap, head or position is off by 1e15.
+// four such sums: 2 * 45 * 16 = 1440 epsilon. A wrong tap, gate, head or position is off by 1e15.
 constexpr double kRoundings = 1440;
 
+void ExpectNnValues(const Layer& layer, const LayerShape& shape, int64_t length) {
+  EXPECT_LE(Difference(layer, shape, length, 3), kRoundings)
+      << layer.name() << " d=" << shape.width << " k=" << shape.kernel << " heads=" << shape.heads << " w=" << shape.window
+      << " level=" << shape.level << " n=" << length;
+}
+
 TEST(CountedLayers, GiveTheValuesOfTheNnLayers) {
-  for (const LayerKind kind : kAllLayers) {
-    for (const int64_t kernel : {1, 3, 5}) {
-      for (const int64_t width : {1, 4, 9}) {
-        for (const int64_t length : {1, 2, 3, 8, 45}) {
-          const LayerShape layer{kind, width, kernel, 1};
-          EXPECT_LE(Difference(layer, length, 3), kRoundings) << NameOf(kind) << ' ' << kernel << ' ' << width << ' ' << length;
+  for (const Layer* layer : AllLayers()) {
+    for (const int64_t width : {1, 4, 9}) {
+      for (const int64_t length : {1, 2, 3, 8, 45}) ExpectNnValues(*layer, {.width = width, .window = 3}, length);
+    }
+  }
+}
+
+TEST(CountedLayers, GiveTheValuesOfTheNnLayersForEveryKernelAndDilation) {
+  for (const char* id : {"convolution", "convolution-causal", "dilated", "dilated-causal"}) {
+    const Layer& layer = LayerNamed(id);
+    for (const int64_t kernel : {1, 2, 3, 4, 5}) {
+      if (kernel % 2 == 0 && !layer.facts().causal) continue;
+      for (const int64_t level : {0, 1, 2}) {
+        if (level > 0 && !layer.facts().changes_with_level) continue;
+        for (const int64_t length : {1, 2, 7, 30}) {
+          ExpectNnValues(layer, {.width = 4, .kernel = kernel, .level = level}, length);
         }
       }
     }
   }
 }
 
-TEST(CountedLayers, GiveTheValuesOfTheNnLayersWithSeveralHeads) {
-  for (const int64_t heads : {2, 3, 6}) {
-    for (const int64_t length : {1, 7, 40}) {
-      EXPECT_LE(Difference({LayerKind::kSelfAttention, 6, 3, heads}, length, 5), kRoundings) << heads << ' ' << length;
+TEST(CountedLayers, GiveTheValuesOfTheNnLayersForEveryWindowAndHeads) {
+  for (const char* id : {"attention", "attention-causal", "attention-window"}) {
+    for (const int64_t heads : {1, 2, 3, 6}) {
+      for (const int64_t window : {1, 4, 50}) {
+        for (const int64_t length : {1, 7, 40}) {
+          ExpectNnValues(LayerNamed(id), {.width = 6, .heads = heads, .window = window}, length);
+        }
+      }
     }
   }
 }
 
-TEST(CountedLayers, GiveTheValuesOfCausalNnLayersWithAnEvenKernel) {
-  for (const int64_t length : {1, 2, 9}) {
-    EXPECT_LE(Difference({LayerKind::kCausalConvolution, 4, 4, 1}, length, 7), kRoundings) << length;
-  }
+TEST(NnLayer, HasWeightsThatFollowTheSeed) {
+  const Layer& layer = LayerNamed("rnn");
+  const LayerShape shape{.width = 4};
+  EXPECT_EQ(NnLayer(layer, shape, 1).Weights(), NnLayer(layer, shape, 1).Weights());
+  EXPECT_NE(NnLayer(layer, shape, 1).Weights(), NnLayer(layer, shape, 2).Weights());
 }
 
-TEST(NnLayer, HasWeightsThatFollowTheSeed) {
-  const LayerShape layer{LayerKind::kRecurrence, 4, 3, 1};
-  EXPECT_EQ(NnLayer(layer, 1).Weights(), NnLayer(layer, 1).Weights());
-  EXPECT_NE(NnLayer(layer, 1).Weights(), NnLayer(layer, 2).Weights());
+TEST(NnLayer, LeavesTheNumberOfThreadsAsItWas) {
+  const int before = ThreadsInUse();
+  EXPECT_GT(NnLayer(LayerNamed("gru"), {.width = 4}, 1).FastestSeconds(3, before + 1, 0), 0);
+  EXPECT_EQ(ThreadsInUse(), before);
+}
+
+TEST(Layers, AreNamedOnce) {
+  std::set<std::string> ids, names;
+  for (const Layer* layer : AllLayers()) {
+    ids.insert(layer->facts().id);
+    names.insert(layer->name());
+    EXPECT_EQ(&LayerNamed(layer->facts().id), layer);
+  }
+  EXPECT_EQ(ids.size(), AllLayers().size());
+  EXPECT_EQ(names.size(), AllLayers().size());
+  EXPECT_THROW(LayersNamed({"rnn", "mamba"}), InvalidArgument);
+  EXPECT_THROW(LayersNamed({}), InvalidArgument);
 }
 
 TEST(Compare, FindsNoErrorAtAnyLength) {
@@ -98,42 +138,120 @@ TEST(Compare, FindsNoErrorAtAnyLength) {
     for (const int64_t heads : {1, 3}) {
       options.kernel = kernel;
       options.heads = heads;
+      options.window = heads;
       const Comparison comparison = Compare(options);
-      ASSERT_EQ(comparison.rows.size(), 4 * options.lengths.size());
+      ASSERT_EQ(comparison.rows.size(), AllLayers().size() * options.lengths.size());
       EXPECT_EQ(comparison.largest_error, 0);
       EXPECT_TRUE(comparison.AllAgree());
       for (const ComparisonRow& row : comparison.rows) {
         EXPECT_TRUE(row.counted);
-        EXPECT_EQ(row.error, 0) << NameOf(row.layer.kind) << ' ' << row.length;
-        EXPECT_EQ(row.seconds, 0);
+        EXPECT_EQ(row.error, 0) << row.layer->name() << ' ' << row.length;
+        EXPECT_TRUE(row.seconds.empty());
       }
     }
   }
 }
 
-TEST(Compare, MeasuresTimeOfEveryRow) {
+TEST(Compare, MeasuresTimeOfEveryRowOnEveryNumberOfThreads) {
   ComparisonOptions options = Small();
+  options.layers = LayersNamed({"convolution", "rnn", "attention"});
   options.lengths = {8, 16};
   options.measure_time = true;
+  options.thread_counts = {1, 2};
   const Comparison comparison = Compare(options);
-  for (const ComparisonRow& row : comparison.rows) EXPECT_GT(row.seconds, 0);
+  for (const ComparisonRow& row : comparison.rows) {
+    ASSERT_EQ(row.seconds.size(), 2U);
+    EXPECT_GT(row.seconds[0], 0);
+    EXPECT_GT(row.seconds[1], 0);
+  }
+  EXPECT_EQ(comparison.time_growth.size(), 3U);
   for (const Crossover& crossover : comparison.crossovers) {
-    // Scores alone are not a layer that could be timed.
-    EXPECT_EQ(crossover.seconds_in_words == "-", crossover.dearer != "self-attention") << crossover.dearer;
+    // Projections alone are not a layer that could be timed.
+    EXPECT_EQ(crossover.in_words == "-", crossover.than == "its own projections") << crossover.than;
   }
 }
 
-TEST(Checks, FailOnAPlantedWrongCountAndNameTheLayer) {
-  Comparison comparison = Compare(Small());
-  ASSERT_TRUE(comparison.AllAgree());
-  ComparisonRow& row = comparison.rows[7];
-  row.expected.mixing.multiply_adds += 1;  // what a wrong formula would give
-  row.error = LargestDifference(row.found, row.expected);
-  EXPECT_EQ(row.error, 1);
-  EXPECT_FALSE(comparison.AllAgree());
-  for (const ComparisonCheck& check : Checks(comparison)) {
-    EXPECT_EQ(check.passed, check.what != "convolution (causal): counts equal the formulas") << check.what;
+TEST(Compare, TakesTheLayersAskedFor) {
+  ComparisonOptions options = Small();
+  options.layers = LayersNamed({"lstm", "rnn"});  // in the order of the table all the same
+  const Comparison comparison = Compare(options);
+  ASSERT_EQ(comparison.rows.size(), 2 * options.lengths.size());
+  EXPECT_EQ(comparison.rows.front().layer->name(), "RNN");
+  EXPECT_EQ(comparison.rows.back().layer->name(), "LSTM");
+  EXPECT_TRUE(comparison.crossovers.empty());  // without self-attention
+}
+
+// The causal convolution, with what its formulas say changed.
+class WrongLayer final : public Layer {
+ public:
+  using Change = std::function<void(LayerNumbers&)>;
+  WrongLayer(LayerFacts facts, Change change) : Layer(std::move(facts)), change_(std::move(change)) {}
+
+  LayerNumbers Expected(const LayerShape& shape, int64_t length) const override {
+    LayerNumbers numbers = right_.Expected(shape, length);
+    change_(numbers);
+    return numbers;
   }
+  std::vector<int64_t> WeightSizes(const LayerShape& shape) const override { return right_.WeightSizes(shape); }
+  Activations<double> Run(const LayerShape& shape, const LayerWeights<double>& weights,
+                          std::span<const double> x) const override {
+    return right_.Run(shape, weights, x);
+  }
+  Activations<Counted> Run(const LayerShape& shape, const LayerWeights<Counted>& weights,
+                           std::span<const Counted> x) const override {
+    return right_.Run(shape, weights, x);
+  }
+  Activations<Traced> Run(const LayerShape& shape, const LayerWeights<Traced>& weights,
+                          std::span<const Traced> x) const override {
+    return right_.Run(shape, weights, x);
+  }
+  int64_t LongestSum(const LayerShape& shape, int64_t length) const override { return right_.LongestSum(shape, length); }
+
+ private:
+  const Layer& right_ = LayerNamed("convolution-causal");
+  Change change_;
+};
+
+TEST(Checks, FailOnEveryWrongFormulaAndNameTheLayer) {
+  const std::vector<WrongLayer::Change> changes = {[](LayerNumbers& n) { n.Of(Term::kConvolution) += 1; },
+                                                   [](LayerNumbers& n) { n.Of(Term::kScores) -= 1; },
+                                                   [](LayerNumbers& n) { n.operations.additions += 1; },
+                                                   [](LayerNumbers& n) { n.operations.sigmoids += 1; },
+                                                   [](LayerNumbers& n) { n.sequential_steps += 1; },
+                                                   [](LayerNumbers& n) { n.rounds += 1; },
+                                                   [](LayerNumbers& n) { n.span -= 1; },
+                                                   [](LayerNumbers& n) { n.memory += 1; },
+                                                   [](LayerNumbers& n) { n.path_length += 1; },
+                                                   [](LayerNumbers& n) { n.longest_path += 1; },
+                                                   [](LayerNumbers& n) { n.layers_to_connect += 1; }};
+  ComparisonOptions options = Small();
+  const WrongLayer::Change nothing = [](LayerNumbers&) {};
+  const WrongLayer right(LayerNamed("convolution-causal").facts(), nothing);
+  options.layers = {&LayerNamed("convolution"), &right};
+  EXPECT_TRUE(Compare(options).AllAgree());
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    const WrongLayer wrong(LayerNamed("convolution-causal").facts(), changes[i]);
+    options.layers.back() = &wrong;
+    const Comparison comparison = Compare(options);
+    EXPECT_EQ(comparison.largest_error, 1) << i;
+    EXPECT_FALSE(comparison.AllAgree()) << i;
+    for (const ComparisonCheck& check : Checks(comparison)) {
+      EXPECT_EQ(check.passed, check.what != "convolution (causal): counts equal the formulas") << check.what;
+    }
+  }
+}
+
+TEST(Checks, FailOnAWrongExponent) {
+  LayerFacts facts = LayerNamed("convolution-causal").facts();
+  facts.growth.front().power.k = 0.9;  // of k n d^2
+  const WrongLayer wrong(facts, [](LayerNumbers&) {});
+  ComparisonOptions options = Small();
+  options.fit_exponents = true;
+  options.layers = {&wrong};
+  const std::vector<ComparisonCheck> checks = Checks(Compare(options));
+  EXPECT_FALSE(checks.back().passed);
+  EXPECT_NE(checks.back().what.find("exponents"), std::string::npos);
+  EXPECT_NE(checks.back().found.find("convolution (causal), convolution products"), std::string::npos);
 }
 
 TEST(Checks, FailOnAWrongValue) {
@@ -151,12 +269,11 @@ TEST(Checks, DoNotPassWhatWasNotCounted) {
   EXPECT_TRUE(traced.rows.front().counted);
 
   options = Small();
-  options.counting_limit = 2 * 33 * 6 * 6;  // a recurrence just fits, self-attention of that length does not
-  const Comparison counted = Compare(options);
-  for (const ComparisonRow& row : counted.rows) {
+  options.counting_limit = 2 * 33 * 6 * 6;  // an RNN just fits, self-attention of that length does not
+  options.layers = LayersNamed({"convolution", "rnn", "attention"});
+  for (const ComparisonRow& row : Compare(options).rows) {
     if (row.length != 33) continue;
-    const bool fits = row.layer.kind == LayerKind::kRecurrence;
-    EXPECT_EQ(row.counted, fits) << NameOf(row.layer.kind);
+    EXPECT_EQ(row.counted, row.layer->name() == "RNN") << row.layer->name();
   }
 }
 
@@ -180,50 +297,59 @@ TEST(Compare, RefusesOptionsThatMakeNoSenseNamingThem) {
   EXPECT_EQ(message([](auto& o) { o.kernel = 4; }), "kernel: expected an odd number from 1 to 1023, got 4");
   EXPECT_EQ(message([](auto& o) { o.kernel = -1; }).substr(0, 7), "kernel:");
   EXPECT_EQ(message([](auto& o) { o.heads = 4; }), "heads: expected a divisor of the width (6), got 4");
+  EXPECT_EQ(message([](auto& o) { o.window = 0; }), "window: expected a number from 1 to 1048576, got 0");
+  EXPECT_EQ(message([](auto& o) { o.influence_length = 1; }), "influence: expected a number from 2 to 4096, got 1");
+  EXPECT_EQ(message([](auto& o) { o.layers = {}; }).substr(0, 7), "layers:");
 }
 
-// Multiply-adds counted on the running layer, apart for the scores and sums and for the whole.
-int64_t Counted(const LayerShape& layer, int64_t length, bool scores_only) {
+// Multiply-adds counted on the running layer.
+LayerNumbers CountProducts(const Layer& layer, const LayerShape& shape, int64_t length) {
   LayerWeights<double> weights;
-  for (const int64_t size : WeightSizes(layer)) weights.push_back(Waves(size, 1));
-  const CountedRun run = CountRun(layer, weights, Waves(length * layer.width, 2));
-  return run.mixing.multiply_adds + (scores_only ? 0 : run.projections.multiply_adds);
+  for (const int64_t size : layer.WeightSizes(shape)) weights.push_back(Waves(size, 1));
+  LayerNumbers numbers;
+  numbers.products = CountRun(layer, shape, weights, Waves(length * shape.width, 2)).products;
+  return numbers;
 }
 
 TEST(Crossovers, LieWhereTheCountsOfRunningLayersCross) {
+  const Layer& attention = LayerNamed("attention");
   for (const int64_t width : {1, 4, 6}) {
     for (const int64_t kernel : {1, 3, 7, 21}) {
-      std::vector<LayerShape> layers;
-      for (const LayerKind kind : kAllLayers) layers.push_back({kind, width, kernel, 1});
-      for (const Crossover& crossover : CountedCrossovers(layers)) {
-        const auto dearer = [&](int64_t n) { return Counted(layers.back(), n, crossover.dearer != "self-attention"); };
-        const auto than = [&](int64_t n) {
-          for (const LayerShape& layer : layers) {
-            if (NameOf(layer.kind) == crossover.than) return Counted(layer, n, false);
-          }
-          return Counted(layers.back(), n, false) - Counted(layers.back(), n, true);  // its projections
-        };
-        const int64_t at = crossover.multiply_adds;
-        EXPECT_GE(dearer(at), than(at)) << crossover.dearer << " / " << crossover.than << " d=" << width << " k=" << kernel;
-        const bool dearer_before = at > 1 && dearer(at - 1) >= than(at - 1);
-        EXPECT_FALSE(dearer_before) << crossover.dearer << " / " << crossover.than;
+      const LayerShape shape{.width = width, .kernel = kernel};
+      const auto than = [&](const std::string& name, int64_t n) {
+        for (const Layer* layer : AllLayers()) {
+          if (layer->name() == name) return CountProducts(*layer, shape, n).multiply_adds();
+        }
+        return CountProducts(attention, shape, n).Of(Term::kProjections);
+      };
+      for (const Crossover& crossover : CountedCrossovers(attention, AllLayers(), shape)) {
+        const std::string where = crossover.than + " d=" + std::to_string(width) + " k=" + std::to_string(kernel);
+        const auto scores = [&](int64_t n) { return CountProducts(attention, shape, n).scores_and_sums(); };
+        const int64_t at = crossover.scores;
+        EXPECT_GE(scores(at), than(crossover.than, at)) << where;
+        if (at > 1) {
+          EXPECT_LT(scores(at - 1), than(crossover.than, at - 1)) << where;
+        }
+        const auto whole = [&](int64_t n) { return CountProducts(attention, shape, n).multiply_adds(); };
+        if (crossover.whole == 0) continue;
+        EXPECT_GE(whole(crossover.whole), than(crossover.than, crossover.whole)) << where;
+        if (crossover.whole > 1) {
+          EXPECT_LT(whole(crossover.whole - 1), than(crossover.than, crossover.whole - 1)) << where;
+        }
       }
     }
   }
 }
 
-TEST(Crossovers, AreTheWidthForARecurrenceAndTwiceTheWidthForTheProjections) {
+TEST(Crossovers, AreTheWidthForAnRnnAndTwiceTheWidthForTheProjections) {
   for (const int64_t width : {8, 64, 512}) {
-    std::vector<LayerShape> layers;
-    for (const LayerKind kind : kAllLayers) layers.push_back({kind, width, 3, 1});
-    const std::vector<Crossover> crossovers = CountedCrossovers(layers);
-    const auto at = [&](const std::string& dearer, const std::string& than) {
-      const auto found = std::ranges::find_if(crossovers, [&](const auto& c) { return c.dearer == dearer && c.than == than; });
-      return found == crossovers.end() ? -1 : found->multiply_adds;
-    };
-    EXPECT_EQ(at("scores and sums of attention", "recurrence"), width);
-    EXPECT_EQ(at("scores and sums of attention", "projections of attention"), 2 * width);
-    EXPECT_EQ(at("self-attention", "recurrence"), 1);  // its projections alone cost twice as much
+    const std::vector<Crossover> crossovers = CountedCrossovers(LayerNamed("attention"), AllLayers(), {.width = width});
+    EXPECT_EQ(crossovers.front().than, "its own projections");
+    EXPECT_EQ(crossovers.front().scores, 2 * width);
+    const auto rnn = std::ranges::find(crossovers, "RNN", &Crossover::than);
+    ASSERT_NE(rnn, crossovers.end());
+    EXPECT_EQ(rnn->scores, width);
+    EXPECT_EQ(rnn->whole, 1);  // its projections alone cost twice as much
   }
 }
 
@@ -232,20 +358,11 @@ TEST(MeasuredCrossover, IsInterpolatedOnLogarithms) {
   Crossover crossover{};
   MeasureCrossover({4, 16, 64, 256}, {16, 256, 4096, 65536}, {80, 320, 1280, 5120}, crossover);
   EXPECT_NEAR(crossover.seconds, 20, 1e-12);
-  EXPECT_EQ(crossover.seconds_in_words, "about 20");
+  EXPECT_EQ(crossover.in_words, "about 20");
   MeasureCrossover({4, 16}, {5, 6}, {1, 2}, crossover);
-  EXPECT_EQ(crossover.seconds_in_words, "below 4");
+  EXPECT_EQ(crossover.in_words, "below 4");
   MeasureCrossover({4, 16}, {1, 2}, {5, 6}, crossover);
-  EXPECT_EQ(crossover.seconds_in_words, "beyond 16");
-}
-
-TEST(FitPowerLaw, RecoversAnExponentAndItsSpread) {
-  const PowerLaw exact =
-      FitPowerLaw({2, 4, 8, 16}, {3 * std::pow(2, 1.5), 3 * std::pow(4, 1.5), 3 * std::pow(8, 1.5), 3 * 64.0});
-  EXPECT_NEAR(exact.exponent, 1.5, 1e-12);
-  EXPECT_NEAR(exact.standard_error, 0, 1e-7);
-  EXPECT_GT(FitPowerLaw({1, 2, 4}, {1, 3, 4}).standard_error, 0.01);
-  EXPECT_EQ(FitPowerLaw({1, 2}, {1, 4}).standard_error, 0);
+  EXPECT_EQ(crossover.in_words, "beyond 16");
 }
 
 TEST(ArchitecturesFigure, ShowsWhichOfFiveTokensReadsWhich) {
@@ -267,6 +384,7 @@ TEST(ComparisonFiles, HoldEveryRow) {
   std::filesystem::remove_all(directory);
   ComparisonOptions options = Small();
   options.longest_trace = 16;  // the last length stays uncounted
+  options.influence_length = 8;
   const Comparison comparison = Compare(options);
   Report report("comparison");
   AddComparison(comparison, directory, report);
@@ -277,13 +395,15 @@ TEST(ComparisonFiles, HoldEveryRow) {
   std::istringstream lines(csv);
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line.substr(0, 55), "layer,length,width,kernel,heads,multiply_adds,expected_");
+  EXPECT_EQ(line.substr(0, 68), "layer,length,width,kernel,heads,window,level,multiply_adds,expected_");
   const auto commas = std::ranges::count(line, ',');
   for (const ComparisonRow& row : comparison.rows) {
     ASSERT_TRUE(std::getline(lines, line));
     EXPECT_EQ(std::ranges::count(line, ','), commas);
     const std::string counted = row.counted ? std::to_string(row.found.multiply_adds()) : "";
-    EXPECT_EQ(line.find(NameOf(row.layer.kind) + "," + std::to_string(row.length) + ",6,3,1," + counted + ","), 0U) << line;
+    const std::string level = row.layer->facts().changes_with_level ? "1" : "0";
+    EXPECT_EQ(line.find(row.layer->name() + "," + std::to_string(row.length) + ",6,3,1,8," + level + "," + counted + ","), 0U)
+        << line;
   }
   EXPECT_FALSE(std::getline(lines, line));
 
@@ -293,6 +413,10 @@ TEST(ComparisonFiles, HoldEveryRow) {
   EXPECT_TRUE(json["rows"][4]["counted"].is_null());
   EXPECT_TRUE(json["rows"][0]["seconds"].is_null());
   EXPECT_EQ(json["all_agree"], false);
+  ASSERT_EQ(json["influence"].size(), 6U);
+  EXPECT_EQ(json["influence"][1]["encoder"], "convolution");
+  EXPECT_TRUE(json["influence"][1]["log10"][5].is_null());  // two layers of a window of three reach four tokens
+  EXPECT_TRUE(json["influence"][1]["log10"][4].is_number());
 
   for (const Figure& figure : comparison.figures) {
     EXPECT_GT(std::filesystem::file_size(directory / (figure.name + ".svg")), 500U) << figure.name;
@@ -307,8 +431,20 @@ TEST(ComparisonFigures, AreTheDrawingAloneForASingleLength) {
   const Comparison comparison = Compare(options);
   EXPECT_TRUE(comparison.AllAgree());
   EXPECT_EQ(comparison.figures.size(), 1U);
-  EXPECT_TRUE(comparison.growth.empty());
-  EXPECT_EQ(ComparisonTables(comparison).size(), 3U);
+  EXPECT_EQ(ComparisonTables(comparison).size(), 3U);  // formulas, counts, crossovers
+}
+
+TEST(ComparisonFigures, MarkWhereTheTermsOfSelfAttentionCross) {
+  ComparisonOptions options = Small();
+  options.lengths = {4, 8, 16, 32};
+  const Comparison comparison = Compare(options);
+  const auto figure = std::ranges::find(comparison.figures, "compare-terms", &Figure::name);
+  ASSERT_NE(figure, comparison.figures.end());
+  const std::vector<Series>& series = std::get<LinePlot>(figure->content).series;
+  ASSERT_EQ(series.size(), 3U);
+  EXPECT_EQ(series[0].y, (std::vector<double>{4 * 4 * 36, 4 * 8 * 36, 4 * 16 * 36, 4 * 32 * 36}));
+  EXPECT_EQ(series[1].y, (std::vector<double>{2 * 16 * 6, 2 * 64 * 6, 2 * 256 * 6, 2 * 1024 * 6}));
+  EXPECT_EQ(series[2].x, (std::vector<double>{12, 12}));
 }
 
 }  // namespace
