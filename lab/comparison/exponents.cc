@@ -36,6 +36,7 @@ std::vector<GridPoint> Grid(const Layer& layer, const std::vector<int64_t>& leng
 template <class Factor>
 std::vector<double> Column(const std::vector<GridPoint>& grid, const Factor& factor) {
   std::vector<double> column;
+  column.reserve(grid.size());
   for (const GridPoint& point : grid) column.push_back(static_cast<double>(factor(point)));
   return column;
 }
@@ -72,6 +73,7 @@ TermExponents FitTerm(const Layer& layer, const TermGrowth& growth, const std::v
 TermExponents FitHops(const Layer& layer, const PowerOfSizes& power) {
   const std::vector<GridPoint> grid = Grid(layer, {65, 129, 257}, {1});
   std::vector<double> hops;
+  hops.reserve(grid.size());
   for (const GridPoint& point : grid) {
     hops.push_back(static_cast<double>(TracePaths(layer, point.shape, point.length).hops.Hops(0, point.length - 1)));
   }
@@ -98,6 +100,7 @@ double TermExponents::LargestDeviation() const {
 std::vector<TermExponents> FitExponents(const Layer& layer) {
   const std::vector<GridPoint> grid = Grid(layer, {512, 1024, 2048}, {1, 2, 4});
   std::vector<Products> counts;
+  counts.reserve(grid.size());
   for (const GridPoint& point : grid) counts.push_back(CountProducts(layer, point));
   std::vector<TermExponents> all;
   for (const TermGrowth& growth : layer.facts().growth) all.push_back(FitTerm(layer, growth, grid, counts));

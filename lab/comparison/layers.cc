@@ -43,10 +43,11 @@ const std::vector<const Layer*>& AllLayers() {
 std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids) {
   std::string known;
   for (const Layer* layer : AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
-  for (const std::string& id : ids) {
-    const bool found = std::ranges::any_of(AllLayers(), [&](const Layer* layer) { return layer->facts().id == id; });
-    if (!found) throw InvalidArgument("layers: '" + id + "' is unknown; expected some of " + known);
-  }
+  const auto is_known = [](const std::string& id) {
+    return std::ranges::any_of(AllLayers(), [&](const Layer* layer) { return layer->facts().id == id; });
+  };
+  const auto unknown = std::ranges::find_if_not(ids, is_known);
+  if (unknown != ids.end()) throw InvalidArgument("layers: '" + *unknown + "' is unknown; expected some of " + known);
   if (ids.empty()) throw InvalidArgument("layers: expected some of " + known + ", got none");
   std::vector<const Layer*> chosen;
   std::ranges::copy_if(AllLayers(), std::back_inserter(chosen),

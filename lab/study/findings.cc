@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "lab/comparison/reachability.h"
+
 namespace heed::lab {
 namespace {
 
@@ -162,7 +164,7 @@ std::string ComparisonFinding(const Comparison& comparison) {
   for (const ComparisonRow& row : comparison.rows) {
     if (row.length != longest) continue;
     const int64_t hops = row.numbers().path_length;
-    paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", row.layer->name()));
+    if (hops != kNever) paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", row.layer->name()));
     const double seconds = row.best_seconds();
     if (seconds > 0) times.push_back(fmt::format("{:.2g} ms ({})", 1e3 * seconds, row.layer->name()));
   }
