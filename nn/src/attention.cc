@@ -95,7 +95,8 @@ struct AttentionFunction : Function<AttentionFunction> {
 
 // The options with a scheme's tensors among them and no scheme.
 AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
-  constexpr const char* kNames[kDifferentiable] = {"bias", "relative_bias", "slopes", "content_keys", "content_values"};
+  constexpr const char* kNames[kDifferentiable] = {"bias",         "relative_bias",  "slopes",
+                                                   "content_keys", "content_values", "content_queries"};
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
   for (std::size_t t = 0; t < kDifferentiable; ++t) {

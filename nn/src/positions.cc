@@ -119,11 +119,12 @@ AttentionTensors T5BiasImpl::tensors() const {
   return tensors;
 }
 
-ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, int64_t value_dim)
+ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, bool with_queries, int64_t value_dim)
     : head_dim_(head_dim),
       max_distance_(max_distance),
       value_dim_(value_dim == 0 ? head_dim : value_dim),
-      with_values_(with_values) {
+      with_values_(with_values),
+      with_queries_(with_queries) {
   if (head_dim < 1 || max_distance < 0 || value_dim < 0) {
     Refuse("Shaw: expected head_dim > 0, max_distance >= 0 and value_dim >= 0, got ", head_dim, ", ", max_distance, " and ",
            value_dim);
@@ -138,12 +139,14 @@ void ShawImpl::reset() {
   };
   keys = vectors("keys", head_dim_);
   if (with_values_) values = vectors("values", value_dim_);
+  if (with_queries_) queries = vectors("queries", head_dim_);
 }
 
 AttentionTensors ShawImpl::tensors() const {
   AttentionTensors tensors;
   tensors.content_keys = keys;
   tensors.content_values = values;
+  tensors.content_queries = queries;
   return tensors;
 }
 

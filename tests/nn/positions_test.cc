@@ -44,6 +44,7 @@ std::vector<Named> Schemes(int64_t heads = kHeads) {
       {"T5", T5Bias(heads, T5Options{8, 16, true}).ptr()},
       {"Shaw", Shaw(kWidth, 3).ptr()},
       {"Shaw, keys alone", Shaw(kWidth, 2, /*with_values=*/false).ptr()},
+      {"Shaw, queries too", Shaw(kWidth, 2, /*with_values=*/true, /*with_queries=*/true).ptr()},
       {"rotary", Rotary(kWidth).ptr()},
       {"rotary, interleaved, partial", Rotary(kWidth, RotaryOptions{.rotary_dim = 4}, RotaryLayout::kInterleaved).ptr()},
       {"rotary, yarn", Rotary(kWidth, RotaryOptions{.scaling = YarnScaling{4.0, 8}}).ptr()},

@@ -29,7 +29,8 @@ using TokenPositions = std::variant<int64_t, at::Tensor>;
 class AttentionPosition {
  public:
   virtual ~AttentionPosition() = default;
-  // Differentiable options of the call: relative_bias, slopes, content_keys, content_values. Undefined ones are absent.
+  // Differentiable options of the call: relative_bias, slopes, content_keys, content_values, content_queries. Undefined ones
+  // are absent.
   virtual AttentionTensors tensors() const { return {}; }
   virtual bool symmetric() const { return true; }  // of slopes
   virtual bool rotates() const { return false; }   // whether rotate does anything
@@ -95,19 +96,21 @@ class T5BiasImpl : public torch::nn::Cloneable<T5BiasImpl>, public AttentionPosi
 TORCH_MODULE(T5Bias);
 
 // Trainable vectors by clipped offset, shared by all heads, N(0, 1/sqrt(head_dim)) at first: row max_distance + offset is added
-// to the key that a query sees at that offset, and, where asked for, to the value. Shaw et al. 2018, "Self-Attention with
-// Relative Position Representations", section 3.2.
+// to the key that a query sees at that offset, and, where asked for, to the value and to the query that a key meets. Shaw et
+// al. 2018, "Self-Attention with Relative Position Representations", section 3.2; queries: He et al. 2021, "DeBERTa".
 class ShawImpl : public torch::nn::Cloneable<ShawImpl>, public AttentionPosition {
  public:
-  ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values = true, int64_t value_dim = 0);  // 0: head_dim
+  // value_dim 0: head_dim.
+  ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values = true, bool with_queries = false, int64_t value_dim = 0);
   void reset() override;
   AttentionTensors tensors() const override;
-  torch::Tensor keys;    // [2 * max_distance + 1, head_dim]
-  torch::Tensor values;  // [2 * max_distance + 1, value_dim]; undefined without values
+  torch::Tensor keys;     // [2 * max_distance + 1, head_dim]
+  torch::Tensor values;   // [2 * max_distance + 1, value_dim]; undefined without values
+  torch::Tensor queries;  // [2 * max_distance + 1, head_dim]; undefined without queries
 
  private:
   int64_t head_dim_, max_distance_, value_dim_;
-  bool with_values_;
+  bool with_values_, with_queries_;
 };
 TORCH_MODULE(Shaw);
 
