@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -110,7 +111,7 @@ at::Tensor ClampValidLens(const at::Tensor& valid_lens, int64_t batch, int64_t q
   return lengths.clamp(0, steps).to(at::kLong);
 }
 
-MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options_) : options(options_) {
+MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options_) : options(std::move(options_)) {
   for (int64_t* size : {&options.query_size(), &options.key_size(), &options.value_size()}) {
     if (*size == 0) *size = options.num_hiddens();
   }

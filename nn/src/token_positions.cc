@@ -13,7 +13,7 @@ namespace {
 // The lengths [B] of sequences with these cumulative lengths, which end at `tokens`.
 at::Tensor Counts(const char* name, const at::Tensor& starts, int64_t tokens) {
   if (!starts.defined()) throw InvalidArgument(std::string(name) + ": expected cumulative lengths of queries and of keys");
-  const at::Tensor counts = starts.diff();
+  at::Tensor counts = starts.diff();
   if (starts.numel() < 1 || starts[0].item<int64_t>() != 0 || counts.lt(0).any().item<bool>() ||
       starts[-1].item<int64_t>() != tokens) {
     throw InvalidArgument(std::string(name) + ": expected ascending cumulative lengths from 0 to the " +

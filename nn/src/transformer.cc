@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -54,7 +55,8 @@ torch::Tensor Activate(const torch::Tensor& X, Activation activation) {
   return activation == Activation::kGelu ? at::gelu(X) : at::relu(X);
 }
 
-TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options_) : options(options_) {
+TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options_)
+    : options(std::move(options_)) {
   if (options.ffn_num_hiddens() < 0) {
     throw InvalidArgument("TransformerEncoderBlock: ffn_num_hiddens must be 0 or more, got " +
                           std::to_string(options.ffn_num_hiddens()));
@@ -85,7 +87,7 @@ torch::Tensor TransformerEncoderBlockImpl::forward(const torch::Tensor& X, const
 
 TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_blks, TransformerEncoderBlockOptions block,
                                                int64_t max_len)
-    : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(block) {
+    : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(std::move(block)) {
   if (vocab_size < 1 || num_blks < 0) {
     throw InvalidArgument("TransformerEncoder: expected vocab_size of at least 1 and num_blks of at least 0, got " +
                           std::to_string(vocab_size) + " and " + std::to_string(num_blks));
