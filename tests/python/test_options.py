@@ -1,5 +1,9 @@
 """What heed.attention's options mean, by properties that need no second implementation, and by cases of other frameworks."""
 
+import pathlib
+import subprocess
+import sys
+
 import pytest
 import torch
 from golden import Case
@@ -266,3 +270,27 @@ def test_bert_relative_positions_agree(name):
     case.assert_close(result.weights, "output.attention_weights", "weights")
     case.assert_close(X.grad, "grad.input.X", "grad")
     case.assert_close(scheme.keys.grad.flip(0), "grad.param.distance_embedding.weight", "grad")
+
+
+MEMORY = """
+import resource, sys, torch, heed
+sys.path.insert(0, sys.argv[2])
+from test_options import schemes
+scheme = schemes(heads=1, width=16)[sys.argv[1]].float()
+q, k, v, d_output = (torch.randn(1, 1, 16384, 16) for _ in range(4))
+few = q[:, :, :64]
+heed.attention(few, few, few, position=scheme)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+q, k, v = (t.requires_grad_() for t in (q, k, v))
+heed.attention(q, k, v, position=scheme).backward(d_output)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SCHEMES)
+def test_memory_of_a_scheme_is_linear(name):
+    """A matrix of 16384 x 16384 floats is 1 GiB. A process of its own, because the peak of another test would hide it."""
+    command = [sys.executable, "-c", MEMORY, name, str(pathlib.Path(__file__).parent)]
+    grown = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert 0 < grown < 200
