@@ -34,7 +34,8 @@ Verdict CheckTarget(const std::string& target, const char* type, const std::vect
     const double error = reference::RunTrial<T>(c, seed, ThreadPool::Default()).Largest();
     ++verdict.cases;
     if (!(error < reference::kErrorLimit)) ++verdict.failed;
-    if (std::isnan(error) || error > verdict.worst) verdict.worst = error, verdict.worst_case = c.name;
+    if (verdict.worst_case.empty() || std::isnan(error) || error > verdict.worst)
+      verdict.worst = error, verdict.worst_case = c.name;
     progress.Update(++done, target + " " + type);
   }
   return verdict;
@@ -85,7 +86,7 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
               << std::setw(8) << v.failed << std::setw(13) << std::fixed << std::setprecision(1) << v.worst << "  "
               << v.worst_case << "\n";
   std::cout << "A case fails at " << reference::kErrorLimit
-            << " eps: outputs against sum p|v| of their row, gradients against the largest of their array.\n";
+            << " eps: outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array.\n";
 }
 
 }  // namespace
