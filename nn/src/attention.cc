@@ -116,6 +116,7 @@ AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
   CheckAttentionInputs(query_view, key_view, value_view);
+  CheckChosen(options.weights_of_heads(), options.weights_of_rows());
   // A lazily negated tensor (the imaginary part of a conjugate) holds the opposite of what it stands for.
   at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg();
   const at::Tensor value = value_view.resolve_neg();
@@ -137,7 +138,8 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   if (options.return_statistics()) result.statistics = outputs[2];
   if (options.return_weights()) {
     const at::NoGradGuard no_grad;
-    result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, {}, {});
+    result.weights =
+        AttentionWeights(query, key, result.lse.detach(), resolved, options.weights_of_heads(), options.weights_of_rows());
   }
   return result;
 }

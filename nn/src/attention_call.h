@@ -22,6 +22,9 @@ void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const 
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse);
 
+// Throws InvalidArgument unless both are undefined or int64 [n]. The engine checks the range.
+void CheckChosen(const at::Tensor& heads, const at::Tensor& rows);
+
 // float64 for float64, float32 for the rest: the type of lse, statistics and tables.
 at::ScalarType AccumulatorType(at::ScalarType type);
 

@@ -195,10 +195,7 @@ void WeightsOperator(const OperatorHandle& op, Stack* stack) {
     CheckSavedTensors({}, {}, query, query, lse);
     const AttentionTensors tensors = arguments.Tensors();
     const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-    for (const at::Tensor* chosen : {&heads, &rows}) {
-      if (chosen->defined() && (chosen->dim() != 1 || chosen->scalar_type() != at::kLong))
-        throw InvalidArgument("heads, rows: expected int64 indices [n], got " + ShapeText(*chosen));
-    }
+    CheckChosen(heads, rows);
     AttentionOptions options = arguments.Options();
     options.tensors() = Resolved(tensors, query);
     torch::jit::push(*stack, AttentionWeights(query, key, lse, options, heads, rows));

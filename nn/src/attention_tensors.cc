@@ -148,6 +148,15 @@ void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const 
   CheckOperand("value", value, query.scalar_type());
 }
 
+void CheckChosen(const at::Tensor& heads, const at::Tensor& rows) {
+  for (const at::Tensor* chosen : {&heads, &rows}) {
+    if (chosen->defined() && (chosen->dim() != 1 || chosen->scalar_type() != at::kLong)) {
+      throw InvalidArgument("heads, rows: expected int64 indices [n], got " + ShapeText(*chosen) + " " +
+                            at::toString(chosen->scalar_type()));
+    }
+  }
+}
+
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse) {
   const at::ScalarType type = query.scalar_type(), accumulator = AccumulatorType(type);

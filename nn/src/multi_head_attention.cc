@@ -162,6 +162,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   if (options.scale()) call.scale(*options.scale());
   if (options.softcap()) call.softcap(*options.softcap());
   if (is_training()) call.dropout(options.dropout());
+  if (observer) observer(query, key, value, call);
   const AttentionOutput result = heed::nn::attention(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);
   return W_o(MergeHeads(result.output));

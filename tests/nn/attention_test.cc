@@ -227,6 +227,21 @@ TEST(AttentionTest, WeightsReproduceTheOutput) {
   }
 }
 
+TEST(AttentionTest, WeightsOfChosenHeadsAndRows) {
+  const Inputs in(2, 4, 2, 5, 7, 3, 6);
+  const auto options = AttentionOptions().key_lengths(Ints({3, 7}, {2}));
+  const auto weights = [&](AttentionOptions call) { return attention(in.q, in.k, in.v, call).weights; };
+  const at::Tensor all = weights(AttentionOptions(options).return_weights(true));
+  const at::Tensor heads = Ints({3, 0, 3}, {3}), rows = Ints({4, 1}, {2});
+  EXPECT_TRUE(at::equal(weights(AttentionOptions(options).return_weights_of(heads, rows)),
+                        all.index_select(1, heads).index_select(2, rows)));
+  EXPECT_TRUE(at::equal(weights(AttentionOptions(options).return_weights_of(heads)), all.index_select(1, heads)));
+  EXPECT_TRUE(at::equal(weights(AttentionOptions(options).return_weights_of({}, rows)), all.index_select(2, rows)));
+  EXPECT_THROW(weights(AttentionOptions(options).return_weights_of(Ints({4}, {1}))), InvalidArgument);
+  EXPECT_THROW(weights(AttentionOptions(options).return_weights_of({}, Ints({-1}, {1}))), InvalidArgument);
+  EXPECT_THROW(weights(AttentionOptions(options).return_weights_of(heads.to(at::kInt))), InvalidArgument);
+}
+
 TEST(AttentionTest, EmptyRows) {
   const Inputs in;
   const auto options = AttentionOptions().key_lengths(Ints({0, 5}, {2}));

@@ -123,6 +123,32 @@ TEST(MultiHeadAttentionTest, WeightsAreKeptOnlyWhenAskedAndSumToOne) {
   EXPECT_GT(weights.slice(0, 4).slice(2, 4).min().item<float>(), 0.0f);
 }
 
+TEST(MultiHeadAttentionTest, AnObserverSeesTheCallAndMayRepeatIt) {
+  MultiHeadAttention module(MultiHeadAttentionOptions(8, 4)
+                                .kv_heads(2)
+                                .causal(Causal::kBottomRight)
+                                .position(Scheme(PositionScheme::kAlibi))
+                                .keep_attention_weights(true));
+  at::Tensor seen, entropy;
+  int calls = 0;
+  module->observer = [&](const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         const AttentionOptions& call) {
+    ++calls;
+    EXPECT_EQ(query.sizes(), at::IntArrayRef({2, 4, 3, 2}));
+    EXPECT_EQ(key.sizes(), at::IntArrayRef({2, 2, 3, 2}));
+    const auto again = AttentionOptions(call).return_weights_of(at::tensor({1, 3}, at::kLong)).return_statistics(true);
+    const AttentionOutput output = attention(query, key, value, again);
+    seen = output.weights;
+    entropy = output.statistics[0];
+  };
+  const at::Tensor X = at::randn({2, 3, 8}), lengths = at::tensor({3, 2});
+  module->forward(X, X, X, lengths);
+  EXPECT_EQ(calls, 1);
+  const at::Tensor weights = module->attention_weights().view({2, 4, 3, 3});
+  EXPECT_TRUE(at::equal(seen, weights.index_select(1, at::tensor({1, 3}, at::kLong))));
+  EXPECT_TRUE(at::allclose(entropy, -at::xlogy(weights, weights).sum(-1), 0, 1e-5));
+}
+
 TEST(MultiHeadAttentionTest, EvaluationDropsNothing) {
   at::manual_seed(4);
   MultiHeadAttention module(8, 2, 0.5), plain(8, 2, 0.0);

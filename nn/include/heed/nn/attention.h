@@ -162,6 +162,13 @@ class AttentionOptions {
     return_weights_ = value;
     return *this;
   }
+  // Asks for the weights of chosen heads and rows alone, [B, heads, rows, Nk]: int64 indices in any order, which may repeat;
+  // an undefined tensor stands for all.
+  AttentionOptions& return_weights_of(at::Tensor heads, at::Tensor rows = {}) {
+    weights_of_heads_ = std::move(heads);
+    weights_of_rows_ = std::move(rows);
+    return return_weights(true);
+  }
   // Asks for entropy, largest weight and mean distance of every row, in O(n); not differentiable.
   AttentionOptions& return_statistics(bool value) {
     return_statistics_ = value;
@@ -181,6 +188,8 @@ class AttentionOptions {
   int64_t batch_offset() const { return batch_offset_; }
   EmptyRow empty_row() const { return empty_row_; }
   bool return_weights() const { return return_weights_; }
+  const at::Tensor& weights_of_heads() const { return weights_of_heads_; }
+  const at::Tensor& weights_of_rows() const { return weights_of_rows_; }
   bool return_statistics() const { return return_statistics_; }
   const AttentionTensors& tensors() const { return tensors_; }
   AttentionTensors& tensors() { return tensors_; }
@@ -198,13 +207,14 @@ class AttentionOptions {
   int64_t batch_offset_ = 0;
   EmptyRow empty_row_ = EmptyRow::kZero;
   bool return_weights_ = false, return_statistics_ = false;
+  at::Tensor weights_of_heads_, weights_of_rows_;
   AttentionTensors tensors_;
 };
 
 struct AttentionOutput {
   at::Tensor output;      // [B, Hq, Nq, Dv]
   at::Tensor lse;         // [B, Hq, Nq], natural logarithm, differentiable too; float32 for 16-bit inputs
-  at::Tensor weights;     // [B, Hq, Nq, Nk] before dropout; not differentiable; undefined unless asked for
+  at::Tensor weights;     // [B, Hq, Nq, Nk] or those chosen, before dropout; not differentiable; undefined unless asked for
   at::Tensor statistics;  // [3, B, Hq, Nq]: entropy, largest weight, mean distance; undefined unless asked for
 };
 

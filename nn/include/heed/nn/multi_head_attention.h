@@ -3,6 +3,7 @@
 #define HEED_NN_MULTI_HEAD_ATTENTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -90,6 +91,13 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   MultiHeadAttentionOptions options;
   torch::nn::Linear W_q{nullptr}, W_k{nullptr}, W_v{nullptr}, W_o{nullptr};
   std::shared_ptr<AttentionPosition> position;  // null without a scheme
+
+  // Where set, sees what each forward pass is about to hand to heed::nn::attention: query [B, Hq, Nq, D], key and value
+  // [B, Hkv, Nk, D], and the options. It may ask for statistics, or for the weights of a head at a time, where all of them
+  // would not fit. A clone shares it; it is not saved.
+  using Observer = std::function<void(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
+                                      const AttentionOptions& call)>;
+  Observer observer;
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())},
