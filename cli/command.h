@@ -25,6 +25,7 @@ using Run = std::function<int(const Context&)>;
 void AddTrain(CLI::App& app, Run& run);
 void AddEval(CLI::App& app, Run& run);
 void AddGenerate(CLI::App& app, Run& run);
+void AddInspect(CLI::App& app, Run& run);
 void AddPositions(CLI::App& app, Run& run);
 void AddCompare(CLI::App& app, Run& run);
 void AddStudy(CLI::App& app, Run& run);

@@ -28,6 +28,7 @@ void AddCommands(CLI::App& app, Run& run) {
   AddTrain(app, run);
   AddGenerate(app, run);
   AddEval(app, run);
+  AddInspect(app, run);
   AddPositions(app, run);
   AddCompare(app, run);
   AddBench(app, run);

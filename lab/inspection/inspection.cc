@@ -1,0 +1,98 @@
+#include "lab/inspection/inspection.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "heed/error.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kThumbnailSide = 96;
+
+// From the best on. Half a step is 2.9, 5.9 and 12 per cent of a weight.
+struct Quality {
+  int steps_per_octave;
+  int64_t bin;
+};
+constexpr Quality kQualities[] = {{12, 1}, {6, 1}, {12, 2}, {6, 2}, {6, 4}, {6, 8}, {6, 16}, {3, 32}, {3, 64}};
+
+std::span<const float> Numbers(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+HeadMap MapOf(const HeadAttention& head, const Inspection& inspection) {
+  const std::span<const float> weights = Numbers(head.weights);
+  const auto thumbnail = [&](bool without_first) {
+    return EncodeThumbnail(inspection.code, inspection.geometry.tokens, inspection.thumbnail_side, weights, without_first);
+  };
+  return {head.layer,       head.head,       MeansOf(head),
+          thumbnail(false), thumbnail(true), Pack(EncodeMap(inspection.code, inspection.geometry, weights))};
+}
+
+// False where the maps outgrow the budget; the rest is then left out.
+bool Fill(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t budget,
+          const std::function<void(int64_t, int64_t)>& on_head, Inspection& inspection) {
+  const HeadSelection& selection = inspection.selection;
+  const auto heads = static_cast<int64_t>(selection.layers.size() * selection.heads.size());
+  int64_t bytes = 0;
+  inspection.maps.clear();
+  ForEachHead(model, tokens, selection, [&](const HeadAttention& head) {
+    if (bytes > budget) return;
+    inspection.maps.push_back(MapOf(head, inspection));
+    const HeadMap& map = inspection.maps.back();
+    bytes += static_cast<int64_t>(map.codes.size() + 2 * map.thumbnail.size());  // thumbnails: about, once they are packed
+    if (on_head) on_head(static_cast<int64_t>(inspection.maps.size()), heads);
+  });
+  return bytes <= budget;
+}
+
+}  // namespace
+
+HeadStatistics MeansOf(const HeadAttention& head) {
+  const auto mean = [](const at::Tensor& rows) { return rows.mean(at::kDouble).item<double>(); };
+  return {mean(head.entropy), mean(head.max_weight), mean(head.mean_distance), mean(head.weights.select(1, 0))};
+}
+
+std::vector<int32_t> TokensOf(const LanguageModel& model, const Text& text, int64_t tokens) {
+  const auto length = static_cast<int64_t>(text.characters.size());
+  if (tokens < 0) throw InvalidArgument("tokens: expected 1 or more, or 0 for the whole text, got " + std::to_string(tokens));
+  const int64_t shown = tokens == 0 ? length : std::min(tokens, length);
+  const auto refuse = [&](int64_t most, const std::string& why) {
+    throw InvalidArgument("text '" + text.name + "': " + std::to_string(shown) + " characters are more than " + why +
+                          "; --tokens " + std::to_string(most) + " shows the first of them");
+  };
+  if (shown > model->longest()) {
+    const std::string rows = std::to_string(model->longest());
+    refuse(std::min(model->longest(), kMostTokens), "the " + rows + " rows of the model's learned position table");
+  }
+  if (shown > kMostTokens) refuse(kMostTokens, "the " + std::to_string(kMostTokens) + " that a page can hold");
+  return model->vocabulary().Encode({text.name, text.characters.substr(0, shown)});
+}
+
+Inspection Inspect(LanguageModel& model, const Text& text, const InspectionOptions& options,
+                   const std::function<void(int64_t, int64_t)>& on_head) {
+  HeadSelection selection = SelectHeads(model, options.selection);
+  const std::vector<int32_t> tokens = TokensOf(model, text, options.tokens);
+  const auto count = static_cast<int64_t>(tokens.size());
+  const bool causal = model->options().objective == Objective::kCausal;
+  Inspection inspection{model->options(),
+                        text.name,
+                        text.characters.substr(0, tokens.size()),
+                        std::move(selection),
+                        WeightCode(kQualities[0].steps_per_octave),
+                        MapGeometry{count, 1, causal},
+                        std::min(count, kThumbnailSide),
+                        {}};
+  for (const Quality& quality : kQualities) {
+    inspection.code = WeightCode(quality.steps_per_octave);
+    inspection.geometry.bin = quality.bin;
+    if (Fill(model, tokens, options.budget, on_head, inspection)) return inspection;
+  }
+  throw InvalidArgument("text '" + text.name + "': the maps of " + std::to_string(count) + " characters in " +
+                        std::to_string(inspection.selection.layers.size() * inspection.selection.heads.size()) +
+                        " heads do not fit a page; choose fewer with layers, heads or tokens");
+}
+
+}  // namespace heed::lab

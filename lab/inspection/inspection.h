@@ -1,0 +1,63 @@
+// Attention maps of a trained model on a text.
+#ifndef HEED_LAB_INSPECTION_INSPECTION_H_
+#define HEED_LAB_INSPECTION_INSPECTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lab/data/text.h"
+#include "lab/inspection/head_attention.h"
+#include "lab/inspection/weight_map.h"
+
+namespace heed::lab {
+
+// Means over all queries of a head.
+struct HeadStatistics {
+  double entropy = 0;        // nats
+  double max_weight = 0;     // of a query's largest weight
+  double mean_distance = 0;  // tokens, weighted by attention
+  double first_token = 0;    // share of the attention that the first token takes
+};
+HeadStatistics MeansOf(const HeadAttention& head);
+
+struct HeadMap {
+  int64_t layer, head;
+  HeadStatistics statistics;
+  std::vector<uint8_t> thumbnail, thumbnail_without_first;
+  std::string codes;  // packed
+};
+
+struct InspectionOptions {
+  HeadSelection selection;      // empty lists: all of the model
+  int64_t tokens = 0;           // only the first so many characters of the text; 0: all
+  int64_t budget = 29'000'000;  // bytes that the packed maps may take in a page
+};
+
+struct Inspection {
+  ModelOptions model;
+  std::string text_name;
+  std::u32string text;  // the characters shown, one a token
+  HeadSelection selection;
+  WeightCode code;
+  MapGeometry geometry;
+  int64_t thumbnail_side;
+  std::vector<HeadMap> maps;  // layer by layer
+};
+
+inline constexpr int64_t kMostTokens = 4096;  // a matrix of weights takes 64 MiB then
+
+// The text, or its first `tokens` characters, fit for a window of the model. Throws InvalidArgument that names the option or
+// the text and says what to do: a text that is too long for the model or for a page, a character that the model does not know.
+std::vector<int32_t> TokensOf(const LanguageModel& model, const Text& text, int64_t tokens);
+
+// Maps of one window over the text. Where they would not fit the budget, weights become less precise first, then cells become
+// coarser, until they do; the result says which. on_head hears how many heads are done, and of how many, from 1 again for each
+// attempt. Throws as SelectHeads and TokensOf do, and Interruption.
+Inspection Inspect(LanguageModel& model, const Text& text, const InspectionOptions& options,
+                   const std::function<void(int64_t done, int64_t heads)>& on_head = {});
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_INSPECTION_INSPECTION_H_

@@ -1,0 +1,127 @@
+#include "lab/inspection/page.h"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "inspection_page.h"
+#include "lab/report/svg.h"
+
+namespace heed::lab {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON that may stand in a <script> element: nothing in it can end the element or open a comment.
+std::string ScriptJson(const Json& json) {
+  // A file name need not be UTF-8; what is not shows as a replacement character.
+  const std::string plain = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string escaped;
+  escaped.reserve(plain.size());
+  for (const char c : plain) {
+    if (c == '<') {
+      escaped += "\\u003c";
+    } else {
+      escaped.push_back(c);
+    }
+  }
+  return escaped;
+}
+
+Json Numbers(const Inspection& inspection) {
+  Json maps = Json::array();
+  for (const HeadMap& map : inspection.maps) {
+    maps.push_back({{"layer", map.layer},
+                    {"head", map.head},
+                    {"entropy", map.statistics.entropy},
+                    {"maxWeight", map.statistics.max_weight},
+                    {"meanDistance", map.statistics.mean_distance},
+                    {"firstToken", map.statistics.first_token}});
+  }
+  return {{"text", EncodeUtf8(inspection.text)},
+          {"causal", inspection.geometry.causal},
+          {"bin", inspection.geometry.bin},
+          {"cells", inspection.geometry.cells()},
+          {"stepsPerOctave", inspection.code.steps_per_octave()},
+          {"thumbnailSide", inspection.thumbnail_side},
+          {"layers", inspection.selection.layers},
+          {"heads", inspection.selection.heads},
+          {"maps", maps}};
+}
+
+std::string PackedThumbnails(const Inspection& inspection) {
+  std::vector<uint8_t> codes;
+  for (const HeadMap& map : inspection.maps) {
+    codes.insert(codes.end(), map.thumbnail.begin(), map.thumbnail.end());
+    codes.insert(codes.end(), map.thumbnail_without_first.begin(), map.thumbnail_without_first.end());
+  }
+  return Pack(codes);
+}
+
+std::string PackedMaps(const Inspection& inspection) {
+  std::string elements;
+  for (const HeadMap& map : inspection.maps) {
+    elements += fmt::format("<script type=\"text/plain\" id=\"map-{}-{}\">", map.layer, map.head);
+    elements += map.codes;
+    elements += "</script>\n";
+  }
+  return elements;
+}
+
+// The template with each {{name}} replaced once. What is put in is not read again.
+std::string Fill(std::string_view page, const std::vector<std::pair<std::string_view, std::string>>& parts) {
+  std::string filled;
+  while (true) {
+    const std::size_t open = page.find("{{"), close = page.find("}}", open);
+    filled += page.substr(0, open);
+    if (open == std::string_view::npos || close == std::string_view::npos) return filled;
+    const std::string_view name = page.substr(open + 2, close - open - 2);
+    for (const auto& [key, value] : parts) {
+      if (key == name) filled += value;
+    }
+    page.remove_prefix(close + 2);
+  }
+}
+
+}  // namespace
+
+std::string PrecisionInWords(const Inspection& inspection) {
+  std::string words = fmt::format("Weights are shown to within {:.1f} % of themselves; those below {:.1e} are shown as 0.",
+                                  100 * inspection.code.relative_error(), inspection.code.least());
+  if (inspection.geometry.bin > 1) {
+    words += fmt::format(
+        " To keep the page small, a cell of the maps stands for {0} tokens: the weight is what {0} queries give, on average, "
+        "to {0} "
+        "keys together. Only the first token has a cell of its own. Fewer heads or tokens are shown at full resolution.",
+        inspection.geometry.bin);
+  }
+  return words;
+}
+
+std::string InspectionPage(const Inspection& inspection, const std::string& model) {
+  const ModelOptions& options = inspection.model;
+  const std::string about =
+      fmt::format("{} layers, {} heads, positions: {}; {}", options.layers, options.heads, options.position,
+                  inspection.geometry.causal ? "causal: a token sees itself and what is before it"
+                                             : "masked objective: a token sees both sides; nothing is hidden from it here");
+  std::string script;
+  for (const std::string_view part : {text::kCharactersJs, text::kWeightsJs, text::kColoursJs, text::kHeadsJs, text::kMapJs,
+                                      text::kTokensJs, text::kPageJs}) {
+    script += part;
+  }
+  return Fill(text::kPageHtml, {{"model", EscapeMarkup(model)},
+                                {"text", EscapeMarkup(inspection.text_name)},
+                                {"tokens", std::to_string(inspection.geometry.tokens)},
+                                {"about", EscapeMarkup(about)},
+                                {"precision", EscapeMarkup(PrecisionInWords(inspection))},
+                                {"style", std::string(text::kPageCss)},
+                                {"numbers", ScriptJson(Numbers(inspection))},
+                                {"thumbnails", PackedThumbnails(inspection)},
+                                {"script", std::move(script)},
+                                {"maps", PackedMaps(inspection)}});
+}
+
+}  // namespace heed::lab
