@@ -94,7 +94,7 @@ int RunInspect(const InspectArguments& arguments, const Context& context) {
   lab::SelectHeads(model, arguments.options.selection);  // refused before the text is read
   const lab::Text text = lab::ReadText(arguments.text);
   const lab::Inspection inspection = InspectText(arguments, model, text, context.quiet);
-  if (inspection.geometry.bin > 1 && !context.quiet) std::cerr << "inspect: " << PrecisionInWords(inspection) << "\n";
+  if (inspection.reduced() && !context.quiet) std::cerr << "inspect: " << PrecisionInWords(inspection) << "\n";
   const std::string page = InspectionPage(inspection, arguments.folder);
   lab::WriteFile(arguments.out, page);
   const Written written{arguments.out, page.size(), WriteArrays(arguments, model, inspection, context.quiet)};

@@ -16,7 +16,8 @@ struct Quality {
   int steps_per_octave;
   int64_t bin;
 };
-constexpr Quality kQualities[] = {{12, 1}, {6, 1}, {12, 2}, {6, 2}, {6, 4}, {6, 8}, {6, 16}, {3, 32}, {3, 64}};
+constexpr Quality kQualities[] = {
+    {WeightCode::kMostSteps, 1}, {6, 1}, {WeightCode::kMostSteps, 2}, {6, 2}, {6, 4}, {6, 8}, {6, 16}, {3, 32}, {3, 64}};
 
 std::span<const float> Numbers(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};

@@ -44,6 +44,9 @@ struct Inspection {
   MapGeometry geometry;
   int64_t thumbnail_side;
   std::vector<HeadMap> maps;  // layer by layer
+
+  // Whether something was given up for the budget.
+  bool reduced() const { return geometry.bin > 1 || code.steps_per_octave() < WeightCode::kMostSteps; }
 };
 
 inline constexpr int64_t kMostTokens = 4096;  // a matrix of weights takes 64 MiB then

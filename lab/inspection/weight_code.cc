@@ -14,8 +14,8 @@ constexpr int kOne = 255;  // the code of weight 1
 }  // namespace
 
 WeightCode::WeightCode(int steps_per_octave) : steps_per_octave_(steps_per_octave) {
-  if (steps_per_octave < 1 || kOctaves * steps_per_octave >= kOne) {
-    throw InvalidArgument("steps_per_octave: expected 1.." + std::to_string((kOne - 1) / kOctaves) + ", got " +
+  if (steps_per_octave < 1 || steps_per_octave > kMostSteps) {
+    throw InvalidArgument("steps_per_octave: expected 1.." + std::to_string(kMostSteps) + ", got " +
                           std::to_string(steps_per_octave));
   }
 }

@@ -12,7 +12,9 @@ class WeightCode {
  public:
   static constexpr int kOctaves = 21;  // 4.8e-7: rows of thousands of keys lose less than a hundredth of a per cent to zero
 
-  // 1 to 12 steps: the codes of kOctaves octaves fit eight bits. Throws InvalidArgument.
+  static constexpr int kMostSteps = 254 / kOctaves;  // what eight bits have room for
+
+  // 1 to kMostSteps. Throws InvalidArgument.
   explicit WeightCode(int steps_per_octave);
 
   int steps_per_octave() const { return steps_per_octave_; }

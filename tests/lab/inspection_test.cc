@@ -113,6 +113,7 @@ TEST(Inspect, GetsCoarserUntilItFitsTheBudgetAndSaysSo) {
   const Inspection full = Inspect(model, text, options);
   EXPECT_EQ(full.geometry.bin, 1);
   EXPECT_EQ(full.code.steps_per_octave(), 12);
+  EXPECT_FALSE(full.reduced());
   EXPECT_EQ(PrecisionInWords(full).find("tokens"), std::string::npos);
   int64_t thumbnails = 0, codes = 0;
   for (const HeadMap& map : full.maps) {
@@ -128,6 +129,7 @@ TEST(Inspect, GetsCoarserUntilItFitsTheBudgetAndSaysSo) {
   });
   EXPECT_EQ(rounded.geometry.bin, 1);
   EXPECT_EQ(rounded.code.steps_per_octave(), 6);
+  EXPECT_TRUE(rounded.reduced());
   EXPECT_EQ(heard, (std::vector<int64_t>{1, 2, 3, 4, 1, 2, 3, 4}));
   EXPECT_NE(PrecisionInWords(rounded).find("5.9 %"), std::string::npos);
 

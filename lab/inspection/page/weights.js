@@ -86,12 +86,8 @@ const unpacked = new Map();
 function weightMap(index) {
   if (!unpacked.has(index)) {
     const {layer, head} = numbers.maps[index];
-    unpacked.set(index, wholePage.then(async () => {
-      const element = document.getElementById(`map-${layer}-${head}`);
-      const map = new WeightMap(await unpack(element));
-      element.remove();
-      return map;
-    }));
+    const read = async () => new WeightMap(await unpack(document.getElementById(`map-${layer}-${head}`)));
+    unpacked.set(index, wholePage.then(read));
   }
   return unpacked.get(index);
 }
