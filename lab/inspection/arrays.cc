@@ -86,6 +86,7 @@ std::vector<std::filesystem::path> WriteArrays(LanguageModel& model, const std::
   WriteFile(folder / "statistics.npy", statistics);
   WriteFile(folder / "arrays.json", Index(text, selection).dump(1) + "\n");
   std::vector<std::filesystem::path> written;
+  written.reserve(selection.layers.size() + 2);
   for (const int64_t layer : selection.layers) written.push_back(folder / LayerFile(layer));
   written.push_back(folder / "statistics.npy");
   written.push_back(folder / "arrays.json");

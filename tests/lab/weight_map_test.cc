@@ -125,7 +125,9 @@ TEST(Pack, ComesBackWhateverTheLength) {
     const std::vector<uint8_t> bytes = Unbase64(packed);
     std::vector<uint8_t> back(length + 1);
     uLongf size = back.size();
-    ASSERT_EQ(uncompress(back.data(), &size, bytes.data(), bytes.size()), Z_OK);
+    uLong read = bytes.size();
+    ASSERT_EQ(uncompress2(back.data(), &size, bytes.data(), &read), Z_OK);
+    EXPECT_EQ(read, bytes.size()) << "nothing stands behind the end";
     back.resize(size);
     EXPECT_EQ(back, codes) << length;
   }
