@@ -230,7 +230,7 @@ TEST(AttentionTest, WeightsReproduceTheOutput) {
 TEST(AttentionTest, WeightsOfChosenHeadsAndRows) {
   const Inputs in(2, 4, 2, 5, 7, 3, 6);
   const auto options = AttentionOptions().key_lengths(Ints({3, 7}, {2}));
-  const auto weights = [&](AttentionOptions call) { return attention(in.q, in.k, in.v, call).weights; };
+  const auto weights = [&](const AttentionOptions& call) { return attention(in.q, in.k, in.v, call).weights; };
   const at::Tensor all = weights(AttentionOptions(options).return_weights(true));
   const at::Tensor heads = Ints({3, 0, 3}, {3}), rows = Ints({4, 1}, {2});
   EXPECT_TRUE(at::equal(weights(AttentionOptions(options).return_weights_of(heads, rows)),
