@@ -130,18 +130,23 @@ double Formulas::DistanceTerm(int64_t b, int64_t i, int64_t j) const {
   return attention_.slope_bias->symmetric ? -std::abs(offset) : offset;
 }
 
-double Formulas::Score(int64_t b, int64_t h, int64_t i, int64_t j) const {
+double Formulas::Score(int64_t b, int64_t h, int64_t i, int64_t j, double& magnitude) const {
   double score = Product(b, h, i, j);
+  magnitude = std::abs(score);
   if (attention_.softcap) score = *attention_.softcap * std::tanh(score / *attention_.softcap);
+  const auto add = [&](double bias) {
+    score += bias;
+    magnitude += std::abs(bias);
+  };
   if (attention_.bias)
-    score += std::visit([&](const auto& t) { return static_cast<double>(Broadcast(t, b, h, i, j)); }, attention_.bias->values);
+    add(std::visit([&](const auto& t) { return static_cast<double>(Broadcast(t, b, h, i, j)); }, attention_.bias->values));
   if (attention_.relative_bias) {
     const int64_t columns = std::visit([](const auto& t) { return t.extent[1]; }, attention_.relative_bias->table);
-    score += At(attention_.relative_bias->table, h, Clipped(columns, b, i, j));
+    add(At(attention_.relative_bias->table, h, Clipped(columns, b, i, j)));
   }
   if (attention_.slope_bias)
-    score += DistanceTerm(b, i, j) *
-             std::visit([&](const auto& slopes) { return static_cast<double>(slopes(h)); }, attention_.slope_bias->slopes);
+    add(DistanceTerm(b, i, j) *
+        std::visit([&](const auto& slopes) { return static_cast<double>(slopes(h)); }, attention_.slope_bias->slopes));
   return score;
 }
 

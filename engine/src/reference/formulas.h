@@ -50,9 +50,9 @@ class Formulas {
   double ContentKey(int64_t row, int64_t c) const;    // 0 where absent
   double ContentValue(int64_t row, int64_t c) const;  // 0 where absent
   double ContentQuery(int64_t row, int64_t c) const;  // 0 where absent
-  // scale * (q.(k + a) + k.e), and the whole score.
+  // scale * (q.(k + a) + k.e), and the whole score. magnitude: the sum of the absolute values of its terms.
   double Product(int64_t b, int64_t h, int64_t i, int64_t j) const;
-  double Score(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  double Score(int64_t b, int64_t h, int64_t i, int64_t j, double& magnitude) const;
   double DistanceTerm(int64_t b, int64_t i, int64_t j) const;  // what a slope multiplies
 
   bool Kept(int64_t b, int64_t h, int64_t i, int64_t j) const;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// weights[0..Nk) of one row; returns the log-sum-exp.
-double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights) {
+// weights[0..Nk) of one row; returns the log-sum-exp and raises largest_score.
+double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights, double& largest_score) {
   const int64_t kv_len = f.KeyCount(b);
   std::fill_n(weights, kv_len, 0.0);
   if (f.Padded(b, i)) return -kInfinity;
@@ -21,8 +21,12 @@ double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weigh
     return kv_len > 0 ? std::log(static_cast<double>(kv_len)) : -kInfinity;
   }
   double largest = -kInfinity;
-  for (int64_t j = 0; j < kv_len; ++j)
-    if (f.Visible(b, h, i, j)) largest = std::max(largest, weights[j] = f.Score(b, h, i, j));
+  for (int64_t j = 0; j < kv_len; ++j) {
+    if (!f.Visible(b, h, i, j)) continue;
+    double magnitude = 0;
+    largest = std::max(largest, weights[j] = f.Score(b, h, i, j, magnitude));
+    largest_score = std::max(largest_score, magnitude);
+  }
   double sum = 0;
   for (int64_t j = 0; j < kv_len; ++j)
     if (f.Visible(b, h, i, j)) sum += weights[j] = std::exp(weights[j] - largest);
@@ -40,7 +44,7 @@ void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& resu
   const auto at = static_cast<size_t>(row);
   double* weights = result.weights.data() + row * longest;
   double* kept = result.kept.data() + row * longest;
-  result.lse[at] = Softmax(f, b, h, i, weights);
+  result.lse[at] = Softmax(f, b, h, i, weights, result.largest_score);
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     kept[j] = f.Kept(b, h, i, j) ? 1.0 : 0.0;
     if (weights[j] == 0) continue;

@@ -16,6 +16,7 @@ struct Gradients {
 
 struct Result {
   std::vector<double> out, lse;
+  double largest_score = 0;      // of all pairs, with absolute terms
   std::vector<double> out_mass;  // what the rounding of out is measured by: sum_j p[j] |what key j gives|, before dropout
   std::vector<double> weights;   // [rows of lse, longest Nk] before dropout
   std::vector<double> kept;      // the same, 0 where dropout removes the weight, else 1

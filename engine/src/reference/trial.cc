@@ -125,6 +125,8 @@ class Trial {
     }
     if (case_.weights) add_rows("weights", weights_, expected.weights);
     AddGradients(expected, errors);
+    // Scores are rounded at their own size, and everything inherits that.
+    for (auto& [name, error] : errors.of) error /= std::max(1.0, expected.largest_score / kOrdinaryScore);
     return errors;
   }
 

@@ -27,6 +27,10 @@ struct TrialErrors {
 template <class T>
 TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
 
+// Scores up to this size are what errors are measured at; larger ones, from a large scale or distances of a million under
+// slopes, round as much more as they are larger, and errors are divided by that.
+constexpr double kOrdinaryScore = 16.0;
+
 // What a sound kernel stays below: scores of D products of N(0, 1) carry about sqrt(D) eps of rounding, which the weights
 // inherit; widths up to 257 are in the table.
 constexpr double kErrorLimit = 128.0;
