@@ -81,9 +81,8 @@ class Reader {
   void Run() const {
     const auto count = static_cast<int64_t>(data_.size());
     const int64_t share = std::max<int64_t>(1, count / at::get_num_threads());
-    at::parallel_for(0, count, share, [&](int64_t begin, int64_t end) {
-      sink_ += reference::ReadAll(data_.data() + begin, end - begin);
-    });
+    at::parallel_for(0, count, share,
+                     [&](int64_t begin, int64_t end) { sink_ += reference::ReadAll(data_.data() + begin, end - begin); });
   }
 
  private:
