@@ -52,9 +52,9 @@ const char* NameOf(BenchPass pass) {
 }
 
 std::string NameOf(const BenchCase& c) {
-  const std::string option = NameOf(c.option);
-  if (c.type == at::kFloat) return option;
-  return option + ", " + (c.type == at::kBFloat16 ? "bfloat16" : c.type == at::kHalf ? "float16" : "float64");
+  std::string name = NameOf(c.option);
+  if (c.type == at::kFloat) return name;
+  return name + ", " + (c.type == at::kBFloat16 ? "bfloat16" : c.type == at::kHalf ? "float16" : "float64");
 }
 
 std::string ShapeText(const BenchCase& c) {
