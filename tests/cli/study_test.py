@@ -135,7 +135,7 @@ def test_a_choice_of_models(book, tmp_path):
     ("changes", "expected"),
     [
         ({"encoders": "attention,mamba"}, ["'mamba'", "dilated", "lstm"]),
-        ({"positions": "rotary"}, ["'rotary'", "sinusoidal", "relative"]),
+        ({"positions": "kerple"}, ["'kerple'", "sinusoidal", "relative"]),
         ({"budget": "huge"}, ["'huge'", "quick", "default", "long"]),
         ({"context": 400}, ["book.txt", "16010"]),
         ({"seeds": 0}, ["seeds"]),

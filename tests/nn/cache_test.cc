@@ -123,7 +123,8 @@ TEST(EncoderStepTest, EqualsTheWholePass) {
     for (const Norm norm : {Norm::kPre, Norm::kPost}) {
       PositionOptions position;
       position.scheme = ParsePositionScheme(scheme);
-      position.max_distance = 3;
+      position.max_distance = 5;
+      position.buckets = 8;
       AttentionEncoder encoder(EncoderOptions(8).layers(2).heads(2).ffn_width(12).causal(true).norm(norm).position(position));
       encoder->to(at::kDouble);
       encoder->eval();
