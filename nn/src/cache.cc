@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -32,14 +33,11 @@ void CheckTokens(const char* name, const at::Tensor& tokens, const at::Tensor& o
   }
 }
 
-at::Tensor Room(const at::Tensor& like, int64_t capacity) {
-  return at::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.options());
-}
-
-at::Tensor Resized(const at::Tensor& tokens, int64_t length, int64_t capacity) {
-  at::Tensor resized = Room(tokens, capacity);
-  resized.narrow(2, 0, length).copy_(tokens.narrow(2, 0, length));
-  return resized;
+// Room for `capacity` tokens like those given, that begins with the first `length` of `own`.
+at::Tensor Grown(const at::Tensor& own, const at::Tensor& like, int64_t length, int64_t capacity) {
+  at::Tensor grown = at::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.options());
+  if (length > 0) grown.narrow(2, 0, length).copy_(own.narrow(2, 0, length));
+  return grown;
 }
 
 }  // namespace
@@ -59,11 +57,11 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value) {
   }
   const at::NoGradGuard no_grad;
   const int64_t end = length_ + count;
-  if (!keys_.defined()) {
-    keys_ = Room(key, std::max(initial_capacity_, count));
-    values_ = Room(value, keys_.size(2));
-  } else if (end > keys_.size(2)) {
-    Resize(std::max(end, 2 * keys_.size(2)));
+  if (!keys_.defined() || end > keys_.size(2)) {
+    const int64_t capacity = std::max(end, keys_.defined() ? 2 * keys_.size(2) : initial_capacity_);
+    at::Tensor keys = Grown(keys_, key, length_, capacity), values = Grown(values_, value, length_, capacity);
+    keys_ = std::move(keys);
+    values_ = std::move(values);
   }
   keys_.narrow(2, length_, count).copy_(key);
   values_.narrow(2, length_, count).copy_(value);
@@ -96,11 +94,5 @@ void KeyValueCache::reorder(const at::Tensor& rows) {
 
 at::Tensor KeyValueCache::keys() const { return keys_.defined() ? keys_.narrow(2, 0, length_) : keys_; }
 at::Tensor KeyValueCache::values() const { return values_.defined() ? values_.narrow(2, 0, length_) : values_; }
-
-void KeyValueCache::Resize(int64_t capacity) {
-  at::Tensor keys = Resized(keys_, length_, capacity), values = Resized(values_, length_, capacity);
-  keys_ = keys;
-  values_ = values;
-}
 
 }  // namespace heed::nn

@@ -56,13 +56,14 @@ void TransformerDecoderBlockImpl::reset() {
 torch::Tensor TransformerDecoderBlockImpl::CrossAttention(const torch::Tensor& Y, const torch::Tensor& encoder_outputs,
                                                           const torch::Tensor& encoder_valid_lens, DecoderBlockCache* cache) {
   if (cache == nullptr) return attention2(Y, encoder_outputs, encoder_outputs, encoder_valid_lens);
-  if (!cache->cross.keys().defined()) attention2->append(encoder_outputs, encoder_outputs, cache->cross);
   return attention2->attend(Y, cache->cross, encoder_valid_lens);
 }
 
 torch::Tensor TransformerDecoderBlockImpl::forward(const torch::Tensor& X, const torch::Tensor& encoder_outputs,
                                                    const torch::Tensor& encoder_valid_lens, const torch::Tensor& valid_lens,
                                                    DecoderBlockCache* cache) {
+  // First of all: encoder outputs that do not fit are refused before the steps are in the cache.
+  if (cache != nullptr && !cache->cross.keys().defined()) attention2->append(encoder_outputs, encoder_outputs, cache->cross);
   const auto self_attention = [&](const at::Tensor& Y) {
     return attention1(Y, Y, Y, valid_lens, cache != nullptr ? &cache->self : nullptr);
   };

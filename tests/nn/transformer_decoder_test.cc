@@ -80,6 +80,9 @@ TEST(TransformerDecoderBlockTest, RefusesByName) {
   EXPECT_THROW(TransformerDecoderBlock(TransformerDecoderBlockOptions(8, 12, 3)), InvalidArgument);
   const Sample s;
   EXPECT_THROW(Block(Norm::kPost)(s.X, s.X), InvalidArgument);
+  DecoderBlockCache cache;
+  EXPECT_THROW(Block(Norm::kPost)->forward(s.X, s.X, {}, {}, &cache), InvalidArgument);
+  EXPECT_EQ(cache.self.length(), 0);
 }
 
 struct Sentence {

@@ -30,8 +30,6 @@ class KeyValueCache {
   at::Tensor values() const;
 
  private:
-  void Resize(int64_t capacity);
-
   int64_t initial_capacity_, length_ = 0;
   at::Tensor keys_, values_;  // [batch, kv_heads, capacity, width]
 };
