@@ -23,17 +23,18 @@ struct Verdict {
   int64_t cases = 0, failed = 0;
   double worst = 0;  // eps units; NaN when a kernel returned NaN
   std::string worst_case;
+  double limit = 0;  // eps units: where a case fails
 };
 
 template <class T>
 Verdict CheckTarget(const std::string& target, const char* type, const std::vector<reference::Case>& cases, uint64_t seed,
                     lab::Progress& progress, int64_t& done) {
-  Verdict verdict{target, type, 0, 0, 0, {}};
+  Verdict verdict{target, type, 0, 0, 0, {}, reference::kErrorLimit<T>};
   for (const reference::Case& c : cases) {
     if (lab::Interrupted()) throw lab::Interruption("interrupted");
     const double error = reference::RunTrial<T>(c, seed, ThreadPool::Default()).Largest();
     ++verdict.cases;
-    if (!(error < reference::kErrorLimit)) ++verdict.failed;
+    if (!(error < verdict.limit)) ++verdict.failed;
     if (verdict.worst_case.empty() || std::isnan(error) || error > verdict.worst)
       verdict.worst = error, verdict.worst_case = c.name;
     progress.Update(++done, target + " " + type);
@@ -76,7 +77,7 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
                       {"failed", v.failed},
                       {"worst_eps", v.worst},
                       {"worst_case", v.worst_case},
-                      {"limit_eps", reference::kErrorLimit}});
+                      {"limit_eps", v.limit}});
     std::cout << rows.dump() << "\n";
     return;
   }
@@ -85,8 +86,10 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
     std::cout << std::left << std::setw(10) << v.target << std::setw(10) << v.type << std::right << std::setw(5) << v.cases
               << std::setw(8) << v.failed << std::setw(13) << std::fixed << std::setprecision(1) << v.worst << "  "
               << v.worst_case << "\n";
-  std::cout << "A case fails at " << reference::kErrorLimit
-            << " eps: outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array.\n";
+  std::cout
+      << "A case fails at " << reference::kErrorLimit<float> << " eps, of 16-bit types at "
+      << reference::kErrorLimit<
+             Float16> << ": outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array.\n";
 }
 
 }  // namespace

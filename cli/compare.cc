@@ -15,6 +15,7 @@
 #include "lab/comparison/comparison.h"
 #include "lab/comparison/output.h"
 #include "lab/report/html.h"
+#include "lab/report/svg.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -62,23 +63,18 @@ std::vector<int64_t> ParseLengths(const std::string& text) {
   return lengths;
 }
 
-// Characters, not bytes, of UTF-8 text.
-std::size_t Characters(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
-}
-
 // The first column to the left, the others to the right.
 void PrintTable(const lab::Table& table) {
-  std::vector<std::size_t> widths;
+  std::vector<int> widths;
   widths.reserve(table.header.size());
-  for (const std::string& title : table.header) widths.push_back(Characters(title));
+  for (const std::string& title : table.header) widths.push_back(lab::CountCharacters(title));
   for (const std::vector<std::string>& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Characters(row[i]));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], lab::CountCharacters(row[i]));
   }
   const auto print = [&](const std::vector<std::string>& row) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - Characters(row[i]), ' ');
+      const std::string space(widths[i] - lab::CountCharacters(row[i]), ' ');
       line += i == 0 ? row[i] + space : "  " + space + row[i];
     }
     fmt::print("  {}\n", line);

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "heed/error.h"
 #include "lab/data/text.h"
 #include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"

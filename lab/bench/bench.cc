@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <iomanip>
 #include <memory>
 #include <sstream>
 
@@ -101,6 +102,7 @@ BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass
   row.pass = NameOf(pass);
   row.threads = threads;
   row.length = c.length;
+  row.head_dim = c.head_dim;
   row.torch_path = contenders->TorchPath();
   row.heed_mib = PeakGrowth([&] { contenders->RunHeed(pass); });
   row.torch_mib = PeakGrowth([&] { contenders->RunTorch(pass); });
@@ -124,6 +126,14 @@ BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass
     row.torch_percent_of_bandwidth = 100.0 * timings[3].minimum / timings[1].minimum;
   }
   return row;
+}
+
+// Rows that differ in the length alone share a series.
+std::string SeriesName(const BenchRow& row) {
+  std::ostringstream name;
+  name << row.suite << (row.option == "plain" ? "" : ": " + row.option) << ", d" << row.head_dim << ", " << row.pass;
+  if (row.threads > 1) name << ", " << row.threads << " threads";
+  return name.str();
 }
 
 }  // namespace
@@ -163,12 +173,16 @@ Figure BenchFigure(const std::vector<BenchRow>& rows) {
   plot.y_label = "LibTorch's time over heed's";
   plot.log_x = plot.log_y = true;
   for (const BenchRow& row : rows) {
-    const std::string name = row.option + ", " + row.pass;
-    if (plot.series.empty() || plot.series.back().name != name) plot.series.push_back({name, {}, {}, {}, {}});
-    plot.series.back().x.push_back(static_cast<double>(row.length));
-    plot.series.back().y.push_back(row.ratio);
+    const std::string name = SeriesName(row);
+    auto series = std::ranges::find(plot.series, name, &Series::name);
+    if (series == plot.series.end()) series = plot.series.insert(series, {name, {}, {}, {}, {}});
+    series->x.push_back(static_cast<double>(row.length));
+    series->y.push_back(row.ratio);
   }
-  return {"bench", "heed beside LibTorch", "Above 1 heed is faster. Minimum of interleaved rounds in one process.",
+  std::ostringstream title;
+  title << "heed beside LibTorch: " << std::fixed << std::setprecision(2) << GeometricMeanRatio(rows) << " times as fast";
+  return {"bench", title.str(),
+          "Above 1 heed is faster; the title has the geometric mean. Minima of interleaved rounds in one process.",
           "heed bench", plot};
 }
 

@@ -56,7 +56,7 @@ struct BenchRow {
   // arithmetic is the limit.
   double percent_of_bandwidth = 0, torch_percent_of_bandwidth = 0;
   double heed_mib = 0, torch_mib = 0;  // growth of the process during one call
-  int64_t length = 0;
+  int64_t length = 0, head_dim = 0;
 };
 
 struct BenchOptions {
@@ -70,7 +70,7 @@ struct BenchOptions {
 // Calls `done` with each row as it is measured. Throws Interruption between cases.
 std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done);
 
-// Ratio to LibTorch per row, and their geometric mean in the title.
+// Ratio to LibTorch against the length, and the geometric mean of all rows in the title.
 Figure BenchFigure(const std::vector<BenchRow>& rows);
 double GeometricMeanRatio(const std::vector<BenchRow>& rows);
 

@@ -143,7 +143,7 @@ std::string TrainingContenders::TorchPath() const {
   return at::_fused_sdp_choice(q, q, q, std::nullopt, dropout, true) == 1 ? "flash" : "math";
 }
 
-// The products of matrices and attention; one forward pass and two products backward for each of its own.
+// The products of matrices, two backward for each forward, and those of causal attention, five backward for two.
 double TrainingContenders::Operations(BenchPass) const {
   const auto tokens = static_cast<double>(case_.batch * case_.length);
   const auto width = static_cast<double>(case_.q_heads * case_.head_dim);

@@ -50,26 +50,12 @@ Mixer MakeRecurrence(const LayerShape& shape, const std::string& name) {
           {parameters["weight_ih_l0"], parameters["weight_hh_l0"]}};
 }
 
-Mixer MakeAttention(const LayerShape& shape, bool causal) {
-  const nn::AttentionEncoder encoder(Options(shape, causal));
-  nn::MultiHeadAttention attention = encoder->blocks.at(0)->attention;
-  return {encoder.ptr(),
+Mixer MakeAttention(const LayerShape& shape, Causal causal, Window window) {
+  nn::MultiHeadAttention attention(
+      nn::MultiHeadAttentionOptions(shape.width, shape.heads).causal(causal).window(window.left, window.right));
+  return {attention.ptr(),
           [attention](const at::Tensor& X) mutable { return attention(X, X, X); },
           {attention->W_q->weight, attention->W_k->weight, attention->W_v->weight, attention->W_o->weight}};
-}
-
-// The module has no window yet; the operator has.
-Mixer MakeWindow(const LayerShape& shape) {
-  Mixer mixer = MakeAttention(shape, false);
-  nn::MultiHeadAttention attention = mixer.module->as<nn::AttentionEncoder>()->blocks.at(0)->attention;
-  const nn::AttentionOptions options = nn::AttentionOptions().window(shape.window, shape.window);
-  mixer.forward = [attention, options, heads = shape.heads](const at::Tensor& X) mutable {
-    const auto split = [&](const at::Tensor& Y) { return Y.unflatten(-1, {heads, -1}).transpose(1, 2); };
-    const at::Tensor mixed =
-        nn::attention(split(attention->W_q(X)), split(attention->W_k(X)), split(attention->W_v(X)), options).output;
-    return attention->W_o(mixed.transpose(1, 2).flatten(-2));
-  };
-  return mixer;
 }
 
 // One position after the other.
@@ -121,9 +107,12 @@ Mixer MakeMixer(const Layer& layer, const LayerShape& shape) {
       {"lstm", [](const LayerShape& s) { return MakeRecurrence<torch::nn::LSTMImpl>(s, "lstm"); }},
       {"linear", [](const LayerShape& s) { return MakeLinear(s, false); }},
       {"linear-scan", [](const LayerShape& s) { return MakeLinear(s, true); }},
-      {"attention", [](const LayerShape& s) { return MakeAttention(s, false); }},
-      {"attention-causal", [](const LayerShape& s) { return MakeAttention(s, true); }},
-      {"attention-window", MakeWindow},
+      {"attention", [](const LayerShape& s) { return MakeAttention(s, Causal::kNone, {}); }},
+      {"attention-causal", [](const LayerShape& s) { return MakeAttention(s, Causal::kBottomRight, {}); }},
+      {"attention-window",
+       [](const LayerShape& s) {
+         return MakeAttention(s, Causal::kNone, {s.window, s.window});
+       }},
   };
   const auto twin = twins.find(layer.facts().id);
   if (twin == twins.end()) throw std::logic_error("NnLayer: there is no module for '" + layer.facts().id + "'");

@@ -74,6 +74,7 @@ std::vector<std::filesystem::path> WriteArrays(LanguageModel& model, const std::
   const std::vector<int32_t> tokens = model->vocabulary().Encode({"text", text});
   const auto count = static_cast<int64_t>(tokens.size()), heads = static_cast<int64_t>(selection.heads.size()),
              layers = static_cast<int64_t>(selection.layers.size());
+  std::filesystem::remove(folder / "arrays.json");  // it says that all files are there
   LayerFiles files(folder, heads, count);
   std::string statistics = NpyHeader("f4", {layers, heads, 4, count});
   int64_t done = 0;

@@ -144,7 +144,7 @@ void Page::Describe() {
       result_.text.name, result_.text.characters, result_.vocabulary, result_.validation));
   Say(fmt::format(
       "Every model is the same but for what mixes the characters: an embedding, residual layers ({} of width "
-      "{}) of a mixing and a feed-forward sublayer each, and a head that shares the embedding's matrix. All see the "
+      "{}) of a mixing and a feed-forward sublayer each, and a head. All see the "
       "same windows of {} characters, {} at a step, for {} steps (next character) and {} steps (hidden characters); {}.",
       options_.layers, options_.width, options_.context, options_.batch, options_.causal_steps, options_.masked_steps,
       options_.seeds == 1 ? "one run of each" : fmt::format("{} runs of each with different seeds", options_.seeds)));

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -22,7 +23,8 @@ MultiHeadAttentionOptions AttentionOf(const TransformerDecoderBlockOptions& opti
 
 }  // namespace
 
-TransformerDecoderBlockImpl::TransformerDecoderBlockImpl(TransformerDecoderBlockOptions options_) : options(options_) {
+TransformerDecoderBlockImpl::TransformerDecoderBlockImpl(TransformerDecoderBlockOptions options_)
+    : options(std::move(options_)) {
   if (options.encoder_size() == 0) options.encoder_size(options.num_hiddens());
   if (options.ffn_num_hiddens() < 0) {
     throw InvalidArgument("TransformerDecoderBlock: ffn_num_hiddens must be 0 or more, got " +
@@ -88,7 +90,7 @@ void DecoderCache::reorder(const torch::Tensor& rows) {
 
 TransformerDecoderImpl::TransformerDecoderImpl(int64_t vocab_size, int64_t num_blks, TransformerDecoderBlockOptions block,
                                                int64_t max_len)
-    : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(block) {
+    : vocab_size_(vocab_size), num_blks_(num_blks), max_len_(max_len), block_(std::move(block)) {
   if (vocab_size < 1 || num_blks < 0) {
     throw InvalidArgument("TransformerDecoder: expected vocab_size of at least 1 and num_blks of at least 0, got " +
                           std::to_string(vocab_size) + " and " + std::to_string(num_blks));

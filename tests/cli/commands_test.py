@@ -5,7 +5,7 @@ import json
 import pytest
 from heed_program import SMALL, run
 
-COMMANDS = ["train", "generate", "eval", "inspect", "check", "info"]
+COMMANDS = ["study", "train", "eval", "generate", "inspect", "positions", "compare", "bench", "check", "info"]
 
 
 def test_version_and_help_go_to_stdout():

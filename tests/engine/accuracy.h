@@ -16,7 +16,7 @@ template <class T>
 void ExpectAccurate(const reference::Case& c, uint64_t seed, const char* type) {
   SerialExecutor serial;
   const reference::TrialErrors errors = reference::RunTrial<T>(c, seed, serial);
-  EXPECT_LT(errors.Largest(), reference::kErrorLimit)
+  EXPECT_LT(errors.Largest(), reference::kErrorLimit<T>)
       << type << ": " << errors.Text() << "\nagain: heed check --case \"" << c.name << "\" --seed " << seed;
 }
 

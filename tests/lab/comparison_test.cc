@@ -26,6 +26,7 @@
 #include "lab/comparison/output.h"
 #include "lab/comparison/thread_count.h"
 #include "lab/report/html.h"
+#include "tests/lab/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -380,8 +381,8 @@ std::string Contents(const std::filesystem::path& path) {
 }
 
 TEST(ComparisonFiles, HoldEveryRow) {
-  const std::filesystem::path directory = std::filesystem::temp_directory_path() / "heed-comparison-test";
-  std::filesystem::remove_all(directory);
+  const ScratchFolder scratch;
+  const std::filesystem::path directory = scratch.path() / "out";
   ComparisonOptions options = Small();
   options.longest_trace = 16;  // the last length stays uncounted
   options.influence_length = 8;
@@ -424,7 +425,6 @@ TEST(ComparisonFiles, HoldEveryRow) {
     EXPECT_GT(std::filesystem::file_size(directory / (figure.name + ".svg")), 500U) << figure.name;
     EXPECT_NE(Contents(directory / "compare.html").find(figure.title), std::string::npos);
   }
-  std::filesystem::remove_all(directory);
 }
 
 TEST(ComparisonFigures, AreTheDrawingAloneForASingleLength) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <torch/nn/init.h>
 
 #include "heed/error.h"
 #include "lab/training/train.h"
@@ -94,10 +95,14 @@ TEST(Generation, ReadsTheWindowThatItPromises) {
     options.position = position;
     LanguageModel model(options, TrainedModel()->vocabulary());
     model->eval();
+    // Schemes that start at zero would hide where a query stands.
+    for (const auto& item : model->named_parameters())
+      if (item.key().find("position.") != std::string::npos) torch::nn::init::normal_(item.value());
     const int64_t context = options.context;
     for (const std::u32string& start : {std::u32string(U"one"), std::u32string(U"one two, three!one two, three!one")}) {
       const Text prompt{"prompt", start};
       const std::u32string text = start + Generate(model, prompt, {.tokens = 3 * context, .temperature = 0.0});
+      ASSERT_EQ(text.size(), start.size() + 3 * context);
       const std::vector<int32_t> tokens = model->vocabulary().Encode(Text{"text", text});
       int64_t begin = std::max<int64_t>(0, static_cast<int64_t>(start.size()) - context);
       for (int64_t end = static_cast<int64_t>(start.size()); end < static_cast<int64_t>(text.size()); ++end) {

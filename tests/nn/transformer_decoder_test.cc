@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/init.h>
 
 #include "heed/error.h"
 
@@ -25,10 +26,18 @@ TransformerDecoderBlockOptions Options(Norm norm) {
   return TransformerDecoderBlockOptions(8, 12, 2).encoder_size(10).norm(norm).bias(true).position(position);
 }
 
+// Schemes that start at zero would hide where a query stands.
+void Stir(const torch::nn::Module& module) {
+  const at::NoGradGuard no_grad;
+  for (const auto& item : module.named_parameters())
+    if (item.key().find("position.") != std::string::npos) torch::nn::init::normal_(item.value());
+}
+
 TransformerDecoderBlock Block(Norm norm) {
   TransformerDecoderBlock block(Options(norm));
   block->to(at::kDouble);
   block->eval();
+  Stir(*block);
   return block;
 }
 
@@ -95,6 +104,7 @@ TransformerDecoder Decoder(Norm norm) {
   TransformerDecoder decoder(11, 2, Options(norm).keep_attention_weights(true));
   decoder->to(at::kDouble);
   decoder->eval();
+  Stir(*decoder);
   return decoder;
 }
 

@@ -36,7 +36,8 @@ class KeyValueCache {
   View<const T, 4> Values() const { return ViewOf(values_.data(), value_dim_); }
 
   // Attention of q [B, Hq, Nq, D] over all tokens of the cache; see Forward. With Causal::kBottomRight the last query is the
-  // last token appended, and query offsets follow from the length: chunked and whole passes agree to rounding.
+  // last token appended, and query offsets follow from the length: chunked and whole passes agree to rounding, without dropout,
+  // which counts the queries of a call. Otherwise queries stand at 0..Nq-1 unless the options say where.
   void Attend(const Attention& attention, View<const T, 4> q, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
               Executor& executor) const;
 
@@ -44,7 +45,7 @@ class KeyValueCache {
   View<const T, 4> ViewOf(const T* data, int64_t width) const {
     return {data, {batch_, kv_heads_, length_, width}, {kv_heads_ * capacity_ * width, capacity_ * width, width, 1}};
   }
-  // The first length_ tokens of row b and head h, moved to where a cache of another capacity has them.
+  // The first length_ tokens of batch row rows[b] of today become those of row b in memory for `capacity`.
   void Move(int64_t capacity, const std::vector<int64_t>& rows);
 
   int64_t batch_, kv_heads_, head_dim_, value_dim_, capacity_ = 0, length_ = 0;

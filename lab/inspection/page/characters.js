@@ -8,8 +8,8 @@ const characters = Array.from(numbers.text);
 const SIGNS = new Map([["\n", "⏎"], ["\t", "⇥"], ["\r", "␍"]]);
 const COMBINING = /^\p{M}$/u;
 // Controls, formats (bidirectional overrides, joiners, marks of direction), private and unassigned characters, and spaces other
-// than the usual one.
-const INVISIBLE = /^[\p{C}\p{Z}]$/u;
+// than the usual one, fillers and selectors that draw nothing.
+const INVISIBLE = /^[\p{C}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]$/u;
 
 function codePoint(character) {
   return "U+" + character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
@@ -20,8 +20,8 @@ function visible(character) {
   if (character === " ") return {text: " ", kind: "plain"};
   const sign = SIGNS.get(character);
   if (sign !== undefined) return {text: sign, kind: "sign"};
-  if (COMBINING.test(character)) return {text: "\u25cc" + character, kind: "plain"};
   if (INVISIBLE.test(character)) return {text: codePoint(character), kind: "code"};
+  if (COMBINING.test(character)) return {text: "\u25cc" + character, kind: "plain"};
   return {text: character, kind: "plain"};
 }
 

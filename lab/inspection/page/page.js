@@ -78,10 +78,11 @@ function showToken() {
   byId("readout").textContent = inWords(cell, row);
 }
 
+// Isolated (U+2068, U+2069): text that runs from right to left must not turn the words around it.
 function nameOf(cell) {
   const [first, end] = tokensOf(cell);
   const place = end - first > 1 ? `${first}–${end - 1}` : String(first);
-  return `${place} “${characters.slice(first, end).map(named).join("")}”`;
+  return `${place} “\u2068${characters.slice(first, end).map(named).join("")}\u2069”`;
 }
 
 function inWords(cell, row) {
