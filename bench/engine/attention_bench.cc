@@ -1,13 +1,16 @@
 // Speed of the kernels as a share of the FMA peak of the same core in the same run. Chooses tile sizes; not a test.
-//   attention_bench [TARGET]
+//   attention_bench [TARGET [BATCH HEADS LENGTH WIDTH full|causal]]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "heed/attention.h"
 #include "reference/fma_peak.h"
+#include "reference/read_peak.h"
 
 namespace {
 
@@ -79,6 +82,27 @@ void Measure(const Shape& s) {
       peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak);
 }
 
+// One query of eight heads that share their keys, beside reading as many bytes.
+void MeasureDecoding(int64_t keys, int64_t width) {
+  constexpr int64_t kHeads = 8;
+  const auto size = static_cast<std::size_t>(keys * width);
+  std::vector<float> k(size, 0.01f), v(size, 0.02f), q(static_cast<std::size_t>(kHeads * width), 0.1f), out(q.size());
+  std::vector<float> lse(kHeads);
+  const auto rows = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, 1, keys, width}); };
+  const auto query = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, kHeads, 1, width}); };
+  heed::Workspace workspace;
+  heed::SerialExecutor serial;
+  float sink = 0;
+  const double step = Fastest([&] {
+    heed::Forward(heed::Attention{}, query(q), rows(k), rows(v), query(out),
+                  View<float, 3>::Contiguous(lse.data(), {1, kHeads, 1}), workspace, serial);
+  });
+  const double read = Fastest(
+      [&] { sink += heed::reference::ReadAll(k.data(), keys * width) + heed::reference::ReadAll(v.data(), keys * width); });
+  std::printf("one query, 8 heads on 1, %ld keys d%-4ld %8.3f ms  reading %8.3f ms %5.1f %%%s\n", keys, width, step * 1e3,
+              read * 1e3, 100 * read / step, sink == 1 ? " " : "");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -87,6 +111,16 @@ int main(int argc, char** argv) {
     heed::UseTarget(target);
     std::printf("%s\n", target.c_str());
     const auto full = heed::Causal::kNone, causal = heed::Causal::kBottomRight;
+    if (argc == 3) {
+      MeasureDecoding(1024, 128);
+      MeasureDecoding(32768, 128);
+      continue;
+    }
+    if (argc > 6) {
+      const auto number = [&](int i) { return std::strtol(argv[i], nullptr, 10); };
+      Measure({number(2), number(3), number(4), number(5), std::string(argv[6]) == "causal" ? causal : full, 0, 0});
+      continue;
+    }
     for (const Shape& s : std::vector<Shape>{{1, 2, 2048, 64, full, 0, 0},
                                              {1, 2, 2048, 128, full, 0, 0},
                                              {1, 2, 2048, 32, full, 0, 0},
@@ -99,6 +133,8 @@ int main(int argc, char** argv) {
                                              {1, 2, 1024, 64, full, 0.1, 0},
                                              {1, 2, 1024, 64, full, 0, 1023}})
       Measure(s);
+    MeasureDecoding(1024, 128);
+    MeasureDecoding(32768, 128);
   }
   return 0;
 }

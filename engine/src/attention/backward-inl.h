@@ -39,6 +39,9 @@ class BackwardChunk {
                 std::span<PositionHook<T>* const> hooks)
       : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hooks_(hooks), scores_(problem, scratch, hooks) {}
 
+  // The chunk that is likely to come after the next Run.
+  void Expect(int64_t b, int64_t kv_head, int64_t chunk) { next_ = Place{b, kv_head, chunk}; }
+
   // dK and dV of one chunk of keys, and the chunk's share of dQ, over all query heads of one key head.
   void Run(int64_t b, int64_t kv_head, int64_t chunk) {
     const attention::Plan& plan = problem_.plan;
@@ -80,11 +83,47 @@ class BackwardChunk {
                                   scratch_.d_out_rows,
                                   scratch_.d_queries};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+      AskAhead(b, h, kv_head, index);
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes,
                   [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(place, masked); });
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
     if (!reach.empty() || chunk_ == 0) AddToQueries(b, h);
+  }
+
+  // Asks for the rows that this panel writes and for those that the next one begins with; behind the last panel of a chunk for
+  // the chunk's own gradients and for the next chunk.
+  void AskAhead(int64_t b, int64_t h, int64_t kv_head, int64_t index) {
+    const attention::Plan& plan = problem_.plan;
+    simd::Ahead& ahead = scratch_.ahead;
+    ahead.Clear();
+    const auto rows = [&](const auto& operand, int64_t row, int64_t head) {
+      return RowsOf(operand, plan.ArrayRow(row), head, plan.FirstQuery(row));
+    };
+    const auto panel = [&](int64_t row, int64_t head, int64_t place) {
+      const int64_t begin = place * problem_.cut.panel, count = std::min(problem_.cut.panel, plan.QueryCount(row) - begin);
+      AskFor(rows(problem_.q, row, head), begin, count, shape_.head_dim, ahead);
+      AskFor(rows(problem_.d_out, row, head), begin, count, shape_.value_dim, ahead);
+      AskFor(rows(problem_.out, row, head), begin, count, shape_.value_dim, ahead);
+    };
+    AskFor(rows(problem_.d_q, b, h), panel_.begin, panel_.count, shape_.head_dim, ahead);
+    const int64_t group = shape_.q_heads / shape_.kv_heads;
+    if (index + 1 < problem_.cut.panels) {
+      panel(b, h, index + 1);
+    } else if (h + 1 < (kv_head + 1) * group) {
+      panel(b, h + 1, 0);
+    } else {
+      const auto keys = [&](const auto& operand, int64_t row, int64_t head, int64_t begin, int64_t width) {
+        const int64_t count = std::min(problem_.cut.chunk, plan.KeyCount(row) - begin);
+        AskFor(RowsOf(operand, plan.ArrayRow(row), head, plan.FirstKey(row)), begin, count, width, ahead);
+      };
+      keys(problem_.d_k, b, kv_head, begin_, shape_.head_dim);
+      keys(problem_.d_v, b, kv_head, begin_, shape_.value_dim);
+      if (!next_) return;
+      panel(next_->b, next_->kv_head * group, 0);
+      keys(problem_.k, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.head_dim);
+      keys(problem_.v, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.value_dim);
+    }
   }
 
   void Pack(int64_t b, int64_t h) {
@@ -125,7 +164,7 @@ class BackwardChunk {
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
             place.keys, shape_.value_dim, place.lanes(), Dropping() ? Start::kZero : Start::kColumns,
             static_cast<const T*>(scratch_.minus_delta + place.lane_begin),
-            {scratch_.d_scores + place.lane_begin, panel_.width});
+            {scratch_.d_scores + place.lane_begin, panel_.width}, scratch_.ahead);
     for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_lse, scratch_.weights);
     if (Dropping()) {
@@ -174,7 +213,7 @@ class BackwardChunk {
     } else {
       Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
               shape_.head_dim, place.keys, place.lanes(), Start::kMemory, static_cast<const T*>(nullptr),
-              {scratch_.d_queries + place.lane_begin, panel_.width});
+              {scratch_.d_queries + place.lane_begin, panel_.width}, scratch_.ahead);
     }
     AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
     AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
@@ -188,7 +227,8 @@ class BackwardChunk {
       return;
     }
     Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width}, place.keys,
-            place.used_end() - place.lane_begin, width, Start::kMemory, static_cast<const T*>(nullptr), {sums, width});
+            place.used_end() - place.lane_begin, width, Start::kMemory, static_cast<const T*>(nullptr), {sums, width},
+            scratch_.ahead);
   }
 
   // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.
@@ -218,13 +258,19 @@ class BackwardChunk {
     if (problem_.d_q_wide) rows = {problem_.WideQueries(b, h), shape_.head_dim, 1};
     if (apart) rows = {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
     const T scale = static_cast<T>(problem_.plan.scale());
+    const bool first = chunk_ == 0 || apart;
+    if (first && rows.element_stride == 1 && scratch_.lanes.uniform == 0) {
+      Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale,
+                rows.Row(panel_.begin), rows.row_stride);
+      return;
+    }
     T* shares = scratch_.query_rows;  // packed queries are no longer needed
     const int64_t stride = problem_.cut.head_dim;
     Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, shares, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
       T* row = rows.Row(panel_.begin + w);
       if (scratch_.lanes.rows[w].uniform) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
-      if (chunk_ == 0 || apart) {
+      if (first) {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] = shares[w * stride + c];
       } else {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] += shares[w * stride + c];
@@ -245,6 +291,10 @@ class BackwardChunk {
   Panel panel_{};
   StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
+  struct Place {
+    int64_t b, kv_head, chunk;
+  };
+  std::optional<Place> next_;
   std::optional<bool> finite_;  // of the panel at hand, once asked for
   int64_t chunk_ = 0, begin_ = 0, end_ = 0;
 };

@@ -24,7 +24,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 struct Panel {
   int64_t b, head, heads;
   int64_t begin, count;
-  int64_t width;  // lanes
+  int64_t width;  // lanes: as many as the queries need, in whole quanta
   attention::PanelRange range;
 
   int64_t used() const { return heads * count; }
@@ -57,7 +57,8 @@ template <class T>
 Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t b, int64_t head, int64_t index,
                 attention::Lanes<T>& lanes) {
   const int64_t begin = index * cut.panel;
-  Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), cut.panel, {}};
+  Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), 0, {}};
+  panel.width = attention::RoundUp(std::max<int64_t>(panel.used(), 1), attention::kLaneQuantum);
   bool any = false;
   for (int64_t x = 0; x < panel.heads && panel.count > 0; ++x) {
     attention::QueryRow* rows = lanes.rows + x * panel.count;

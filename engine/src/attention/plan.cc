@@ -98,7 +98,7 @@ bool Plan::SameForAllQueries() const {
 namespace {
 
 Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
-  const simd::TileSizes sizes = simd::ChooseTiles(lanes, shape.head_dim, accumulator_bytes);
+  const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
   Cut cut{};
   cut.panel = sizes.panel;
   cut.tile = sizes.tile;

@@ -8,6 +8,7 @@
 #include "core/arena.h"
 #include "core/operand.h"
 #include "heed/attention.h"
+#include "simd/ahead.h"
 
 namespace heed::attention {
 
@@ -140,7 +141,7 @@ struct HookScratch {
   T* content_table;  // [2M+1, the wider of D and Dv padded] rows of a table at hand
   T* d_content;      // [2M+1, panel] backward: gradient of content
   T* value_content;  // [2M+1, panel] backward: products of dO and content values
-  T* mass;           // [2M+1, panel] weights by offset; forward: rows behind the output
+  T* mass;           // [2M+1, panel] weights by offset; forward: rows behind the output, set for every panel
   int64_t key_columns;
   T* query_columns;  // [D, 2M+1 padded] a table of content queries, times scale * log2(e)
   T* query_rows;     // [2M+1, D padded] the same times scale; backward
@@ -184,6 +185,7 @@ struct ScoreScratch {
   T* queries;  // [D, panel], scaled by scale * log2(e)
   T* keys;     // [tile, D] where the caller's rows have gaps between elements or another type
   T* tanh;     // [tile, panel] of soft-capped scores
+  simd::Ahead ahead;
   HookScratch<T> hooks;
 
   void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, bool backward) {
@@ -215,7 +217,6 @@ struct ForwardScratch : ScoreScratch<T> {
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(attention, shape) * cut.panel);
-    ScoreScratch<T>::hooks.mass = output + shape.value_dim * cut.panel;
   }
 
   static int64_t OutputRows(const Attention& attention, const Shape& shape) {

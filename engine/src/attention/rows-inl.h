@@ -6,11 +6,13 @@
 #define HEED_ATTENTION_ROWS_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
 #include "core/operand.h"
 #include "hwy/highway.h"
+#include "simd/ahead.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -44,6 +46,13 @@ template <class Byte>
 StoredRows<Byte> RowsOf(const core::Operand<Byte>& operand, int64_t array_row, int64_t head, int64_t first) {
   const int64_t start = array_row * operand.stride[0] + head * operand.stride[1] + first * operand.stride[2];
   return {operand.data + start * core::BytesOf(operand.element), operand.stride[2], operand.stride[3], operand.element};
+}
+
+// Asks for rows begin .. begin + count - 1 while the register tiles compute.
+template <class Byte>
+void AskFor(const StoredRows<Byte>& rows, int64_t begin, int64_t count, int64_t width, simd::Ahead& ahead) {
+  const int64_t bytes = core::BytesOf(rows.element);
+  if (rows.element_stride == 1) ahead.Add(rows.At(begin, 0), width * bytes, rows.row_stride * bytes, count);
 }
 
 inline float LoadNarrow(const std::byte* at, core::Element element) {
@@ -108,6 +117,10 @@ template <class T>
 void StoreRow(const T* from, int64_t width, const StoredRows<std::byte>& rows, int64_t i) {
   if (rows.template Holds<T>()) {
     T* row = reinterpret_cast<T*>(rows.At(i, 0));
+    if (rows.element_stride == 1) {
+      std::copy_n(from, width, row);
+      return;
+    }
     for (int64_t c = 0; c < width; ++c) row[c * rows.element_stride] = from[c];
     return;
   }

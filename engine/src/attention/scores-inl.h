@@ -62,6 +62,9 @@ class Scores {
     return Native<T>(keys_, place.key, place.keys, shape_.head_dim, true, scratch_.keys);
   }
 
+  // The caller's keys behind those of a tile.
+  const std::byte* After(const TilePlace& place) const { return keys_.At(place.key + place.keys, 0); }
+
   // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
   Seen See(const TilePlace& place, bool masked) {
     attention::Lanes<T>& lanes = scratch_.lanes;
@@ -88,17 +91,23 @@ class Scores {
 
   // d_keys: where hooks add to the gradient of the tile's keys, in the backward pass.
   void Fill(const TilePlace& place, const HeadRows<const T>& rows, const T* columns, T* scores, T* d_keys = nullptr) {
+    Fill(d_, place, place.lanes(), rows, columns, scores, d_keys, scratch_.ahead);
+  }
+  // The same for the first lanes of the tile alone, in vectors of D.
+  template <class D, class Ahead>
+  void Fill(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, const T* columns, T* scores, T* d_keys,
+            Ahead& ahead) {
     for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, {rows.data, rows.row_stride, d_keys});
     const bool capped = problem_.attention.softcap.has_value();
     const bool preset = !capped && !hooks_.empty();
     if (preset) AddHooks(place, false, AddHooks(place, true, columns, scores), scores);
     const VectorRows<T> tile{scores + place.lane_begin, place.panel};
-    Product(d_, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
-            shape_.head_dim, place.lanes(),
+    Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
+            shape_.head_dim, lanes,
             capped   ? Start::kZero
             : preset ? Start::kMemory
                      : Start::kColumns,
-            columns + place.lane_begin, tile);
+            columns + place.lane_begin, tile, ahead);
     if (!capped) return;
     AddHooks(place, true, nullptr, scores);
     Cap(place, columns, scores);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <optional>
 
 #include "attention/problem.h"
 #include "core/arena.h"
@@ -33,18 +34,23 @@ double ScoreWork(const Shape& shape) {
 }
 
 // Runs tasks in any order, each worker with its own scratch. Workers take the next task when they are free: uneven tasks
-// (causal panels) then balance, and since no task depends on another the results do not show who ran it.
+// (causal panels) then balance, and since no task depends on another the results do not show who ran it. A worker takes its
+// next task before it runs one: task(i, next, scratch), next -1 for the last.
 template <class Task>
 void RunTasks(Executor& executor, double work, int64_t tasks, std::byte* scratch, std::size_t scratch_bytes, const Task& task) {
   const int64_t workers = work < simd::kSerialWork ? 1 : std::min<int64_t>(executor.concurrency(), tasks);
   if (workers <= 1) {
-    for (int64_t i = 0; i < tasks; ++i) task(i, scratch);
+    for (int64_t i = 0; i < tasks; ++i) task(i, i + 1 < tasks ? i + 1 : -1, scratch);
     return;
   }
   std::atomic<int64_t> next{0};
   executor.ParallelFor(workers, [&](int64_t worker) {
     std::byte* own = scratch + static_cast<std::size_t>(worker) * scratch_bytes;
-    for (int64_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) task(i, own);
+    for (int64_t i = next.fetch_add(1); i < tasks;) {
+      const int64_t after = next.fetch_add(1);
+      task(i, after < tasks ? after : -1, own);
+      i = after;
+    }
   });
 }
 
@@ -85,11 +91,12 @@ void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays
       parts};
   const int64_t panels = shape.batch * (shape.q_heads / cut.group) * cut.panels, tasks = panels * cut.splits;
   // Last panels first: under causality they are the longest.
-  RunTasks(executor, ScoreWork(shape), tasks, scratch, bytes,
-           [&](int64_t task, std::byte* own) { dispatch::RunForward(problem, tasks - 1 - task, own); });
+  RunTasks(executor, ScoreWork(shape), tasks, scratch, bytes, [&](int64_t task, int64_t next, std::byte* own) {
+    dispatch::RunForward(problem, tasks - 1 - task, next < 0 ? -1 : tasks - 1 - next, own);
+  });
   if (cut.splits == 1) return;
   RunTasks(executor, ScoreWork(shape), panels, scratch, bytes,
-           [&](int64_t task, std::byte* own) { dispatch::RunMerge(problem, task, own); });
+           [&](int64_t task, int64_t, std::byte* own) { dispatch::RunMerge(problem, task, own); });
 }
 
 template <class T>
@@ -103,7 +110,7 @@ void RunWeights(const Attention& attention, const core::WeightsArrays<T>& arrays
       {attention, plan, cut, {}, arrays.q, arrays.k}, arrays.lse, arrays.heads, arrays.rows, arrays.weights};
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
   RunTasks(executor, ScoreWork(shape), tasks, workspace.data(), bytes,
-           [&](int64_t task, std::byte* own) { dispatch::RunWeights(problem, task, own); });
+           [&](int64_t task, int64_t, std::byte* own) { dispatch::RunWeights(problem, task, own); });
 }
 
 // Memory that all workers of a backward call share.
@@ -166,6 +173,44 @@ void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int6
   }
 }
 
+// What the tasks of a backward call are: all chunks of a block, or one of them where chunks may run at the same time.
+struct BackwardTasks {
+  const dispatch::Blocks& blocks;
+  const Shape& shape;
+  int64_t chunks;
+  bool split;
+
+  int64_t count() const { return blocks.count() * (split ? chunks : 1); }
+  int64_t block(int64_t task) const { return split ? task % blocks.count() : task; }
+  // Under causality the first chunks are the longest.
+  int64_t first_chunk(int64_t task) const { return split ? task / blocks.count() : 0; }
+
+  dispatch::ChunkTask Chunk(int64_t block, int64_t x, int64_t chunk) const {
+    const dispatch::BlockRow row = dispatch::RowOfBlock(blocks, shape, block, x);
+    return {row.b, row.kv_head, chunk, block % blocks.copies};
+  }
+
+  // Calls visit(chunk, the one after it or null) for the chunks of a task in their order; the last is followed by the first of
+  // task `next`, unless that is -1.
+  template <class Visit>
+  void ForEachPair(int64_t task, int64_t next, const Visit& visit) const {
+    std::optional<dispatch::ChunkTask> held;
+    const auto pass = [&](const dispatch::ChunkTask& chunk) {
+      if (held) visit(*held, &chunk);
+      held = chunk;
+    };
+    const int64_t last_chunk = split ? first_chunk(task) + 1 : chunks;
+    for (int64_t chunk = first_chunk(task); chunk < last_chunk; ++chunk)
+      for (int64_t x = blocks.first_row(block(task)); x < blocks.last_row(block(task)); ++x) pass(Chunk(block(task), x, chunk));
+    if (!held) return;
+    if (next < 0) {
+      visit(*held, nullptr);
+    } else {
+      pass(Chunk(block(next), blocks.first_row(block(next)), first_chunk(next)));
+    }
+  }
+};
+
 template <class T>
 void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
   const Shape shape = core::CheckBackward(attention, arrays);
@@ -197,24 +242,15 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       shared.d_q_parts,
       shared.biases.parts()};
   const double work = 2.5 * ScoreWork(shape);
-  const dispatch::Blocks& blocks = shared.biases.blocks();
-  const auto run = [&](int64_t block, int64_t chunk, std::byte* own) {
-    dispatch::ForEachRow(blocks, shape, block, [&](int64_t b, int64_t kv_head) {
-      dispatch::RunBackward(problem, {b, kv_head, chunk, block % blocks.copies}, own);
+  const BackwardTasks tasks{shared.biases.blocks(), shape, cut.chunks, shared.split};
+  RunTasks(executor, work, tasks.count(), scratch, bytes, [&](int64_t task, int64_t next, std::byte* own) {
+    tasks.ForEachPair(task, next, [&](const dispatch::ChunkTask& chunk, const dispatch::ChunkTask* after) {
+      dispatch::RunBackward(problem, chunk, after, own);
     });
-  };
-  if (shared.split) {
-    // Under causality the first chunks are the longest.
-    RunTasks(executor, work, blocks.count() * cut.chunks, scratch, bytes,
-             [&](int64_t task, std::byte* own) { run(task % blocks.count(), task / blocks.count(), own); });
-  } else {
-    RunTasks(executor, work, blocks.count(), scratch, bytes, [&](int64_t block, std::byte* own) {
-      for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) run(block, chunk, own);
-    });
-  }
+  });
   if (shared.split || narrow)
     RunTasks(executor, work, shape.batch * shape.q_heads, scratch, bytes,
-             [&](int64_t row, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
+             [&](int64_t row, int64_t, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
   shared.biases.Finish();
 }
 

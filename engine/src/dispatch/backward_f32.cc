@@ -12,11 +12,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-void BackwardTask(const attention::BackwardProblem<float>& problem, const dispatch::ChunkTask& task, std::byte* memory) {
+void BackwardTask(const attention::BackwardProblem<float>& problem, const dispatch::ChunkTask& task,
+                  const dispatch::ChunkTask* next, std::byte* memory) {
   core::Arena arena(memory);
   attention::BackwardScratch<float> scratch(arena, problem.attention, problem.cut, problem.plan.shape());
   const HookSet<float> hooks(problem, scratch.hooks, task.chunk, task.copy);
-  BackwardChunk<float>(problem, scratch, hooks.hooks()).Run(task.b, task.kv_head, task.chunk);
+  BackwardChunk<float> chunk(problem, scratch, hooks.hooks());
+  if (next) chunk.Expect(next->b, next->kv_head, next->chunk);
+  chunk.Run(task.b, task.kv_head, task.chunk);
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -27,8 +30,9 @@ namespace heed {
 HWY_EXPORT(BackwardTask);
 
 namespace dispatch {
-void RunBackward(const attention::BackwardProblem<float>& problem, const ChunkTask& task, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(BackwardTask)(problem, task, scratch);
+void RunBackward(const attention::BackwardProblem<float>& problem, const ChunkTask& task, const ChunkTask* next,
+                 std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(BackwardTask)(problem, task, next, scratch);
 }
 }  // namespace dispatch
 }  // namespace heed

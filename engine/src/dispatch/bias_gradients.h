@@ -19,18 +19,19 @@ struct Blocks {
   int64_t rows = 1;                           // batch rows times key heads per group
 
   int64_t count() const { return batch_groups * head_groups * copies; }
+  // The rows of a block among those of its group.
+  int64_t first_row(int64_t block) const { return block % copies * rows / copies; }
+  int64_t last_row(int64_t block) const { return (block % copies + 1) * rows / copies; }
 };
 
-// Calls visit(b, kv_head) for the rows of a block in their order.
-template <class Visit>
-void ForEachRow(const Blocks& blocks, const Shape& shape, int64_t block, const Visit& visit) {
-  const int64_t copy = block % blocks.copies, group = block / blocks.copies;
-  const int64_t batch_group = group / blocks.head_groups, head_group = group % blocks.head_groups;
-  const int64_t heads = shape.kv_heads / blocks.head_groups;
-  for (int64_t x = copy * blocks.rows / blocks.copies; x < (copy + 1) * blocks.rows / blocks.copies; ++x) {
-    const int64_t b = blocks.batch_groups > 1 ? batch_group : x / heads;
-    visit(b, blocks.head_groups > 1 ? head_group : x % heads);
-  }
+// Row x of a block's group, as a batch row and a key head.
+struct BlockRow {
+  int64_t b, kv_head;
+};
+inline BlockRow RowOfBlock(const Blocks& blocks, const Shape& shape, int64_t block, int64_t x) {
+  const int64_t group = block / blocks.copies, heads = shape.kv_heads / blocks.head_groups;
+  return {blocks.batch_groups > 1 ? group / blocks.head_groups : x / heads,
+          blocks.head_groups > 1 ? group % blocks.head_groups : x % heads};
 }
 
 template <class T>

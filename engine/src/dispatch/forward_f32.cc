@@ -11,8 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-void ForwardTask(const attention::ForwardProblem<float>& problem, int64_t task, bool merge, std::byte* scratch) {
-  ForwardOrMerge<float>(problem, task, merge, scratch);
+void ForwardTask(const attention::ForwardProblem<float>& problem, int64_t task, int64_t next, bool merge, std::byte* scratch) {
+  ForwardOrMerge<float>(problem, task, next, merge, scratch);
 }
 
 void WeightsTask(const attention::WeightsProblem<float>& problem, int64_t task, std::byte* scratch) {
@@ -29,12 +29,12 @@ HWY_EXPORT(WeightsTask);
 
 namespace dispatch {
 
-void RunForward(const attention::ForwardProblem<float>& problem, int64_t task, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, false, scratch);
+void RunForward(const attention::ForwardProblem<float>& problem, int64_t task, int64_t next, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, next, false, scratch);
 }
 
 void RunMerge(const attention::ForwardProblem<float>& problem, int64_t task, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, true, scratch);
+  HWY_DYNAMIC_DISPATCH(ForwardTask)(problem, task, -1, true, scratch);
 }
 
 void RunWeights(const attention::WeightsProblem<float>& problem, int64_t task, std::byte* scratch) {

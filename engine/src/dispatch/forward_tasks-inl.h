@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
 template <class T>
-void ForwardOrMerge(const attention::ForwardProblem<T>& problem, int64_t task, bool merge, std::byte* memory) {
+void ForwardOrMerge(const attention::ForwardProblem<T>& problem, int64_t task, int64_t next, bool merge, std::byte* memory) {
   core::Arena arena(memory);
   const Shape& shape = problem.plan.shape();
   const attention::Cut& cut = problem.cut;
@@ -22,8 +22,11 @@ void ForwardOrMerge(const attention::ForwardProblem<T>& problem, int64_t task, b
   const HookSet<T> hooks(problem, scratch.hooks);
   ForwardPanel<T> panel(problem, scratch, hooks.hooks());
   const int64_t split = merge ? 0 : task % cut.splits, whole = merge ? task : task / cut.splits;
-  const int64_t index = whole % cut.panels, group = whole / cut.panels, groups = shape.q_heads / cut.group;
-  const int64_t b = group / groups, head = group % groups * cut.group;
+  const int64_t groups = shape.q_heads / cut.group;
+  const auto row_of = [&](int64_t panel) { return panel / cut.panels / groups; };
+  const auto head_of = [&](int64_t panel) { return panel / cut.panels % groups * cut.group; };
+  const int64_t b = row_of(whole), head = head_of(whole), index = whole % cut.panels;
+  if (next >= 0 && cut.splits == 1) panel.Expect(row_of(next), head_of(next), next % cut.panels);
   if (cut.splits == 1) {
     panel.Run(b, head, index);
     return;

@@ -8,6 +8,7 @@
 #endif
 
 #include "hwy/highway.h"
+#include "simd/ahead.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -44,9 +45,9 @@ struct VectorRows {
 
 // C[r, v] = start + sum over steps of A(r, step) * B[step, v] for R rows and V vectors. GCC keeps the accumulators in memory
 // unless the loops over them are unrolled by force, which costs a factor of 2.5.
-template <int R, int V, class D, class T>
+template <int R, int V, class D, class T, class Ahead>
 HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Start start, const T* columns,
-                             VectorRows<T> c) {
+                             VectorRows<T> c, Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][V];
   if (start == Start::kMemory) {
@@ -62,21 +63,28 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
       for (int r = 0; r < R; ++r) acc[r][v] = first;
     }
   }
-  const T* HWY_RESTRICT scalar = a.data;
+  // Rows in fours: three strides then address all of them, and no address is computed within the loop.
+  const T* fours[(R + 3) / 4];
+#pragma GCC unroll 4
+  for (int i = 0; i < (R + 3) / 4; ++i) fours[i] = a.data + 4 * i * a.row_stride;
   const T* HWY_RESTRICT vectors = b.data;
+  auto line = ahead.line();
   for (int64_t step = 0; step < steps; ++step) {
     hn::Vec<D> row[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) row[v] = hn::Load(d, vectors + v * lanes);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const hn::Vec<D> factor = hn::Set(d, scalar[r * a.row_stride]);
+      const hn::Vec<D> factor = hn::Set(d, fours[r / 4][r % 4 * a.row_stride]);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[r][v] = hn::MulAdd(factor, row[v], acc[r][v]);
     }
-    scalar += a.step_stride;
+    ahead.step(line);
+#pragma GCC unroll 4
+    for (const T*& four : fours) four += a.step_stride;
     vectors += b.stride;
   }
+  ahead.set_line(line);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -84,33 +92,41 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 }
 
 // All rows of one column group of V vectors: full register tiles, then the remaining rows in halves.
-template <int V, class D, class T>
+template <int V, class D, class T, class Ahead>
 HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, Start start,
-                              const T* columns, VectorRows<T> c) {
+                              const T* columns, VectorRows<T> c, Ahead& ahead) {
   const auto advance = [&](int64_t by) {
+    ahead.between();
     a.data += by * a.row_stride;
     c.data += by * c.stride;
     rows -= by;
   };
-  while (rows >= kTileRows) {
-    RegisterTile<kTileRows, V>(d, a, b, steps, start, columns, c);
-    advance(kTileRows);
+  // One vector of columns leaves room for twice the rows, which the latency of an FMA needs where two are issued a cycle.
+  constexpr int kRows = V == 1 ? 2 * kTileRows : kTileRows;
+  while (rows >= kRows) {
+    RegisterTile<kRows, V>(d, a, b, steps, start, columns, c, ahead);
+    advance(kRows);
+  }
+  if (kRows > 8 && rows >= 8) {
+    RegisterTile<8, V>(d, a, b, steps, start, columns, c, ahead);
+    advance(8);
   }
   if (rows >= 4) {
-    RegisterTile<4, V>(d, a, b, steps, start, columns, c);
+    RegisterTile<4, V>(d, a, b, steps, start, columns, c, ahead);
     advance(4);
   }
   if (rows >= 2) {
-    RegisterTile<2, V>(d, a, b, steps, start, columns, c);
+    RegisterTile<2, V>(d, a, b, steps, start, columns, c, ahead);
     advance(2);
   }
-  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, columns, c);
+  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, columns, c, ahead);
 }
 
-// C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of Lanes(d).
-template <class D, class T>
+// C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of Lanes(d). ahead: what to do for
+// memory meanwhile, see simd/ahead.h.
+template <class D, class T, class Ahead>
 HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
-                        const T* columns, VectorRows<T> c) {
+                        const T* columns, VectorRows<T> c, Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto advance = [&](int64_t vectors) {
     b.data += vectors * lanes;
@@ -119,14 +135,21 @@ HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, 
     width -= vectors * lanes;
   };
   while (width >= kTileVectors * lanes) {
-    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, columns, c);
+    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, columns, c, ahead);
     advance(kTileVectors);
   }
   if (kTileVectors > 2 && width >= 2 * lanes) {
-    ColumnGroup<2>(d, a, b, rows, steps, start, columns, c);
+    ColumnGroup<2>(d, a, b, rows, steps, start, columns, c, ahead);
     advance(2);
   }
-  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, columns, c);
+  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, columns, c, ahead);
+}
+
+template <class D, class T>
+HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
+                        const T* columns, VectorRows<T> c) {
+  simd::NothingAhead nothing;
+  Product(d, a, b, rows, steps, width, start, columns, c, nothing);
 }
 
 }  // namespace heed::HWY_NAMESPACE

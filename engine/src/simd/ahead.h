@@ -1,0 +1,86 @@
+// Memory that is needed soon, asked for while the register tiles compute. Short sequences begin a new head every few
+// microseconds, and each beginning would wait for memory: hardware follows a stream only once it has begun.
+#ifndef HEED_SIMD_AHEAD_H_
+#define HEED_SIMD_AHEAD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "simd/tuning.h"
+
+namespace heed::simd {
+
+constexpr int64_t kLineBytes = 64;
+
+// What a product may do for memory on its way: between() is called between two register tiles, step() at every step of one with
+// a line that the tile keeps in a register.
+struct NothingAhead {
+  void between() {}
+  const std::byte* line() const { return nullptr; }
+  void set_line(const std::byte*) {}
+  static void step(const std::byte*&) {}
+};
+
+// One line at every step, from `line` on, whatever lies there: where there is less computing than memory, a few lines between
+// tiles come too late.
+class Stream {
+ public:
+  explicit Stream(const std::byte* line) : line_(line) {}
+  void between() {}
+  const std::byte* line() const { return line_; }
+  void set_line(const std::byte* line) { line_ = line; }
+  static void step(const std::byte*& line) {
+    __builtin_prefetch(line, 0, kInSecondLevel);
+    line += kLineBytes;
+  }
+
+ private:
+  static constexpr int kInSecondLevel = 2;
+  const std::byte* line_;
+};
+
+// A queue of rows. What does not fit is left out: asking for memory changes nothing but time.
+class Ahead : public NothingAhead {
+ public:
+  void Clear() { begin_ = end_ = 0; }
+
+  // Rows of row_bytes, stride_bytes apart (which may be negative).
+  void Add(const std::byte* data, int64_t row_bytes, int64_t stride_bytes, int64_t rows) {
+    if (end_ == static_cast<int>(queue_.size()) || row_bytes <= 0 || rows <= 0) return;
+    // Rows without gaps are one.
+    if (row_bytes == stride_bytes) row_bytes *= rows, rows = 1;
+    queue_[static_cast<std::size_t>(end_++)] = {data, row_bytes, stride_bytes, rows};
+  }
+
+  // Asks for the next few lines.
+  void between() {
+    if (begin_ == end_) return;
+    for (int line = 0; line < kAheadLines; ++line) {
+      Rows& rows = queue_[static_cast<std::size_t>(begin_)];
+      __builtin_prefetch(rows.data + at_);
+      at_ += kLineBytes;
+      if (at_ < rows.row_bytes) continue;
+      at_ = 0;
+      rows.data += rows.stride_bytes;
+      if (--rows.rows > 0) continue;
+      if (++begin_ == end_) {
+        Clear();
+        return;
+      }
+    }
+  }
+
+ private:
+  struct Rows {
+    const std::byte* data;
+    int64_t row_bytes, stride_bytes, rows;
+  };
+  std::array<Rows, 12> queue_;
+  int begin_ = 0, end_ = 0;
+  int64_t at_ = 0;  // bytes of the first row that have been asked for
+};
+
+}  // namespace heed::simd
+
+#endif  // HEED_SIMD_AHEAD_H_
