@@ -1,10 +1,12 @@
 #include "heed/nn/multi_head_attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -73,6 +75,13 @@ void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
     throw InvalidArgument(std::string("MultiHeadAttention: ") + name + ": expected shape [batch, steps, " +
                           std::to_string(width) + "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
   }
+}
+
+// Self-attention's three projections are one product where there are rows enough to pay for a joint copy of the matrices.
+constexpr int64_t kJointRows = 32;
+
+bool Joint(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
+  return queries.is_same(keys) && keys.is_same(values) && queries.size(0) * queries.size(1) >= kJointRows;
 }
 
 // Before a cache is changed; without one, attention itself checks.
@@ -153,6 +162,23 @@ std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAnd
   return {SplitHeads(W_k(keys), options.kv_heads()), SplitHeads(W_v(values), options.kv_heads())};
 }
 
+std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tensor& queries, const torch::Tensor& keys,
+                                                               const torch::Tensor& values) {
+  CheckInput("queries", queries, options.query_size());
+  CheckInput("keys", keys, options.key_size());
+  CheckInput("values", values, options.value_size());
+  if (!Joint(queries, keys, values)) {
+    const auto [key, value] = ProjectedKeysAndValues(keys, values);
+    return {ProjectedQueries(queries), key, value};
+  }
+  const at::Tensor weight = at::cat({W_q->weight, W_k->weight, W_v->weight});
+  const at::Tensor bias = options.bias() ? at::cat({W_q->bias, W_k->bias, W_v->bias}) : at::Tensor();
+  const std::vector<at::Tensor> parts =
+      at::linear(queries, weight, bias).split_with_sizes({W_q->weight.size(0), W_k->weight.size(0), W_v->weight.size(0)}, -1);
+  return {SplitHeads(parts[0], options.num_heads()), SplitHeads(parts[1], options.kv_heads()),
+          SplitHeads(parts[2], options.kv_heads())};
+}
+
 torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
                                              const torch::Tensor& lengths) {
   AttentionOptions call;
@@ -171,8 +197,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
                                               const torch::Tensor& values, const torch::Tensor& valid_lens,
                                               KeyValueCache* cache) {
-  const at::Tensor query = ProjectedQueries(queries);
-  auto [key, value] = ProjectedKeysAndValues(keys, values);
+  auto [query, key, value] = Projected(queries, keys, values);
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
   if (cache != nullptr) {

@@ -59,7 +59,7 @@ PositionalEncodingImpl::PositionalEncodingImpl(int64_t num_hiddens, double dropo
 
 void PositionalEncodingImpl::reset() {
   table_ = SinusoidalRows(options_, 0, max_len_, num_hiddens_).unsqueeze(0);
-  dropout_ = register_module("dropout", torch::nn::Dropout(probability_));
+  dropout_ = register_module("dropout", Dropout(probability_));
 }
 
 torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t offset) {
@@ -106,7 +106,7 @@ LearnedPositionsImpl::LearnedPositionsImpl(int64_t num_hiddens, double dropout, 
 void LearnedPositionsImpl::reset() {
   weight = register_parameter("weight", torch::empty({max_len_, num_hiddens_}));
   torch::nn::init::normal_(weight, 0.0, 0.02);
-  dropout_ = register_module("dropout", torch::nn::Dropout(probability_));
+  dropout_ = register_module("dropout", Dropout(probability_));
 }
 
 torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offset) {

@@ -33,7 +33,7 @@ AddNormImpl::AddNormImpl(int64_t width, double dropout, double eps) : width_(wid
 }
 
 void AddNormImpl::reset() {
-  dropout = register_module("dropout", torch::nn::Dropout(probability_));
+  dropout = register_module("dropout", Dropout(probability_));
   ln = register_module("ln", MakeLayerNorm(width_, eps_));
 }
 

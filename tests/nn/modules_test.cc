@@ -6,6 +6,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/init.h>
 
 #include "gradient_check.h"
@@ -81,6 +82,24 @@ TEST(MultiHeadAttentionTest, EqualsPlainOperations) {
   const at::Tensor lens = at::tensor(std::vector<int64_t>{3, 6});
   const at::Tensor allowed = at::arange(6).lt(lens.reshape({2, 1, 1, 1}));
   EXPECT_TRUE(at::allclose(module(X, Y, Y, lens), Plain(*module, X, Y, allowed), 0, 1e-12));
+}
+
+// Self-attention projects its one input by one product; copies of the input go by three.
+TEST(MultiHeadAttentionTest, ProjectsTogetherWhatItWouldProjectApart) {
+  at::manual_seed(1);
+  for (const bool bias : {false, true}) {
+    MultiHeadAttention module(MultiHeadAttentionOptions(12, 4).kv_heads(2).bias(bias));
+    module->to(at::kDouble);
+    const at::Tensor X = at::randn({3, 20, 12}, at::kDouble).requires_grad_(true), d_out = at::randn({3, 20, 12}, at::kDouble);
+    std::vector<at::Tensor> inputs = {X};
+    for (const at::Tensor& parameter : module->parameters()) inputs.push_back(parameter);
+    const at::Tensor together = module(X, X, X), apart = module(X, X.clone(), X.clone());
+    EXPECT_TRUE(at::allclose(together, apart, 0, 1e-13));
+    const auto d_together = torch::autograd::grad({together}, inputs, {d_out});
+    const auto d_apart = torch::autograd::grad({apart}, inputs, {d_out});
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      EXPECT_TRUE(at::allclose(d_together[i], d_apart[i], 0, 1e-12)) << "input " << i;
+  }
 }
 
 TEST(MultiHeadAttentionTest, ValidLensMeanWhatTheyMeanInTheBook) {

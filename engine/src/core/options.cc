@@ -5,6 +5,14 @@
 #include "core/validation.h"
 
 namespace heed::core {
+
+void CheckDropout(const Dropout& dropout) {
+  const double p = dropout.probability;
+  if (!(p >= 0.0 && p < 1.0)) Refuse("dropout.probability", "expected a number in [0, 1), got " + std::to_string(p));
+  if (dropout.batch_offset < 0) Refuse("dropout.batch_offset", "expected at least 0");
+  if (std::lround(p * 65536) > 65535) Refuse("dropout.probability", "expected at most 65535/65536, got " + std::to_string(p));
+}
+
 namespace {
 
 // What position differences stay exact in.
@@ -138,12 +146,8 @@ void CheckContent(const Attention& attention, const Shape& shape) {
   CheckWholePositions("content_bias", "key_positions", attention.key_positions);
 }
 
-void CheckDropout(const Dropout& dropout, const Shape& shape) {
-  const double p = dropout.probability;
-  if (!(p >= 0.0 && p < 1.0)) Refuse("dropout.probability", "expected a number in [0, 1), got " + std::to_string(p));
-  if (dropout.batch_offset < 0) Refuse("dropout.batch_offset", "expected at least 0");
-  if (std::lround(p * 65536) > 65535) Refuse("dropout.probability", "expected at most 65535/65536, got " + std::to_string(p));
-  if (p == 0) return;
+void CheckCounters(const Dropout& dropout, const Shape& shape) {
+  if (dropout.probability == 0) return;
   // The counter of the generator holds 32 bits of batch index, 16 of head and 40 each of query and key index.
   if (shape.batch + dropout.batch_offset > (int64_t{1} << 32)) Refuse("dropout", "batch index beyond 2^32");
   if (shape.q_heads > (int64_t{1} << 16)) Refuse("dropout", "more than 65536 heads");
@@ -183,7 +187,8 @@ void CheckOptions(const Attention& attention, const Shape& shape) {
   if (attention.scale && !std::isfinite(*attention.scale)) Refuse("scale", "expected a finite number");
   if (attention.softcap && !(*attention.softcap > 0 && std::isfinite(*attention.softcap)))
     Refuse("softcap", "expected a finite number above 0, got " + std::to_string(*attention.softcap));
-  CheckDropout(attention.dropout, shape);
+  CheckDropout(attention.dropout);
+  CheckCounters(attention.dropout, shape);
   CheckLengths("query_lengths", attention.query_lengths, shape.batch, 1, shape.q_len);
   CheckLengths("key_lengths", attention.key_lengths, shape.batch, shape.q_len, shape.kv_len);
   CheckOrder(attention, shape);

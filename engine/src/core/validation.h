@@ -22,6 +22,9 @@ int64_t CheckedProduct(int64_t a, int64_t b, const char* what);
 
 // The options that belong to a shape; throws InvalidArgument. See core/options.cc.
 void CheckOptions(const Attention& attention, const Shape& shape);
+
+// The probability and the batch offset.
+void CheckDropout(const Dropout& dropout);
 // How many queries and keys the arrays hold in all, and the longest sequence of each. Throws InvalidArgument.
 struct PackedSize {
   int64_t queries = 0, keys = 0, longest_queries = 0, longest_keys = 0, batch = 0;

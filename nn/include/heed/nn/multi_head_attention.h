@@ -2,6 +2,7 @@
 #ifndef HEED_NN_MULTI_HEAD_ATTENTION_H_
 #define HEED_NN_MULTI_HEAD_ATTENTION_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -104,6 +105,8 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
                            {4, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))})
 
  private:
+  // All three of forward's inputs, together where they are one.
+  std::array<torch::Tensor, 3> Projected(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
   std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,

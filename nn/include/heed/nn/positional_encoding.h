@@ -7,9 +7,9 @@
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
-#include <torch/nn/modules/dropout.h>
 #include <torch/nn/pimpl.h>
 
+#include "heed/nn/dropout.h"
 #include "heed/positions.h"
 
 namespace heed::nn {
@@ -45,7 +45,7 @@ class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImp
   LengthPolicy length_policy_;
   SinusoidalOptions options_;
   torch::Tensor table_;
-  torch::nn::Dropout dropout_{nullptr};
+  Dropout dropout_{nullptr};
 };
 TORCH_MODULE(PositionalEncoding);
 
@@ -65,7 +65,7 @@ class LearnedPositionsImpl : public torch::nn::Cloneable<LearnedPositionsImpl> {
   int64_t num_hiddens_, max_len_;
   double probability_;
   LengthPolicy length_policy_;
-  torch::nn::Dropout dropout_{nullptr};
+  Dropout dropout_{nullptr};
 };
 TORCH_MODULE(LearnedPositions);
 

@@ -9,6 +9,7 @@
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "heed/nn/dropout.h"
 #include "heed/nn/multi_head_attention.h"
 
 namespace heed::nn {
@@ -48,7 +49,7 @@ class AddNormImpl : public torch::nn::Cloneable<AddNormImpl> {
     return X + dropout(sublayer(ln(X)));
   }
   torch::nn::LayerNorm ln{nullptr};
-  torch::nn::Dropout dropout{nullptr};
+  Dropout dropout{nullptr};
 
  private:
   int64_t width_;
