@@ -1,0 +1,59 @@
+// What a call costs before it computes: attention over one query and one key beside an operator that does nothing, both with
+// outputs to allocate. Microseconds of the calling thread, the least of many.
+#include <algorithm>
+#include <cstdio>
+#include <ctime>
+#include <tuple>
+
+#include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include "heed/nn/attention.h"
+
+namespace {
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> Nothing(const at::Tensor& query, const at::Tensor& key,
+                                                       const at::Tensor& value) {
+  return {at::empty_like(query), at::empty({1, 1, 1}), at::empty({0})};
+}
+
+double Now() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return 1e6 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_nsec);
+}
+
+template <class F>
+double Fastest(const F& call) {
+  constexpr int kRounds = 300, kCalls = 50;
+  double best = 1e30;
+  for (int round = 0; round < kRounds; ++round) {
+    const double start = Now();
+    for (int i = 0; i < kCalls; ++i) call();
+    best = std::min(best, (Now() - start) / kCalls);
+  }
+  return best;
+}
+
+}  // namespace
+
+TORCH_LIBRARY(heed_bench, m) { m.def("nothing(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Nothing); }
+
+int main() {
+  const auto nothing =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("heed_bench::nothing", "")
+          .typed<std::tuple<at::Tensor, at::Tensor, at::Tensor>(const at::Tensor&, const at::Tensor&, const at::Tensor&)>();
+  for (const bool gradient : {false, true}) {
+    const at::Tensor q = at::randn({1, 1, 1, 8}).requires_grad_(gradient), k = at::randn({1, 1, 1, 8}),
+                     v = at::randn({1, 1, 1, 8});
+    const double empty = Fastest([&] { nothing.call(q, k, v); });
+    const double attention = Fastest([&] { heed::nn::attention(q, k, v, heed::nn::AttentionOptions()); });
+    const double torch = Fastest([&] { at::scaled_dot_product_attention(q, k, v); });
+    std::printf(
+        "%s: operator that does nothing %.2f us, attention %.2f us (%.2f over it), scaled_dot_product_attention %.2f us\n",
+        gradient ? "with gradient" : "without gradient", empty, attention, attention - empty, torch);
+  }
+  return 0;
+}
