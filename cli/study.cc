@@ -8,10 +8,13 @@
 #include <string>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "heed/executor.h"
+#include "heed/nn/encoders.h"
+#include "heed/nn/positions.h"
 #include "lab/data/text.h"
 #include "lab/study/findings.h"
 #include "lab/study/reference_text.h"
@@ -82,12 +85,15 @@ void AddStudy(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")
       ->capture_default_str();
-  const auto list = [command](const char* name, std::vector<std::string>& values, const char* text) {
+  const auto list = [command](const char* name, std::vector<std::string>& values, const std::string& text) {
     command->add_option(name, values, text)->expected(1, -1)->delimiter(',');
   };
-  list("--encoders", arguments->encoders, "Some of attention, convolution, dilated, rnn, gru, lstm; default: all");
-  list("--positions", arguments->positions,
-       "Some of none, sinusoidal, learned, alibi, relative, rotary, t5, shaw; default: the first five");
+  const auto some_of = [](const std::vector<std::string>& known, const std::vector<std::string>& chosen) {
+    return fmt::format("Some of {}; default: {}", fmt::join(known, ", "), fmt::join(chosen, ", "));
+  };
+  const lab::StudyOptions defaults;
+  list("--encoders", arguments->encoders, some_of(nn::EncoderNames(), defaults.encoders));
+  list("--positions", arguments->positions, some_of(nn::PositionSchemeNames(), defaults.positions));
   const auto add = [command](const char* name, std::optional<int64_t>& value, const char* text) {
     command->add_option(name, value, text)->group("Instead of the budget's");
   };

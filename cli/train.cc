@@ -7,10 +7,13 @@
 #include <string>
 
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "heed/error.h"
+#include "heed/nn/encoders.h"
+#include "heed/nn/positions.h"
 #include "lab/data/text.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
@@ -34,20 +37,21 @@ struct TrainArguments {
 };
 
 void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& objective) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
+  const auto add = [&](const char* name, auto& value, const std::string& text) {
     return command.add_option(name, value, text)->capture_default_str()->group("Model");
   };
-  add("--encoder", model.encoder, "attention, convolution, dilated, rnn, gru or lstm");
-  add("--position", model.position, "none, sinusoidal, learned, rotary, alibi, relative, t5 or shaw; without attention: none");
+  add("--encoder", model.encoder, fmt::format("One of {}", fmt::join(nn::EncoderNames(), ", ")));
+  add("--position", model.position,
+      fmt::format("One of {}; of attention alone, the other encoders take none", fmt::join(nn::PositionSchemeNames(), ", ")));
   add("--objective", objective, "causal: the next character; masked: hidden characters from both sides");
   add("--layers", model.layers, "Layers");
-  add("--heads", model.heads, "Heads of the attention; divides the width");
+  add("--heads", model.heads, "Heads of attention; divides the width");
   add("--width", model.width, "Features of a step");
   add("--context", model.context, "Steps of a training window");
   add("--ffn-width", model.ffn_width, "Width of the feed-forward sublayer; 0: none, -1: 4 * width");
   add("--kernel", model.kernel, "Kernel of the convolutions");
   add("--max-distance", model.max_distance,
-      "relative, shaw: where offsets are clipped; t5: where they share a bucket; 0: half the context");
+      "relative, shaw, decomposable: where offsets are clipped; t5: where they share a bucket; 0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
   command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")

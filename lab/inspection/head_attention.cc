@@ -62,7 +62,7 @@ HeadSelection SelectHeads(const LanguageModel& model, HeadSelection wanted) {
   const ModelOptions& options = model->options();
   if (options.encoder != "attention") {
     throw InvalidArgument("encoder: the model's is '" + options.encoder +
-                          "', which has no attention weights; train one with --encoder attention");
+                          "'; the weights shown are those of --encoder attention");
   }
   Complete("layers", options.layers, wanted.layers);
   Complete("heads", options.heads, wanted.heads);

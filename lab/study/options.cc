@@ -4,6 +4,7 @@
 #include <set>
 
 #include "heed/error.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 
 namespace heed::lab {
@@ -58,7 +59,7 @@ StudyOptions BudgetOptions(const std::string& budget) {
 }
 
 void Validate(const StudyOptions& options) {
-  RequireKnown("encoders", options.encoders, StudyOptions().encoders);
+  RequireKnown("encoders", options.encoders, nn::EncoderNames());
   RequireKnown("positions", options.positions, nn::PositionSchemeNames());
   RequireRange("layers", options.layers, 1, 64);
   RequireRange("width", options.width, 4, 4096);

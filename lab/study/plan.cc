@@ -61,12 +61,15 @@ std::string StudyModel::Label() const {
   if (attends()) return position == "none" ? "attention, no positions" : "attention, " + SchemeLabel(position);
   if (encoder == "dilated") return "dilated convolution";
   if (encoder == "convolution") return encoder;
+  if (encoder == "gru-attention") return "GRU with attention";
+  if (encoder == "decomposable") return "decomposable attention";
   std::string upper = encoder;
   std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
   return upper;
 }
 
 std::string StudyModel::Phrase() const {
+  if (encoder == "decomposable") return Label();
   if (!attends()) return "the " + Label();
   if (position == "none") return "attention without positions";
   if (position == "alibi") return "attention with ALiBi";

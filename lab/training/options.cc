@@ -1,10 +1,10 @@
 #include "lab/training/options.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "heed/error.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "heed/positions.h"
 
@@ -13,8 +13,6 @@ namespace {
 
 // Far above what a CPU trains, low enough that no product of two of them overflows.
 constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20, kMaxBatch = 1 << 20;
-
-constexpr std::array<const char*, 6> kEncoders = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
 
 std::string Show(double value) {
   std::string text = std::to_string(value);
@@ -42,12 +40,15 @@ T5Options T5OptionsOf(const ModelOptions& model) {
   return {nn::PositionOptions().buckets, RelativeDistance(model), model.objective != Objective::kCausal};
 }
 
-void ValidateAttention(const ModelOptions& model) {
+void ValidateHeads(const ModelOptions& model) {
   RequireRange("heads", model.heads, 1, kMaxWidth);
   if (model.width % model.heads != 0) {
     throw InvalidArgument("width: " + std::to_string(model.width) + " is not divisible by " + std::to_string(model.heads) +
                           " heads");
   }
+}
+
+void ValidatePosition(const ModelOptions& model) {
   const nn::PositionScheme scheme = nn::ParsePositionScheme(model.position);
   const int64_t head_width = model.width / model.heads;
   if (scheme == nn::PositionScheme::kRotary && head_width % 2 != 0) {
@@ -61,10 +62,7 @@ void ValidateAttention(const ModelOptions& model) {
 }  // namespace
 
 void Validate(const ModelOptions& model) {
-  if (std::find(kEncoders.begin(), kEncoders.end(), model.encoder) == kEncoders.end()) {
-    throw InvalidArgument("encoder: '" + model.encoder +
-                          "' is unknown; choose attention, convolution, dilated, rnn, gru or lstm");
-  }
+  const bool has_heads = nn::HasHeads(model.encoder);  // throws where the encoder is unknown
   RequireRange("layers", model.layers, 1, kMaxLayers);
   RequireRange("width", model.width, 1, kMaxWidth);
   RequireRange("context", model.context, 1, kMaxContext);
@@ -72,8 +70,9 @@ void Validate(const ModelOptions& model) {
   RequireRange("kernel", model.kernel, 1, 1 << 10);
   RequireRange("max_distance", model.max_distance, 0, kMaxContext);
   Require(model.dropout >= 0.0 && model.dropout < 1.0, "dropout", model.dropout, "in [0, 1)");
+  if (has_heads) ValidateHeads(model);
   if (model.encoder == "attention") {
-    ValidateAttention(model);
+    ValidatePosition(model);
   } else if (model.position != "none") {
     throw InvalidArgument("position: '" + model.position + "' needs the attention encoder; " + model.encoder +
                           " knows the order of steps by itself and takes none");

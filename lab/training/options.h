@@ -11,16 +11,17 @@
 namespace heed::lab {
 
 struct ModelOptions {
-  std::string encoder = "attention";  // attention, convolution, dilated, rnn, gru, lstm
+  std::string encoder = "attention";  // of nn::EncoderNames()
   std::string position = "learned";   // of nn::PositionSchemeNames(); the other encoders take none only
   Objective objective = Objective::kCausal;
   int64_t layers = 4;
-  int64_t heads = 4;  // of attention
+  int64_t heads = 4;  // of encoders that have them
   int64_t width = 128;
   int64_t context = 64;    // steps of a training window; rows of a learned table
   int64_t ffn_width = -1;  // -1: 4 * width; 0: no feed-forward sublayer
   int64_t kernel = 3;      // of convolutions
-  // Where offsets are clipped (relative, shaw) or share a bucket (t5); 0: half the context, so that the ends are trained.
+  // Where offsets are clipped (relative, shaw; the decomposable encoder) or share a bucket (t5); 0: half the context, so that
+  // the ends are trained.
   int64_t max_distance = 0;
   double dropout = 0.0;
   bool bias = true;   // of the attention's projections, as in GPT-2

@@ -39,13 +39,16 @@ void AddNormImpl::reset() {
 
 torch::Tensor AddNormImpl::forward(const torch::Tensor& X, const torch::Tensor& Y) { return ln(dropout(Y) + X); }
 
-PositionWiseFFNImpl::PositionWiseFFNImpl(int64_t width, int64_t ffn_num_hiddens, Activation activation)
-    : width_(width), ffn_num_hiddens_(ffn_num_hiddens), activation_(activation) {
+PositionWiseFFNImpl::PositionWiseFFNImpl(int64_t width, int64_t ffn_num_hiddens, Activation activation, int64_t input_width)
+    : width_(width),
+      ffn_num_hiddens_(ffn_num_hiddens),
+      input_width_(input_width == 0 ? width : input_width),
+      activation_(activation) {
   reset();
 }
 
 void PositionWiseFFNImpl::reset() {
-  dense1 = register_module("dense1", torch::nn::Linear(width_, ffn_num_hiddens_));
+  dense1 = register_module("dense1", torch::nn::Linear(input_width_, ffn_num_hiddens_));
   dense2 = register_module("dense2", torch::nn::Linear(ffn_num_hiddens_, width_));
 }
 

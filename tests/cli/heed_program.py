@@ -19,6 +19,10 @@ def program():
     return str(path)
 
 
+# The names that the program must know; a test holds them against what it lists.
+ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
+POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
+
 # Tests share the cores; threads that spin while they wait would take time slices from each other.
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
 

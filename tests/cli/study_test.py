@@ -126,9 +126,11 @@ def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
 
 
 def test_a_choice_of_models(book, tmp_path):
-    result = run("study", book, "--out", tmp_path / "r", *tiny(seeds=1, encoders="attention,gru", positions="alibi"), "--json")
+    encoders = "attention,gru-attention,decomposable"
+    result = run("study", book, "--out", tmp_path / "r", *tiny(seeds=1, encoders=encoders, positions="alibi"), "--json")
     assert result.returncode == 0, result.stderr
-    assert [model["model"] for model in json.loads(result.stdout)["models"]] == ["attention-alibi", "gru"] * 2
+    models = [model["model"] for model in json.loads(result.stdout)["models"]]
+    assert models == ["attention-alibi", "gru-attention", "decomposable"] * 2
 
 
 @pytest.mark.parametrize(

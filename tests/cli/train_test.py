@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from heed_program import ENVIRONMENT, ROOT, SMALL, program, run
+from heed_program import ENCODERS, ENVIRONMENT, POSITIONS, ROOT, SMALL, program, run
 
 import heed
 
@@ -50,14 +50,34 @@ def test_quiet_means_quiet(text, tmp_path):
     assert "val_loss" in result.stdout
 
 
-@pytest.mark.parametrize("encoder", ["attention", "convolution", "dilated", "rnn", "gru", "lstm"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("objective", ["causal", "masked"])
 def test_every_encoder_trains_on_both_objectives(text, tmp_path, encoder, objective):
     result = run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 2, "--encoder", encoder, "--objective", objective)
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"])
+@pytest.mark.parametrize("encoder", ["gru-attention", "decomposable"])
+def test_an_encoder_with_attention_of_its_own_is_evaluated_and_generates(text, tmp_path, encoder):
+    folder = tmp_path / "run"
+    run("train", text, "--out", folder, *SMALL, "--steps", 3, "--encoder", encoder)
+    longer = run("eval", folder, text, "--context", 16, 64, "--json")
+    assert [row["context"] for row in json.loads(longer.stdout)["rows"]] == [16, 64]
+    said = run("generate", folder, "--prompt", "one", "--tokens", 20)
+    assert said.returncode == 0, said.stderr
+    assert len(said.stdout) > 20
+
+
+@pytest.mark.parametrize(("option", "names"), [("encoder", ENCODERS), ("position", POSITIONS)])
+def test_the_program_lists_the_names_it_knows(text, tmp_path, option, names):
+    result = run("train", text, "--out", tmp_path / "run", "--" + option, "nonsense")
+    assert result.returncode == 2
+    assert result.stderr.strip().endswith("expected one of " + ", ".join(names))
+    for command in ["train", "study"]:
+        assert ", ".join(names) in " ".join(run(command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize("position", POSITIONS)
 def test_every_position_trains(text, tmp_path, position):
     result = run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 2, "--position", position)
     assert result.returncode == 0, result.stderr
@@ -112,6 +132,7 @@ def test_text_comes_from_standard_input(text, tmp_path):
         (["--width", "18"], 2, "width: 18"),
         (["--encoder", "transformer"], 2, "encoder"),
         (["--encoder", "gru", "--position", "alibi"], 2, "position"),
+        (["--encoder", "decomposable", "--width", "18"], 2, "width: 18"),
         (["--position", "rotating"], 2, "rotating"),
         (["--position", "rotary", "--width", "12"], 2, "even head width"),
         (["--position", "t5", "--max-distance", "5"], 2, "max_distance"),

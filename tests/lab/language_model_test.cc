@@ -46,7 +46,9 @@ TEST(LanguageModel, CountsItsParameters) {
 // What comes after a character must not change what the model says at it, whatever the encoder.
 TEST(LanguageModel, CausalModelsDoNotSeeWhatFollows) {
   std::vector<ModelOptions> models;
-  for (const char* encoder : {"convolution", "dilated", "rnn", "gru", "lstm"}) models.push_back(SmallModel(encoder));
+  for (const std::string& encoder : nn::EncoderNames()) {
+    if (encoder != "attention") models.push_back(SmallModel(encoder));
+  }
   for (const std::string& position : nn::PositionSchemeNames()) {
     models.push_back(SmallModel());
     models.back().position = position;
@@ -126,6 +128,10 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   expect("layers", [](TrainOptions& o) { o.model.layers = 0; });
   expect("width", [](TrainOptions& o) { o.model.width = 130; });  // 4 heads
   expect("heads", [](TrainOptions& o) { o.model.heads = 0; });
+  for (const char* encoder : {"gru-attention", "decomposable"}) {
+    expect("width", [&](TrainOptions& o) { o.model.encoder = encoder, o.model.position = "none", o.model.width = 130; });
+    expect("position", [&](TrainOptions& o) { o.model.encoder = encoder, o.model.position = "alibi"; });
+  }
   expect("context", [](TrainOptions& o) { o.model.context = 0; });
   expect("kernel", [](TrainOptions& o) { o.model.kernel = 0; });
   expect("dropout", [](TrainOptions& o) { o.model.dropout = 1.0; });

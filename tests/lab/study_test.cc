@@ -7,6 +7,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
 #include "lab/study/findings.h"
@@ -71,7 +72,7 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   options.encoders = {"attention", "mamba"};
   const std::string message = ErrorOf([&] { Validate(options); });
   EXPECT_TRUE(Holds(message, "'mamba'")) << message;
-  for (const std::string& known : StudyOptions().encoders) EXPECT_TRUE(Holds(message, known)) << message;
+  for (const std::string& known : nn::EncoderNames()) EXPECT_TRUE(Holds(message, known)) << message;
   options = Tiny();
   options.positions = {"none", "rotation"};
   const std::string schemes = ErrorOf([&] { Validate(options); });
@@ -109,6 +110,24 @@ TEST(StudyPlanTest, TakesEveryScheme) {
   EXPECT_EQ(models[3].Phrase(), "attention with rotary positions");
   EXPECT_EQ(models[6].Label(), "attention, T5's bias");
   EXPECT_EQ(models[7].Id(), "attention-shaw");
+}
+
+TEST(StudyPlanTest, TakesEveryEncoderAtEqualParametersInEveryBudget) {
+  const Corpus corpus = TinyCorpus();
+  for (const char* budget : {"quick", "long"}) {
+    for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
+      StudyOptions options = BudgetOptions(budget);
+      options.encoders = nn::EncoderNames();
+      options.positions = {"none"};
+      Validate(options);
+      const std::vector<StudyModel> models = PlanModels(options, objective, corpus.vocabulary);  // else it throws
+      ASSERT_EQ(models.size(), nn::EncoderNames().size());
+      EXPECT_EQ(models[6].Id(), "gru-attention");
+      EXPECT_EQ(models[6].Phrase(), "the GRU with attention");
+      EXPECT_EQ(models[7].Label(), "decomposable attention");
+      EXPECT_EQ(models[7].Phrase(), "decomposable attention");
+    }
+  }
 }
 
 TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {

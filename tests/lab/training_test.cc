@@ -85,7 +85,7 @@ void ExpectResumesToTheSameBits(TrainOptions options) {
 
 TEST(Training, AResumedRunReachesTheSameBits) {
   for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
-    for (const char* encoder : {"convolution", "rnn", "gru", "lstm"}) {
+    for (const char* encoder : {"convolution", "rnn", "gru", "lstm", "gru-attention", "decomposable"}) {
       SCOPED_TRACE(encoder + (" " + ToString(objective)));
       TrainOptions options = SmallRun(encoder);
       options.model.objective = objective;

@@ -152,7 +152,7 @@ TEST(WeightsTest, ParametersWithoutCounterpartAreRefused) {
 }
 
 TEST(WeightsTest, HeedsOwnEncodersComeBack) {
-  for (const char* name : {"attention", "convolution", "gru", "lstm"}) {
+  for (const std::string& name : EncoderNames()) {
     EncoderOptions options(8);
     options.ffn_width(16).position({.scheme = PositionScheme::kLearned, .max_len = 5});
     const auto saved = MakeEncoder(name, options), loaded = MakeEncoder(name, options);

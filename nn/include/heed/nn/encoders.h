@@ -10,6 +10,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/rnn.h>
 
+#include "heed/nn/decomposable_attention.h"
 #include "heed/nn/transformer.h"
 
 namespace heed::nn {
@@ -26,7 +27,7 @@ class SequenceEncoder : public torch::nn::Module {
   // others. offset: position of the first step; schemes inside attention know distances alone and do not need it.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
 
-  // Whether step is there: causal self-attention.
+  // Whether step is there: where it is causal, and attention without recurrence.
   virtual bool CanStep() const { return false; }
   // The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to rounding as
   // forward on all steps at once. For inference. Throws InvalidArgument where it is not there.
@@ -44,9 +45,11 @@ struct EncoderOptions {
   TORCH_ARG(Activation, activation) = Activation::kGelu;
   TORCH_ARG(double, layer_norm_eps) = 1e-5;
   TORCH_ARG(bool, bias) = false;  // of the mixing sublayer
-  // attention
+  // attention, in all encoders that have it
   TORCH_ARG(int64_t, heads) = 4;
-  TORCH_ARG(PositionOptions, position);  // any scheme; encodings of the input are added before the first layer
+  // Any scheme; encodings of the input are added before the first layer. The other encoders know order by themselves and take
+  // none; of it the decomposable encoder reads max_distance alone.
+  TORCH_ARG(PositionOptions, position);
   TORCH_ARG(bool, keep_attention_weights) = false;
   // convolution
   TORCH_ARG(int64_t, kernel) = 3;    // odd when centred
@@ -102,7 +105,45 @@ class RecurrentEncoderImpl : public SequenceEncoder {
 };
 TORCH_MODULE(RecurrentEncoder);
 
-// "attention", "convolution", "dilated", "rnn", "gru", "lstm"; sets the matching options and builds the encoder.
+// Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without further
+// positions. Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent
+// layer from outside of the recurrence, as here; Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", does
+// within it, which leaves nothing to compute side by side.
+class RecurrentAttentionEncoderImpl : public SequenceEncoder {
+ public:
+  explicit RecurrentAttentionEncoderImpl(EncoderOptions options);
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+
+  EncoderOptions options;
+  std::vector<std::shared_ptr<torch::nn::Module>> cells;  // as in RecurrentEncoder
+  std::vector<MultiHeadAttention> attentions;
+  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
+  std::vector<PositionWiseFFN> ffns;
+  torch::nn::LayerNorm final_norm{nullptr};
+};
+TORCH_MODULE(RecurrentAttentionEncoder);
+
+// Attention without recurrence or positional encoding: layers of DecomposableAttention, whose bias by distance knows order.
+class DecomposableEncoderImpl : public SequenceEncoder {
+ public:
+  explicit DecomposableEncoderImpl(EncoderOptions options);
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+  bool CanStep() const override { return options.causal(); }
+  torch::Tensor step(const torch::Tensor& X, LayerCaches& caches) override;
+
+  EncoderOptions options;
+  std::vector<DecomposableAttention> attentions;
+  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
+  std::vector<PositionWiseFFN> ffns;
+  torch::nn::LayerNorm final_norm{nullptr};
+};
+TORCH_MODULE(DecomposableEncoder);
+
+// "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with attention on top), "decomposable".
+std::vector<std::string> EncoderNames();
+// Whether the heads of an encoder divide its width. Throws InvalidArgument that lists the names.
+bool HasHeads(const std::string& encoder);
+// Sets the options that the name stands for and builds the encoder.
 std::shared_ptr<SequenceEncoder> MakeEncoder(const std::string& name, EncoderOptions options);
 
 }  // namespace heed::nn

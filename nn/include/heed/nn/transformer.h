@@ -57,16 +57,16 @@ class AddNormImpl : public torch::nn::Cloneable<AddNormImpl> {
 };
 TORCH_MODULE(AddNorm);
 
-// dense2(activation(dense1(X))), both with bias.
+// dense2(activation(dense1(X))), both with bias: [.., input_width] -> [.., width]. input_width 0: width.
 class PositionWiseFFNImpl : public torch::nn::Cloneable<PositionWiseFFNImpl> {
  public:
-  PositionWiseFFNImpl(int64_t width, int64_t ffn_num_hiddens, Activation activation);
+  PositionWiseFFNImpl(int64_t width, int64_t ffn_num_hiddens, Activation activation, int64_t input_width = 0);
   void reset() override;
   torch::Tensor forward(const torch::Tensor& X);
   torch::nn::Linear dense1{nullptr}, dense2{nullptr};
 
  private:
-  int64_t width_, ffn_num_hiddens_;
+  int64_t width_, ffn_num_hiddens_, input_width_;
   Activation activation_;
 };
 TORCH_MODULE(PositionWiseFFN);

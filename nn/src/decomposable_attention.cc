@@ -1,0 +1,66 @@
+#include "heed/nn/decomposable_attention.h"
+
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "attention_call.h"
+#include "heed/error.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+void CheckOptions(const DecomposableAttentionOptions& options) {
+  if (options.width() < 1 || options.heads() < 1 || options.width() % options.heads() != 0) {
+    throw InvalidArgument("DecomposableAttention: width (" + std::to_string(options.width()) +
+                          ") must be a positive multiple of heads (" + std::to_string(options.heads()) + ")");
+  }
+  if (options.max_distance() < 0) {
+    throw InvalidArgument("DecomposableAttention: max_distance must be 0 or more, got " +
+                          std::to_string(options.max_distance()));
+  }
+  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
+    throw InvalidArgument("DecomposableAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
+  }
+}
+
+}  // namespace
+
+DecomposableAttentionImpl::DecomposableAttentionImpl(DecomposableAttentionOptions options_) : options(std::move(options_)) {
+  CheckOptions(options);
+  reset();
+}
+
+void DecomposableAttentionImpl::reset() {
+  const int64_t width = options.width();
+  attend = register_module("attend", PositionWiseFFN(width, width, options.activation()));
+  position = register_module("position", RelativeBias(options.heads(), options.max_distance()));
+  compare = register_module("compare", PositionWiseFFN(width, width, options.activation(), 2 * width));
+}
+
+torch::Tensor DecomposableAttentionImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens,
+                                                 KeyValueCache* cache) {
+  if (!X.defined() || X.dim() != 3 || X.size(2) != options.width()) {
+    throw InvalidArgument("DecomposableAttention: X: expected shape [batch, steps, " + std::to_string(options.width()) +
+                          "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
+  }
+  const auto split_heads = [&](const at::Tensor& Y) { return Y.unflatten(2, {options.heads(), -1}).transpose(1, 2); };
+  const at::Tensor query = split_heads(attend(X));
+  at::Tensor key = query, value = split_heads(X);
+  const int64_t steps = (cache != nullptr ? cache->length() : 0) + X.size(1);
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), X.size(1), steps);
+  if (cache != nullptr) {
+    cache->append(key, value);
+    key = cache->keys();
+    value = cache->values();
+  }
+  AttentionOptions call;
+  call.scale(1.0).causal(options.causal()).key_lengths(lengths).position(position);
+  if (is_training()) call.dropout(options.dropout());
+  const at::Tensor aligned = attention(query, key, value, call).output.transpose(1, 2).flatten(2);
+  return compare(at::cat({X, aligned}, 2));
+}
+
+}  // namespace heed::nn

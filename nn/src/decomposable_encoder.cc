@@ -1,0 +1,42 @@
+#include <string>
+#include <utility>
+
+#include "residual_layers.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+DecomposableAttentionOptions LayerOptions(const EncoderOptions& options) {
+  return DecomposableAttentionOptions(options.width(), options.heads())
+      .max_distance(options.position().max_distance)
+      .activation(options.activation())
+      .dropout(options.dropout())
+      .causal(options.causal() ? Causal::kBottomRight : Causal::kNone);
+}
+
+}  // namespace
+
+DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
+  CheckOptions("DecomposableEncoder", options);
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    attentions.push_back(register_module("attention" + std::to_string(l), DecomposableAttention(LayerOptions(options))));
+  }
+  AddNormsAndFfns(*this);
+}
+
+torch::Tensor DecomposableEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput("DecomposableEncoder", X, options.width());
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1));
+  return ResidualLayers(*this, Blank(X, Padding(lengths, X.size(1))),
+                        [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); });
+}
+
+torch::Tensor DecomposableEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {
+  if (!CanStep()) return SequenceEncoder::step(X, caches);
+  CheckInput("DecomposableEncoder", X, options.width());
+  CheckCaches("DecomposableEncoder", caches, attentions.size());
+  return ResidualLayers(*this, X, [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, at::Tensor(), &caches[l]); });
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,108 @@
+// The encoders with a recurrence: by itself, and below attention.
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include <torch/nn/utils/rnn.h>
+
+#include "heed/error.h"
+#include "residual_layers.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+template <class Cell, class CellOptions>
+std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options) {
+  const int64_t hidden = options.causal() ? options.width() : options.width() / 2;
+  return Cell(CellOptions(options.width(), hidden).bias(options.bias()).batch_first(true).bidirectional(!options.causal()))
+      .ptr();
+}
+
+std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options) {
+  if (options.cell() == "rnn") return MakeCell<torch::nn::RNN, torch::nn::RNNOptions>(options);
+  if (options.cell() == "gru") return MakeCell<torch::nn::GRU, torch::nn::GRUOptions>(options);
+  if (options.cell() == "lstm") return MakeCell<torch::nn::LSTM, torch::nn::LSTMOptions>(options);
+  throw InvalidArgument("RecurrentEncoder: cell: '" + options.cell() + "' is unknown; expected rnn, gru or lstm");
+}
+
+// Calls f with the cell as what it is; RNN, GRU and LSTM share no interface.
+template <class F>
+auto VisitCell(torch::nn::Module& cell, const F& f) {
+  if (auto* gru = cell.as<torch::nn::GRUImpl>()) return f(*gru);
+  if (auto* lstm = cell.as<torch::nn::LSTMImpl>()) return f(*lstm);
+  return f(*cell.as<torch::nn::RNNImpl>());
+}
+
+// The cell's outputs for all steps. Lengths matter only to a cell that also reads backwards: it must start at the last step
+// that counts.
+at::Tensor Run(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths) {
+  if (!lengths.defined()) {
+    return VisitCell(cell, [&](auto& layer) { return std::get<0>(layer.forward(X)); });
+  }
+  // A packed row has at least one step; that of an empty row is blanked by the caller on both sides.
+  const auto packed = torch::nn::utils::rnn::pack_padded_sequence(X, lengths.clamp_min(1).cpu(), /*batch_first=*/true,
+                                                                  /*enforce_sorted=*/false);
+  const auto output = VisitCell(cell, [&](auto& layer) { return std::get<0>(layer.forward_with_packed_input(packed)); });
+  return std::get<0>(torch::nn::utils::rnn::pad_packed_sequence(output, /*batch_first=*/true, 0.0, X.size(1)));
+}
+
+template <class Encoder>
+void AddCells(const char* name, Encoder& encoder) {
+  const EncoderOptions& options = encoder.options;
+  CheckOptions(name, options);
+  if (!options.causal() && options.width() % 2 != 0) {
+    throw InvalidArgument(std::string(name) + ": width must be even unless causal (half reads forwards, half backwards), got " +
+                          std::to_string(options.width()));
+  }
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    encoder.cells.push_back(encoder.register_module("cell" + std::to_string(l), MakeCell(options)));
+  }
+}
+
+// The states of a layer, zeros in the padding.
+at::Tensor States(const EncoderOptions& options, torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& lengths,
+                  const at::Tensor& padding) {
+  return Blank(Run(cell, Blank(X, padding), options.causal() ? at::Tensor() : lengths), padding);
+}
+
+MultiHeadAttentionOptions AttentionOf(const EncoderOptions& options) {
+  return MultiHeadAttentionOptions(options.width(), options.heads())
+      .dropout(options.dropout())
+      .bias(options.bias())
+      .causal(options.causal() ? Causal::kBottomRight : Causal::kNone);
+}
+
+}  // namespace
+
+RecurrentEncoderImpl::RecurrentEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
+  AddCells("RecurrentEncoder", *this);
+  AddNormsAndFfns(*this);
+}
+
+torch::Tensor RecurrentEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput("RecurrentEncoder", X, options.width());
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
+  return ResidualLayers(*this, Blank(X, padding),
+                        [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); });
+}
+
+RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
+  AddCells("RecurrentAttentionEncoder", *this);
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    attentions.push_back(register_module("attention" + std::to_string(l), MultiHeadAttention(AttentionOf(options))));
+  }
+  AddNormsAndFfns(*this);
+}
+
+torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput("RecurrentAttentionEncoder", X, options.width());
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
+  return ResidualLayers(*this, Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
+    const at::Tensor H = States(options, *cells[l], Y, lengths, padding);
+    return H + attentions[l](H, H, H, lengths);
+  });
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,44 @@
+#include "residual_layers.h"
+
+#include "attention_call.h"
+#include "heed/error.h"
+
+namespace heed::nn {
+
+torch::nn::LayerNorm MakeLayerNorm(const EncoderOptions& options) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width()}).eps(options.layer_norm_eps()));
+}
+
+void CheckOptions(const char* encoder, const EncoderOptions& options) {
+  if (options.width() < 1 || options.layers() < 0 || options.ffn_width() < 0) {
+    throw InvalidArgument(std::string(encoder) + ": expected a width of at least 1, layers and ffn_width of at least 0, got " +
+                          std::to_string(options.width()) + ", " + std::to_string(options.layers()) + " and " +
+                          std::to_string(options.ffn_width()));
+  }
+  if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
+    throw InvalidArgument(std::string(encoder) + ": dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
+  }
+}
+
+void CheckInput(const char* encoder, const at::Tensor& X, int64_t width) {
+  if (!X.defined() || X.dim() != 3 || X.size(2) != width) {
+    throw InvalidArgument(std::string(encoder) + ": X: expected shape [batch, steps, " + std::to_string(width) + "], got " +
+                          (X.defined() ? ShapeText(X) : "an undefined tensor"));
+  }
+}
+
+void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t layers) {
+  if (caches.size() != layers) {
+    throw InvalidArgument(std::string(encoder) + ": caches: expected one for each of " + std::to_string(layers) +
+                          " layers, got " + std::to_string(caches.size()));
+  }
+}
+
+at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
+  if (!lengths.defined()) return {};
+  return at::arange(steps, lengths.options()).ge(lengths.unsqueeze(1)).unsqueeze(2);
+}
+
+at::Tensor Blank(const at::Tensor& X, const at::Tensor& padding) { return padding.defined() ? X.masked_fill(padding, 0.0) : X; }
+
+}  // namespace heed::nn
