@@ -4,6 +4,7 @@ import torch
 
 from . import positions
 from ._attention import attention
+from ._cache import KeyValueCache
 
 
 def _clamped_lens(valid_lens, batch, queries, steps):
@@ -15,6 +16,13 @@ def _clamped_lens(valid_lens, batch, queries, steps):
     if valid_lens.is_floating_point():
         valid_lens = valid_lens.nan_to_num(0.0).ceil()
     return valid_lens.clamp(0, steps).to(torch.int64)
+
+
+def _heads(name, X, linear, heads):
+    """linear(X) [batch, steps, heads * width] -> [batch, heads, steps, width]."""
+    if X.dim() != 3 or X.shape[2] != linear.in_features:
+        raise ValueError(f"{name}: expected shape [batch, steps, {linear.in_features}], got {list(X.shape)}")
+    return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
 
 
 class MultiHeadAttention(torch.nn.Module):
@@ -60,35 +68,51 @@ class MultiHeadAttention(torch.nn.Module):
         self.W_v = torch.nn.Linear(value_size or num_hiddens, kv_width, bias=bias)
         self.W_o = torch.nn.Linear(num_hiddens, num_hiddens, bias=bias)
 
-    def forward(self, queries, keys, values, valid_lens=None, *, cache=None, return_weights=False):
+    def forward(
+        self, queries, keys, values, valid_lens=None, *, query_positions=None, key_positions=None, cache=None, return_weights=False
+    ):
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
         valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
         cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
         and with causal=True the last query is the last token.
+        query_positions, key_positions: where the steps stand, whole or real numbers (timestamps), as in heed.attention; with a
+        cache, key_positions are those of all it holds.
         return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
         """
-        for name, X, width in (
-            ("queries", queries, self.W_q.in_features),
-            ("keys", keys, self.W_k.in_features),
-            ("values", values, self.W_v.in_features),
-        ):
-            if X.dim() != 3 or X.shape[2] != width:
-                raise ValueError(f"{name}: expected shape [batch, steps, {width}], got {list(X.shape)}")
-        split = [
-            linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
-            for linear, X, heads in (
-                (self.W_q, queries, self.num_heads),
-                (self.W_k, keys, self.kv_heads),
-                (self.W_v, values, self.kv_heads),
-            )
-        ]
+        query = _heads("queries", queries, self.W_q, self.num_heads)
+        key, value = self._projected(keys, values)
         if cache is not None:
-            cache.append(*split[1:])
-            split[1:] = cache.keys, cache.values
+            cache.append(key, value)
+            key, value = cache.keys, cache.values
+        places = {"query_positions": query_positions, "key_positions": key_positions}
+        return self._output(query, key, value, valid_lens, return_weights, places)
+
+    def new_cache(self, batch, capacity=None):
+        """An empty heed.KeyValueCache for this module's keys and values."""
+        width = self.num_hiddens // self.num_heads
+        return KeyValueCache(batch, self.kv_heads, width, capacity=capacity, dtype=self.W_k.weight.dtype)
+
+    def append(self, keys, values, cache):
+        """Projects keys and values into a cache, to be looked at often: cross-attention to an encoder's outputs."""
+        cache.append(*self._projected(keys, values))
+
+    def attend(self, queries, cache, valid_lens=None, *, query_positions=None, key_positions=None, return_weights=False):
+        """forward over all that a cache holds; adds nothing to it."""
+        query = _heads("queries", queries, self.W_q, self.num_heads)
+        places = {"query_positions": query_positions, "key_positions": key_positions}
+        return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
+
+    def _projected(self, keys, values):
+        return _heads("keys", keys, self.W_k, self.kv_heads), _heads("values", values, self.W_v, self.kv_heads)
+
+    def _output(self, query, key, value, valid_lens, return_weights, places):
         result = attention(
-            *split,
-            key_lengths=_clamped_lens(valid_lens, queries.shape[0], queries.shape[1], split[1].shape[2]),
+            query,
+            key,
+            value,
+            **places,
+            key_lengths=_clamped_lens(valid_lens, query.shape[0], query.shape[2], key.shape[2]),
             causal=self.causal,
             window=self.window,
             scale=self.scale,

@@ -144,7 +144,7 @@ def check(root):
                 yield from check_source(root, path)
             if path.suffix in (".cc", ".h", ".inc", ".py", ".cmake", ".js") or path.name == "CMakeLists.txt":
                 yield from check_file(root, path)
-    for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]:
+    for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted((root / "examples").rglob("*.md"))]:
         yield from check_links(root, path)
 
 

@@ -64,3 +64,16 @@ def test_the_module_decodes_with_a_cache(scheme):
     cache = heed.KeyValueCache(2, 2, 4, dtype=torch.float64)
     steps = [module(x, x, x, cache=cache) for x in X.split([4, 1, 1, 5], dim=1)]
     torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_the_module_projects_keys_once_for_many_queries():
+    module = heed.nn.MultiHeadAttention(8, 4, 0.0, kv_heads=2, key_size=5, value_size=7).double()
+    X, K, V, lens = torch.randn(2, 3, 8).double(), torch.randn(2, 4, 5).double(), torch.randn(2, 4, 7).double(), torch.tensor([2, 4])
+    cache = module.new_cache(2)
+    module.append(K, V, cache)
+    torch.testing.assert_close(module.attend(X, cache, lens), module(X, K, V, lens))
+    output, weights = module.attend(X, cache, lens, return_weights=True)
+    expected, expected_weights = module(X, K, V, lens, return_weights=True)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(weights, expected_weights)
+    assert cache.length == 4 and list(cache.keys.shape) == [2, 2, 4, 2] and module.new_cache(1, capacity=9).capacity == 9

@@ -41,6 +41,28 @@ def test_equals_plain_operations():
     torch.testing.assert_close(module(X, Y, Y, per_query), expected)
 
 
+def test_steps_stand_where_the_caller_says():
+    """Timestamps, unevenly spaced and different in each row, reach the scheme and causality."""
+    position = heed.positions.Rotary(4)
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0, position=position, causal=True).double()
+    X, Y = torch.randn(2, 3, 8).double(), torch.randn(2, 5, 8).double()
+    asked, times = torch.rand(2, 3).double() * 9 + 3, torch.rand(2, 5).double() * 9
+    places = {"query_positions": asked, "key_positions": times}
+
+    def heads(linear, Z):
+        return linear(Z).unflatten(2, (2, 4)).transpose(1, 2)
+
+    q, k, v = heads(module.W_q, X), heads(module.W_k, Y), heads(module.W_v, Y)
+    expected = module.W_o(heed.attention(q, k, v, causal=True, position=position, **places).transpose(1, 2).flatten(2))
+    torch.testing.assert_close(module(X, Y, Y, **places), expected)
+    cache = module.new_cache(2)
+    torch.testing.assert_close(module(X, Y, Y, cache=cache, **places), expected)
+    torch.testing.assert_close(module.attend(X, cache, **places), expected)
+    later = {"query_positions": asked + 7.25, "key_positions": times + 7.25}
+    torch.testing.assert_close(module(X, Y, Y, **later), expected)
+    assert not torch.allclose(module(X, Y, Y, query_positions=asked, key_positions=times / 2), expected)
+
+
 def test_evaluation_drops_nothing():
     module = heed.nn.MultiHeadAttention(8, 2, 0.5)
     X = torch.randn(2, 5, 8)
