@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/data/corpus.h"
+#include "lab/data/baselines.h"
 #include "lab/study/run.h"
 
 namespace heed::lab {
@@ -44,13 +44,6 @@ std::vector<const ModelResult*> Ranked(std::vector<ModelResult>&& models, std::s
 std::vector<ModelResult> Attending(const std::vector<ModelResult>& models);
 // The best attention (by the training length), then every other encoder, in order.
 std::vector<ModelResult> OnePerEncoder(const std::vector<ModelResult>& models);
-
-// Losses that need no model, in nats per character, on the validation text by the counts of the training text.
-struct Baselines {
-  double frequencies = 0;         // each character by its frequency
-  double previous_character = 0;  // each character by how often it followed the one before
-};
-Baselines CountBaselines(const Corpus& corpus);
 
 }  // namespace heed::lab
 

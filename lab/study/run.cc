@@ -1,7 +1,5 @@
 #include "lab/study/run.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -13,19 +11,13 @@
 #include "heed/nn/positional_encoding.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr int64_t kCurvePoints = 40;
-
-// Seconds that this thread has computed: what other programs and other runs take does not count.
-double ThreadSeconds() {
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
 
 // From the 0.02 that the model draws its embeddings and linear layers with to InitialDeviation.
 void ScaleInitialWeights(LanguageModel& model) {

@@ -3,8 +3,6 @@
 #include <exception>
 #include <type_traits>
 
-#include "lab/report/file.h"
-
 namespace heed::lab {
 
 nlohmann::ordered_json ToJson(const TrainOptions& options) {
@@ -21,29 +19,22 @@ nlohmann::ordered_json ToJson(const TrainOptions& options) {
   return json;
 }
 
-std::filesystem::path RunStore::FileOf(const StudyModel& model, const TrainOptions& options) const {
-  return folder_ / (ToString(model.objective) + "-" + model.Id() + "-seed-" + std::to_string(options.seed) + ".json");
-}
-
-nlohmann::ordered_json RunStore::SettingsOf(const TrainOptions& options) const {
-  return {{"training", ToJson(options)}, {"shared", shared_}};
+std::string RunStore::NameOf(const StudyModel& model, const TrainOptions& options) {
+  return ToString(model.objective) + "-" + model.Id() + "-seed-" + std::to_string(options.seed);
 }
 
 std::optional<StudyRun> RunStore::Find(const StudyModel& model, const TrainOptions& options) const {
-  const std::filesystem::path file = FileOf(model, options);
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  const auto result = results_.Find(NameOf(model, options), ToJson(options));
+  if (!result) return std::nullopt;
   try {
-    const auto json = nlohmann::ordered_json::parse(ReadFile(file));
-    if (json.at("settings") != SettingsOf(options)) return std::nullopt;
-    return RunFromJson(json.at("run"));
+    return RunFromJson(*result);
   } catch (const std::exception&) {
-    return std::nullopt;  // a damaged file is worth no more than none: the run is done again
+    return std::nullopt;  // it is no run: it is done again
   }
 }
 
 void RunStore::Keep(const StudyModel& model, const TrainOptions& options, const StudyRun& run) const {
-  const nlohmann::ordered_json json = {{"settings", SettingsOf(options)}, {"run", ToJson(run)}};
-  WriteFile(FileOf(model, options), json.dump(1) + "\n");
+  results_.Keep(NameOf(model, options), ToJson(options), ToJson(run));
 }
 
 }  // namespace heed::lab

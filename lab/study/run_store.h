@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lab/report/result_store.h"
 #include "lab/study/run.h"
 
 namespace heed::lab {
@@ -18,22 +19,20 @@ class RunStore {
  public:
   // `shared` is what all runs depend on beside their own options: the text, the part of it that is evaluated, the versions and
   // the processor.
-  RunStore(std::filesystem::path folder, nlohmann::ordered_json shared)
-      : folder_(std::move(folder)), shared_(std::move(shared)) {}
+  RunStore(std::filesystem::path folder, nlohmann::ordered_json shared) : results_(std::move(folder), std::move(shared)) {}
 
   // Nothing where there is no file, where it cannot be read, or where its settings are not exactly these.
   std::optional<StudyRun> Find(const StudyModel& model, const TrainOptions& options) const;
   // Throws FileError.
   void Keep(const StudyModel& model, const TrainOptions& options, const StudyRun& run) const;
 
-  const std::filesystem::path& folder() const { return folder_; }
+  const std::filesystem::path& folder() const { return results_.folder(); }
+  const ResultStore& results() const { return results_; }
 
  private:
-  std::filesystem::path FileOf(const StudyModel& model, const TrainOptions& options) const;
-  nlohmann::ordered_json SettingsOf(const TrainOptions& options) const;
+  static std::string NameOf(const StudyModel& model, const TrainOptions& options);
 
-  std::filesystem::path folder_;
-  nlohmann::ordered_json shared_;
+  ResultStore results_;
 };
 
 // Every option of a training, by the names of the command line.

@@ -1,0 +1,26 @@
+// Many small pieces of work, several at a time.
+#ifndef HEED_LAB_TRAINING_SIDE_BY_SIDE_H_
+#define HEED_LAB_TRAINING_SIDE_BY_SIDE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "lab/report/progress.h"
+
+namespace heed::lab {
+
+// Calls work(i, done) for every i below `tasks`, `threads` of them at a time and in this order. LibTorch computes with one
+// thread in each: for models this small that takes less time than several threads within an operation, and the results are the
+// same bits for any number of threads. `work` adds what it has done to `done`, which the bar shows on top of done_before, and
+// returns a note for the bar. The first exception ends the work once the others under way are finished, and is thrown on.
+void SideBySide(int64_t tasks, int threads, Progress& progress, int64_t done_before,
+                const std::function<std::string(int64_t task, std::atomic<int64_t>& done)>& work);
+
+// Seconds that this thread has computed: what other programs and other work take does not count.
+double ThreadSeconds();
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_SIDE_BY_SIDE_H_
