@@ -31,6 +31,7 @@ void AddCommands(CLI::App& app, Run& run) {
   AddInspect(app, run);
   AddPositions(app, run);
   AddCompare(app, run);
+  AddDepth(app, run);
   AddBench(app, run);
   AddCheck(app, run);
   AddInfo(app, run);

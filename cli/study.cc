@@ -27,14 +27,15 @@ namespace {
 struct StudyArguments {
   std::string text, out = "report", budget = "default";
   std::vector<std::string> encoders, positions;  // empty: the defaults
-  std::optional<int64_t> steps, seeds, layers, width, context, batch;
+  std::optional<int64_t> steps, seeds, layers, width, context, batch, depth;
 };
 
 lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& context) {
   lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
   if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
   if (!arguments.positions.empty()) options.positions = arguments.positions;
-  if (arguments.steps) options.causal_steps = options.masked_steps = *arguments.steps;
+  if (arguments.steps) options.causal_steps = options.masked_steps = options.depth.steps = *arguments.steps;
+  if (arguments.depth) options.depth = lab::AtMost(*arguments.depth, options.depth);
   options.seeds = arguments.seeds.value_or(options.seeds);
   options.layers = arguments.layers.value_or(options.layers);
   options.width = arguments.width.value_or(options.width);
@@ -103,6 +104,7 @@ void AddStudy(CLI::App& app, Run& run) {
   add("--width", arguments->width, "Features of a step");
   add("--context", arguments->context, "Characters of a training window");
   add("--batch", arguments->batch, "Windows a step");
+  add("--depth", arguments->depth, "Layers of the deepest stacks in the section on depth; 0: without it");
   command->footer(
       "Examples:\n  heed study book.txt --out report\n"
       "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report");

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "lab/comparison/reachability.h"
+#include "lab/depth/findings.h"
 
 namespace heed::lab {
 namespace {
@@ -191,6 +192,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
       {"Does attention need to be told the order?", OrderFinding(result.masked, result.baselines)},
       {"And in longer windows than in training?", LengthFinding(result.causal, result.options)},
       {"How fast?", SpeedFinding(result.causal)},
+      {"How deep?", result.depth ? DepthConclusion(*result.depth) : ""},
   };
   std::erase_if(findings, [](const Finding& finding) { return finding.answer.empty(); });
   return findings;

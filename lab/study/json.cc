@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lab/comparison/output.h"
+#include "lab/depth/output.h"
 #include "lab/study/findings.h"
 #include "lab/study/run_store.h"
 #include "lab/study/study.h"
@@ -84,6 +85,7 @@ Json StudyJson(const StudyResult& result, bool curves) {
                       {"least_squares_error", result.rotation.least_squares_error},
                       {"shifts", result.rotation.shifts},
                       {"passed", result.rotation.Passed()}};
+  if (curves && result.depth) json["depth"] = DepthJson(*result.depth);
   if (curves) json["comparison"] = ComparisonJson(result.comparison);
   return json;
 }

@@ -41,6 +41,7 @@ void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) 
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
+  options.depth = DepthBudget(budget);
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
     options.causal_steps = 200, options.masked_steps = 300, options.validation = 8192;
@@ -56,6 +57,16 @@ StudyOptions BudgetOptions(const std::string& budget) {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
   }
   return options;
+}
+
+std::optional<DepthOptions> DeepStacks(const StudyOptions& options) {
+  const bool attends = std::find(options.encoders.begin(), options.encoders.end(), "attention") != options.encoders.end();
+  if (!attends || options.depth.layers == 0) return std::nullopt;
+  DepthOptions depth = options.depth;
+  depth.context = std::min(depth.context, options.context);
+  depth.validation = std::min(depth.validation, options.validation);
+  depth.seed = options.seed, depth.threads = options.threads, depth.quiet = options.quiet;
+  return depth;
 }
 
 void Validate(const StudyOptions& options) {
@@ -74,6 +85,7 @@ void Validate(const StudyOptions& options) {
   RequireRange("seeds", options.seeds, 1, 1000);
   RequireRange("validation", options.validation, kLengthMultiples[2] * options.context + 1, int64_t{1} << 40);
   RequireRange("threads", options.threads, 1, 1024);
+  if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
 }
 
 }  // namespace heed::lab

@@ -3,10 +3,12 @@
 #define HEED_LAB_STUDY_OPTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lab/data/batches.h"
+#include "lab/depth/options.h"
 
 namespace heed::lab {
 
@@ -25,6 +27,9 @@ struct StudyOptions {
   int64_t seeds = 3;       // runs of each model, with seeds seed, seed + 1, ..
   double lr = 6e-3;
   std::vector<int64_t> compared_lengths;  // of the section that counts and times single layers
+  // Of the section on deep stacks, which is there where attention is among the encoders and depth.layers is not 0. Seed,
+  // threads and quiet are those of the study, context and validation at most.
+  DepthOptions depth;
   uint64_t seed = 0;
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr
@@ -34,6 +39,9 @@ struct StudyOptions {
 
 // "quick", "default" or "long", by the table in docs/study.md; throws InvalidArgument that lists them.
 StudyOptions BudgetOptions(const std::string& budget);
+
+// The options of the section on deep stacks with what the study decides; nothing where there is no such section.
+std::optional<DepthOptions> DeepStacks(const StudyOptions& options);
 
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const StudyOptions& options);

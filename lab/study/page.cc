@@ -8,6 +8,8 @@
 #include <fmt/core.h>
 
 #include "lab/comparison/output.h"
+#include "lab/depth/findings.h"
+#include "lab/depth/output.h"
 #include "lab/report/csv.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
@@ -36,6 +38,7 @@ class Page {
   void Speed();
   void Positions();
   void SingleLayers();
+  void DeepStacks();
   void Settings();
   void Write() { report_.Write(folder_ / "report.html"); }
 
@@ -130,6 +133,7 @@ void Page::Conclude() {
   Say(OrderFinding(result_.masked, result_.baselines));
   Say(LengthFinding(result_.causal, options_));
   Say(SpeedFinding(result_.causal));
+  if (result_.depth) Say(DepthConclusion(*result_.depth));
   Say("A loss in nats is the mean surprise at a character: less is better, and 0.69 nats less halve the number of characters "
       "that "
       "the model hesitates between. Small models after short training rank as they learn, not as they end: a longer budget may "
@@ -208,6 +212,14 @@ void Page::SingleLayers() {
   AddComparison(result_.comparison, folder_, report_);
 }
 
+void Page::DeepStacks() {
+  if (!result_.depth) return;
+  report_.Section("Deep stacks");
+  Say("What happens to tokens, attention and gradients on their way through many layers: in stacks as they start, and in "
+      "stacks trained for a few steps.");
+  AddDepth(*result_.depth, folder_, report_);
+}
+
 void Page::Settings() {
   report_.Section("Settings");
   const Environment& environment = result_.environment;
@@ -266,6 +278,7 @@ void WriteStudy(const StudyResult& result, const std::filesystem::path& folder) 
   page.Speed();
   page.Positions();
   page.SingleLayers();
+  page.DeepStacks();
   page.Settings();
   WriteFile(folder / "runs.csv", RunsCsv(result));
   // A file name need not be UTF-8; what is not shows as a replacement character.

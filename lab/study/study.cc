@@ -38,7 +38,7 @@ nlohmann::ordered_json SharedSettings(const StudyResult& result) {
 std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
                                         const RunStore& store) {
   const std::vector<StudyModel> models = PlanModels(result.options, objective, corpus.vocabulary);
-  const std::string what = objective == Objective::kCausal ? "1/4 next character" : "2/4 hidden characters";
+  const std::string what = objective == Objective::kCausal ? "1/5 next character" : "2/5 hidden characters";
   std::vector<std::vector<StudyRun>> runs = TrainStage(what, corpus, result.options, models, store);
   std::vector<ModelResult> results;
   for (std::size_t i = 0; i < models.size(); ++i) results.push_back({models[i], std::move(runs[i])});
@@ -80,9 +80,12 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
   try {
     result.causal = TrainObjective(corpus, result, Objective::kCausal, store);
     result.masked = TrainObjective(corpus, result, Objective::kMasked, store);
-    if (!options.quiet) std::fprintf(stderr, "3/4 positions\n");
+    if (const std::optional<DepthOptions> depth = DeepStacks(options)) {
+      result.depth = MeasureDepth(corpus, *depth, "3/5 deep stacks", &store.results());
+    }
+    if (!options.quiet) std::fprintf(stderr, "4/5 positions\n");
     result.rotation = CheckRotation(PositionsOptions());
-    if (!options.quiet) std::fprintf(stderr, "4/4 single layers\n");
+    if (!options.quiet) std::fprintf(stderr, "5/5 single layers\n");
     result.comparison = CompareLayers(options);
   } catch (const Interruption&) {
     throw Interruption("interrupted; finished runs are kept in " + store.folder().string() +

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 
 #include "lab/comparison/comparison.h"
 #include "lab/data/text.h"
+#include "lab/depth/depth.h"
 #include "lab/positions/positions.h"
 #include "lab/study/environment.h"
 #include "lab/study/measurements.h"
@@ -29,16 +31,17 @@ struct StudyResult {
   std::vector<ModelResult> causal, masked;
   RotationCheck rotation;
   Comparison comparison;
+  std::optional<DepthResult> depth;  // see DeepStacks
 };
 
-// Trains every model with both objectives, checks the encoding's rotation and compares single layers. Every finished run is
-// kept in folder/runs; the next study with the same settings finds it there. The result is the same for any number of
-// threads, but for the speeds. Throws InvalidArgument that names the option or the text, FileError, and Interruption on
-// Ctrl-C.
+// Trains every model with both objectives, measures deep stacks, checks the encoding's rotation and compares single layers.
+// Every finished run is kept in folder/runs; the next study with the same settings finds it there. The result is the same for
+// any number of threads, but for the speeds. Throws InvalidArgument that names the option or the text, FileError, and
+// Interruption on Ctrl-C.
 StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, study.json, runs.csv, compare.csv, compare.json and the figures, each beside and renamed. Throws
-// FileError.
+// Writes report.html, study.json, runs.csv, compare.csv, compare.json, depth.csv, depth-heads.csv, depth.json and the figures,
+// each beside and renamed. Throws FileError.
 void WriteStudy(const StudyResult& result, const std::filesystem::path& folder);
 
 // What is in study.json; with curves, the training loss over the steps of every run too.

@@ -13,7 +13,7 @@ import time
 import pytest
 from heed_program import ROOT, program, run
 
-TINY = {"budget": "quick", "steps": 4, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2}
+TINY = {"budget": "quick", "steps": 4, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2, "depth": 2}
 MODELS = ["attention-none", "attention-sinusoidal", "attention-learned", "attention-alibi", "attention-relative",
           "convolution", "dilated", "rnn", "gru", "lstm"]
 
@@ -85,16 +85,18 @@ def test_numbers_and_figures_lie_beside_the_page(studied):
     for figure in ["causal-loss", "masked-loss", "causal-lengths", "masked-lengths", "speed", "positions-columns"]:
         assert {figure + ".svg", figure + ".csv"} <= names
     assert {"compare.csv", "compare.json", "study.json", "positions-heat-map.npy"} <= names
+    assert {"depth.csv", "depth-heads.csv", "depth.json", "depth-rank.svg", "depth-loss.svg"} <= names
     page = (folder / "report.html").read_text(encoding="utf-8")
     for finding in json.loads((folder / "study.json").read_text(encoding="utf-8"))["conclusion"]:
         assert finding["answer"] in html.unescape(page)
-    assert "1/4" in stderr and "2/4" in stderr and "report.html" in stderr
+    assert "1/5" in stderr and "2/5" in stderr and "3/5 deep stacks" in stderr and "report.html" in stderr
 
 
 def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book):
     folder, summary, _ = studied
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(before) == 2 * len(MODELS) * 2
+    stacks = 2 * 7 + 5 + 4 * 2  # variants with both objectives, schemes, trained with one layer and with two
+    assert len(before) == 2 * len(MODELS) * 2 + stacks
     again = run("study", book, "--out", folder, *tiny(), "--json")
     assert again.returncode == 0, again.stderr
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before

@@ -1,0 +1,105 @@
+#include "lab/depth/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "heed/error.h"
+#include "heed/nn/positions.h"
+
+namespace heed::lab {
+namespace {
+
+void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  std::set<std::string> seen;
+  for (const std::string& name : chosen) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InvalidArgument(std::string(option) + ": '" + name + "' is unknown; choose among " + names);
+    }
+    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + name + "' is given twice");
+  }
+}
+
+void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    throw InvalidArgument(std::string(option) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
+                          std::to_string(high));
+  }
+}
+
+std::vector<std::string> VariantIds() {
+  std::vector<std::string> ids;
+  for (const StackVariant& variant : AllVariants()) ids.push_back(variant.id);
+  return ids;
+}
+
+}  // namespace
+
+const std::vector<StackVariant>& AllVariants() {
+  static const std::vector<StackVariant> variants = {
+      {"attention", "attention alone", false, StackNorm::kNone, false},
+      {"attention-residual", "attention and residual", true, StackNorm::kNone, false},
+      {"feed-forward", "feed-forward, no residual", false, StackNorm::kNone, true},
+      {"norm", "LayerNorm, no residual", false, StackNorm::kPost, true},
+      {"residual", "residual, no LayerNorm", true, StackNorm::kNone, true},
+      {"post", "post-norm", true, StackNorm::kPost, true},
+      {"pre", "pre-norm", true, StackNorm::kPre, true},
+  };
+  return variants;
+}
+
+const StackVariant& VariantNamed(const std::string& id) {
+  RequireKnown("variants", {id}, VariantIds());
+  return *std::find_if(AllVariants().begin(), AllVariants().end(),
+                       [&](const StackVariant& variant) { return variant.id == id; });
+}
+
+DepthOptions DepthBudget(const std::string& budget) {
+  DepthOptions options;
+  if (budget == "quick") {
+    options.layers = 24, options.depths = {1, 2, 4, 8, 16}, options.steps = 60;
+  } else if (budget == "default") {
+    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32}, options.steps = 200;
+  } else if (budget == "long") {
+    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32, 64}, options.steps = 400;
+    options.width = 64, options.context = 64, options.validation = 16384;
+  } else {
+    throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
+  }
+  return options;
+}
+
+DepthOptions AtMost(int64_t layers, DepthOptions options) {
+  options.layers = std::min(options.layers, layers);
+  std::erase_if(options.depths, [layers](int64_t depth) { return depth > layers; });
+  if (options.depths.empty()) options.trained.clear();
+  return options;
+}
+
+void Validate(const DepthOptions& options) {
+  RequireKnown("variants", options.variants, VariantIds());
+  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
+  RequireKnown("trained", options.trained, VariantIds());
+  if (options.variants.empty()) throw InvalidArgument("variants: none given");
+  RequireRange("layers", options.layers, 1, 1024);
+  for (const int64_t depth : options.depths) RequireRange("depths", depth, 1, 1024);
+  if (!std::is_sorted(options.depths.begin(), options.depths.end(), std::less_equal<>())) {
+    throw InvalidArgument("depths: expected rising numbers");
+  }
+  RequireRange("width", options.width, 4, 4096);
+  RequireRange("heads", options.heads, 1, options.width);
+  if (options.width % (2 * options.heads) != 0) {
+    throw InvalidArgument("width: " + std::to_string(options.width) + " is not an even number for each of " +
+                          std::to_string(options.heads) + " heads");
+  }
+  RequireRange("context", options.context, 4, 1 << 16);
+  RequireRange("batch", options.batch, 1, 1 << 16);
+  RequireRange("steps", options.steps, 1, int64_t{1} << 32);
+  RequireRange("validation", options.validation, options.context + 1, int64_t{1} << 40);
+  RequireRange("threads", options.threads, 1, 1024);
+  if (!(options.lr > 0 && std::isfinite(options.lr))) throw InvalidArgument("lr: expected a positive number");
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,188 @@
+#include "lab/depth/output.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+#include <fmt/core.h>
+
+#include "lab/depth/figures.h"
+#include "lab/depth/findings.h"
+#include "lab/report/file.h"
+
+namespace heed::lab {
+namespace {
+
+std::string Number(double value) { return std::isfinite(value) ? fmt::format("{:.3g}", value) : "n/a"; }
+
+// What identifies a stack in the files.
+struct Identity {
+  std::string kind, variant, position, objective;
+  int64_t layers;
+
+  std::string Fields() const { return fmt::format("{},{},{},{},{}", kind, variant, position, objective, layers); }
+};
+
+// Calls visit(identity, profile) for every stack.
+template <class Visit>
+void ForEachStack(const DepthResult& result, const Visit& visit) {
+  for (const StartedStack& stack : result.started) {
+    visit(Identity{"start", stack.variant, stack.position, ToString(stack.objective), result.options.layers}, stack.profile);
+  }
+  for (const TrainedStack& stack : result.trained) {
+    visit(Identity{"trained", stack.variant, "none", ToString(Objective::kCausal), stack.layers}, stack.profile);
+  }
+}
+
+Table VariantTable(const DepthResult& result) {
+  Table table{"The stacks", {"Stack", "Residual connections", "LayerNorm", "Feed-forward"}, {}};
+  for (const StackVariant& variant : AllVariants()) {
+    const auto named = [&](const std::vector<std::string>& ids) {
+      return std::find(ids.begin(), ids.end(), variant.id) != ids.end();
+    };
+    if (!named(result.options.variants) && !named(result.options.trained)) continue;
+    table.rows.push_back({variant.label, variant.residual ? "yes" : "no",
+                          variant.norm == StackNorm::kNone  ? "no"
+                          : variant.norm == StackNorm::kPre ? "before"
+                                                            : "behind",
+                          variant.feed_forward ? "yes" : "no"});
+  }
+  return table;
+}
+
+// Behind layers 1, 2, 4, .. and the last: the distance to equal rows, then to rank one.
+Table RankTable(const DepthResult& result, Objective objective) {
+  Table table{objective == Objective::kCausal ? "Distance to equal rows / to rank one, the past alone in sight, as stacks start"
+                                              : "Distance to equal rows / to rank one, all tokens in sight, as stacks start",
+              {"Stack", "Positions", "Input"},
+              {}};
+  std::vector<std::size_t> layers;
+  for (int64_t l = 1; l < result.options.layers; l *= 2) layers.push_back(static_cast<std::size_t>(l));
+  layers.push_back(static_cast<std::size_t>(result.options.layers));
+  for (const std::size_t layer : layers) table.header.push_back("Layer " + std::to_string(layer));
+  for (const StartedStack& stack : result.started) {
+    if (stack.objective != objective) continue;
+    std::vector<std::string> row = {VariantNamed(stack.variant).label, stack.position};
+    const auto add = [&](const LayerProfile& layer) {
+      row.push_back(Number(layer.distance_to_equal_rows) + " / " + Number(layer.distance_to_rank_one));
+    };
+    add(stack.profile.layers.front());
+    for (const std::size_t layer : layers) add(stack.profile.layers[layer]);
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table TrainedTable(const DepthResult& result) {
+  Table table{fmt::format("Trained for {} steps of {} windows of {} characters; validation loss in nats per character "
+                          "(frequencies alone: {:.3f}), microseconds per token, distance to equal rows behind the last layer",
+                          result.options.steps, result.options.batch, result.options.context, result.frequencies),
+              {"Stack", "Layers", "Parameters", "Loss", "Time", "Distance", "Finite"},
+              {}};
+  for (const TrainedStack& stack : result.trained) {
+    table.rows.push_back({VariantNamed(stack.variant).label, std::to_string(stack.layers), std::to_string(stack.parameters),
+                          std::isfinite(stack.loss) ? fmt::format("{:.3f}", stack.loss) : "n/a",
+                          fmt::format("{:.1f}", stack.microseconds_per_token),
+                          Number(stack.profile.layers.back().distance_to_equal_rows),
+                          stack.broke_at == 0 ? "yes" : fmt::format("up to step {}", stack.broke_at - 1)});
+  }
+  return table;
+}
+
+nlohmann::ordered_json OptionsJson(const DepthOptions& options) {
+  return {{"variants", options.variants},
+          {"positions", options.positions},
+          {"layers", options.layers},
+          {"trained", options.trained},
+          {"depths", options.depths},
+          {"steps", options.steps},
+          {"width", options.width},
+          {"heads", options.heads},
+          {"context", options.context},
+          {"batch", options.batch},
+          {"lr", options.lr},
+          {"validation", options.validation},
+          {"seed", options.seed}};
+}
+
+}  // namespace
+
+std::vector<Table> DepthTables(const DepthResult& result) {
+  std::vector<Table> tables = {VariantTable(result), RankTable(result, Objective::kMasked),
+                               RankTable(result, Objective::kCausal)};
+  if (!result.trained.empty()) tables.push_back(TrainedTable(result));
+  return tables;
+}
+
+std::string DepthCsv(const DepthResult& result) {
+  std::string csv =
+      "kind,variant,position,objective,layers,layer,distance_to_equal_rows,distance_to_rank_one,size,state_gradient,"
+      "parameter_gradient,query_key_gradient\n";
+  ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+      const LayerProfile& layer = profile.layers[l];
+      csv += fmt::format("{},{}", identity.Fields(), l);
+      for (const double value : {layer.distance_to_equal_rows, layer.distance_to_rank_one, layer.size, layer.state_gradient,
+                                 layer.parameter_gradient, layer.query_key_gradient}) {
+        csv += ',' + FormatNumber(value);
+      }
+      csv += '\n';
+    }
+  });
+  return csv;
+}
+
+std::string DepthHeadsCsv(const DepthResult& result) {
+  std::string csv = "kind,variant,position,objective,layers,layer,head,entropy,largest_weight\n";
+  ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
+    for (std::size_t l = 1; l < profile.layers.size(); ++l) {
+      const LayerProfile& layer = profile.layers[l];
+      for (std::size_t h = 0; h < layer.entropy.size(); ++h) {
+        csv += fmt::format("{},{},{},{},{}\n", identity.Fields(), l, h, FormatNumber(layer.entropy[h]),
+                           FormatNumber(layer.largest_weight[h]));
+      }
+    }
+  });
+  return csv;
+}
+
+nlohmann::ordered_json DepthJson(const DepthResult& result) {
+  nlohmann::ordered_json json = {{"options", OptionsJson(result.options)},
+                                 {"findings", nlohmann::ordered_json::array()},
+                                 {"frequencies", result.frequencies},
+                                 {"started", nlohmann::ordered_json::array()},
+                                 {"trained", nlohmann::ordered_json::array()}};
+  for (const std::string& finding : DepthFindings(result)) json["findings"].push_back(finding);
+  for (const StartedStack& stack : result.started) {
+    json["started"].push_back({{"variant", stack.variant},
+                               {"position", stack.position},
+                               {"objective", ToString(stack.objective)},
+                               {"profile", ToJson(stack.profile)}});
+  }
+  for (const TrainedStack& stack : result.trained) json["trained"].push_back(ToJson(stack));
+  return json;
+}
+
+void AddDepth(const DepthResult& result, const std::filesystem::path& directory, Report& report) {
+  WriteFile(directory / "depth.csv", DepthCsv(result));
+  WriteFile(directory / "depth-heads.csv", DepthHeadsCsv(result));
+  WriteFile(directory / "depth.json", DepthJson(result).dump(1) + "\n");
+  const std::vector<Figure> figures = DepthFigures(result);
+  // A finding, and the figures that show it.
+  const auto add = [&](const std::string& finding, std::initializer_list<const char*> names) {
+    if (!finding.empty()) report.Paragraph(finding);
+    for (const Figure& figure : figures) {
+      if (std::find(names.begin(), names.end(), figure.name) != names.end()) report.Add(figure, WriteFigure(figure, directory));
+    }
+  };
+  add(RankFinding(result, Objective::kMasked), {"depth-rank"});
+  add(RankFinding(result, Objective::kCausal), {"depth-rank-causal"});
+  add(PositionsRankFinding(result), {"depth-rank-positions"});
+  add(EntropyFinding(result), {"depth-entropy", "depth-largest-weight"});
+  add(GradientFinding(result), {"depth-gradient", "depth-query-key-gradient"});
+  add(TrainingFinding(result), {"depth-loss", "depth-rank-trained"});
+  add(TimeFinding(result), {"depth-time"});
+  for (const Table& table : DepthTables(result)) report.Add(table);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,139 @@
+#include "lab/depth/training.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/core/grad_mode.h>
+
+#include "heed/error.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/optimizer.h"
+#include "lab/training/side_by_side.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kCurvePoints = 20;
+constexpr int64_t kProfileWindows = 4;
+
+TrainOptions TrainingOf(const DepthOptions& options) {
+  TrainOptions training;
+  training.steps = options.steps;
+  training.lr = options.lr;
+  training.min_lr = options.lr / 10;
+  training.warmup = options.steps / 10;
+  return training;
+}
+
+NamedTensors Parameters(const StackModel& model) {
+  NamedTensors parameters;
+  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
+  return parameters;
+}
+
+// One step; false, with nothing changed, when the loss or the gradient is no finite number.
+bool Step(StackModel& model, AdamW& optimizer, const Batch& batch, double clip, int64_t step, double& loss) {
+  optimizer.ClearGradients();
+  const at::Tensor mean = model->Loss(batch);
+  mean.backward();
+  loss = mean.item<double>();
+  if (!std::isfinite(loss) || !std::isfinite(optimizer.ClipGradients(clip))) return false;
+  optimizer.Step(step);
+  return true;
+}
+
+void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, TrainedStack& result,
+              std::atomic<int64_t>& done) {
+  const TrainOptions training = TrainingOf(options);
+  AdamW optimizer(Parameters(model), training);
+  const WindowOptions windows{Objective::kCausal, options.context, options.batch, 0};
+  Random random(options.seed);
+  const int64_t points = std::min(kCurvePoints, options.steps);
+  double sum = 0, seconds = 0;
+  int64_t count = 0, trained = 0;
+  for (int64_t step = 1; step <= options.steps; ++step) {
+    if (Interrupted()) throw Interruption("interrupted during training");
+    const double start = ThreadSeconds();
+    double loss = 0;
+    const bool finite = Step(model, optimizer, RandomBatch(corpus.train, windows, random), training.clip, step - 1, loss);
+    seconds += ThreadSeconds() - start;
+    ++trained;
+    if (!finite) {
+      result.broke_at = step;
+      break;
+    }
+    sum += loss;
+    ++count;
+    if (step * points / options.steps > (step - 1) * points / options.steps) {
+      result.curve_steps.push_back(step);
+      result.curve_losses.push_back(sum / static_cast<double>(count));
+      sum = 0, count = 0;
+    }
+    done += result.layers;
+  }
+  result.microseconds_per_token = 1e6 * seconds / static_cast<double>(trained * options.batch * options.context);
+}
+
+double ValidationLoss(StackModel& model, const Corpus& corpus, const DepthOptions& options) {
+  const at::NoGradGuard no_grad;
+  const WindowOptions windows{Objective::kCausal, options.context, std::max<int64_t>(1, 1024 / options.context), 0};
+  std::vector<int32_t> tokens = corpus.validation;
+  tokens.resize(std::min<std::size_t>(tokens.size(), static_cast<std::size_t>(options.validation)));
+  double total = 0;
+  const int64_t predictions = ForEachBatch(tokens, windows, [&](const Batch& batch) {
+    total += model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
+  });
+  return total / static_cast<double>(predictions);
+}
+
+}  // namespace
+
+Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective objective) {
+  const auto mask_symbol = static_cast<int32_t>(corpus.vocabulary.size());
+  Random random(options.seed);
+  return RandomBatch(corpus.train, {objective, options.context, kProfileWindows, mask_symbol}, random);
+}
+
+TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const StackVariant& variant, int64_t layers,
+                        std::atomic<int64_t>& done) {
+  StackModel model(StackOptions{.variant = variant,
+                                .layers = layers,
+                                .width = options.width,
+                                .heads = options.heads,
+                                .context = options.context,
+                                .symbols = corpus.vocabulary.size()},
+                   options.seed);
+  TrainedStack result;
+  result.variant = variant.id;
+  result.layers = layers;
+  for (const at::Tensor& parameter : model->parameters()) result.parameters += parameter.numel();
+  TrainAll(model, corpus, options, result, done);
+  result.loss = ValidationLoss(model, corpus, options);
+  result.profile = Profile(model, ProfileBatch(corpus, options, Objective::kCausal));
+  return result;
+}
+
+nlohmann::ordered_json ToJson(const TrainedStack& stack) {
+  return {{"variant", stack.variant},           {"layers", stack.layers},
+          {"parameters", stack.parameters},     {"curve_steps", stack.curve_steps},
+          {"curve_losses", stack.curve_losses}, {"broke_at", stack.broke_at},
+          {"loss", NumberToJson(stack.loss)},   {"microseconds_per_token", stack.microseconds_per_token},
+          {"profile", ToJson(stack.profile)}};
+}
+
+TrainedStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t heads) {
+  TrainedStack stack;
+  stack.variant = json.at("variant").get<std::string>();
+  stack.layers = json.at("layers").get<int64_t>();
+  stack.parameters = json.at("parameters").get<int64_t>();
+  stack.curve_steps = json.at("curve_steps").get<std::vector<int64_t>>();
+  stack.curve_losses = json.at("curve_losses").get<std::vector<double>>();
+  stack.broke_at = json.at("broke_at").get<int64_t>();
+  stack.loss = NumberFromJson(json.at("loss"));
+  stack.microseconds_per_token = json.at("microseconds_per_token").get<double>();
+  stack.profile = ProfileFromJson(json.at("profile"), stack.layers, heads);
+  if (stack.curve_steps.size() != stack.curve_losses.size()) throw InvalidArgument("trained stack: it is not whole");
+  return stack;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,45 @@
+// A stack trained for a few steps: whether it learns, how fast, and what has become of it.
+#ifndef HEED_LAB_DEPTH_TRAINING_H_
+#define HEED_LAB_DEPTH_TRAINING_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/data/corpus.h"
+#include "lab/depth/options.h"
+#include "lab/depth/profile.h"
+
+namespace heed::lab {
+
+struct TrainedStack {
+  std::string variant;
+  int64_t layers = 0, parameters = 0;
+  std::vector<int64_t> curve_steps;  // the training loss, each point the mean of the steps since the previous one
+  std::vector<double> curve_losses;
+  // 0, or the first step whose loss or gradient was no finite number: the stack is as it was before that step.
+  int64_t broke_at = 0;
+  double loss = 0;                    // on validation text, nats per character
+  double microseconds_per_token = 0;  // of a training step, of the thread's own time
+  StackProfile profile;               // afterwards, on the batch that untrained stacks are measured on
+};
+
+// Trains with the next character as objective and no positions beside the causal mask, in the calling thread; several calls
+// may run side by side. Adds `layers` to `done` at each step. Throws Interruption on Ctrl-C.
+TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const StackVariant& variant, int64_t layers,
+                        std::atomic<int64_t>& done);
+
+// The windows that stacks are measured on; the same for every stack of an objective.
+Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective objective);
+
+// Numbers survive the way to JSON and back bit by bit. The second throws nlohmann::json::exception or InvalidArgument when the
+// JSON does not hold such a stack.
+nlohmann::ordered_json ToJson(const TrainedStack& stack);
+TrainedStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t heads);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_DEPTH_TRAINING_H_

@@ -1,0 +1,97 @@
+"""heed depth: deep stacks as they start and trained; the page, its numbers, errors, going on."""
+
+import csv
+import json
+import math
+import os
+
+import pytest
+from heed_program import run
+
+TINY = ["--budget", "quick", "--layers", "3", "--width", "16", "--heads", "2", "--context", "16", "--batch", "2", "--steps", "4"]
+VARIANTS = ["attention", "attention-residual", "feed-forward", "norm", "residual", "post", "pre"]
+
+
+@pytest.fixture
+def measured(text, tmp_path):
+    folder = tmp_path / "depth"
+    result = run("depth", text, "--out", folder, *TINY, "--depths", "1,2", "--trained", "pre,norm", "--json")
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout), result.stderr
+
+
+def test_every_stack_is_measured_behind_every_layer(measured):
+    folder, summary, stderr = measured
+    assert summary["page"] == str(folder / "depth.html")
+    assert f"wrote {folder / 'depth.html'}" in stderr
+    starts = [(stack["variant"], stack["objective"]) for stack in summary["started"] if stack["position"] == "none"]
+    assert starts == [(variant, objective) for objective in ["masked", "causal"] for variant in VARIANTS]
+    for stack in summary["started"]:
+        layers = stack["profile"]["layers"]
+        assert len(layers) == 4
+        for index, layer in enumerate(layers):
+            assert 0 <= layer["distance_to_rank_one"] <= layer["distance_to_equal_rows"] + 1e-9 <= 1 + 1e-9
+            assert layer["state_gradient"] >= 0
+            assert len(layer["entropy"]) == (0 if index == 0 else 2)
+            assert all(0 < weight <= 1 for weight in layer["largest_weight"])
+    assert [(stack["variant"], stack["layers"]) for stack in summary["trained"]] == [("pre", 1), ("pre", 2), ("norm", 1), ("norm", 2)]
+    assert all(stack["microseconds_per_token"] > 0 and stack["broke_at"] == 0 for stack in summary["trained"])
+    assert summary["frequencies"] > 1
+
+
+def test_numbers_lie_beside_the_page(measured):
+    folder, summary, _ = measured
+    assert json.loads((folder / "depth.json").read_text(encoding="utf-8")) == {k: v for k, v in summary.items() if k != "page"}
+    with open(folder / "depth.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 19 * 4 + 2 * (2 + 3)
+    first = summary["started"][0]["profile"]["layers"][2]
+    assert math.isclose(float(rows[2]["distance_to_equal_rows"]), first["distance_to_equal_rows"])
+    with open(folder / "depth-heads.csv", encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 2 * (19 * 3 + 2 * (1 + 2))
+    page = (folder / "depth.html").read_text(encoding="utf-8")
+    for finding in summary["findings"]:
+        assert finding.split(":")[0].replace("'", "&#39;") in page
+    for figure in ["depth-rank", "depth-rank-causal", "depth-rank-positions", "depth-entropy", "depth-largest-weight",
+                   "depth-gradient", "depth-query-key-gradient", "depth-loss", "depth-rank-trained", "depth-time"]:
+        assert (folder / f"{figure}.svg").exists() and (folder / f"{figure}.csv").exists()
+
+
+def test_finished_stacks_are_kept(measured, text):
+    folder, summary, _ = measured
+    before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert len(before) == 23
+    again = run("depth", text, "--out", folder, *TINY, "--depths", "1,2", "--trained", "pre,norm", "--json", "--threads", 1)
+    assert json.loads(again.stdout) == summary
+    assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
+
+
+def test_prints_findings_and_leaves_nothing_behind(text, tmp_path):
+    result = run("depth", text, *TINY, "--variants", "attention,pre", "--positions", "none", "--no-training", "--quiet", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert result.stdout.startswith("With all tokens in sight: ")
+    assert "Trained" not in result.stdout and "learn" not in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["text.txt"]
+
+
+def test_what_cannot_be_is_named(text, tmp_path):
+    for arguments, words in [
+        (["--variants", "rezero"], "'rezero' is unknown; choose among attention"),
+        (["--positions", "cope"], "'cope' is unknown"),
+        (["--trained", "pre,pre"], "'pre' is given twice"),
+        (["--depths", "0"], "depths: 0"),
+        (["--layers", "0"], "layers: 0"),
+        (["--width", "10", "--heads", "4"], "width: 10"),
+        (["--budget", "huge"], "budget: 'huge' is unknown"),
+    ]:
+        result = run("depth", text, "--out", tmp_path / "out", *arguments)
+        assert result.returncode == 2, (arguments, result.stderr)
+        assert words in result.stderr
+        assert not (tmp_path / "out").exists()
+    short = tmp_path / "short.txt"
+    short.write_text("abc", encoding="utf-8")
+    result = run("depth", short, *TINY)
+    assert result.returncode == 2 and "short.txt" in result.stderr
+    result = run("depth", text, *TINY, "--out", tmp_path / "out", env={**os.environ, "PATH": "/nowhere"})
+    assert result.returncode == 1 and "gnuplot" in result.stderr
