@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "heed/nn/dropout.h"
 #include "residual_layers.h"
 #include "valid_lens.h"
 
@@ -108,7 +109,7 @@ torch::Tensor AttentionEncoderImpl::Input(const torch::Tensor& X, int64_t offset
   at::Tensor Y = X;
   if (sinusoidal) Y = sinusoidal(Y, offset);
   if (learned) Y = learned(Y, offset);
-  return at::dropout(Y, options.dropout(), is_training());
+  return drop_elements(Y, options.dropout(), is_training());
 }
 
 std::vector<torch::Tensor> AttentionEncoderImpl::attention_weights() const {

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "heed/nn/dropout.h"
 #include "heed/nn/encoders.h"
 
 namespace heed::nn {
@@ -31,10 +32,10 @@ at::Tensor ResidualLayers(Encoder& encoder, at::Tensor X, const Mix& mix) {
   const EncoderOptions& options = encoder.options;
   const bool pre = options.norm() == Norm::kPre;
   const auto sublayer = [&](torch::nn::LayerNorm& norm, const auto& f) {
-    const at::Tensor Y = at::dropout(f(pre ? norm(X) : X), options.dropout(), encoder.is_training());
+    const at::Tensor Y = drop_elements(f(pre ? norm(X) : X), options.dropout(), encoder.is_training());
     X = pre ? X + Y : norm(X + Y);
   };
-  X = at::dropout(X, options.dropout(), encoder.is_training());
+  X = drop_elements(X, options.dropout(), encoder.is_training());
   for (size_t l = 0; l < encoder.norms.size(); ++l) {
     sublayer(encoder.norms[l], [&](const at::Tensor& Y) { return mix(l, Y); });
     if (!encoder.ffns.empty()) sublayer(encoder.ffn_norms[l], [&](const at::Tensor& Y) { return encoder.ffns[l](Y); });

@@ -17,24 +17,31 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Narrows a boundary tile to the lanes that see any of its keys, in whole quanta, and places their ranges relative to it.
-// Under causality the keys of a strip are then paired with no more queries than can see them.
+// The ranges of all lanes relative to a tile; those that see none of it end where they begin.
 template <class T>
-void NarrowLanes(attention::Lanes<T>& lanes, TilePlace& place) {
-  int64_t first = place.panel, last = 0;
-  for (int64_t w = 0; w < place.panel; ++w) {
+void PlaceRanges(attention::Lanes<T>& lanes, const TilePlace& tile) {
+  for (int64_t w = 0; w < tile.panel; ++w) {
     const attention::KeyRange& keys = lanes.rows[w].keys;
-    if (keys.begin >= place.key + place.keys || keys.end <= place.key || keys.empty()) continue;
-    first = std::min(first, w);
-    last = w + 1;
+    lanes.first[w] = static_cast<T>(std::clamp<int64_t>(keys.begin - tile.key, 0, tile.keys));
+    lanes.last[w] = static_cast<T>(std::clamp<int64_t>(keys.end - tile.key, 0, tile.keys));
   }
-  place.lane_begin = std::min(first, last) / attention::kLaneQuantum * attention::kLaneQuantum;
-  place.lane_end = attention::RoundUp(last, attention::kLaneQuantum);
-  for (int64_t w = place.lane_begin; w < place.lane_end; ++w) {
-    const attention::QueryRow& row = lanes.rows[w];
-    lanes.first[w] = static_cast<T>(std::clamp<int64_t>(row.keys.begin - place.key, 0, place.keys));
-    lanes.last[w] = static_cast<T>(std::clamp<int64_t>(row.keys.end - place.key, 0, place.keys));
+}
+
+// Narrows a strip of a boundary tile to the lanes that see any of its keys, in whole quanta. Under causality its keys are then
+// paired with no more queries than can see them.
+template <class D, class T>
+void NarrowLanes(D d, const attention::Lanes<T>& lanes, TilePlace& place) {
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d)), offset = place.key - place.tile_key;
+  const hn::Vec<D> begin = hn::Set(d, static_cast<T>(offset)), end = hn::Set(d, static_cast<T>(offset + place.keys));
+  place.lane_begin = place.panel;
+  place.lane_end = 0;
+  for (int64_t w = 0; w < place.panel; w += step) {
+    const hn::Vec<D> first = hn::Load(d, lanes.first + w), last = hn::Load(d, lanes.last + w);
+    if (hn::AllFalse(d, hn::And(hn::And(hn::Lt(first, end), hn::Gt(last, begin)), hn::Lt(first, last)))) continue;
+    place.lane_begin = std::min(place.lane_begin, w / attention::kLaneQuantum * attention::kLaneQuantum);
+    place.lane_end = attention::RoundUp(w + step, attention::kLaneQuantum);
   }
+  place.lane_begin = std::min(place.lane_begin, place.lane_end);
 }
 
 // Reads back no more bytes than were written: a wider load would wait for the store.
@@ -56,12 +63,12 @@ HWY_INLINE hn::Mask<D> MaskOf(D d, uint64_t bits, int64_t lane) {
   return hn::LoadMaskBits(d, bytes);
 }
 
-// lanes.visible from the ranges of a narrowed tile; ranks: those of the batch row's keys, or null.
+// lanes.visible from the ranges of a narrowed strip; ranks: those of the batch row's keys, or null.
 template <class D, class T>
 void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const int32_t* ranks) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < place.keys; ++j) {
-    const hn::Vec<D> key = hn::Set(d, static_cast<T>(j));
+    const hn::Vec<D> key = hn::Set(d, static_cast<T>(place.key - place.tile_key + j));
     uint64_t visible = 0;
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
       hn::Mask<D> seen = hn::And(hn::Ge(key, hn::Load(d, lanes.first + w)), hn::Lt(key, hn::Load(d, lanes.last + w)));
@@ -126,15 +133,16 @@ HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::K
                             const Visit& visit) {
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
     const int64_t end = std::min(key + tile, keys.end);
-    TilePlace place{panel.b,     panel.head, panel.heads == 1, panel.begin, key,        end - key,
+    TilePlace place{panel.b,     panel.head, panel.heads == 1, panel.begin, key,        end - key,   key,
                     panel.width, 0,          panel.width,      lanes.query, lanes.head, panel.used()};
     if (!panel.range.NeedsMask(key, end)) {
       visit(place, false);
       continue;
     }
+    PlaceRanges(lanes, place);
     for (; place.key < end; place.key += kStripKeys) {
       place.keys = std::min(kStripKeys, end - place.key);
-      NarrowLanes(lanes, place);
+      NarrowLanes(hn::ScalableTag<T>(), lanes, place);
       if (place.lanes() > 0) visit(place, true);
     }
   }

@@ -23,7 +23,9 @@ struct TilePlace {
   int64_t b, head;
   bool one_head;
   int64_t query, key;
-  int64_t keys, panel;
+  int64_t keys;
+  int64_t tile_key;  // the first key of the tile that this is a strip of
+  int64_t panel;
   int64_t lane_begin, lane_end;
   const int64_t *queries, *heads;
   int64_t used;
