@@ -55,7 +55,7 @@ std::string CommandOf(const ComparisonOptions& options) {
   }
   if (options.seed != 0) command += " --seed " + std::to_string(options.seed);
   if (!options.measure_time) command += " --no-time";
-  return command;
+  return command + " --out DIR";
 }
 
 Series Named(const std::string& name) { return {.name = name, .x = {}, .y = {}, .low = {}, .high = {}}; }
@@ -86,6 +86,7 @@ Figure Plot(const Comparison& comparison, const Words& words, std::vector<Series
                 .title = words.title,
                 .caption = words.caption,
                 .command = CommandOf(comparison.options),
+                .seeds = "seed " + std::to_string(comparison.options.seed),
                 .content = std::move(plot)};
   figure.width = 860;  // a legend of a dozen layers stands beside the curves
   return figure;
@@ -216,7 +217,7 @@ Figure ArchitecturesFigure() {
               "Left: two layers of a convolution with a window of three; the first and the last token meet in the middle "
               "position after two layers. Middle: a recurrence, four hops from first to last. Right: self-attention, "
               "one hop between any two.",
-          .command = "heed compare",
+          .command = "heed compare --out DIR",
           .content = std::move(diagram),
           .width = 960,
           .height = 300};

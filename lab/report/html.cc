@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/report/machine.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {
@@ -42,6 +43,7 @@ code { font: .875em ui-monospace, "Liberation Mono", monospace; overflow-wrap: a
   figure, tr { break-inside: avoid; }
   h2, caption { break-after: avoid; }
   .scroll { overflow: visible; }
+  th, td { overflow-wrap: anywhere; padding-right: .5rem; }
 }
 )";
 
@@ -174,7 +176,11 @@ void Report::Add(const Figure& figure, const FigureFiles& files) {
                     "\" style=\"max-width:" + std::to_string(figure.width) + "px\"");  // after "<svg"
   std::string html = "<figure id=\"figure-" + number + "\">\n" + svg + "\n<figcaption><strong>Figure " + number + ". " +
                      EscapeMarkup(figure.title) + ".</strong> " + EscapeMarkup(figure.caption) + "\n<span class=\"source\">";
-  if (!figure.command.empty()) html += "Made by <code>" + EscapeMarkup(figure.command) + "</code>. ";
+  if (!figure.command.empty()) {
+    html += "Made by <code>" + EscapeMarkup(figure.command) + "</code>, <span class=\"seeds\">" +
+            EscapeMarkup(figure.seeds.empty() ? "no random numbers" : figure.seeds) + "</span>, on <span class=\"machine\">" +
+            EscapeMarkup(MachineName()) + "</span>. ";
+  }
   Part part{html + "Data: ", {files.csv}};
   if (!files.npy.empty()) part.linked.push_back(files.npy);
   parts_.push_back(std::move(part));

@@ -17,8 +17,9 @@ struct Table {
 };
 
 // Sections in the order added, after a table of contents. Text is escaped; figures are inlined as SVG with their ids made
-// unique, their caption, links to the CSV and NPY files (relative to the page) and the command that made them. The page holds
-// no script and forbids itself every request (Content-Security-Policy), so it can be mailed and opened anywhere.
+// unique, their caption, links to the CSV and NPY files (relative to the page) and how they were made: the command, its seeds
+// and this machine. The page holds no script and forbids itself every request (Content-Security-Policy), so it can be mailed
+// and opened anywhere.
 class Report {
  public:
   explicit Report(std::string title);

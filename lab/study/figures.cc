@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "lab/positions/positions.h"
 
@@ -13,7 +13,33 @@ namespace {
 
 constexpr char kLossLabel[] = "Loss on validation text (nats per character)";
 
-std::string CommandOf(const StudyOptions& options) { return "heed study TEXT --budget " + options.budget + " --out DIR"; }
+// With every option that differs from the budget's.
+std::string CommandOf(const StudyOptions& options) {
+  const StudyOptions budget = BudgetOptions(options.budget);
+  std::string command = "heed study TEXT --budget " + options.budget;
+  const auto add = [&](const char* name, const auto& value, const auto& usual) {
+    if (value != usual) command += fmt::format(" {} {}", name, value);
+  };
+  if (options.encoders != budget.encoders) command += fmt::format(" --encoders {}", fmt::join(options.encoders, ","));
+  if (options.positions != budget.positions) command += fmt::format(" --positions {}", fmt::join(options.positions, ","));
+  // --steps sets both numbers of steps.
+  if (options.masked_steps != budget.masked_steps)
+    add("--steps", options.masked_steps, int64_t{0});
+  else
+    add("--steps", options.causal_steps, budget.causal_steps);
+  add("--seeds", options.seeds, budget.seeds);
+  add("--layers", options.layers, budget.layers);
+  add("--width", options.width, budget.width);
+  add("--context", options.context, budget.context);
+  add("--batch", options.batch, budget.batch);
+  add("--seed", options.seed, uint64_t{0});
+  return command + " --out DIR";
+}
+
+std::string SeedsOf(const StudyOptions& options) {
+  if (options.seeds == 1) return fmt::format("seed {}", options.seed);
+  return fmt::format("seeds {} to {}", options.seed, options.seed + static_cast<uint64_t>(options.seeds) - 1);
+}
 
 std::string Task(Objective objective) {
   return objective == Objective::kCausal ? "predicting the next character" : "filling in hidden characters";
@@ -55,6 +81,7 @@ Figure CurveFigure(const StudyResult& result, Objective objective, const std::st
           .caption =
               "Each point is the mean over the steps since the one before. " + SpreadNote(result.options, "The band reaches"),
           .command = CommandOf(result.options),
+          .seeds = SeedsOf(result.options),
           .content = LinePlot{"Step", "Training loss (nats per character)", false, false, std::move(curves)}};
 }
 
@@ -92,6 +119,7 @@ Figure LossFigure(const StudyResult& result, Objective objective) {
           .caption = "Shorter is better. The last bars need no model: they count characters. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
           .command = CommandOf(result.options),
+          .seeds = SeedsOf(result.options),
           .content = std::move(chart),
           .width = 680,
           .height = height};
@@ -126,6 +154,7 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
                              result.options.context) +
                  SpreadNote(result.options, "The band reaches"),
       .command = CommandOf(result.options),
+      .seeds = SeedsOf(result.options),
       .content = std::move(plot)};
 }
 
@@ -147,6 +176,7 @@ Figure SpeedFigure(const StudyResult& result) {
           .caption = "Longer is better. Forward, backward and the optimiser's step, per second of the thread's own time. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
           .command = CommandOf(result.options),
+          .seeds = SeedsOf(result.options),
           .content = std::move(chart),
           .width = 680,
           .height = height};

@@ -2,9 +2,11 @@
 
     python tests/browser/check_report.py REPORT.html [--figures N]
 
-In light and dark, wide and narrow: no error in the console, no request beyond the page itself, every figure has ink in
-colour on its rendered pixels, no label is cut off, text can be told from its background, nothing is wider than the window,
-every linked file is there. Prints a line a figure and one a problem; exit 0 without problems, 1 with, 77 without Chromium.
+In light and dark, wide and narrow, and on paper: no error in the console, no request beyond the page itself, every figure has
+ink in colour on its rendered pixels, a title, a caption, a link to its numbers and how it was made (command, seeds, machine), no
+label is cut off, text can be told from its background, nothing is wider than the window, every linked file is there; paper is
+white whatever the reader prefers, and no figure is torn between two sheets. Prints a line a figure and one a problem; exit 0
+without problems, 1 with, 77 without Chromium.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import devtools
 
 LIGHT_WIDE = {"scheme": "light", "width": 1100}
 DARK_NARROW = {"scheme": "dark", "width": 480}
+PAPER = {"scheme": "dark", "width": 700, "media": "print"}  # of a reader whose screen is dark
 NO_CHROMIUM = 77
 
 # Of a figure's pixels. Axes and labels alone reach the first, not the second: they are grey.
@@ -37,7 +40,17 @@ LOOK = """
     const picture = figure.querySelector('svg, img, canvas');
     const title = figure.querySelector('figcaption strong');
     const name = title ? title.textContent.trim() : 'figure ' + (i + 1);
-    return {name, box: picture && box(picture), cut: picture ? cut(picture) : []};
+    const text = selector => [...figure.querySelectorAll(selector)].map(e => e.textContent.trim()).join(' ');
+    const parts = {
+      title: title ? name : '',
+      caption: text('figcaption').replace(title ? title.textContent : '', '').replace(text('.source'), '').trim(),
+      command: text('.source code'), seeds: text('.source .seeds'), machine: text('.source .machine'),
+      'link to a CSV file': [...figure.querySelectorAll('.source a')].some(a => a.getAttribute('href').endsWith('.csv')) ? 'CSV' : '',
+    };
+    return {
+      name, box: picture && box(picture), cut: picture ? cut(picture) : [],
+      absent: Object.keys(parts).filter(part => !parts[part]), whole: getComputedStyle(figure).breakInside === 'avoid',
+    };
   });
   const ids = [...document.querySelectorAll('[id]')].map(e => e.id);
   const style = getComputedStyle(document.body);
@@ -108,7 +121,7 @@ def request_problems(events, session, page):
                 yield "request: " + url
 
 
-def layout_problems(look, scheme, expected_figures):
+def layout_problems(look, view, expected_figures):
     found = len(look["figures"])
     if found == 0 or expected_figures not in (None, found):
         yield f"{found} figures where {expected_figures or 'at least 1'} was expected"
@@ -119,8 +132,12 @@ def layout_problems(look, scheme, expected_figures):
     ink, page = luminance(look["ink"]), luminance(look["page"])
     if (max(ink, page) + 0.05) / (min(ink, page) + 0.05) < LEAST_CONTRAST:
         yield f"text {look['ink']} on {look['page']} is hard to read"
-    if (page < 0.5) != (scheme == "dark"):
-        yield f"the page is {look['page']} although the reader prefers {scheme}"
+    if "media" in view:
+        if look["page"] != "rgb(255, 255, 255)":
+            yield f"paper is {look['page']}"
+        yield from (f"{figure['name']}: may be torn between two sheets" for figure in look["figures"] if not figure["whole"])
+    elif (page < 0.5) != (view["scheme"] == "dark"):
+        yield f"the page is {look['page']} although the reader prefers {view['scheme']}"
 
 
 def link_problems(look, report):
@@ -134,6 +151,8 @@ def link_problems(look, report):
 
 def figure_problems(browser, session, figures, say):
     for figure in figures:
+        for part in figure["absent"]:
+            yield f"{figure['name']}: no {part}"
         for text in figure["cut"]:
             yield f"{figure['name']}: '{text}' is cut off"
         if not figure["box"] or not figure["box"]["width"] or not figure["box"]["height"]:
@@ -149,25 +168,27 @@ def figure_problems(browser, session, figures, say):
 
 def check_view(browser, report, view, figures, say):
     """The problems of one report in one view."""
-    say(f"{view['scheme']}, {view['width']} pixels wide")
+    name = view.get("media", view["scheme"])
+    say(f"{name}, {view['width']} pixels wide")
     session = browser.open_tab()
     for domain in ("Page", "Runtime", "Log", "Network"):
         browser.send(domain + ".enable", session)
     browser.send("Emulation.setDeviceMetricsOverride", session, width=view["width"], height=900, deviceScaleFactor=1, mobile=False)
-    browser.send("Emulation.setEmulatedMedia", session, features=[{"name": "prefers-color-scheme", "value": view["scheme"]}])
+    preference = {"name": "prefers-color-scheme", "value": view["scheme"]}
+    browser.send("Emulation.setEmulatedMedia", session, media=view.get("media", ""), features=[preference])
     page = report.resolve().as_uri()
     browser.send("Page.navigate", session, url=page)
     browser.wait_for("Page.loadEventFired", session)
     look = browser.evaluate(session, LOOK)
-    problems = [*layout_problems(look, view["scheme"], figures), *link_problems(look, report)]
+    problems = [*layout_problems(look, view, figures), *link_problems(look, report)]
     problems += figure_problems(browser, session, look["figures"], say)
     problems += [*console_problems(browser.events, session), *request_problems(browser.events, session, page)]
-    return [f"{view['scheme']}: {problem}" for problem in problems]
+    return [f"{name}: {problem}" for problem in problems]
 
 
 def check(browser, report, figures=None, say=lambda line: None):
     """The problems of a report, none when it is as it should be. Raises BrowserError."""
-    return [problem for view in (LIGHT_WIDE, DARK_NARROW) for problem in check_view(browser, report, view, figures, say)]
+    return [problem for view in (LIGHT_WIDE, DARK_NARROW, PAPER) for problem in check_view(browser, report, view, figures, say)]
 
 
 def main():

@@ -11,10 +11,12 @@ CHROMIUM = devtools.find_chromium()
 
 GOOD_FIGURE = """<figure><svg width="200" height="100" viewBox="0 0 200 100"><rect width="200" height="100" fill="#fff"/>
 <rect id="bar" x="20" y="20" width="60" height="60" fill="#0072b2"/><text x="20" y="95">label</text></svg>
-<figcaption><strong>Figure 1.</strong> A bar. <a href="data.csv">CSV</a></figcaption></figure>"""
+<figcaption><strong>Figure 1.</strong> A bar. <span class="source">Made by <code>heed compare</code>, <span class="seeds">seed
+0</span>, on <span class="machine">a machine</span>. Data: <a href="data.csv">CSV</a></span></figcaption></figure>"""
 
 STYLE = """<style>body { background: #fff; color: #222 }
-@media (prefers-color-scheme: dark) { body { background: #111; color: #eee } }</style>"""
+@media (prefers-color-scheme: dark) { body { background: #111; color: #eee } }
+@media print { body { background: #fff; color: #000 } figure { break-inside: avoid } }</style>"""
 
 
 @unittest.skipIf(CHROMIUM is None, "Chromium is not installed")
@@ -51,6 +53,23 @@ class CheckReportTest(unittest.TestCase):
         self.assert_found("nothing to see", GOOD_FIGURE.replace('id="bar"', 'display="none"'))
         self.assert_found("no picture", "<figure><figcaption>None</figcaption></figure>")
         self.assert_found("0 figures", "<p>text</p>")
+
+    def test_how_a_figure_was_made(self):
+        for part, text in {
+            "title": "<strong>Figure 1.</strong>",
+            "caption": "A bar.",
+            "command": "<code>heed compare</code>",
+            "seeds": '<span class="seeds">seed\n0</span>',
+            "machine": '<span class="machine">a machine</span>',
+            "link to a CSV file": '<a href="data.csv">CSV</a>',
+        }.items():
+            self.assertIn(text, GOOD_FIGURE)
+            self.assert_found(f": no {part}", GOOD_FIGURE.replace(text, ""))
+
+    def test_paper(self):
+        dark = STYLE.replace("@media print { body { background: #fff; color: #000 }", "@media print {")
+        self.assert_found("print: paper is rgb(17, 17, 17)", GOOD_FIGURE, dark)
+        self.assert_found("print: Figure 1.: may be torn", GOOD_FIGURE, STYLE.replace("break-inside: avoid", ""))
 
     def test_labels_that_are_cut_off(self):
         self.assert_found("'a label' is cut off", GOOD_FIGURE.replace('<text x="20" y="95">label', '<text x="180" y="95">a label'))

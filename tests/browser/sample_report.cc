@@ -76,6 +76,7 @@ void WriteSample(const std::filesystem::path& directory) {
     figure.title = std::string("Figure of kind ") + name;
     figure.caption = "What <to> see & where.";
     figure.command = "sample_report \"DIRECTORY\"";
+    figure.seeds = "seeds 1 & 2";
     figure.content = std::move(content);
     report.Add(figure, WriteFigure(figure, directory));
   };

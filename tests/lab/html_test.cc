@@ -8,6 +8,8 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/report/machine.h"
+#include "lab/report/svg.h"
 #include "tests/lab/scratch_folder.h"
 
 namespace heed::lab {
@@ -49,6 +51,20 @@ TEST(Report, EscapesEverythingThatIsText) {
                               "A &lt;title&gt;", "What &amp; where", "--out &quot;a b&quot;"}) {
     EXPECT_NE(page.find(escaped), std::string::npos) << escaped;
   }
+}
+
+TEST(Report, SaysHowEachFigureWasMade) {
+  const ScratchFolder folder;
+  Report report("Title");
+  Figure seeded = Lines("seeded");
+  seeded.seeds = "seeds 0 to 2";
+  for (const Figure& figure : {seeded, Lines("fixed")}) report.Add(figure, WriteFigure(figure, folder.path()));
+  const std::string page = Page(report, folder.path());
+  const std::string machine = "</span>, on <span class=\"machine\">" + EscapeMarkup(MachineName()) + "</span>. Data: ";
+  const std::string command = "Made by <code>heed positions --out &quot;a b&quot;</code>, <span class=\"seeds\">";
+  EXPECT_NE(page.find(command + "seeds 0 to 2" + machine + "<a href=\"seeded.csv\">"), std::string::npos);
+  EXPECT_NE(page.find(command + "no random numbers" + machine + "<a href=\"fixed.csv\">"), std::string::npos);
+  EXPECT_NE(MachineName().find("thread"), std::string::npos);
 }
 
 TEST(Report, ListsItsSections) {
