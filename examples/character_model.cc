@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
 #include "heed/nn/encoders.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/nn/init.h>
 #include <torch/optim/adam.h>
 
 #include "heed/nn/transformer.h"

@@ -9,10 +9,11 @@
 #include <memory>
 
 #include <ATen/ATen.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 #include <torch/optim/adam.h>
 
-#include "heed/nn/attention.h"
-#include "heed/nn/positions.h"
+#include "heed/nn/multi_head_attention.h"
 
 namespace {
 
@@ -47,23 +48,11 @@ Series InOrder(Series series) {
   return series;
 }
 
-// Attention whose queries and keys are turned by the times at which they stand.
-struct TimedAttention : torch::nn::Module {
-  TimedAttention() {
-    register_module("W_q", W_q), register_module("W_k", W_k), register_module("W_v", W_v), register_module("W_o", W_o);
-  }
-
-  at::Tensor forward(const at::Tensor& X, const at::Tensor& X_times, const at::Tensor& Y, const at::Tensor& Y_times) {
-    const auto split = [](const at::Tensor& Z) { return Z.unflatten(2, {kHeads, -1}).transpose(1, 2); };
-    const auto options = heed::nn::AttentionOptions().query_positions(X_times).key_positions(Y_times).position(rotary);
-    const at::Tensor out = heed::nn::attention(split(W_q(X)), split(W_k(Y)), split(W_v(Y)), options).output;
-    return W_o(out.transpose(1, 2).flatten(2));
-  }
-
-  torch::nn::Linear W_q{kWidth, kWidth}, W_k{kWidth, kWidth}, W_v{kWidth, kWidth}, W_o{kWidth, kWidth};
-  // Base 100 lets pairs of columns turn once in 6 to 350 hours.
-  heed::nn::Rotary rotary{kWidth / kHeads, heed::RotaryOptions{.base = 100.0}};
-};
+heed::nn::MultiHeadAttention TimedAttention() {
+  // Rotary turns queries and keys by position: base 100 lets pairs of columns turn once in 6 to 350 hours.
+  const heed::nn::Rotary rotary(kWidth / kHeads, heed::RotaryOptions{.base = 100.0});
+  return heed::nn::MultiHeadAttention(heed::nn::MultiHeadAttentionOptions(kWidth, kHeads).bias(true).position(rotary));
+}
 
 // The measured values attend to each other, then the times in question attend to them.
 struct Forecaster : torch::nn::Module {
@@ -77,14 +66,15 @@ struct Forecaster : torch::nn::Module {
   at::Tensor forward(const Series& series) {
     at::Tensor X = embed(series.values.unsqueeze(2));
     const at::Tensor Y = norm1(X);
-    X = norm2(X + mix->forward(Y, series.times, Y, series.times));
+    X = norm2(X + mix->forward(Y, Y, Y, {}, nullptr, {.queries = series.times, .keys = series.times}));
     // The same question for every time: its position tells which.
     const at::Tensor questions = question.expand({X.size(0), kAsked, kWidth});
-    return dense2(at::gelu(dense1(ask->forward(questions, series.asked, X, series.times)))).squeeze(2);
+    const at::Tensor Z = ask->forward(questions, X, X, {}, nullptr, {.queries = series.asked, .keys = series.times});
+    return dense2(at::gelu(dense1(Z))).squeeze(2);
   }
 
   torch::nn::Linear embed{1, kWidth}, dense1{kWidth, 64}, dense2{64, 1};
-  std::shared_ptr<TimedAttention> mix = std::make_shared<TimedAttention>(), ask = std::make_shared<TimedAttention>();
+  heed::nn::MultiHeadAttention mix = TimedAttention(), ask = TimedAttention();
   torch::nn::LayerNorm norm1{torch::nn::LayerNormOptions({kWidth})}, norm2{torch::nn::LayerNormOptions({kWidth})};
   at::Tensor question;
 };

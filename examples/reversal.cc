@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/nn/init.h>
 #include <torch/optim/adam.h>
 
 #include "heed/nn/transformer_decoder.h"

@@ -180,10 +180,10 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
 }
 
 torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                                             const torch::Tensor& lengths) {
+                                             const torch::Tensor& lengths, const StepPositions& positions) {
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
-  call.key_lengths(lengths);
+  call.key_lengths(lengths).query_positions(positions.queries).key_positions(positions.keys);
   call.position(position).window(options.window().left, options.window().right);
   if (options.scale()) call.scale(*options.scale());
   if (options.softcap()) call.softcap(*options.softcap());
@@ -196,7 +196,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
 
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
                                               const torch::Tensor& values, const torch::Tensor& valid_lens,
-                                              KeyValueCache* cache) {
+                                              KeyValueCache* cache, const StepPositions& positions) {
   auto [query, key, value] = Projected(queries, keys, values);
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
@@ -206,7 +206,7 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
     key = cache->keys();
     value = cache->values();
   }
-  return Output(query, key, value, lengths);
+  return Output(query, key, value, lengths, positions);
 }
 
 void MultiHeadAttentionImpl::append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache) {
@@ -215,10 +215,11 @@ void MultiHeadAttentionImpl::append(const torch::Tensor& keys, const torch::Tens
 }
 
 torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,
-                                             const torch::Tensor& valid_lens) {
+                                             const torch::Tensor& valid_lens, const StepPositions& positions) {
   if (!cache.keys().defined()) throw InvalidArgument("MultiHeadAttention: cache: nothing was appended to it");
   const at::Tensor query = ProjectedQueries(queries);
-  return Output(query, cache.keys(), cache.values(), ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()));
+  return Output(query, cache.keys(), cache.values(), ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()),
+                positions);
 }
 
 }  // namespace heed::nn

@@ -116,6 +116,27 @@ TEST(CachedAttentionTest, ProjectsKeysOnceForManyQueries) {
   EXPECT_EQ(cache.length(), 4);
 }
 
+// Timestamps, unevenly spaced and different in each row, reach the scheme and causality; with a cache as well.
+TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
+  Rotary rotary(4);
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).position(rotary).causal(Causal::kBottomRight));
+  attention->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 3, 8}, at::kDouble), Y = at::randn({2, 5, 8}, at::kDouble);
+  const StepPositions places{at::rand({2, 3}, at::kDouble) * 9 + 3, at::rand({2, 5}, at::kDouble) * 9};
+  const auto split = [](const at::Tensor& Z) { return Z.unflatten(2, {2, 4}).transpose(1, 2); };
+  AttentionOptions call;
+  call.causal(true).position(rotary).query_positions(places.queries).key_positions(places.keys);
+  const at::Tensor heads =
+      heed::nn::attention(split(attention->W_q(X)), split(attention->W_k(Y)), split(attention->W_v(Y)), call).output;
+  const at::Tensor expected = attention->W_o(heads.transpose(1, 2).flatten(2));
+  EXPECT_TRUE(at::allclose(attention(X, Y, Y, at::Tensor(), nullptr, places), expected, 0, 1e-12));
+  KeyValueCache cache;
+  EXPECT_TRUE(at::allclose(attention->forward(X, Y, Y, {}, &cache, places), expected, 0, 1e-12));
+  EXPECT_TRUE(at::allclose(attention->attend(X, cache, {}, places), expected, 0, 1e-12));
+  EXPECT_FALSE(at::allclose(attention->forward(X, Y, Y), expected, 0, 1e-3));
+  EXPECT_FALSE(at::allclose(attention->attend(X, cache, {}, {places.queries, places.keys / 2}), expected, 0, 1e-3));
+}
+
 TEST(CachedAttentionTest, RefusesBeforeTheCacheChanges) {
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2));
   KeyValueCache cache;

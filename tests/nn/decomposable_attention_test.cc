@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/nn/init.h>
 
 #include "gradient_check.h"
 #include "heed/error.h"

@@ -60,6 +60,12 @@ struct MultiHeadAttentionOptions {
   std::shared_ptr<AttentionPosition> position_module_;
 };
 
+// Where steps stand, [n] or [batch, n], int64 or float64 (timestamps); undefined where they count up, as AttentionOptions says.
+// Either side alone is allowed. With a cache, `keys` are those of all it holds.
+struct StepPositions {
+  torch::Tensor queries, keys;
+};
+
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
 // Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
 // its parameters are position.relative_bias, position.weight, position.keys and so on.
@@ -79,12 +85,14 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: gradients do not
   // reach keys and values through a cache.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
-                        const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr);
+                        const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
+                        const StepPositions& positions = {});
 
   // The parts of forward with a cache, for keys that are projected once and looked at often, as in cross-attention. attend
   // adds nothing to the cache; it must hold at least one append.
   void append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache);
-  torch::Tensor attend(const torch::Tensor& queries, const KeyValueCache& cache, const torch::Tensor& valid_lens = {});
+  torch::Tensor attend(const torch::Tensor& queries, const KeyValueCache& cache, const torch::Tensor& valid_lens = {},
+                       const StepPositions& positions = {});
 
   // The weights of the last forward pass, before dropout; undefined unless keep_attention_weights.
   const torch::Tensor& attention_weights() const { return attention_weights_; }
@@ -102,7 +110,8 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())},
-                           {4, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))})
+                           {4, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))},
+                           {5, torch::nn::AnyValue(StepPositions())})
 
  private:
   // All three of forward's inputs, together where they are one.
@@ -110,7 +119,7 @@ class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImp
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
   std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                       const torch::Tensor& lengths);
+                       const torch::Tensor& lengths, const StepPositions& positions);
 
   torch::Tensor attention_weights_;
 };
