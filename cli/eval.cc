@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
 #include "lab/report/progress.h"
@@ -21,7 +22,14 @@ struct EvalArguments {
   std::string folder, text;
   std::vector<int64_t> contexts;
   bool validation = false;
+  std::string beyond = "refuse";
 };
+
+nn::LengthPolicy ParseBeyond(const std::string& name) {
+  if (name == "refuse") return nn::LengthPolicy::kError;
+  if (name == "clamp") return nn::LengthPolicy::kClamp;
+  throw InvalidArgument("beyond: '" + name + "' is unknown; choose refuse or clamp");
+}
 
 std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
   const std::vector<int64_t> contexts =
@@ -48,7 +56,8 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
                     {"perplexity", row.perplexity},
                     {"tokens_per_second", row.tokens_per_second}});
   }
-  const nlohmann::ordered_json result = {{"model", arguments.folder}, {"text", arguments.text}, {"rows", list}};
+  const nlohmann::ordered_json result = {
+      {"model", arguments.folder}, {"text", arguments.text}, {"beyond", arguments.beyond}, {"rows", list}};
   std::cout << result.dump() << "\n";
 }
 
@@ -64,7 +73,7 @@ void PrintTable(const std::vector<lab::Evaluation>& rows) {
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
-  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
   const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, model, context.quiet);
   if (context.json) {
     PrintJson(arguments, rows);
@@ -84,8 +93,14 @@ void AddEval(CLI::App& app, Run& run) {
   command->add_option("--context", arguments->contexts, "Steps of a window, one or several; default: that of the training")
       ->expected(1, -1)
       ->delimiter(',');
+  command
+      ->add_option(
+          "--beyond", arguments->beyond,
+          "Windows longer than a learned position table: refuse, or clamp, where its last row stands for those it lacks")
+      ->capture_default_str();
   command->add_flag("--validation", arguments->validation, "Only the last tenth of TEXT, which training on it keeps apart");
-  command->footer("Example:\n  heed eval run book.txt --context 64 128 256");
+  command->footer(
+      "Examples:\n  heed eval run book.txt --context 64 128 256\n  heed eval run book.txt --context 128 --beyond clamp");
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
 }
 

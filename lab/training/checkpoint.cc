@@ -71,12 +71,12 @@ Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus cor
   return trainer;
 }
 
-LanguageModel LoadModel(const RunFolder& folder) {
+LanguageModel LoadModel(const RunFolder& folder, nn::LengthPolicy beyond) {
   const RunConfig config = folder.ReadConfig();
   const std::string path = folder.model().string();
   const nn::Safetensors weights = nn::ReadSafetensors(path);
   RequirePlausible(config, weights, path);
-  LanguageModel model(config.options.model, config.vocabulary);
+  LanguageModel model(config.options.model, config.vocabulary, beyond);
   NamedTensors parameters;
   for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
   CopyTensors(weights.tensors, parameters, path);

@@ -19,8 +19,8 @@ void SaveCheckpoint(const RunFolder& folder, Trainer& trainer);
 // allocated for it.
 // A trainer at the step of the folder's checkpoint. `config` is the folder's, `corpus` is made from the run's text.
 Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus);
-// The model of a finished or unfinished run, in evaluation mode.
-LanguageModel LoadModel(const RunFolder& folder);
+// The model of a finished or unfinished run, in evaluation mode; beyond: see LanguageModel.
+LanguageModel LoadModel(const RunFolder& folder, nn::LengthPolicy beyond = nn::LengthPolicy::kError);
 
 // Copies every tensor of `from` to the one of the same name. Throws FileError naming `path` and the tensor unless names, shapes
 // and types agree on both sides; nothing is copied then.

@@ -33,8 +33,9 @@ class EvaluationMode {
 void RequireReach(const LanguageModel& model, int64_t context) {
   if (context < 1) throw InvalidArgument("context: " + std::to_string(context) + " is not 1 or more");
   if (context > model->longest()) {
-    throw InvalidArgument("context: " + std::to_string(context) + " steps are more than the " +
-                          std::to_string(model->longest()) + " rows of the model's learned position table");
+    throw InvalidArgument(
+        "context: " + std::to_string(context) + " steps are more than the " + std::to_string(model->longest()) +
+        " rows of the model's learned position table; --beyond clamp has its last row stand for those it lacks");
   }
 }
 

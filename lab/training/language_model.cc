@@ -12,12 +12,13 @@ namespace {
 
 constexpr double kWeightDeviation = 0.02;
 
-nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model) {
+nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model, nn::LengthPolicy beyond) {
   nn::PositionOptions position;
   position.scheme = nn::ParsePositionScheme(model.position);
   position.max_len = model.context;
   position.max_distance = RelativeDistance(model);
   if (position.scheme == nn::PositionScheme::kSinusoidal) position.length_policy = nn::LengthPolicy::kExtend;
+  if (position.scheme == nn::PositionScheme::kLearned) position.length_policy = beyond;
   return nn::EncoderOptions(model.width)
       .layers(model.layers)
       .ffn_width(FeedForwardWidth(model))
@@ -31,12 +32,12 @@ nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model) {
 
 }  // namespace
 
-LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary)
-    : options_(options), vocabulary_(std::move(vocabulary)) {
+LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary, nn::LengthPolicy beyond)
+    : options_(options), vocabulary_(std::move(vocabulary)), beyond_(beyond) {
   Validate(options_);
   const int64_t symbols = vocabulary_.size() + (options_.objective == Objective::kMasked ? 1 : 0);
   embedding_ = register_module("embedding", torch::nn::Embedding(symbols, options_.width));
-  encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_)));
+  encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_, beyond_)));
   if (!options_.tied) {
     head_ =
         register_module("head", torch::nn::Linear(torch::nn::LinearOptions(options_.width, vocabulary_.size()).bias(false)));
@@ -80,7 +81,8 @@ at::Tensor LanguageModelImpl::Loss(const Batch& batch) {
 }
 
 int64_t LanguageModelImpl::longest() const {
-  return options_.position == "learned" ? options_.context : std::numeric_limits<int64_t>::max();
+  const bool ends = options_.position == "learned" && beyond_ != nn::LengthPolicy::kClamp;
+  return ends ? options_.context : std::numeric_limits<int64_t>::max();
 }
 
 int64_t LanguageModelImpl::ParameterCount() const {

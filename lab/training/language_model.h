@@ -21,8 +21,9 @@ namespace heed::lab {
 // (Radford et al. 2019, section 2.3) is left out: stacks of a few layers do not need it.
 class LanguageModelImpl : public torch::nn::Module {
  public:
+  // beyond: what a learned table does at steps behind its last row, kError or kClamp; the other schemes reach everywhere.
   // Throws InvalidArgument that names the option.
-  LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary);
+  LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary, nn::LengthPolicy beyond = nn::LengthPolicy::kError);
 
   // tokens int64 [batch, steps] -> [batch, steps, width].
   at::Tensor forward(const at::Tensor& tokens);
@@ -38,7 +39,7 @@ class LanguageModelImpl : public torch::nn::Module {
   const Vocabulary& vocabulary() const { return vocabulary_; }
   // The token behind which the masked objective hides characters: one past the vocabulary.
   int32_t mask_symbol() const { return static_cast<int32_t>(vocabulary_.size()); }
-  // The most steps the encoder takes; a learned table ends at its context.
+  // The most steps the encoder takes; a learned table ends at its context unless it is clamped.
   int64_t longest() const;
   int64_t ParameterCount() const;
 
@@ -48,6 +49,7 @@ class LanguageModelImpl : public torch::nn::Module {
 
   ModelOptions options_;
   Vocabulary vocabulary_;
+  nn::LengthPolicy beyond_;
   torch::nn::Embedding embedding_{nullptr};  // [vocabulary + 1, width] with the masked objective, else [vocabulary, width]
   std::shared_ptr<nn::SequenceEncoder> encoder_;
   torch::nn::Linear head_{nullptr};  // absent when tied

@@ -293,3 +293,18 @@ def test_the_published_recipe_reaches_its_published_loss(tmp_path, seed):
     assert result.returncode == 0, result.stderr
     # nanoGPT's README gives 1.88 for this recipe, estimated on random windows; here it is the whole validation split.
     assert json.loads(result.stdout)["val_loss"] <= 1.88
+
+
+def test_windows_beyond_a_learned_table_are_refused_or_clamped(trained, text):
+    refused = run("eval", trained, text, "--context", 16, 64)
+    assert refused.returncode == 2
+    assert "context: 64 steps are more than the 16 rows" in refused.stderr and "--beyond clamp" in refused.stderr
+    plain = json.loads(run("eval", trained, text, "--context", 16, "--json").stdout)
+    assert plain["beyond"] == "refuse"
+    clamped = run("eval", trained, text, "--context", 16, 64, "--beyond", "clamp", "--json")
+    assert clamped.returncode == 0, clamped.stderr
+    rows = json.loads(clamped.stdout)["rows"]
+    assert rows[0]["loss"] == plain["rows"][0]["loss"]
+    assert rows[1]["context"] == 64 and 0 < rows[1]["loss"] != rows[0]["loss"]
+    unknown = run("eval", trained, text, "--beyond", "extend")
+    assert unknown.returncode == 2 and "beyond: 'extend' is unknown; choose refuse or clamp" in unknown.stderr

@@ -63,6 +63,26 @@ TEST(Evaluation, ALearnedTableEndsAtItsContext) {
   }
 }
 
+// A clamped table is one whose missing rows are written out.
+TEST(Evaluation, AClampedTableGoesOnWithItsLastRow) {
+  const Vocabulary vocabulary(SampleText().characters);
+  LanguageModel clamped(SmallModel(), vocabulary, nn::LengthPolicy::kClamp);
+  ModelOptions options = SmallModel();
+  options.context = 64;
+  LanguageModel written(options, vocabulary);
+  const at::NoGradGuard no_grad;
+  const auto from = clamped->named_parameters();
+  for (auto& parameter : written->named_parameters()) {
+    const at::Tensor& source = from[parameter.key()];
+    const at::Tensor rows = at::arange(parameter.value().size(0)).clamp_max(source.size(0) - 1);
+    parameter.value().copy_(source.index_select(0, rows));
+  }
+  for (const int64_t context : {16, 17, 64}) {
+    EXPECT_EQ(Evaluate(clamped, SampleText(), context).loss, Evaluate(written, SampleText(), context).loss) << context;
+  }
+  EXPECT_NE(Evaluate(clamped, SampleText(), 64).loss, Evaluate(clamped, SampleText(), 16).loss);
+}
+
 TEST(Evaluation, OtherSchemesReachBeyondTheTraining) {
   for (const std::string& position : nn::PositionSchemeNames()) {
     if (position == "learned") continue;
