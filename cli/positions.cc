@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,8 +16,10 @@
 
 #include "cli/command.h"
 #include "heed/error.h"
-#include "lab/positions/positions.h"
+#include "heed/nn/positions.h"
+#include "lab/positions/scheme_table.h"
 #include "lab/report/html.h"
+#include "lab/training/checkpoint.h"
 
 namespace heed::cli {
 namespace {
@@ -27,7 +30,9 @@ struct Arguments {
   lab::PositionsOptions options;
   std::string columns;  // empty: the book's, or the last four of a table too narrow for them
   std::string out;
-  bool check = false;
+  std::string run;  // folder of a training run whose table is drawn
+  int64_t layer = 0;
+  bool scheme_given = false, check = false;
 };
 
 // "6:10" as [6, 10).
@@ -40,6 +45,28 @@ std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
     if (last_error == std::errc() && rest == end) return {first, last};
   }
   throw InvalidArgument("--columns: expected FIRST:LAST, as 6:10, got '" + text + "'");
+}
+
+// What the model of a run has trained, and the sizes of its scheme. The columns that are drawn are its first heads, at most
+// four.
+std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
+  if (arguments.run.empty()) return std::nullopt;
+  lab::PositionsOptions& options = arguments.options;
+  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.run));
+  const lab::ModelOptions& trained = model->options();
+  if (arguments.scheme_given && options.scheme != trained.position) {
+    throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
+                          options.scheme + "'");
+  }
+  const bool of_heads = trained.position == "alibi" || trained.position == "relative" || trained.position == "t5";
+  const bool of_a_head = trained.position == "rotary" || trained.position == "shaw";
+  options.scheme = trained.position;
+  options.run = arguments.run + (arguments.layer > 0 ? " --layer " + std::to_string(arguments.layer) : "");
+  options.steps = trained.context;
+  options.width = of_heads ? trained.heads : of_a_head ? trained.width / trained.heads : trained.width;
+  if (of_heads && arguments.columns.empty())
+    options.first_column = 0, options.last_column = std::min<int64_t>(4, options.width);
+  return lab::TrainedTable(model, arguments.layer);
 }
 
 struct Written {
@@ -66,22 +93,25 @@ std::vector<std::vector<std::string>> CheckRows(const lab::RotationCheck& check)
 constexpr char kUnpaired[] =
     "The width is odd: its last column is a sine without its cosine, which no linear map shifts; it is left out.";
 
-Written WriteFigures(const Arguments& arguments, const std::vector<std::string>& binary, const lab::RotationCheck* check) {
+Written WriteFigures(const Arguments& arguments, const std::vector<lab::Figure>& figures,
+                     const std::vector<std::string>& binary, const lab::RotationCheck* check) {
   const std::filesystem::path directory = arguments.out;
   Written written;
   lab::Report report("Positional encoding: " + arguments.options.scheme);
   report.Section("Figures");
-  for (const lab::Figure& figure : lab::PositionFigures(arguments.options)) {
+  for (const lab::Figure& figure : figures) {
     written.figures.emplace_back(figure.name, lab::WriteFigure(figure, directory));
     report.Add(figure, written.figures.back().second);
   }
-  report.Section("Binary numbers");
-  report.Paragraph(
-      "The lowest digit alternates at every number, the next at every second, and so on: columns of the encoding do "
-      "the same with sines and cosines of falling frequency.");
-  lab::Table numbers{"", {"Number"}, {}};
-  for (const std::string& line : binary) numbers.rows.push_back({line});
-  report.Add(numbers);
+  if (arguments.options.scheme == "sinusoidal") {
+    report.Section("Binary numbers");
+    report.Paragraph(
+        "The lowest digit alternates at every number, the next at every second, and so on: columns of the encoding do "
+        "the same with sines and cosines of falling frequency.");
+    lab::Table numbers{"", {"Number"}, {}};
+    for (const std::string& line : binary) numbers.rows.push_back({line});
+    report.Add(numbers);
+  }
   if (check != nullptr) {
     report.Section("The rotation that shifts a position");
     report.Add(lab::Table{"Largest absolute errors of the table", {"Comparison", "Error", "Bound"}, CheckRows(*check)});
@@ -133,19 +163,22 @@ void PrintText(const std::vector<std::string>& binary, const lab::RotationCheck*
 
 int RunPositions(Arguments arguments, const Context& context) {
   lab::PositionsOptions& options = arguments.options;
+  options.seed = context.seed;
+  const std::optional<lab::SchemeTable> trained = TableOfRun(arguments);
   if (!arguments.columns.empty()) {
     std::tie(options.first_column, options.last_column) = ParseColumns(arguments.columns);
   } else if (options.width < options.last_column) {
     options.last_column = options.width;
     options.first_column = std::max<int64_t>(0, options.width - 4);
   }
-  lab::CheckPositionsOptions(arguments.options);
+  // Before anything is written: the figures of a scheme that there is, with options that fit it.
+  const std::vector<lab::Figure> figures = lab::PositionFigures(options, trained);
   lab::RotationCheck check;
   if (arguments.check) check = lab::CheckRotation(arguments.options);
   const lab::RotationCheck* checked = arguments.check ? &check : nullptr;
   const std::vector<std::string> binary = lab::BinaryTable(kBinaryLines);
   Written written;
-  if (!arguments.out.empty()) written = WriteFigures(arguments, binary, checked);
+  if (!arguments.out.empty()) written = WriteFigures(arguments, figures, binary, checked);
 
   context.json ? PrintJson(arguments.options, binary, written, checked) : PrintText(binary, checked);
   if (!written.page.empty() && !context.quiet) std::cerr << "wrote " << written.page << "\n";
@@ -159,17 +192,31 @@ void AddPositions(CLI::App& app, Run& run) {
   lab::PositionsOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("positions", "Draw the positional encoding and check the rotation that shifts it");
   command->add_option("--steps", options.steps, "Positions (rows)")->capture_default_str();
-  command->add_option("--width", options.width, "Encoding dimensions (columns); heads of alibi")->capture_default_str();
+  command->add_option("--width", options.width, "Encoding dimensions (columns); heads of alibi, relative, t5")
+      ->capture_default_str();
   command->add_option("--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
-  command->add_option("--scheme", options.scheme, "sinusoidal or alibi")->capture_default_str();
+  std::string known;
+  for (const std::string& name : nn::PositionSchemeNames()) {
+    if (name != "none") known += (known.empty() ? "" : ", ") + name;
+  }
+  CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();
+  command
+      ->add_option("--max-distance", options.max_distance,
+                   "Where relative and shaw clip offsets, and from where t5 has one bucket")
+      ->capture_default_str();
+  command->add_option("--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
+  command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
   command->add_option("--out", arguments->out, "Directory for positions.html, the figures and their numbers");
   command->add_flag("--check", arguments->check, "Check the table and the rotation; exit 1 when an error is above its bound");
   command->footer(
       "Examples:\n  heed positions --check --out positions\n"
-      "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunPositions(*arguments, context); }; });
+      "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n"
+      "  heed positions --run run --layer 1 --out positions\n");
+  command->callback([arguments, scheme, &run] {
+    arguments->scheme_given = scheme->count() > 0;
+    run = [arguments](const Context& context) { return RunPositions(*arguments, context); };
+  });
 }
 
 }  // namespace heed::cli

@@ -61,9 +61,9 @@ DepthOptions DepthBudget(const std::string& budget) {
   if (budget == "quick") {
     options.layers = 24, options.depths = {1, 2, 4, 8, 16}, options.steps = 60;
   } else if (budget == "default") {
-    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32}, options.steps = 200;
+    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32}, options.steps = 150;
   } else if (budget == "long") {
-    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32, 64}, options.steps = 400;
+    options.layers = 64, options.depths = {1, 2, 4, 8, 16, 32, 64}, options.steps = 200;
     options.width = 64, options.context = 64, options.validation = 16384;
   } else {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");

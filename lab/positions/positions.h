@@ -3,6 +3,7 @@
 #define HEED_LAB_POSITIONS_POSITIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,19 +13,39 @@
 namespace heed::lab {
 
 struct PositionsOptions {
-  std::string scheme = "sinusoidal";           // "sinusoidal", "alibi"
+  std::string scheme = "sinusoidal";           // of nn::PositionSchemeNames(), but "none"
   int64_t steps = 60;                          // positions
-  int64_t width = 32;                          // encoding dimensions of sinusoidal, heads of alibi
+  int64_t width = 32;                          // encoding dimensions, of a head for rotary and shaw; heads of biases
   int64_t first_column = 6, last_column = 10;  // half-open: the dimensions (heads) that are drawn as lines
   std::string column_label = "Col";            // legend of sinusoidal: "Col 6"; the book also writes "dim 4"
+  int64_t max_distance = 128;                  // relative, shaw: where offsets are clipped; t5: where the last bucket begins
+  int64_t buckets = 32;                        // t5
+  uint64_t seed = 0;                           // of tables that start at random
+  std::string run;                             // for the command beside a figure: the run that a trained table is of
+};
+
+// What a scheme trains: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1, head width], the
+// vectors added to keys, by offset.
+struct SchemeTable {
+  std::string scheme;
+  int64_t rows = 0, columns = 0;
+  std::vector<double> values;  // row-major
+  bool trained = false;        // or as it starts
 };
 
 // Throws InvalidArgument naming the option that is out of its range.
 void CheckPositionsOptions(const PositionsOptions& options);
 
 // sinusoidal: chosen columns over the rows, the whole table as a heat map, similarity of two rows against their distance.
-// alibi: the bias of the chosen heads against the offset, and the bias matrix of the first of them as a heat map.
-std::vector<Figure> PositionFigures(const PositionsOptions& options);
+// learned: the table as a heat map, similarity of two rows.
+// rotary: the angles as a heat map, the score of a constant query and key against their distance.
+// alibi: the bias of the chosen heads against the offset, the bias matrix of the first of them as a heat map, bias against
+// distance.
+// relative, t5: the bias of the chosen heads against the offset, of all as a heat map, bias against distance; T5's buckets
+// where nothing is trained yet. shaw: the key vectors over the offsets as a heat map, similarity of two of them. The first
+// figure is the picture of the scheme; one whose name ends in "similarity" is what it says of a distance. Without a trained
+// table, schemes that train one are drawn as they start. Throws InvalidArgument that names the option.
+std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::optional<SchemeTable>& trained = std::nullopt);
 
 // The book's analogy for frequencies that fall from column to column: "0 in binary is 000" and so on, with as many digits as
 // the last of `count` numbers needs.

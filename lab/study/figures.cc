@@ -182,14 +182,38 @@ Figure SpeedFigure(const StudyResult& result) {
           .height = height};
 }
 
+std::vector<Figure> SchemeFigures(const StudyResult& result) {
+  const StudyOptions& options = result.options;
+  std::vector<Figure> figures;
+  for (const ModelResult& model : Attending(result.causal)) {
+    const std::string& scheme = model.model.position;
+    if (scheme == "none" || scheme == "sinusoidal" || scheme == "alibi") continue;
+    const std::optional<SchemeTable>& table = model.runs.front().table;
+    PositionsOptions drawn;
+    drawn.scheme = scheme;
+    drawn.steps = options.context;
+    drawn.width = scheme == "relative" || scheme == "t5" ? options.heads : options.width / options.heads;
+    drawn.first_column = 0, drawn.last_column = std::min<int64_t>(4, drawn.width);
+    const std::vector<Figure> all = PositionFigures(drawn, table);
+    for (const Figure& figure : {all.front(), all.back()}) {
+      figures.push_back(figure);
+      figures.back().command = CommandOf(options);
+    }
+  }
+  return figures;
+}
+
 std::vector<Figure> StudyPositionFigures() {
   std::vector<Figure> figures = PositionFigures(PositionsOptions());
-  Figure dimensions =
-      PositionFigures({.steps = 100, .width = 20, .first_column = 4, .last_column = 8, .column_label = "dim"}).front();
+  PositionsOptions narrow;
+  narrow.steps = 100, narrow.width = 20, narrow.first_column = 4, narrow.last_column = 8, narrow.column_label = "dim";
+  Figure dimensions = PositionFigures(narrow).front();
   dimensions.name = "positions-dimensions";
   dimensions.title = "Dimensions of a narrower encoding over more positions";
   figures.push_back(std::move(dimensions));
-  for (Figure& figure : PositionFigures({.scheme = "alibi", .width = 8, .first_column = 0, .last_column = 4})) {
+  PositionsOptions biases;
+  biases.scheme = "alibi", biases.width = 8, biases.first_column = 0, biases.last_column = 4;
+  for (Figure& figure : PositionFigures(biases)) {
     figures.push_back(std::move(figure));
   }
   return figures;

@@ -28,6 +28,10 @@ Figure SpeedFigure(const StudyResult& result);
 // The encoding as the book draws it, and the biases of ALiBi.
 std::vector<Figure> StudyPositionFigures();
 
+// The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
+// it, with the next character as objective.
+std::vector<Figure> SchemeFigures(const StudyResult& result);
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_STUDY_FIGURES_H_

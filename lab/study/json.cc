@@ -29,6 +29,7 @@ Json ModelJson(const ModelResult& result, const StudyOptions& options, bool curv
   }
   for (const StudyRun& run : result.runs) {
     Json entry = heed::lab::ToJson(run);
+    entry.erase("table");  // it is drawn, and lies beside its figure
     if (!curves) {
       entry.erase("curve_steps");
       entry.erase("curve_losses");

@@ -37,6 +37,7 @@ class Page {
   void Lengthen();
   void Speed();
   void Positions();
+  void Schemes();
   void SingleLayers();
   void DeepStacks();
   void Settings();
@@ -206,6 +207,40 @@ void Page::Positions() {
                      {"map fitted by least squares against the rotation", error(result_.rotation.least_squares_error)}}});
 }
 
+// What each scheme costs and brings with the next character as objective.
+Table SchemeTableOf(const StudyResult& result) {
+  const std::vector<ModelResult> models = Attending(result.causal);
+  Table table{"Notions of order in attention, predicting the next character: loss in nats per character, " +
+                  SpreadInWords(result.options),
+              {"Scheme"},
+              {}};
+  for (const int64_t multiple : kLengthMultiples) {
+    table.header.push_back(fmt::format("At {} characters", multiple * result.options.context));
+  }
+  table.header.insert(table.header.end(), {"Thousand characters/s", "Feed-forward width"});
+  for (const ModelResult& model : models) {
+    std::vector<std::string> row = {SchemeLabel(model.model.position)};
+    for (std::size_t i = 0; i < std::size(kLengthMultiples); ++i) {
+      row.push_back(model.Reaches(i) ? Cell(model.Loss(i), 3) : "n/a");
+    }
+    const Spread speed = model.TokensPerSecond();
+    row.push_back(Cell({speed.mean / 1000, speed.low / 1000, speed.high / 1000}, 1));
+    row.push_back(std::to_string(model.model.ffn_width));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+void Page::Schemes() {
+  if (Attending(result_.causal).size() < 2) return;
+  report_.Section("Notions of order side by side");
+  Say("What a scheme says of a distance, what it is worth within and beyond the training length, and what it costs: the time "
+      "of a "
+      "step, and parameters that the feed-forward sublayer then does not get.");
+  report_.Add(SchemeTableOf(result_));
+  for (const Figure& figure : SchemeFigures(result_)) Draw(figure);
+}
+
 void Page::SingleLayers() {
   report_.Section("Single layers: operations, steps, paths");
   Say(ComparisonFinding(result_.comparison));
@@ -277,6 +312,7 @@ void WriteStudy(const StudyResult& result, const std::filesystem::path& folder) 
   page.Lengthen();
   page.Speed();
   page.Positions();
+  page.Schemes();
   page.SingleLayers();
   page.DeepStacks();
   page.Settings();

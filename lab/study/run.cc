@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/positional_encoding.h"
+#include "lab/positions/scheme_table.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
@@ -72,17 +73,38 @@ StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, con
     const bool reached = length <= trainer.model()->longest();
     run.losses.push_back(reached ? Evaluate(trainer.model(), corpus.validation, length).loss : kNoLoss);
   }
+  run.table = TrainedTable(trainer.model(), 0);
   return run;
 }
+
+namespace {
+
+nlohmann::ordered_json ToJson(const SchemeTable& table) {
+  return {{"scheme", table.scheme}, {"rows", table.rows}, {"columns", table.columns}, {"values", table.values}};
+}
+
+SchemeTable TableFromJson(const nlohmann::ordered_json& json) {
+  SchemeTable table{json.at("scheme").get<std::string>(), json.at("rows").get<int64_t>(), json.at("columns").get<int64_t>(),
+                    json.at("values").get<std::vector<double>>(), /*trained=*/true};
+  const auto size = static_cast<int64_t>(table.values.size());
+  if (table.rows < 1 || table.columns < 1 || size % table.rows != 0 || size / table.rows != table.columns) {
+    throw InvalidArgument("table: it is not whole");
+  }
+  return table;
+}
+
+}  // namespace
 
 nlohmann::ordered_json ToJson(const StudyRun& run) {
   nlohmann::ordered_json losses = nlohmann::ordered_json::array();
   for (const double loss : run.losses) losses.push_back(std::isfinite(loss) ? nlohmann::ordered_json(loss) : nullptr);
-  return {{"seed", run.seed},
-          {"losses", losses},
-          {"tokens_per_second", run.tokens_per_second},
-          {"curve_steps", run.curve_steps},
-          {"curve_losses", run.curve_losses}};
+  nlohmann::ordered_json json = {{"seed", run.seed},
+                                 {"losses", losses},
+                                 {"tokens_per_second", run.tokens_per_second},
+                                 {"curve_steps", run.curve_steps},
+                                 {"curve_losses", run.curve_losses}};
+  if (run.table) json["table"] = ToJson(*run.table);
+  return json;
 }
 
 StudyRun RunFromJson(const nlohmann::ordered_json& json) {
@@ -92,6 +114,7 @@ StudyRun RunFromJson(const nlohmann::ordered_json& json) {
   run.curve_losses = json.at("curve_losses").get<std::vector<double>>();
   for (const auto& loss : json.at("losses")) run.losses.push_back(loss.is_null() ? kNoLoss : loss.get<double>());
   run.tokens_per_second = json.at("tokens_per_second").get<double>();
+  if (json.contains("table")) run.table = TableFromJson(json.at("table"));
   if (run.curve_steps.empty() || run.curve_steps.size() != run.curve_losses.size() ||
       run.losses.size() != std::size(kLengthMultiples) || !std::isfinite(run.losses.front()) || run.tokens_per_second <= 0) {
     throw InvalidArgument("run: it is not whole");

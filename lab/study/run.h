@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "lab/data/corpus.h"
+#include "lab/positions/positions.h"
 #include "lab/study/plan.h"
 
 namespace heed::lab {
@@ -22,6 +24,8 @@ struct StudyRun {
   std::vector<double> curve_losses;
   std::vector<double> losses;    // on validation text, by kLengthMultiples; NaN where a learned table ends
   double tokens_per_second = 0;  // trained on, per second of one thread's own time
+  // What attention's scheme has learnt, in the first layer where it acts inside of attention; nothing where it trains nothing.
+  std::optional<SchemeTable> table = std::nullopt;
 };
 
 inline constexpr double kNoLoss = std::numeric_limits<double>::quiet_NaN();

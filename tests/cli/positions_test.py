@@ -9,6 +9,15 @@ from heed_program import run
 BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
 
 
+def tensor(path, name):
+    """A float32 tensor of a safetensors file."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + length])[name]
+    first, last = entry["data_offsets"]
+    return numpy.frombuffer(data[8 + length + first : 8 + length + last], numpy.float32).reshape(entry["shape"])
+
+
 def test_prints_the_binary_table():
     result = run("positions")
     assert result.returncode == 0
@@ -63,6 +72,34 @@ def test_shows_linear_biases(tmp_path):
     numpy.testing.assert_array_equal(bias, -0.5 * distance)
 
 
+@pytest.mark.parametrize("scheme", ["learned", "rotary", "alibi", "relative", "t5", "shaw"])
+def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
+    result = run("positions", "--scheme", scheme, "--width", 8, "--columns", "0:4", "--out", tmp_path / "out", "--json")
+    assert result.returncode == 0, result.stderr
+    names = [figure["name"] for figure in json.loads(result.stdout)["figures"]]
+    assert f"positions-{scheme}-similarity" in names
+    page = (tmp_path / "out" / "positions.html").read_text(encoding="utf-8")
+    assert "Binary numbers" not in page and page.count("<svg") == len(names)
+
+
+def test_draws_what_a_run_has_learnt(trained, text, tmp_path):
+    result = run("positions", "--run", trained, "--out", tmp_path / "out", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert (report["scheme"], report["steps"], report["width"]) == ("learned", 16, 16)
+    table = numpy.load(tmp_path / "out" / "positions-learned-heat-map.npy")
+    numpy.testing.assert_array_equal(table, tensor(trained / "model.safetensors", "encoder.learned.weight"))
+    similarity = numpy.loadtxt(tmp_path / "out" / "positions-learned-similarity.csv", delimiter=",", skiprows=1, usecols=(1, 2))
+    products = table @ table.T
+    numpy.testing.assert_allclose(similarity[:, 1], [numpy.diagonal(products, d).mean() for d in range(16)], rtol=1e-12, atol=1e-15)
+    other = run("positions", "--run", trained, "--scheme", "alibi", "--out", tmp_path / "other")
+    assert other.returncode == 2 and "was trained with 'learned'" in other.stderr
+    layer = run("positions", "--run", trained, "--layer", 5)
+    assert layer.returncode == 2 and "layer: 5 is outside 0..0" in layer.stderr
+    missing = run("positions", "--run", tmp_path / "nowhere")
+    assert missing.returncode == 1 and "nowhere" in missing.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -76,6 +113,10 @@ def test_shows_linear_biases(tmp_path):
         (["--steps", "2", "--check"], "steps: expected"),
         (["--scheme", "spiral"], "'spiral'"),
         (["--scheme", "alibi", "--check"], "scheme: only sinusoidal"),
+        (["--scheme", "none"], "scheme: none"),
+        (["--scheme", "rotary", "--width", "9", "--columns", "0:2"], "width: expected an even number"),
+        (["--scheme", "shaw", "--max-distance", "-1"], "max-distance: expected"),
+        (["--scheme", "t5", "--max-distance", "5"], "max_distance"),
     ],
 )
 def test_names_the_option_at_fault(arguments, message, tmp_path):

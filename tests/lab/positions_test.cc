@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -108,6 +109,99 @@ TEST(PositionFigures, AlibiFallsWithTheDistanceByTheHeadsSlope) {
   const auto& map = std::get<HeatMap>(figures[1].content);
   EXPECT_EQ(map.values[3 * 10 + 5], -0.5 * 2) << "query 3, key 5, head 0 of slope 1/2";
   EXPECT_EQ(map.values[5 * 10 + 3], -0.5 * 2);
+}
+
+std::vector<Figure> FiguresOf(const std::string& scheme, int64_t steps, int64_t width,
+                              const std::optional<SchemeTable>& trained = std::nullopt) {
+  PositionsOptions options = Options(steps, width, 0, 2);
+  options.scheme = scheme;
+  options.max_distance = 20;
+  return PositionFigures(options, trained);
+}
+
+const LinePlot& PlotNamed(const std::vector<Figure>& figures, const std::string& name) {
+  for (const Figure& figure : figures) {
+    if (figure.name == name) return std::get<LinePlot>(figure.content);
+  }
+  throw InvalidArgument("no figure " + name);
+}
+
+TEST(PositionFigures, AlibiSaysTheMeanBiasOfADistance) {
+  const LinePlot& plot = PlotNamed(FiguresOf("alibi", 10, 8), "positions-alibi-similarity");
+  ASSERT_EQ(plot.series.size(), 2u);
+  const double mean = (1 - std::ldexp(1.0, -8)) / 8;  // of 1/2, 1/4, .. 1/256
+  for (const Series& series : plot.series) {
+    EXPECT_DOUBLE_EQ(series.y[9], -9 * mean);
+    EXPECT_DOUBLE_EQ(series.low[9], -4.5);
+    EXPECT_DOUBLE_EQ(series.high[9], -9 * std::ldexp(1.0, -8));
+  }
+}
+
+TEST(PositionFigures, RotaryScoresAreSumsOfCosines) {
+  const std::vector<Figure> figures = FiguresOf("rotary", 50, 16);
+  const auto& map = std::get<HeatMap>(figures.front().content);
+  EXPECT_EQ(map.rows, 50);
+  EXPECT_EQ(map.columns, 8);
+  EXPECT_DOUBLE_EQ(map.values[7 * 8 + 3], std::cos(7 * std::pow(10000.0, -6 / 16.0)));
+  const Series& score = PlotNamed(figures, "positions-rotary-similarity").series[0];
+  EXPECT_DOUBLE_EQ(score.y[0], 16);
+  double sum = 0;
+  for (int t = 0; t < 8; ++t) sum += 2 * std::cos(31 * std::pow(10000.0, -2 * t / 16.0));
+  EXPECT_NEAR(score.y[31], sum, 1e-12);
+  EXPECT_NE(ErrorOf([] { FiguresOf("rotary", 50, 15); }).find("width:"), std::string::npos);
+}
+
+TEST(PositionFigures, BiasesStartAtZeroAndFollowTheTable) {
+  for (const char* scheme : {"relative", "t5"}) {
+    const std::vector<Figure> start = FiguresOf(scheme, 30, 4);
+    const LinePlot& zeros = PlotNamed(start, std::string("positions-") + scheme + "-heads");
+    ASSERT_EQ(zeros.series.size(), 2u);
+    EXPECT_EQ(zeros.series[1].x.front(), -29);
+    EXPECT_EQ(zeros.series[1].y, std::vector<double>(59, 0.0));
+  }
+  // Two heads, offsets -1, 0, 1; what is farther has the ends' numbers.
+  const SchemeTable table{"relative", 2, 3, {-1, 0, 3, -5, 0, 7}, true};
+  const std::vector<Figure> figures = FiguresOf("relative", 3, 2, table);
+  EXPECT_EQ(PlotNamed(figures, "positions-relative-heads").series[1].y, (std::vector<double>{-5, -5, 0, 7, 7}));
+  const LinePlot& distance = PlotNamed(figures, "positions-relative-similarity");
+  EXPECT_EQ(distance.series[0].y, (std::vector<double>{0, -3, -3}));
+  EXPECT_EQ(distance.series[1].y, (std::vector<double>{0, 5, 5}));
+  EXPECT_EQ(distance.series[1].high, (std::vector<double>{0, 7, 7}));
+}
+
+TEST(PositionFigures, T5sBucketsAreTheEngines) {
+  const Series& buckets = PlotNamed(FiguresOf("t5", 30, 4), "positions-t5-buckets").series[0];
+  EXPECT_EQ(buckets.y[29], 0) << "a token to itself";
+  EXPECT_EQ(buckets.y[28], 1);
+  EXPECT_EQ(buckets.y[30], 17) << "keys behind the query have the other half";
+  EXPECT_EQ(buckets.y.front(), 15) << "from 20 on the last bucket of a side";
+}
+
+TEST(PositionFigures, TablesOfRowsAreComparedByTheirDotProducts) {
+  const SchemeTable table{"learned", 3, 2, {1, 0, 1, 1, 0, 2}, true};
+  const std::vector<Figure> figures = FiguresOf("learned", 3, 2, table);
+  EXPECT_EQ(std::get<HeatMap>(figures.front().content).values, table.values);
+  const Series& similarity = PlotNamed(figures, "positions-learned-similarity").series[0];
+  EXPECT_EQ(similarity.y, (std::vector<double>{7.0 / 3, 1.5, 0}));
+  EXPECT_EQ(similarity.low, (std::vector<double>{1, 1, 0}));
+  EXPECT_EQ(similarity.high, (std::vector<double>{4, 2, 0}));
+}
+
+TEST(PositionFigures, TablesStartAsTheirModulesDo) {
+  const auto deviation = [](const Figure& figure) {
+    double squares = 0;
+    const auto& map = std::get<HeatMap>(figure.content);
+    for (const double value : map.values) squares += value * value;
+    return std::sqrt(squares / static_cast<double>(map.values.size()));
+  };
+  const std::vector<Figure> learned = FiguresOf("learned", 200, 32), shaw = FiguresOf("shaw", 200, 64);
+  EXPECT_NEAR(deviation(learned.front()), 0.02, 0.001);
+  EXPECT_NEAR(deviation(shaw.front()), 0.125, 0.01);
+  EXPECT_EQ(std::get<HeatMap>(shaw.front().content).rows, 41);
+  EXPECT_EQ(std::get<HeatMap>(FiguresOf("learned", 200, 32).front().content).values,
+            std::get<HeatMap>(learned.front().content).values);
+  EXPECT_EQ(ErrorOf([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
+  EXPECT_NE(ErrorOf([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
 }
 
 TEST(CheckPositionsOptions, NamesTheOption) {

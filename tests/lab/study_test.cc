@@ -179,6 +179,12 @@ TEST(StudyRunTest, SurvivesTheWayThroughJsonBitByBit) {
   EXPECT_EQ(read.losses[1], run.losses[1]);
   EXPECT_TRUE(std::isnan(read.losses[2]));
   EXPECT_EQ(read.tokens_per_second, run.tokens_per_second);
+  EXPECT_FALSE(read.table);
+  run.table = SchemeTable{"relative", 2, 3, {1.0 / 3, 2, 3, 4, 5, 6}, true};
+  EXPECT_EQ(RunFromJson(nlohmann::ordered_json::parse(ToJson(run).dump())).table->values, run.table->values);
+  nlohmann::ordered_json torn = ToJson(run);
+  torn["table"]["values"].erase(0);
+  EXPECT_THROW(RunFromJson(torn), InvalidArgument);
   nlohmann::ordered_json broken = ToJson(run);
   broken["losses"].erase(0);
   EXPECT_THROW(RunFromJson(broken), InvalidArgument);
