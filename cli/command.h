@@ -29,6 +29,7 @@ void AddInspect(CLI::App& app, Run& run);
 void AddPositions(CLI::App& app, Run& run);
 void AddCompare(CLI::App& app, Run& run);
 void AddDepth(CLI::App& app, Run& run);
+void AddTasks(CLI::App& app, Run& run);
 void AddStudy(CLI::App& app, Run& run);
 void AddBench(CLI::App& app, Run& run);
 void AddCheck(CLI::App& app, Run& run);

@@ -1,21 +1,18 @@
 // heed compare: what convolution, recurrence and self-attention cost, and how far they reach, counted and measured.
-#include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "heed/error.h"
+#include "cli/lengths.h"
+#include "cli/table.h"
 #include "lab/comparison/comparison.h"
 #include "lab/comparison/output.h"
 #include "lab/report/html.h"
-#include "lab/report/svg.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -29,61 +26,6 @@ struct Arguments {
   bool check = false;
   bool no_time = false;
 };
-
-[[noreturn]] void RefuseLengths(const std::string& text) {
-  throw InvalidArgument("--lengths: expected FIRST:LAST (doubling, as 16:1024) or numbers with commas (as 10,100,1000), got '" +
-                        text + "'");
-}
-
-int64_t ParseLength(std::string_view part, const std::string& text) {
-  int64_t length = 0;
-  const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), length);
-  if (error != std::errc() || rest != part.data() + part.size() || length < 1) RefuseLengths(text);
-  return length;
-}
-
-// "16:1024" as 16, 32, ... up to 1024; "10,100" as it stands; both may be mixed. Sorted, each length once.
-std::vector<int64_t> ParseLengths(const std::string& text) {
-  std::vector<int64_t> lengths;
-  for (std::string_view rest = text;;) {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    const std::size_t colon = part.find(':');
-    const int64_t first = ParseLength(part.substr(0, colon), text);
-    const int64_t last = colon == std::string_view::npos ? first : ParseLength(part.substr(colon + 1), text);
-    if (last < first) RefuseLengths(text);
-    for (int64_t length = first;; length *= 2) {
-      lengths.push_back(length);
-      if (length > last / 2) break;
-    }
-    if (part.size() == rest.size()) break;
-    rest.remove_prefix(part.size() + 1);
-  }
-  std::ranges::sort(lengths);
-  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
-  return lengths;
-}
-
-// The first column to the left, the others to the right.
-void PrintTable(const lab::Table& table) {
-  std::vector<int> widths;
-  widths.reserve(table.header.size());
-  for (const std::string& title : table.header) widths.push_back(lab::CountCharacters(title));
-  for (const std::vector<std::string>& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], lab::CountCharacters(row[i]));
-  }
-  const auto print = [&](const std::vector<std::string>& row) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string space(widths[i] - lab::CountCharacters(row[i]), ' ');
-      line += i == 0 ? row[i] + space : "  " + space + row[i];
-    }
-    fmt::print("  {}\n", line);
-  };
-  fmt::print("{}\n", table.caption);
-  print(table.header);
-  for (const std::vector<std::string>& row : table.rows) print(row);
-  fmt::print("\n");
-}
 
 void PrintText(const lab::Comparison& comparison, bool check) {
   for (const lab::Table& table : lab::ComparisonTables(comparison)) PrintTable(table);

@@ -32,6 +32,7 @@ void AddCommands(CLI::App& app, Run& run) {
   AddPositions(app, run);
   AddCompare(app, run);
   AddDepth(app, run);
+  AddTasks(app, run);
   AddBench(app, run);
   AddCheck(app, run);
   AddInfo(app, run);

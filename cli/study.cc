@@ -26,7 +26,7 @@ namespace {
 
 struct StudyArguments {
   std::string text, out = "report", budget = "default";
-  std::vector<std::string> encoders, positions;  // empty: the defaults
+  std::vector<std::string> encoders, positions, tasks;  // empty: the defaults
   std::optional<int64_t> steps, seeds, layers, width, context, batch, depth;
 };
 
@@ -34,8 +34,12 @@ lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& cont
   lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
   if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
   if (!arguments.positions.empty()) options.positions = arguments.positions;
-  if (arguments.steps) options.causal_steps = options.masked_steps = options.depth.steps = *arguments.steps;
+  if (arguments.steps) {
+    options.causal_steps = options.masked_steps = options.depth.steps = options.tasks.steps = *arguments.steps;
+  }
   if (arguments.depth) options.depth = lab::AtMost(*arguments.depth, options.depth);
+  if (!arguments.tasks.empty()) options.tasks.tasks = arguments.tasks;
+  if (arguments.tasks == std::vector<std::string>{"none"}) options.tasks.tasks.clear();
   options.seeds = arguments.seeds.value_or(options.seeds);
   options.layers = arguments.layers.value_or(options.layers);
   options.width = arguments.width.value_or(options.width);
@@ -95,6 +99,7 @@ void AddStudy(CLI::App& app, Run& run) {
   const lab::StudyOptions defaults;
   list("--encoders", arguments->encoders, some_of(nn::EncoderNames(), defaults.encoders));
   list("--positions", arguments->positions, some_of(nn::PositionSchemeNames(), defaults.positions));
+  list("--tasks", arguments->tasks, "Synthetic tasks of the last section, by the names of 'heed tasks'; none: without it");
   const auto add = [command](const char* name, std::optional<int64_t>& value, const char* text) {
     command->add_option(name, value, text)->group("Instead of the budget's");
   };

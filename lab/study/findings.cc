@@ -9,6 +9,7 @@
 
 #include "lab/comparison/reachability.h"
 #include "lab/depth/findings.h"
+#include "lab/tasks/findings.h"
 
 namespace heed::lab {
 namespace {
@@ -16,17 +17,6 @@ namespace {
 constexpr std::size_t kLongest = std::size(kLengthMultiples) - 1;
 
 std::string Signed(double value) { return fmt::format("{}{:.3f}", value < 0 ? "−" : "+", std::abs(value)); }
-
-std::string Join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  return text;
-}
-
-std::string Sentence(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
-}
 
 std::string Seeds(std::size_t count) { return count == 1 ? "one seed" : fmt::format("{} seeds", count); }
 
@@ -62,11 +52,6 @@ int64_t SignChanges(const Series& series) {
 }
 
 }  // namespace
-
-std::string Describe(const Spread& spread, int digits) {
-  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
-  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
-}
 
 std::string RankingFinding(const std::vector<ModelResult>& models) {
   const std::vector<const ModelResult*> ranked = Ranked(models);
@@ -193,6 +178,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
       {"And in longer windows than in training?", LengthFinding(result.causal, result.options)},
       {"How fast?", SpeedFinding(result.causal)},
       {"How deep?", result.depth ? DepthConclusion(*result.depth) : ""},
+      {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""},
   };
   std::erase_if(findings, [](const Finding& finding) { return finding.answer.empty(); });
   return findings;

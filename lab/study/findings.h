@@ -12,9 +12,6 @@
 
 namespace heed::lab {
 
-// "1.93", or where the seeds differ "1.93 (1.92 to 1.94)".
-std::string Describe(const Spread& spread, int digits = 3);
-
 // Which model is best at the training length, by how much, and whether the seeds agree: "The GRU is best with 1.93 nats ..".
 // Empty for fewer than two models.
 std::string RankingFinding(const std::vector<ModelResult>& models);

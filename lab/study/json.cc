@@ -8,13 +8,12 @@
 #include "lab/study/findings.h"
 #include "lab/study/run_store.h"
 #include "lab/study/study.h"
+#include "lab/tasks/output.h"
 
 namespace heed::lab {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json ToJson(const Spread& spread) { return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}}; }
 
 Json ModelJson(const ModelResult& result, const StudyOptions& options, bool curves) {
   const StudyModel& model = result.model;
@@ -28,7 +27,7 @@ Json ModelJson(const ModelResult& result, const StudyOptions& options, bool curv
     json["losses"][length] = result.Reaches(i) ? ToJson(result.Loss(i)) : Json(nullptr);
   }
   for (const StudyRun& run : result.runs) {
-    Json entry = heed::lab::ToJson(run);
+    Json entry = ToJson(run);
     entry.erase("table");  // it is drawn, and lies beside its figure
     if (!curves) {
       entry.erase("curve_steps");
@@ -87,6 +86,7 @@ Json StudyJson(const StudyResult& result, bool curves) {
                       {"shifts", result.rotation.shifts},
                       {"passed", result.rotation.Passed()}};
   if (curves && result.depth) json["depth"] = DepthJson(*result.depth);
+  if (curves && result.tasks) json["tasks"] = TasksJson(*result.tasks);
   if (curves) json["comparison"] = ComparisonJson(result.comparison);
   return json;
 }

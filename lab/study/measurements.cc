@@ -6,11 +6,6 @@
 
 namespace heed::lab {
 
-Spread SpreadOf(const std::vector<double>& values) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *low, *high};
-}
-
 bool ModelResult::Reaches(std::size_t length) const { return std::isfinite(runs.front().losses[length]); }
 
 Spread ModelResult::Loss(std::size_t length) const {

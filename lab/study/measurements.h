@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "lab/data/baselines.h"
+#include "lab/runs/spread.h"
 #include "lab/study/run.h"
 
 namespace heed::lab {
-
-// Over the seeds.
-struct Spread {
-  double mean = 0, low = 0, high = 0;
-};
-// At least one value.
-Spread SpreadOf(const std::vector<double>& values);
 
 struct ModelResult {
   StudyModel model;

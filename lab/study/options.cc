@@ -1,47 +1,16 @@
 #include "lab/study/options.h"
 
-#include <algorithm>
-#include <set>
-
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
+#include "lab/runs/choice.h"
 
 namespace heed::lab {
-namespace {
-
-std::string Listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
-  }
-  return text;
-}
-
-void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
-  if (chosen.empty()) throw InvalidArgument(std::string(option) + ": none given; choose among " + Listed(known));
-  std::set<std::string> seen;
-  for (const std::string& name : chosen) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InvalidArgument(std::string(option) + ": '" + name + "' is unknown; choose among " + Listed(known));
-    }
-    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + name + "' is given twice");
-  }
-}
-
-void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) {
-    throw InvalidArgument(std::string(option) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
-                          std::to_string(high));
-  }
-}
-
-}  // namespace
-
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
   options.depth = DepthBudget(budget);
+  options.tasks = TaskBudget(budget);
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
     options.causal_steps = 200, options.masked_steps = 300, options.validation = 8192;
@@ -69,6 +38,13 @@ std::optional<DepthOptions> DeepStacks(const StudyOptions& options) {
   return depth;
 }
 
+TaskOptions TasksOf(const StudyOptions& options) {
+  TaskOptions tasks = options.tasks;
+  tasks.encoders = options.encoders, tasks.positions = options.positions;
+  tasks.seed = options.seed, tasks.threads = options.threads, tasks.quiet = options.quiet;
+  return tasks;
+}
+
 void Validate(const StudyOptions& options) {
   RequireKnown("encoders", options.encoders, nn::EncoderNames());
   RequireKnown("positions", options.positions, nn::PositionSchemeNames());
@@ -86,6 +62,7 @@ void Validate(const StudyOptions& options) {
   RequireRange("validation", options.validation, kLengthMultiples[2] * options.context + 1, int64_t{1} << 40);
   RequireRange("threads", options.threads, 1, 1024);
   if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
+  if (!options.tasks.tasks.empty()) Validate(TasksOf(options));
 }
 
 }  // namespace heed::lab

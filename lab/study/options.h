@@ -9,6 +9,7 @@
 
 #include "lab/data/batches.h"
 #include "lab/depth/options.h"
+#include "lab/tasks/options.h"
 
 namespace heed::lab {
 
@@ -30,6 +31,9 @@ struct StudyOptions {
   // Of the section on deep stacks, which is there where attention is among the encoders and depth.layers is not 0. Seed,
   // threads and quiet are those of the study, context and validation at most.
   DepthOptions depth;
+  // Of the section on tasks, which is there where it has any. Encoders, positions, seed, threads and quiet are those of the
+  // study.
+  TaskOptions tasks;
   uint64_t seed = 0;
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr
@@ -42,6 +46,8 @@ StudyOptions BudgetOptions(const std::string& budget);
 
 // The options of the section on deep stacks with what the study decides; nothing where there is no such section.
 std::optional<DepthOptions> DeepStacks(const StudyOptions& options);
+// The options of the section on tasks with what the study decides.
+TaskOptions TasksOf(const StudyOptions& options);
 
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const StudyOptions& options);

@@ -16,6 +16,8 @@
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
+#include "lab/tasks/findings.h"
+#include "lab/tasks/output.h"
 
 namespace heed::lab {
 namespace {
@@ -40,6 +42,7 @@ class Page {
   void Schemes();
   void SingleLayers();
   void DeepStacks();
+  void Tasks();
   void Settings();
   void Write() { report_.Write(folder_ / "report.html"); }
 
@@ -57,12 +60,6 @@ class Page {
   std::filesystem::path folder_;
   Report report_;
 };
-
-// "1.93 (1.92–1.94)".
-std::string Cell(const Spread& spread, int digits) {
-  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
-  return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
-}
 
 std::string SpreadInWords(const StudyOptions& options) {
   return options.seeds == 1 ? "one seed" : fmt::format("mean (least–greatest) of {} seeds", options.seeds);
@@ -135,6 +132,7 @@ void Page::Conclude() {
   Say(LengthFinding(result_.causal, options_));
   Say(SpeedFinding(result_.causal));
   if (result_.depth) Say(DepthConclusion(*result_.depth));
+  if (result_.tasks) Say(TasksConclusion(*result_.tasks));
   Say("A loss in nats is the mean surprise at a character: less is better, and 0.69 nats less halve the number of characters "
       "that "
       "the model hesitates between. Small models after short training rank as they learn, not as they end: a longer budget may "
@@ -255,6 +253,17 @@ void Page::DeepStacks() {
   AddDepth(*result_.depth, folder_, report_);
 }
 
+void Page::Tasks() {
+  if (!result_.tasks) return;
+  report_.Section("Tasks whose answers are known");
+  const TaskOptions& tasks = result_.tasks->options;
+  Say(
+      fmt::format("Not of this text: small models ({} wide) learn synthetic tasks at {} steps, and are then measured at other "
+                  "lengths too.",
+                  tasks.width, tasks.length));
+  AddTasks(*result_.tasks, "heed study TEXT --budget " + options_.budget + " --out DIR", folder_, report_);
+}
+
 void Page::Settings() {
   report_.Section("Settings");
   const Environment& environment = result_.environment;
@@ -315,6 +324,7 @@ void WriteStudy(const StudyResult& result, const std::filesystem::path& folder) 
   page.Schemes();
   page.SingleLayers();
   page.DeepStacks();
+  page.Tasks();
   page.Settings();
   WriteFile(folder / "runs.csv", RunsCsv(result));
   // A file name need not be UTF-8; what is not shows as a replacement character.

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "heed/error.h"
+#include "lab/runs/feed_forward.h"
 #include "lab/training/language_model.h"
 
 namespace heed::lab {
@@ -27,14 +29,12 @@ int64_t CountParameters(const StudyOptions& options, StudyModel model, int64_t f
   return LanguageModel(ModelOf(options, model), vocabulary)->ParameterCount();
 }
 
-// The parameters are linear in the feed-forward width, so two counts tell which width comes nearest to the target.
-void FitFeedForward(const StudyOptions& options, const Vocabulary& vocabulary, int64_t target, StudyModel& model) {
+void EqualParameters(const StudyOptions& options, const Vocabulary& vocabulary, int64_t target, StudyModel& model) {
   const int64_t unit = std::max<int64_t>(1, options.width / 8);  // whole SIMD vectors at usual widths
-  const int64_t least = CountParameters(options, model, unit, vocabulary);
-  const int64_t slope = CountParameters(options, model, 2 * unit, vocabulary) - least;
-  const int64_t more = std::llround(static_cast<double>(target - least) / static_cast<double>(slope));
-  model.ffn_width = unit * std::max<int64_t>(1, 1 + more);
-  model.parameters = CountParameters(options, model, model.ffn_width, vocabulary);
+  const FeedForwardFit fit =
+      FitFeedForward(unit, target, [&](int64_t width) { return CountParameters(options, model, width, vocabulary); });
+  model.ffn_width = fit.width;
+  model.parameters = fit.parameters;
 }
 
 void RequireEqual(const std::vector<StudyModel>& models) {
@@ -48,46 +48,12 @@ void RequireEqual(const std::vector<StudyModel>& models) {
 
 }  // namespace
 
-std::string SchemeLabel(const std::string& position) {
-  if (position == "alibi") return "ALiBi";
-  if (position == "t5") return "T5's bias";
-  if (position == "shaw") return "Shaw";
-  return position == "relative" ? "relative bias" : position;
-}
-
-std::string StudyModel::Id() const { return attends() ? encoder + "-" + position : encoder; }
-
-std::string StudyModel::Label() const {
-  if (attends()) return position == "none" ? "attention, no positions" : "attention, " + SchemeLabel(position);
-  if (encoder == "dilated") return "dilated convolution";
-  if (encoder == "convolution") return encoder;
-  if (encoder == "gru-attention") return "GRU with attention";
-  if (encoder == "decomposable") return "decomposable attention";
-  std::string upper = encoder;
-  std::transform(upper.begin(), upper.end(), upper.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
-  return upper;
-}
-
-std::string StudyModel::Phrase() const {
-  if (encoder == "decomposable") return Label();
-  if (!attends()) return "the " + Label();
-  if (position == "none") return "attention without positions";
-  if (position == "alibi") return "attention with ALiBi";
-  if (position == "relative") return "attention with a relative bias";
-  if (position == "t5") return "attention with T5's bias";
-  if (position == "shaw") return "attention with Shaw's relative positions";
-  return "attention with " + position + " positions";
-}
-
 std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
-  const int64_t target = CountParameters(options, {"attention", "none", objective, 0, 0}, 4 * options.width, vocabulary);
+  const int64_t target = CountParameters(options, {{"attention", "none"}, objective, 0, 0}, 4 * options.width, vocabulary);
   std::vector<StudyModel> models;
-  for (const std::string& encoder : options.encoders) {
-    const bool attends = encoder == "attention";
-    for (const std::string& position : attends ? options.positions : std::vector<std::string>{"none"}) {
-      models.push_back({encoder, position, objective, 0, 0});
-      FitFeedForward(options, vocabulary, target, models.back());
-    }
+  for (Contender& contender : Contenders(options.encoders, options.positions)) {
+    models.push_back({std::move(contender), objective, 0, 0});
+    EqualParameters(options, vocabulary, target, models.back());
   }
   RequireEqual(models);
   return models;

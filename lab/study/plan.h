@@ -7,25 +7,17 @@
 #include <vector>
 
 #include "lab/data/vocabulary.h"
+#include "lab/runs/contender.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
 
-struct StudyModel {
-  std::string encoder, position;  // position is "none" for all encoders but attention
+struct StudyModel : Contender {
   Objective objective = Objective::kCausal;
   int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
   int64_t parameters = 0;  // counted on the built model
-
-  bool attends() const { return encoder == "attention"; }
-  std::string Id() const;      // "attention-alibi", "gru": for files and JSON
-  std::string Label() const;   // "attention, ALiBi", "GRU": for figures and tables
-  std::string Phrase() const;  // "attention with ALiBi", "the GRU": within a sentence
 };
-
-// "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw".
-std::string SchemeLabel(const std::string& position);
 
 // The largest share by which the parameters of two models may differ.
 inline constexpr double kLargestDeviation = 0.05;

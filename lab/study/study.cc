@@ -35,10 +35,14 @@ nlohmann::ordered_json SharedSettings(const StudyResult& result) {
           {"cpu", result.environment.cpu}};
 }
 
+nlohmann::ordered_json SharedSettings(const Environment& environment) {
+  return {{"version", environment.version}, {"libtorch", environment.libtorch}, {"cpu", environment.cpu}};
+}
+
 std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
                                         const RunStore& store) {
   const std::vector<StudyModel> models = PlanModels(result.options, objective, corpus.vocabulary);
-  const std::string what = objective == Objective::kCausal ? "1/5 next character" : "2/5 hidden characters";
+  const std::string what = objective == Objective::kCausal ? "1/6 next character" : "2/6 hidden characters";
   std::vector<std::vector<StudyRun>> runs = TrainStage(what, corpus, result.options, models, store);
   std::vector<ModelResult> results;
   for (std::size_t i = 0; i < models.size(); ++i) results.push_back({models[i], std::move(runs[i])});
@@ -81,14 +85,18 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
     result.causal = TrainObjective(corpus, result, Objective::kCausal, store);
     result.masked = TrainObjective(corpus, result, Objective::kMasked, store);
     if (const std::optional<DepthOptions> depth = DeepStacks(options)) {
-      result.depth = MeasureDepth(corpus, *depth, "3/5 deep stacks", &store.results());
+      result.depth = MeasureDepth(corpus, *depth, "3/6 deep stacks", &store.results());
     }
-    if (!options.quiet) std::fprintf(stderr, "4/5 positions\n");
+    if (!options.quiet) std::fprintf(stderr, "4/6 positions\n");
     result.rotation = CheckRotation(PositionsOptions());
-    if (!options.quiet) std::fprintf(stderr, "5/5 single layers\n");
+    if (!options.quiet) std::fprintf(stderr, "5/6 single layers\n");
     result.comparison = CompareLayers(options);
+    if (!options.tasks.tasks.empty()) {
+      const ResultStore tasks(folder / "task-runs", SharedSettings(result.environment));
+      result.tasks = RunTasks(TasksOf(options), "6/6 tasks", &tasks);
+    }
   } catch (const Interruption&) {
-    throw Interruption("interrupted; finished runs are kept in " + store.folder().string() +
+    throw Interruption("interrupted; finished runs are kept in " + folder.string() +
                        ", and the same command goes on from there");
   }
   return result;

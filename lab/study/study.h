@@ -18,6 +18,7 @@
 #include "lab/study/environment.h"
 #include "lab/study/measurements.h"
 #include "lab/study/options.h"
+#include "lab/tasks/tasks.h"
 #include "lab/training/run_folder.h"
 
 namespace heed::lab {
@@ -32,16 +33,17 @@ struct StudyResult {
   RotationCheck rotation;
   Comparison comparison;
   std::optional<DepthResult> depth;  // see DeepStacks
+  std::optional<TasksResult> tasks;  // where the options have any
 };
 
-// Trains every model with both objectives, measures deep stacks, checks the encoding's rotation and compares single layers.
-// Every finished run is kept in folder/runs; the next study with the same settings finds it there. The result is the same for
-// any number of threads, but for the speeds. Throws InvalidArgument that names the option or the text, FileError, and
-// Interruption on Ctrl-C.
+// Trains every model with both objectives, measures deep stacks, checks the encoding's rotation, compares single layers and
+// learns synthetic tasks. Every finished run is kept in folder/runs or folder/task-runs; the next study with the same settings
+// finds it there. The result is the same for any number of threads, but for the speeds. Throws InvalidArgument that names the
+// option or the text, FileError, and Interruption on Ctrl-C.
 StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, study.json, runs.csv, compare.csv, compare.json, depth.csv, depth-heads.csv, depth.json and the figures,
-// each beside and renamed. Throws FileError.
+// Writes report.html, study.json, runs.csv, compare.csv, compare.json, depth.csv, depth-heads.csv, depth.json, tasks.csv and
+// the figures, each beside and renamed. Throws FileError.
 void WriteStudy(const StudyResult& result, const std::filesystem::path& folder);
 
 // What is in study.json; with curves, the training loss over the steps of every run too.

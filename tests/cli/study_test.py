@@ -89,7 +89,8 @@ def test_numbers_and_figures_lie_beside_the_page(studied):
     page = (folder / "report.html").read_text(encoding="utf-8")
     for finding in json.loads((folder / "study.json").read_text(encoding="utf-8"))["conclusion"]:
         assert finding["answer"] in html.unescape(page)
-    assert "1/5" in stderr and "2/5" in stderr and "3/5 deep stacks" in stderr and "report.html" in stderr
+    assert "1/6" in stderr and "2/6" in stderr and "3/6 deep stacks" in stderr and "6/6 tasks" in stderr
+    assert "report.html" in stderr
 
 
 def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book):

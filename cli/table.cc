@@ -1,0 +1,34 @@
+#include "cli/table.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "lab/report/svg.h"
+
+namespace heed::cli {
+
+void PrintTable(const lab::Table& table) {
+  std::vector<int> widths;
+  widths.reserve(table.header.size());
+  for (const std::string& title : table.header) widths.push_back(lab::CountCharacters(title));
+  for (const std::vector<std::string>& row : table.rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], lab::CountCharacters(row[i]));
+  }
+  const auto print = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string space(widths[i] - lab::CountCharacters(row[i]), ' ');
+      line += i == 0 ? row[i] + space : "  " + space + row[i];
+    }
+    fmt::print("  {}\n", line);
+  };
+  fmt::print("{}\n", table.caption);
+  print(table.header);
+  for (const std::vector<std::string>& row : table.rows) print(row);
+  fmt::print("\n");
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,39 @@
+#include "lab/runs/choice.h"
+
+#include <algorithm>
+#include <set>
+
+#include "heed/error.h"
+
+namespace heed::lab {
+namespace {
+
+std::string Listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
+  if (chosen.empty()) throw InvalidArgument(std::string(option) + ": none given; choose among " + Listed(known));
+  std::set<std::string> seen;
+  for (const std::string& name : chosen) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InvalidArgument(std::string(option) + ": '" + name + "' is unknown; choose among " + Listed(known));
+    }
+    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + name + "' is given twice");
+  }
+}
+
+void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
+  if (value < low || value > high) {
+    throw InvalidArgument(std::string(option) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
+                          std::to_string(high));
+  }
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,29 @@
+#include "lab/runs/spread.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/core.h>
+
+namespace heed::lab {
+
+Spread SpreadOf(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *low, *high};
+}
+
+std::string Describe(const Spread& spread, int digits) {
+  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
+  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
+}
+
+std::string Cell(const Spread& spread, int digits) {
+  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
+  return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
+}
+
+nlohmann::ordered_json ToJson(const Spread& spread) {
+  return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,27 @@
+// A measurement over the seeds: its mean, least and greatest.
+#ifndef HEED_LAB_RUNS_SPREAD_H_
+#define HEED_LAB_RUNS_SPREAD_H_
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace heed::lab {
+
+struct Spread {
+  double mean = 0, low = 0, high = 0;
+};
+// At least one value.
+Spread SpreadOf(const std::vector<double>& values);
+
+// "1.93", or where the seeds differ "1.93 (1.92 to 1.94)".
+std::string Describe(const Spread& spread, int digits = 3);
+// The same for the cell of a table: "1.93 (1.92–1.94)".
+std::string Cell(const Spread& spread, int digits);
+
+nlohmann::ordered_json ToJson(const Spread& spread);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_RUNS_SPREAD_H_

@@ -1,0 +1,93 @@
+#include "lab/tasks/run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+
+#include "heed/error.h"
+#include "lab/runs/feed_forward.h"
+#include "lab/tasks/solver.h"
+#include "lab/training/fit.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/sequence_model.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr uint64_t kEvaluationSeed = 0x7a5c0000;  // any fixed number: runs are compared on the same sequences
+constexpr int64_t kStepsAtOnce = 8192;            // of an evaluation, which bounds its memory
+
+int64_t CountParameters(const SequenceTask& task, const Contender& contender, int64_t ffn_width, const TaskOptions& options) {
+  return ParameterCount(MakeSolver(task, contender, ffn_width, options)->module());
+}
+
+double Evaluate(const SequenceTask& task, Solver& solver, int64_t length, int64_t sequences) {
+  const at::NoGradGuard no_grad;
+  Random random(kEvaluationSeed + static_cast<uint64_t>(length));
+  const int64_t at_once = std::max<int64_t>(1, kStepsAtOnce / length);
+  double sum = 0;
+  int64_t count = 0;
+  for (int64_t done = 0; done < sequences; done += at_once) {
+    if (Interrupted()) throw Interruption("interrupted during an evaluation");
+    const TaskBatch batch = task.Make(std::min(at_once, sequences - done), length, random);
+    sum += solver.Score(batch);
+    count += static_cast<int64_t>(batch.scored.size());
+  }
+  return sum / static_cast<double>(count);
+}
+
+}  // namespace
+
+std::vector<TaskModel> PlanTask(const SequenceTask& task, const TaskOptions& options) {
+  const int64_t target = CountParameters(task, {"attention", "none"}, 2 * options.width, options);
+  const int64_t unit = std::max<int64_t>(1, options.width / 8);  // whole SIMD vectors at usual widths
+  std::vector<TaskModel> models;
+  for (Contender& contender : Contenders(options.encoders, options.positions)) {
+    const FeedForwardFit fit =
+        FitFeedForward(unit, target, [&](int64_t width) { return CountParameters(task, contender, width, options); });
+    models.push_back({std::move(contender), fit.width, fit.parameters});
+  }
+  return models;
+}
+
+TaskRun TrainOnTask(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed,
+                    const std::function<void()>& on_step) {
+  std::unique_ptr<Solver> solver;
+  BuildSeeded(seed, [&] { solver = MakeSolver(task, model, model.ffn_width, options); });
+  Random random(seed);
+  TaskBatch batch;  // the tensors of a step are views of it
+  const FitReport report = Fit(
+      solver->module(), TrainingOf(options, seed),
+      [&] {
+        batch = task.Make(options.batch, options.length, random);
+        return solver->Loss(batch);
+      },
+      on_step);
+  TaskRun run{seed, {}, report.last_loss, report.step_seconds};
+  for (const int64_t length : options.lengths) {
+    const bool reached = length >= task.facts().shortest && length <= solver->longest();
+    run.scores.push_back(reached ? Evaluate(task, *solver, length, options.evaluated) : kNoScore);
+  }
+  return run;
+}
+
+nlohmann::ordered_json ToJson(const TaskRun& run) {
+  nlohmann::ordered_json scores = nlohmann::ordered_json::array();
+  for (const double score : run.scores) scores.push_back(std::isfinite(score) ? nlohmann::ordered_json(score) : nullptr);
+  return {{"seed", run.seed}, {"scores", scores}, {"loss", run.loss}, {"step_seconds", run.step_seconds}};
+}
+
+TaskRun TaskRunFromJson(const nlohmann::ordered_json& json, std::size_t lengths) {
+  TaskRun run;
+  run.seed = json.at("seed").get<uint64_t>();
+  for (const auto& score : json.at("scores")) run.scores.push_back(score.is_null() ? kNoScore : score.get<double>());
+  run.loss = json.at("loss").get<double>();
+  run.step_seconds = json.at("step_seconds").get<double>();
+  if (run.scores.size() != lengths || !(run.step_seconds > 0)) throw InvalidArgument("run: it is not whole");
+  return run;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,92 @@
+#include "lab/training/sequence_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <ATen/ops/arange.h>
+#include <torch/nn/init.h>
+
+#include "heed/error.h"
+#include "lab/training/timed_attention.h"
+
+namespace heed::lab {
+namespace {
+
+// [batch, steps, width] -> [batch, width], without the padding; what stands there may be anything.
+at::Tensor Mean(const at::Tensor& X, const at::Tensor& valid_lens) {
+  if (!valid_lens.defined()) return X.mean(1);
+  const at::Tensor padding = at::arange(X.size(1), valid_lens.options()).ge(valid_lens.unsqueeze(1));
+  return X.masked_fill(padding.unsqueeze(2), 0.0).sum(1) / valid_lens.unsqueeze(1);
+}
+
+}  // namespace
+
+nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model) {
+  constexpr int64_t kLeastT5Distance = 17;  // half of a causal side's buckets hold one distance each
+  nn::PositionOptions position;
+  position.scheme = nn::ParsePositionScheme(model.position);
+  position.max_len = model.longest;
+  position.max_distance = std::max<int64_t>(model.position == "t5" ? kLeastT5Distance : 1, model.longest);
+  if (position.scheme == nn::PositionScheme::kSinusoidal) position.length_policy = nn::LengthPolicy::kExtend;
+  return nn::EncoderOptions(model.width)
+      .layers(model.layers)
+      .ffn_width(model.ffn_width)
+      .causal(model.causal)
+      .bias(true)
+      .heads(model.heads)
+      .position(position);
+}
+
+SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options) : options_(std::move(options)) {
+  if (options_.encoder != "attention" && options_.position != "none") {
+    throw InvalidArgument("position: '" + options_.position + "' needs the attention encoder; " + options_.encoder +
+                          " takes none");
+  }
+  if ((options_.symbols > 0) == (options_.features > 0) || options_.outputs < 1) {
+    throw InvalidArgument("sequence model: expected either symbols or features, and outputs of at least 1, got " +
+                          std::to_string(options_.symbols) + ", " + std::to_string(options_.features) + " and " +
+                          std::to_string(options_.outputs));
+  }
+  if (options_.symbols > 0) {
+    embedding_ = register_module("embedding", torch::nn::Embedding(options_.symbols, options_.width));
+  } else {
+    input_ = register_module("input", torch::nn::Linear(options_.features, options_.width));
+  }
+  encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_)));
+  head_ = register_module("head", torch::nn::Linear(options_.width, options_.outputs));
+  InitializeWeights(*this, options_.width);
+}
+
+at::Tensor SequenceModelImpl::forward(const at::Tensor& X, const at::Tensor& valid_lens, const at::Tensor& times) {
+  at::Tensor Y = embedding_ ? embedding_->forward(X) : input_->forward(X);
+  if (options_.position == "sinusoidal") Y = Y * std::sqrt(static_cast<double>(options_.width));
+  auto* attention = times.defined() ? encoder_->as<nn::AttentionEncoderImpl>() : nullptr;
+  Y = attention != nullptr ? EncodeAt(*attention, Y, times, valid_lens) : encoder_->forward(Y, valid_lens);
+  return head_->forward(options_.pooled ? Mean(Y, valid_lens) : Y);
+}
+
+int64_t SequenceModelImpl::longest() const {
+  return options_.position == "learned" ? options_.longest : std::numeric_limits<int64_t>::max();
+}
+
+void InitializeWeights(torch::nn::Module& module, int64_t width) {
+  const double deviation = 0.02 * std::sqrt(768.0 / static_cast<double>(width));
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* embedding = part->as<torch::nn::EmbeddingImpl>()) torch::nn::init::normal_(embedding->weight, 0.0, deviation);
+    if (auto* learned = part->as<nn::LearnedPositionsImpl>()) torch::nn::init::normal_(learned->weight, 0.0, deviation);
+    if (auto* linear = part->as<torch::nn::LinearImpl>()) {
+      torch::nn::init::normal_(linear->weight, 0.0, deviation);
+      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
+    }
+  }
+}
+
+int64_t ParameterCount(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,122 @@
+"""heed tasks: what it prints, the page, errors, interruption and going on."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from heed_program import ENVIRONMENT, ROOT, program, run
+
+TINY = {"budget": "quick", "tasks": "adding,copy", "encoders": "attention,gru", "positions": "none,learned", "steps": 3, "seeds": 2,
+        "width": 16, "batch": 2, "length": 16, "lengths": "8:32"}
+MODELS = ["attention-none", "attention-learned", "gru"]
+
+
+def tiny(**changes):
+    return [part for name, value in {**TINY, **changes}.items() for part in ("--" + name, str(value))]
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tasks") / "report"
+    result = run("tasks", *tiny(), "--out", folder, "--json")
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout)
+
+
+def test_every_model_has_a_score_at_every_length_it_reaches(learned):
+    folder, summary = learned
+    assert [task["task"] for task in summary["tasks"]] == ["adding", "copy"]
+    for task in summary["tasks"]:
+        assert [model["model"] for model in task["models"]] == MODELS
+        for model in task["models"]:
+            assert [seed["seed"] for seed in model["runs"]] == [0, 1]
+            assert (model["scores"]["32"] is None) == (model["position"] == "learned")
+            assert (model["scores"]["8"] is None) == (task["task"] == "copy")
+            spread = model["scores"]["16"]
+            assert spread["low"] <= spread["mean"] <= spread["high"]
+            assert spread["mean"] == pytest.approx(sum(seed["scores"][1] for seed in model["runs"]) / 2)
+    kept = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
+    assert kept["tasks"] == summary["tasks"]
+    assert summary["page"] == str(folder / "report.html")
+
+
+def test_page_and_numbers_lie_in_the_folder(learned):
+    folder, summary = learned
+    names = {path.name for path in folder.iterdir()}
+    assert {"report.html", "tasks.csv", "tasks.json", "task-adding.svg", "task-adding.csv", "task-copy.svg"} <= names
+    with open(folder / "tasks.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * len(MODELS) * 2 * 3
+    assert {row["score"] for row in rows if row["position"] == "learned" and row["steps"] == "32"} == {"n/a"}
+    checker = [sys.executable, str(ROOT / "tests/browser/check_report.py"), str(folder / "report.html"), "--figures", "2"]
+    result = subprocess.run(checker, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
+    if result.returncode == 77:
+        pytest.skip("Chromium is not installed")
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_finished_run_is_not_repeated(learned):
+    folder, summary = learned
+    before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert len(before) == 2 * len(MODELS) * 2
+    again = run("tasks", *tiny(), "--out", folder, "--json")
+    assert again.returncode == 0, again.stderr
+    assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
+    assert json.loads(again.stdout)["tasks"] == summary["tasks"]
+
+
+def test_without_a_folder_it_prints_tables_and_findings():
+    result = run("tasks", *tiny(tasks="parity", seeds=1))
+    assert result.returncode == 0, result.stderr
+    assert "Parity: accuracy, one seed" in result.stdout
+    assert "attention, no positions" in result.stdout and "16 steps (training)" in result.stdout
+    assert "the best of each kind" in result.stdout
+
+
+def test_interrupted_it_ends_with_130_and_goes_on(tmp_path):
+    folder = tmp_path / "report"
+    arguments = ["tasks", *tiny(steps=400, threads=1), "--out", str(folder)]
+    with subprocess.Popen([program(), *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        for _ in range(6000):
+            if (folder / "runs").exists() and any(path.suffix == ".json" for path in (folder / "runs").iterdir()):
+                break
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGINT)
+        _, stderr = process.communicate(timeout=600)
+    if process.returncode == 0:
+        pytest.skip("it ended before it could be interrupted")
+    assert process.returncode == 130
+    assert "goes on" in stderr
+    assert not (folder / "report.html").exists()
+    kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert kept
+    done = run(*arguments, "--quiet")
+    assert done.returncode == 0 and done.stderr == ""
+    after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert len(after) == 12 and {name: after[name] for name in kept} == kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"tasks": "adding,sorting"}, ["'sorting'", "selective-copy"]),
+        ({"encoders": "attention,mamba"}, ["'mamba'", "dilated"]),
+        ({"positions": "kerple"}, ["'kerple'", "rotary"]),
+        ({"budget": "huge"}, ["'huge'", "quick"]),
+        ({"length": 8}, ["copy", "16"]),
+        ({"lengths": "8:x"}, ["--lengths", "8:x"]),
+        ({"seeds": 0}, ["seeds"]),
+    ],
+)
+def test_usage_errors_name_what_is_wrong(tmp_path, changes, expected):
+    result = run("tasks", *tiny(**changes), "--out", tmp_path / "r")
+    assert result.returncode == 2, result.stderr
+    for part in expected:
+        assert part in result.stderr
+    assert result.stdout == ""
+    assert not (tmp_path / "r").exists()

@@ -1,0 +1,215 @@
+#include "lab/tasks/tasks.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "heed/error.h"
+#include "lab/report/file.h"
+#include "lab/tasks/findings.h"
+#include "lab/tasks/output.h"
+#include "lab/training/interrupt.h"
+#include "tests/lab/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+// A model of one layer that learns in a second or two.
+TaskOptions Small(const std::vector<std::string>& tasks, const std::vector<std::string>& encoders,
+                  const std::vector<std::string>& positions = {"none"}) {
+  TaskOptions options = TaskBudget("quick");
+  options.tasks = tasks, options.encoders = encoders, options.positions = positions;
+  options.length = 32, options.lengths = {32};
+  options.width = 32, options.seeds = 1, options.evaluated = 64;
+  return options;
+}
+
+TaskOptions Tiny() {
+  TaskOptions options = Small({"copy", "adding"}, {"attention", "convolution"}, {"none", "learned"});
+  options.length = 16, options.lengths = {8, 16, 32};
+  options.width = 8, options.heads = 2, options.batch = 2, options.steps = 3, options.evaluated = 3, options.seeds = 2;
+  return options;
+}
+
+// Mean score at the training length.
+double ScoreOf(const std::string& task, const std::string& encoder, const std::string& position, int64_t steps) {
+  TaskOptions options = Small({task}, {encoder}, {position});
+  options.steps = steps;
+  const TasksResult result = RunTasks(options, "test");
+  return result.tasks.front().models.front().Score(0).mean;
+}
+
+template <class Function>
+std::string ErrorOf(const Function& function) {
+  try {
+    function();
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return {};
+}
+
+bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TaskModelResult Scored(const std::string& encoder, const std::string& position, const std::vector<double>& scores) {
+  TaskModelResult result{{{encoder, position}, 64, 1000}, {}};
+  for (std::size_t i = 0; i < scores.size(); ++i) result.runs.push_back({i, {scores[i], scores[i] / 2}, 0.0, 0.001});
+  return result;
+}
+
+TasksResult Measured(const std::string& task, std::vector<TaskModelResult> models) {
+  TasksResult result{TaskBudget("quick"), {{&TaskNamed(task), std::move(models)}}};
+  result.options.encoders = {"attention", "convolution", "gru"};
+  result.options.length = 16, result.options.lengths = {16, 32};
+  return result;
+}
+
+TEST(TasksTest, WithoutPositionsOneLayerFailsAtThePreviousTokenOfBothSides) {
+  EXPECT_LE(ScoreOf("previous-of-both-1", "attention", "none", 250), 0.35);
+  EXPECT_GE(ScoreOf("previous-of-both-1", "attention", "relative", 250), 0.95);
+}
+
+TEST(TasksTest, SinusoidalPositionsFindThePreviousToken) {
+  EXPECT_GE(ScoreOf("previous-1", "attention", "sinusoidal", 400), 0.9);
+}
+
+TEST(TasksTest, AttentionSolvesTheAddingProblem) { EXPECT_LE(ScoreOf("adding", "attention", "none", 400), 0.03); }
+
+TEST(TasksTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
+  TaskOptions options = Tiny();
+  const TasksResult alone = RunTasks(options, "test");
+  options.threads = 3;
+  const TasksResult beside = RunTasks(options, "test");
+  for (std::size_t t = 0; t < alone.tasks.size(); ++t) {
+    for (std::size_t m = 0; m < alone.tasks[t].models.size(); ++m) {
+      const auto &a = alone.tasks[t].models[m], &b = beside.tasks[t].models[m];
+      for (std::size_t s = 0; s < a.runs.size(); ++s) {
+        EXPECT_EQ(a.runs[s].loss, b.runs[s].loss) << a.model.Id();
+        EXPECT_EQ(a.runs[s].scores[1], b.runs[s].scores[1]) << a.model.Id();
+      }
+      EXPECT_NE(a.runs[0].loss, a.runs[1].loss) << "seeds differ";
+    }
+  }
+}
+
+TEST(TasksTest, WhatDoesNotReachALengthHasNoScoreThere) {
+  const TasksResult result = RunTasks(Tiny(), "test");
+  for (const TaskModelResult& model : result.tasks[0].models) {
+    EXPECT_FALSE(model.Reaches(0)) << "copying eight symbols takes 16 steps";
+    EXPECT_TRUE(model.Reaches(1));
+    EXPECT_EQ(model.Reaches(2), model.model.position != "learned") << model.model.Id();
+  }
+  EXPECT_TRUE(result.tasks[1].models[0].Reaches(0)) << "adding takes 2";
+}
+
+TEST(TasksTest, ParametersAreNearlyEqual) {
+  TaskOptions options = TaskBudget("default");
+  for (const SequenceTask* task : AllTasks()) {
+    double least = INFINITY, most = 0;
+    for (const TaskModel& model : PlanTask(*task, options)) {
+      least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
+    }
+    EXPECT_LE(most, 1.1 * least) << task->facts().id;
+  }
+}
+
+TEST(TasksTest, FinishedRunsAreNotRepeatedAndCtrlCStops) {
+  const ScratchFolder folder;
+  const ResultStore store(folder.path(), {{"version", "1"}}), newer(folder.path(), {{"version", "2"}});
+  const TasksResult first = RunTasks(Tiny(), "test", &store);
+  EXPECT_EQ(folder.Names().size(), 12u);
+
+  WatchForInterrupt();
+  raise(SIGINT);
+  // Everything is in the store, so nothing is left that could be interrupted.
+  const TasksResult again = RunTasks(Tiny(), "test", &store);
+  EXPECT_EQ(again.tasks[1].models[1].runs[1].loss, first.tasks[1].models[1].runs[1].loss);
+  EXPECT_THROW(RunTasks(Tiny(), "test", &newer), Interruption) << "another version is another run";
+  WatchForInterrupt();
+}
+
+TEST(TasksTest, ADamagedResultIsComputedAgain) {
+  const ScratchFolder folder;
+  const ResultStore store(folder.path(), {});
+  const TasksResult first = RunTasks(Tiny(), "test", &store);
+  const std::filesystem::path file = folder.path() / *folder.Names().begin();
+  nlohmann::ordered_json json = nlohmann::ordered_json::parse(ReadFile(file));
+  json["result"]["scores"].erase(0);
+  WriteFile(file, json.dump());
+  const TasksResult again = RunTasks(Tiny(), "test", &store);
+  for (std::size_t t = 0; t < 2; ++t) {
+    for (std::size_t m = 0; m < 3; ++m) {
+      EXPECT_EQ(again.tasks[t].models[m].runs[0].loss, first.tasks[t].models[m].runs[0].loss);
+    }
+  }
+  EXPECT_EQ(nlohmann::ordered_json::parse(ReadFile(file))["result"]["scores"].size(), 3u);
+}
+
+TEST(TaskOptionsTest, RefusesWhatCannotBe) {
+  TaskOptions options = Tiny();
+  options.length = 12, options.lengths = {12};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "copy needs at least 16")) << ErrorOf([&] { Validate(options); });
+  options = Tiny();
+  options.lengths = {8, 32};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "training length 16"));
+  options = Tiny();
+  options.tasks = {"copy", "sorting"};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'sorting'"));
+  options = Tiny();
+  options.encoders = {"mamba"};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'mamba'"));
+  EXPECT_TRUE(Holds(ErrorOf([] { TaskBudget("huge"); }), "'huge'"));
+}
+
+TEST(TaskFindingsTest, SaysWhichSolveAndWhichAreAtChance) {
+  const TasksResult result =
+      Measured("parity", {Scored("attention", "none", {0.52, 0.54}), Scored("gru", "none", {0.99, 1.0})});
+  const std::string text = TaskFinding(result.tasks.front(), result);
+  EXPECT_TRUE(Holds(text, "1 of 2 models solve it with every seed: the GRU (0.99 (0.99 to 1.00))")) << text;
+  EXPECT_TRUE(Holds(text, "No better than chance: attention without positions")) << text;
+  EXPECT_TRUE(Holds(text, "At 32 steps no model does better than chance.")) << text;
+  const TasksResult adding =
+      Measured("adding", {Scored("attention", "none", {0.002, 0.004}), Scored("gru", "none", {0.005, 0.02})});
+  const std::string errors = TaskFinding(adding.tasks.front(), adding);
+  EXPECT_TRUE(Holds(errors, "1 of 2 models solve it with every seed: attention")) << "a seed of the GRU does not: " << errors;
+}
+
+TEST(TaskFindingsTest, AFamilyWinsOnlyWhereSpreadsDoNotTouch) {
+  const auto finding = [](const std::vector<double>& attention, const std::vector<double>& gru) {
+    const TasksResult result = Measured("parity", {Scored("attention", "none", attention), Scored("gru", "none", gru)});
+    return FamilyFinding(result, 0);
+  };
+  EXPECT_TRUE(Holds(finding({0.5, 0.6}, {0.7, 0.8}), "Recurrence beats attention at parity"))
+      << finding({0.5, 0.6}, {0.7, 0.8});
+  EXPECT_TRUE(Holds(finding({0.8, 0.9}, {0.6, 0.7}), "Recurrence loses at parity"));
+  EXPECT_TRUE(Holds(finding({0.5, 0.75}, {0.7, 0.8}), "cannot be told apart from it at 1 of the 1 tasks"));
+  const TasksResult alone = Measured("parity", {Scored("attention", "none", {0.5})});
+  EXPECT_EQ(FamilyFinding(alone, 0), "");
+}
+
+TEST(TaskFindingsTest, SchemesAreComparedWithNoneByTheirSpreads) {
+  const TasksResult helped =
+      Measured("parity", {Scored("attention", "none", {0.5, 0.6}), Scored("attention", "alibi", {0.7, 0.8})});
+  EXPECT_TRUE(Holds(SchemeFinding(helped), "helps attention at 1 of 1 tasks: Parity (")) << SchemeFinding(helped);
+  const TasksResult equal =
+      Measured("parity", {Scored("attention", "none", {0.5, 0.9}), Scored("attention", "alibi", {0.7, 0.8})});
+  EXPECT_TRUE(Holds(SchemeFinding(equal), "At none of 1 tasks")) << SchemeFinding(equal);
+}
+
+TEST(TasksOutputTest, TableJsonAndCsvHoldEveryScore) {
+  const TasksResult result = RunTasks(Tiny(), "test");
+  const Table table = TaskTable(result.tasks[0], result);
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(table.header.size(), 5u);
+  EXPECT_EQ(table.rows[0][2], "n/a") << "8 steps are too few";
+  const nlohmann::ordered_json json = TasksJson(result);
+  EXPECT_TRUE(json["tasks"][0]["models"][1]["scores"]["32"].is_null()) << "a learned table ends";
+  const std::string csv = TasksCsv(result);
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 2 * 3);
+}
+
+}  // namespace
+}  // namespace heed::lab
