@@ -119,7 +119,7 @@ std::vector<Figure> FiguresOf(const std::string& scheme, int64_t steps, int64_t 
   return PositionFigures(options, trained);
 }
 
-const LinePlot& PlotNamed(const std::vector<Figure>& figures, const std::string& name) {
+LinePlot PlotNamed(const std::vector<Figure>& figures, const std::string& name) {
   for (const Figure& figure : figures) {
     if (figure.name == name) return std::get<LinePlot>(figure.content);
   }
@@ -127,7 +127,7 @@ const LinePlot& PlotNamed(const std::vector<Figure>& figures, const std::string&
 }
 
 TEST(PositionFigures, AlibiSaysTheMeanBiasOfADistance) {
-  const LinePlot& plot = PlotNamed(FiguresOf("alibi", 10, 8), "positions-alibi-similarity");
+  const LinePlot plot = PlotNamed(FiguresOf("alibi", 10, 8), "positions-alibi-similarity");
   ASSERT_EQ(plot.series.size(), 2u);
   const double mean = (1 - std::ldexp(1.0, -8)) / 8;  // of 1/2, 1/4, .. 1/256
   for (const Series& series : plot.series) {
@@ -143,7 +143,7 @@ TEST(PositionFigures, RotaryScoresAreSumsOfCosines) {
   EXPECT_EQ(map.rows, 50);
   EXPECT_EQ(map.columns, 8);
   EXPECT_DOUBLE_EQ(map.values[7 * 8 + 3], std::cos(7 * std::pow(10000.0, -6 / 16.0)));
-  const Series& score = PlotNamed(figures, "positions-rotary-similarity").series[0];
+  const Series score = PlotNamed(figures, "positions-rotary-similarity").series[0];
   EXPECT_DOUBLE_EQ(score.y[0], 16);
   double sum = 0;
   for (int t = 0; t < 8; ++t) sum += 2 * std::cos(31 * std::pow(10000.0, -2 * t / 16.0));
@@ -154,7 +154,7 @@ TEST(PositionFigures, RotaryScoresAreSumsOfCosines) {
 TEST(PositionFigures, BiasesStartAtZeroAndFollowTheTable) {
   for (const char* scheme : {"relative", "t5"}) {
     const std::vector<Figure> start = FiguresOf(scheme, 30, 4);
-    const LinePlot& zeros = PlotNamed(start, std::string("positions-") + scheme + "-heads");
+    const LinePlot zeros = PlotNamed(start, std::string("positions-") + scheme + "-heads");
     ASSERT_EQ(zeros.series.size(), 2u);
     EXPECT_EQ(zeros.series[1].x.front(), -29);
     EXPECT_EQ(zeros.series[1].y, std::vector<double>(59, 0.0));
@@ -163,14 +163,14 @@ TEST(PositionFigures, BiasesStartAtZeroAndFollowTheTable) {
   const SchemeTable table{"relative", 2, 3, {-1, 0, 3, -5, 0, 7}, true};
   const std::vector<Figure> figures = FiguresOf("relative", 3, 2, table);
   EXPECT_EQ(PlotNamed(figures, "positions-relative-heads").series[1].y, (std::vector<double>{-5, -5, 0, 7, 7}));
-  const LinePlot& distance = PlotNamed(figures, "positions-relative-similarity");
+  const LinePlot distance = PlotNamed(figures, "positions-relative-similarity");
   EXPECT_EQ(distance.series[0].y, (std::vector<double>{0, -3, -3}));
   EXPECT_EQ(distance.series[1].y, (std::vector<double>{0, 5, 5}));
   EXPECT_EQ(distance.series[1].high, (std::vector<double>{0, 7, 7}));
 }
 
 TEST(PositionFigures, T5sBucketsAreTheEngines) {
-  const Series& buckets = PlotNamed(FiguresOf("t5", 30, 4), "positions-t5-buckets").series[0];
+  const Series buckets = PlotNamed(FiguresOf("t5", 30, 4), "positions-t5-buckets").series[0];
   EXPECT_EQ(buckets.y[29], 0) << "a token to itself";
   EXPECT_EQ(buckets.y[28], 1);
   EXPECT_EQ(buckets.y[30], 17) << "keys behind the query have the other half";
@@ -181,7 +181,7 @@ TEST(PositionFigures, TablesOfRowsAreComparedByTheirDotProducts) {
   const SchemeTable table{"learned", 3, 2, {1, 0, 1, 1, 0, 2}, true};
   const std::vector<Figure> figures = FiguresOf("learned", 3, 2, table);
   EXPECT_EQ(std::get<HeatMap>(figures.front().content).values, table.values);
-  const Series& similarity = PlotNamed(figures, "positions-learned-similarity").series[0];
+  const Series similarity = PlotNamed(figures, "positions-learned-similarity").series[0];
   EXPECT_EQ(similarity.y, (std::vector<double>{7.0 / 3, 1.5, 0}));
   EXPECT_EQ(similarity.low, (std::vector<double>{1, 1, 0}));
   EXPECT_EQ(similarity.high, (std::vector<double>{4, 2, 0}));
