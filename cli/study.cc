@@ -1,4 +1,4 @@
-// heed study: which encoder and which notion of order for a text, as one page.
+// heed study: which encoder and which notion of order for a text or for labelled sequences, as one page.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/data_study.h"
 #include "heed/executor.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
@@ -28,6 +29,7 @@ struct StudyArguments {
   std::string text, out = "report", budget = "default";
   std::vector<std::string> encoders, positions, tasks;  // empty: the defaults
   std::optional<int64_t> steps, seeds, layers, width, context, batch, depth;
+  DataArguments data;
 };
 
 lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& context) {
@@ -51,6 +53,22 @@ lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& cont
   return options;
 }
 
+lab::SeriesOptions SeriesOptionsOf(const StudyArguments& arguments, const Context& context) {
+  lab::SeriesOptions options = lab::SeriesBudget(arguments.budget);
+  if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
+  if (!arguments.positions.empty()) options.positions = arguments.positions;
+  options.steps = arguments.steps.value_or(options.steps);
+  options.seeds = arguments.seeds.value_or(options.seeds);
+  options.layers = arguments.layers.value_or(options.layers);
+  options.width = arguments.width.value_or(options.width);
+  options.context = arguments.context.value_or(options.context);
+  options.batch = arguments.batch.value_or(options.batch);
+  options.seed = context.seed;
+  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
+  options.quiet = context.quiet;
+  return options;
+}
+
 lab::Text TextOf(const StudyArguments& arguments, bool quiet) {
   if (!arguments.text.empty()) return lab::ReadText(arguments.text);
   lab::Text text = lab::LanguageReference();
@@ -60,6 +78,9 @@ lab::Text TextOf(const StudyArguments& arguments, bool quiet) {
 
 int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
+  if (arguments.data.Given()) {
+    return RunDataStudy(arguments.text, arguments.data, SeriesOptionsOf(arguments, context), arguments.out, context);
+  }
   const lab::StudyOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
   const lab::Text text = TextOf(arguments, context.quiet);
@@ -83,8 +104,10 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
 
 void AddStudy(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<StudyArguments>();
-  CLI::App* command = app.add_subcommand("study", "Compare encoders and notions of order on a text, as one page");
-  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
+  CLI::App* command =
+      app.add_subcommand("study", "Compare encoders and notions of order on a text, or on labelled sequences, as one page");
+  command->add_option("TEXT", arguments->text,
+                      "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
   command
       ->add_option("--out", arguments->out, "Folder for report.html, its figures and numbers; a study that was stopped goes on")
       ->capture_default_str();
@@ -110,9 +133,11 @@ void AddStudy(CLI::App& app, Run& run) {
   add("--context", arguments->context, "Characters of a training window");
   add("--batch", arguments->batch, "Windows a step");
   add("--depth", arguments->depth, "Layers of the deepest stacks in the section on depth; 0: without it");
+  AddDataOptions(*command, arguments->data);
   command->footer(
       "Examples:\n  heed study book.txt --out report\n"
-      "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report");
+      "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report\n"
+      "  heed study walks.csv --sequence walk --time seconds --target label --out report");
   command->callback(
       [arguments, &run] { run = [arguments](const Context& context) { return RunStudyCommand(*arguments, context); }; });
 }

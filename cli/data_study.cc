@@ -1,0 +1,78 @@
+#include "cli/data_study.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "lab/series/data.h"
+#include "lab/series/findings.h"
+#include "lab/series/series.h"
+
+namespace heed::cli {
+namespace {
+
+bool IsNpy(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".npy";
+}
+
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
+  if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
+  if (IsNpy(path)) {
+    for (const auto& [option, given] :
+         {std::pair("sequence", !arguments.sequence.empty()), std::pair("time", !arguments.time.empty()),
+          std::pair("features", !arguments.features.empty())}) {
+      if (given) throw InvalidArgument(std::string(option) + ": an NPY file has no columns; only CSV files do");
+    }
+    return lab::ReadSeriesNpy(path, arguments.target, arguments.goal);
+  }
+  if (arguments.target.empty()) throw InvalidArgument("target: expected the column to foretell");
+  return lab::ReadSeriesCsv(path, {.target = arguments.target,
+                                   .sequence = arguments.sequence,
+                                   .time = arguments.time,
+                                   .features = arguments.features,
+                                   .goal = arguments.goal});
+}
+
+}  // namespace
+
+void AddDataOptions(CLI::App& command, DataArguments& arguments) {
+  const auto add = [&command](const char* name, auto& value, const char* text) {
+    return command.add_option(name, value, text)->group("For labelled sequences (CSV or NPY) instead of a text");
+  };
+  add("--target", arguments.target, "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
+  add("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
+  add("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
+  add("--features", arguments.features, "Columns to look at; default: all others")->expected(1, -1)->delimiter(',');
+  add("--goal", arguments.goal,
+      "classification, regression or forecast (of the target's next values); default: by the target's values");
+  add("--horizon", arguments.horizon, "Values that a forecast foretells; default: 1");
+}
+
+int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::SeriesOptions options, const std::string& out,
+                 const Context& context) {
+  options.horizon = arguments.horizon.value_or(options.horizon);
+  lab::Validate(options);
+  const lab::SeriesData data = ReadData(path, arguments);
+  const lab::SeriesResult result = lab::RunSeries(data, options, out);
+  lab::WriteSeries(result, out);
+  const std::string page = (std::filesystem::path(out) / "report.html").string();
+  if (context.json) {
+    nlohmann::ordered_json json = lab::SeriesJson(result);
+    json["page"] = page;
+    std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+  } else {
+    for (const lab::SeriesAnswer& answer : lab::SeriesConclusion(result)) {
+      std::cout << answer.question << "\n  " << answer.answer << "\n";
+    }
+  }
+  if (!context.quiet) std::fprintf(stderr, "wrote %s\n", page.c_str());
+  return 0;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,33 @@
+// heed study on labelled sequences instead of a text.
+#ifndef HEED_CLI_DATA_STUDY_H_
+#define HEED_CLI_DATA_STUDY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "lab/series/options.h"
+
+namespace heed::cli {
+
+// What the options tell of the data.
+struct DataArguments {
+  std::string target, sequence, time, goal;
+  std::vector<std::string> features;
+  std::optional<int64_t> horizon;
+
+  // Whether the file is data; else it is a text.
+  bool Given() const { return !target.empty() || !goal.empty(); }
+};
+
+void AddDataOptions(CLI::App& command, DataArguments& arguments);
+
+// Reads the file, trains, writes the page to `out` and prints the conclusion. Returns the exit code.
+int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::SeriesOptions options, const std::string& out,
+                 const Context& context);
+
+}  // namespace heed::cli
+
+#endif  // HEED_CLI_DATA_STUDY_H_

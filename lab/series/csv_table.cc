@@ -1,0 +1,143 @@
+#include "lab/series/csv_table.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "heed/error.h"
+
+namespace heed::lab {
+namespace {
+
+// Reads a record at a time.
+class Reader {
+ public:
+  Reader(const std::string& name, std::string_view text) : name_(name), text_(text) {
+    if (text_.substr(0, 3) == "\xef\xbb\xbf") text_.remove_prefix(3);
+  }
+
+  bool AtEnd() const { return text_.empty(); }
+  int64_t line() const { return line_; }
+
+  std::vector<std::string> Record() {
+    std::vector<std::string> cells;
+    const int64_t first = line_;
+    for (;;) {
+      cells.push_back(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain());
+      if (text_.empty()) return cells;
+      const char end = text_.front();
+      text_.remove_prefix(1);
+      if (end == ',') continue;
+      if (end == '\r' && !text_.empty() && text_.front() == '\n') text_.remove_prefix(1);
+      ++line_;
+      return cells;
+    }
+  }
+
+  [[noreturn]] void Fail(int64_t line, const std::string& message) const {
+    throw FileError(name_ + ": row " + std::to_string(line) + ": " + message);
+  }
+
+ private:
+  std::string Plain() {
+    const std::size_t end = std::min(text_.find_first_of(",\r\n"), text_.size());
+    std::string cell(text_.substr(0, end));
+    text_.remove_prefix(end);
+    return cell;
+  }
+
+  std::string Quoted(int64_t first) {
+    std::string cell;
+    text_.remove_prefix(1);
+    for (;;) {
+      const std::size_t quote = text_.find('"');
+      if (quote == std::string_view::npos) Fail(first, "a quote is opened and not closed");
+      cell += text_.substr(0, quote);
+      text_.remove_prefix(quote + 1);
+      if (text_.empty() || text_.front() != '"') break;
+      cell += '"';
+      text_.remove_prefix(1);
+    }
+    line_ += std::count(cell.begin(), cell.end(), '\n');
+    if (!text_.empty() && text_.find_first_of(",\r\n") != 0) Fail(line_, "text follows a closing quote");
+    return cell;
+  }
+
+  std::string name_;
+  std::string_view text_;
+  int64_t line_ = 1;
+};
+
+bool IsEmptyLine(const std::vector<std::string>& cells) { return cells.size() == 1 && cells.front().empty(); }
+
+void CheckColumns(const Reader& reader, const std::vector<std::string>& columns) {
+  std::set<std::string> seen;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].empty()) reader.Fail(1, "column " + std::to_string(i + 1) + " has no name");
+    if (!seen.insert(columns[i]).second) reader.Fail(1, "column '" + columns[i] + "' is there twice");
+  }
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+CsvTable::CsvTable(std::string name, const std::string& text) : name_(std::move(name)) {
+  Reader reader(name_, text);
+  if (reader.AtEnd()) throw FileError(name_ + ": the file is empty");
+  if (text.find('\0') != std::string::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
+  columns_ = reader.Record();
+  CheckColumns(reader, columns_);
+  while (!reader.AtEnd()) {
+    const int64_t line = reader.line();
+    std::vector<std::string> cells = reader.Record();
+    if (IsEmptyLine(cells) && (columns_.size() > 1 || reader.AtEnd())) {
+      if (reader.AtEnd()) break;
+      reader.Fail(line, "the line is empty");
+    }
+    if (cells.size() != columns_.size()) {
+      reader.Fail(line, std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + " where the header has " +
+                            std::to_string(columns_.size()));
+    }
+    std::move(cells.begin(), cells.end(), std::back_inserter(cells_));
+    lines_.push_back(line);
+  }
+  if (lines_.empty()) throw FileError(name_ + ": no rows follow the header");
+}
+
+int64_t CsvTable::Column(const char* option, const std::string& name) const {
+  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  if (found != columns_.end()) return found - columns_.begin();
+  std::string known;
+  for (const std::string& column : columns_) known += (known.empty() ? "" : ", ") + column;
+  throw InvalidArgument(std::string(option) + ": " + name_ + " has no column '" + name + "'; it has " + known);
+}
+
+std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
+  std::string_view text = Trimmed(Cell(row, column));
+  if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+double CsvTable::Number(int64_t row, int64_t column) const {
+  if (const std::optional<double> value = TryNumber(row, column)) return *value;
+  const std::string_view text = Trimmed(Cell(row, column));
+  if (text.empty()) throw FileError(Place(row, column) + "the value is missing");
+  throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) + "' is not a finite number");
+}
+
+std::string CsvTable::Place(int64_t row, int64_t column) const {
+  return name_ + ": row " + std::to_string(lines_[row]) + ", column '" + columns_[column] + "': ";
+}
+
+}  // namespace heed::lab

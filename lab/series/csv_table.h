@@ -1,0 +1,44 @@
+// A CSV file as cells, checked for its shape.
+#ifndef HEED_LAB_SERIES_CSV_TABLE_H_
+#define HEED_LAB_SERIES_CSV_TABLE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heed::lab {
+
+class CsvTable {
+ public:
+  // RFC 4180: commas, quotes doubled within quotes, lines ending in LF or CRLF; a byte order mark and empty lines at the end
+  // are left out. The first line names the columns. Throws FileError that names `name` and the row (1 is the header): cells
+  // without an end, text behind a closing quote, another number of cells than the header has, no rows, columns without or of
+  // the same name.
+  CsvTable(std::string name, const std::string& text);
+
+  const std::string& name() const { return name_; }
+  const std::vector<std::string>& columns() const { return columns_; }
+  int64_t rows() const { return static_cast<int64_t>(lines_.size()); }
+  // Throws InvalidArgument that names the option and lists the columns.
+  int64_t Column(const char* option, const std::string& name) const;
+
+  const std::string& Cell(int64_t row, int64_t column) const { return cells_[row * std::ssize(columns_) + column]; }
+  // A finite number. Throws FileError that names row and column where the cell is empty, no number or not finite.
+  double Number(int64_t row, int64_t column) const;
+  // The number, or nothing where Number throws.
+  std::optional<double> TryNumber(int64_t row, int64_t column) const;
+
+  // "data.csv: row 7, column 'x': " for errors; row counts from 0, the message by lines of the file.
+  std::string Place(int64_t row, int64_t column) const;
+
+ private:
+  std::string name_;
+  std::vector<std::string> columns_;
+  std::vector<std::string> cells_;  // [rows, columns]
+  std::vector<int64_t> lines_;      // of each row in the file
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_CSV_TABLE_H_

@@ -1,0 +1,66 @@
+// Labelled sequences of numbers, as they were read.
+#ifndef HEED_LAB_SERIES_DATA_H_
+#define HEED_LAB_SERIES_DATA_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace heed::lab {
+
+enum class SeriesGoal {
+  kClassification,  // a class of each sequence, or of each step
+  kRegression,      // a number of each sequence, or of each step
+  kForecast,        // the target's next values, from what came before
+};
+
+// "classification", "regression", "forecast"; throws InvalidArgument that lists them.
+SeriesGoal ParseSeriesGoal(const std::string& name);
+std::string ToString(SeriesGoal goal);
+
+struct SeriesSequence {
+  std::string id;
+  int64_t steps = 0;
+  std::vector<double> features;  // [steps, features]
+  std::vector<double> times;     // [steps], increasing; empty where there are none
+  // One for the sequence, or one a step. Classes are indices of the data's names.
+  std::vector<double> targets;
+};
+
+struct SeriesData {
+  std::string name;         // of the file
+  std::string fingerprint;  // of all that was read, to tell whether two runs saw the same
+  SeriesGoal goal = SeriesGoal::kClassification;
+  std::vector<std::string> features;
+  std::string target;
+  bool has_times = false;
+  bool each_step = false;            // targets are one a step
+  std::vector<std::string> classes;  // by index, sorted; numbers by value
+  std::vector<SeriesSequence> sequences;
+
+  int64_t Width() const { return static_cast<int64_t>(features.size()); }
+  int64_t Longest() const;
+  int64_t Steps() const;  // of all sequences
+};
+
+struct SeriesColumns {
+  std::string target;                 // required
+  std::string sequence;               // which sequence a row belongs to; empty: all rows are one
+  std::string time;                   // empty: the rows' order is all that is known
+  std::vector<std::string> features;  // empty: every other column; for a forecast the target too
+  std::string goal;                   // empty: classes where the target holds whole numbers or text, else numbers
+};
+
+// One row a step; the rows of a sequence need not stand together and are in order of time, which is checked. Throws FileError
+// that names the file, row and column (ragged rows, missing values, what is no number, times that do not increase), and
+// InvalidArgument that names the option.
+SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
+
+// X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the
+// target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
+SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_DATA_H_

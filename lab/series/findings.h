@@ -1,0 +1,34 @@
+// Sentences computed from what models lost on labelled sequences: other losses, other sentences.
+#ifndef HEED_LAB_SERIES_FINDINGS_H_
+#define HEED_LAB_SERIES_FINDINGS_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/series/series.h"
+
+namespace heed::lab {
+
+// The smallest mean loss first. The pointers point into `models`.
+std::vector<const SeriesModelResult*> Ranked(const std::vector<SeriesModelResult>& models);
+
+// "1.93 nats and 0.81 of them right", "0.0123".
+std::string DescribeLoss(const SeriesResult& result, const SeriesModelResult& model);
+
+// Which model is best, how far the next is behind seed by seed, or that they cannot be told apart. Of the best attention and
+// every other encoder; empty for fewer than two.
+std::string SeriesEncoderFinding(const SeriesResult& result);
+// The same of attention's notions of order.
+std::string SeriesSchemeFinding(const SeriesResult& result);
+// Which models beat what needs no model, with every seed; which do not.
+std::string SeriesBaselineFinding(const SeriesResult& result);
+
+struct SeriesAnswer {
+  std::string question, answer;
+};
+// The three above, without those that are empty.
+std::vector<SeriesAnswer> SeriesConclusion(const SeriesResult& result);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_FINDINGS_H_

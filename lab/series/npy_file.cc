@@ -1,0 +1,209 @@
+#include "lab/series/npy_file.h"
+
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string_view>
+
+#include "heed/error.h"
+#include "lab/report/file.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr std::size_t kLongestHeader = 1 << 16;
+constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: beyond it a double skips whole numbers
+
+struct Header {
+  std::string type;
+  bool fortran_order = false;
+  std::vector<int64_t> shape;
+};
+
+// The Python dictionary of a header, with just the values that NumPy writes there.
+class HeaderParser {
+ public:
+  HeaderParser(const std::string& name, std::string_view text) : name_(name), text_(text) {}
+
+  Header Parse() {
+    Header header;
+    bool type = false, order = false, shape = false;
+    Expect('{');
+    while (!Take('}')) {
+      const std::string key = String();
+      Expect(':');
+      if (key == "descr" && !type) {
+        header.type = String(), type = true;
+      } else if (key == "fortran_order" && !order) {
+        header.fortran_order = Boolean(), order = true;
+      } else if (key == "shape" && !shape) {
+        header.shape = Tuple(), shape = true;
+      } else {
+        Fail("the key '" + key.substr(0, 40) + "' is unknown or there twice");
+      }
+      if (!Take(',') && Peek() != '}') Fail("a comma is missing");
+    }
+    Skip();
+    if (!text_.empty()) Fail("text follows the dictionary");
+    if (!type || !order || !shape) Fail("descr, fortran_order and shape are not all there");
+    return header;
+  }
+
+ private:
+  [[noreturn]] void Fail(const std::string& what) const { throw FileError(name_ + ": the NPY header is malformed: " + what); }
+
+  void Skip() {
+    while (!text_.empty() && (text_.front() == ' ' || text_.front() == '\n')) text_.remove_prefix(1);
+  }
+  char Peek() {
+    Skip();
+    if (text_.empty()) Fail("it ends early");
+    return text_.front();
+  }
+  bool Take(char c) {
+    if (Peek() != c) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void Expect(char c) {
+    if (!Take(c)) Fail(std::string("'") + c + "' is missing");
+  }
+
+  std::string String() {
+    const char quote = Peek();
+    if (quote != '\'' && quote != '"') Fail("a type that is not one word; structured arrays are not read");
+    text_.remove_prefix(1);
+    const std::size_t end = text_.find(quote);
+    if (end == std::string_view::npos) Fail("a quote is not closed");
+    std::string value(text_.substr(0, end));
+    text_.remove_prefix(end + 1);
+    return value;
+  }
+
+  bool Boolean() {
+    Skip();
+    for (const bool value : {true, false}) {
+      const std::string_view word = value ? "True" : "False";
+      if (text_.substr(0, word.size()) != word) continue;
+      text_.remove_prefix(word.size());
+      return value;
+    }
+    Fail("fortran_order is neither True nor False");
+  }
+
+  std::vector<int64_t> Tuple() {
+    std::vector<int64_t> values;
+    Expect('(');
+    while (!Take(')')) {
+      Skip();
+      int64_t value = 0;
+      const auto [rest, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
+      if (error != std::errc() || value < 0) Fail("the shape holds no whole number, 0 or more");
+      text_.remove_prefix(rest - text_.data());
+      values.push_back(value);
+      if (!Take(',') && Peek() != ')') Fail("a comma is missing in the shape");
+    }
+    return values;
+  }
+
+  std::string name_;
+  std::string_view text_;
+};
+
+struct Type {
+  std::size_t bytes;
+  bool whole;
+  std::function<double(const char*)> read;
+};
+
+template <class T>
+Type TypeOf() {
+  return {sizeof(T), std::is_integral_v<T>, [](const char* bytes) {
+            T value;
+            std::memcpy(&value, bytes, sizeof value);
+            return static_cast<double>(value);
+          }};
+}
+
+const std::map<std::string, Type>& Types() {
+  static const std::map<std::string, Type> types = {
+      {"f4", TypeOf<float>()},    {"f8", TypeOf<double>()},   {"i1", TypeOf<int8_t>()},  {"i2", TypeOf<int16_t>()},
+      {"i4", TypeOf<int32_t>()},  {"i8", TypeOf<int64_t>()},  {"u1", TypeOf<uint8_t>()}, {"u2", TypeOf<uint16_t>()},
+      {"u4", TypeOf<uint32_t>()}, {"u8", TypeOf<uint64_t>()}, {"b1", TypeOf<uint8_t>()}};
+  return types;
+}
+
+const Type& TypeNamed(const std::string& name, const std::string& descr) {
+  const char native = std::endian::native == std::endian::little ? '<' : '>';
+  const auto found = descr.empty() ? Types().end() : Types().find(descr.substr(1));
+  const bool order = !descr.empty() && (descr[0] == native || descr[0] == '=' || descr[0] == '|');
+  if (found != Types().end() && order && (descr[0] != '|' || found->second.bytes == 1)) return found->second;
+  const std::string object = descr.find('O') != std::string::npos ? "; pickled objects are never read" : "";
+  throw FileError(name + ": values of type '" + descr.substr(0, 20) + "' cannot be used; expected real numbers, integers or " +
+                  "booleans in this machine's byte order ('" + native + "f4', '" + native + "f8', '" + native + "i8', ..)" +
+                  object);
+}
+
+// The header's text; `bytes` is left with the values.
+std::string_view TakeHeader(const std::string& name, std::string_view& bytes) {
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  if (bytes.substr(0, kMagic.size()) != kMagic || bytes.size() < kMagic.size() + 4) {
+    throw FileError(name + ": this is no NPY file");
+  }
+  const auto at = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
+  const std::size_t version = at(6), prefix = version == 1 ? 10 : 12;
+  if (version < 1 || version > 3) throw FileError(name + ": NPY version " + std::to_string(version) + " is unknown");
+  if (bytes.size() < prefix) throw FileError(name + ": the NPY header ends early");
+  std::size_t length = at(8) | at(9) << 8;
+  if (version > 1) length |= at(10) << 16 | at(11) << 24;
+  if (length > kLongestHeader || bytes.size() - prefix < length) {
+    throw FileError(name + ": the NPY header claims " + std::to_string(length) + " bytes; the file has " +
+                    std::to_string(bytes.size() - prefix) + " and " + std::to_string(kLongestHeader) + " are read at most");
+  }
+  const std::string_view header = bytes.substr(prefix, length);
+  bytes.remove_prefix(prefix + length);
+  return header;
+}
+
+std::string Index(std::size_t flat, const std::vector<int64_t>& shape) {
+  std::string text;
+  for (std::size_t i = shape.size(); i-- > 0;) {
+    text = std::to_string(flat % shape[i]) + (text.empty() ? "" : ", ") + text;
+    flat /= shape[i];
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
+  std::string_view rest = bytes;
+  const Header header = HeaderParser(name, TakeHeader(name, rest)).Parse();
+  const Type& type = TypeNamed(name, header.type);
+  if (header.fortran_order) throw FileError(name + ": the array is in Fortran order; save numpy.ascontiguousarray(x)");
+  std::size_t count = 1;
+  for (const int64_t extent : header.shape) {
+    if (__builtin_mul_overflow(count, static_cast<std::size_t>(extent), &count) || count > (std::size_t{1} << 48)) {
+      throw FileError(name + ": the shape is too large");
+    }
+  }
+  if (rest.size() != count * type.bytes) {
+    throw FileError(name + ": the header promises " + std::to_string(count * type.bytes) + " bytes of values, the file has " +
+                    std::to_string(rest.size()));
+  }
+  NpyArray array{name, header.shape, type.whole, std::vector<double>(count)};
+  for (std::size_t i = 0; i < count; ++i) {
+    const double value = type.read(rest.data() + i * type.bytes);
+    if (!std::isfinite(value)) throw FileError(name + ": the value at " + Index(i, array.shape) + " is not finite");
+    if (type.whole && std::abs(value) > kLargestWhole) throw FileError(name + ": a whole number is beyond 2^53");
+    array.values[i] = value;
+  }
+  return array;
+}
+
+NpyArray ReadNpy(const std::filesystem::path& path) { return ParseNpy(path.string(), ReadFile(path)); }
+
+}  // namespace heed::lab

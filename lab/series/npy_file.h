@@ -1,0 +1,29 @@
+// Arrays from NPY files, which are hostile until checked.
+#ifndef HEED_LAB_SERIES_NPY_FILE_H_
+#define HEED_LAB_SERIES_NPY_FILE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace heed::lab {
+
+struct NpyArray {
+  std::string name;
+  std::vector<int64_t> shape;
+  bool whole = false;          // integers or booleans in the file
+  std::vector<double> values;  // in C order
+};
+
+// Versions 1 to 3 of the format (NumPy Enhancement Proposal 1); real numbers, integers and booleans of this machine's byte
+// order, in C order. Throws FileError that names the file and what is wrong: another type (pickled objects are never read),
+// Fortran order, a header that is malformed or longer than 64 KiB, another size than the header says, values that are not
+// finite, whole numbers beyond 2^53.
+NpyArray ReadNpy(const std::filesystem::path& path);
+// The same from bytes.
+NpyArray ParseNpy(const std::string& name, const std::string& bytes);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_NPY_FILE_H_

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "heed/error.h"
+#include "lab/report/file.h"
+#include "lab/series/csv_table.h"
+#include "lab/series/data.h"
+#include "lab/series/npy_file.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr std::size_t kMostClasses = 1000;
+
+// FNV-1a, 64 bits.
+std::string Fingerprint(std::string_view bytes, std::string_view more = {}) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const std::string_view part : {bytes, more}) {
+    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+// Rows of the table by sequence, in the order in which sequences begin.
+std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable& table, int64_t sequence_column) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> groups;
+  std::map<std::string, std::size_t> place;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string id = sequence_column < 0 ? "all" : table.Cell(row, sequence_column);
+    if (id.empty()) throw FileError(table.Place(row, sequence_column) + "the value is missing");
+    const auto [found, fresh] = place.emplace(id, groups.size());
+    if (fresh) groups.push_back({id, {}});
+    groups[found->second].second.push_back(row);
+  }
+  return groups;
+}
+
+std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, bool forecast) {
+  std::vector<int64_t> chosen;
+  for (const std::string& name : columns.features) chosen.push_back(table.Column("features", name));
+  if (!chosen.empty()) {
+    std::set<int64_t> seen(chosen.begin(), chosen.end());
+    if (seen.size() != chosen.size()) throw InvalidArgument("features: a column is given twice");
+    if (!forecast && seen.contains(table.Column("target", columns.target))) {
+      throw InvalidArgument("features: '" + columns.target + "' is the target; only a forecast may look at it");
+    }
+    return chosen;
+  }
+  for (int64_t i = 0; i < std::ssize(table.columns()); ++i) {
+    const std::string& name = table.columns()[i];
+    if (name == columns.sequence || name == columns.time || (name == columns.target && !forecast)) continue;
+    chosen.push_back(i);
+  }
+  if (chosen.empty()) throw InvalidArgument("features: " + table.name() + " has no column beside sequence, time and target");
+  return chosen;
+}
+
+bool IsWhole(double value) { return value == std::round(value); }
+
+// What the target's cells say where the user does not.
+SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    if (table.Cell(row, target).empty()) throw FileError(table.Place(row, target) + "the value is missing");
+    const std::optional<double> value = table.TryNumber(row, target);
+    if (!value) return SeriesGoal::kClassification;
+    if (!IsWhole(*value)) return SeriesGoal::kRegression;
+  }
+  return SeriesGoal::kClassification;
+}
+
+// Names of classes: numbers by value where all are, else by the alphabet.
+std::vector<std::string> ClassNames(const std::string& file, const std::set<std::string>& names) {
+  if (names.size() < 2) throw FileError(file + ": the target has one class only; there is nothing to tell apart");
+  if (names.size() > kMostClasses) {
+    throw FileError(file + ": the target has " + std::to_string(names.size()) + " classes, more than " +
+                    std::to_string(kMostClasses) + "; is it a number to predict (--goal regression)?");
+  }
+  std::vector<std::string> sorted(names.begin(), names.end());
+  const auto number = [](const std::string& text) {
+    double value = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && rest == text.data() + text.size() ? std::optional<double>(value) : std::nullopt;
+  };
+  if (std::all_of(sorted.begin(), sorted.end(), number)) {
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](const std::string& a, const std::string& b) { return *number(a) < *number(b); });
+  }
+  return sorted;
+}
+
+void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t column, const std::vector<double>& times) {
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    if (times[i] > times[i - 1]) continue;
+    throw FileError(table.Place(rows[i], column) + "times of a sequence must increase from row to row");
+  }
+}
+
+// One target a sequence where it never changes within one, except for a forecast.
+void JoinTargets(SeriesData& data) {
+  data.each_step = data.goal == SeriesGoal::kForecast;
+  for (const SeriesSequence& sequence : data.sequences) {
+    const auto differs = [&](double value) { return value != sequence.targets.front(); };
+    data.each_step = data.each_step || std::any_of(sequence.targets.begin(), sequence.targets.end(), differs);
+  }
+  if (data.each_step) return;
+  for (SeriesSequence& sequence : data.sequences) sequence.targets.resize(1);
+}
+
+}  // namespace
+
+SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
+  const std::string text = ReadFile(path);
+  const CsvTable table(path.string(), text);
+  const int64_t target = table.Column("target", columns.target);
+  const int64_t sequence = columns.sequence.empty() ? -1 : table.Column("sequence", columns.sequence);
+  const int64_t time = columns.time.empty() ? -1 : table.Column("time", columns.time);
+  if (target == sequence || target == time || (time >= 0 && time == sequence)) {
+    throw InvalidArgument("target, sequence and time: expected different columns");
+  }
+  SeriesData data;
+  data.name = path.string();
+  data.fingerprint = Fingerprint(text);
+  data.target = columns.target;
+  data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
+  data.has_times = time >= 0;
+  const std::vector<int64_t> features = FeatureColumns(table, columns, data.goal == SeriesGoal::kForecast);
+  for (const int64_t column : features) data.features.push_back(table.columns()[column]);
+
+  std::map<std::string, double> class_index;
+  if (data.goal == SeriesGoal::kClassification) {
+    std::set<std::string> names;
+    for (int64_t row = 0; row < table.rows(); ++row) {
+      if (table.Cell(row, target).empty()) throw FileError(table.Place(row, target) + "the value is missing");
+      names.insert(table.Cell(row, target));
+    }
+    data.classes = ClassNames(data.name, names);
+    for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[data.classes[i]] = static_cast<double>(i);
+  }
+  for (const auto& [id, rows] : Grouped(table, sequence)) {
+    SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
+    for (const int64_t row : rows) {
+      for (const int64_t column : features) one.features.push_back(table.Number(row, column));
+      if (time >= 0) one.times.push_back(table.Number(row, time));
+      one.targets.push_back(class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target)));
+    }
+    CheckTimes(table, rows, time, one.times);
+    data.sequences.push_back(std::move(one));
+  }
+  JoinTargets(data);
+  return data;
+}
+
+SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal) {
+  const NpyArray X = ReadNpy(features);
+  const auto shape_of = [](const NpyArray& array) {
+    std::string text;
+    for (const int64_t extent : array.shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+    return "[" + text + "]";
+  };
+  if (X.shape.size() < 2 || X.shape.size() > 3 || X.values.empty()) {
+    throw FileError(X.name + ": expected the shape [rows, steps, features] or [rows, steps], not empty, got " + shape_of(X));
+  }
+  const int64_t rows = X.shape[0], steps = X.shape[1], width = X.shape.size() == 3 ? X.shape[2] : 1;
+  SeriesData data;
+  data.name = features.string();
+  for (int64_t i = 0; i < width; ++i) data.features.push_back("feature " + std::to_string(i));
+  const auto bytes_of = [](const NpyArray& array) {
+    return std::string_view(reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(double));
+  };
+  NpyArray y;
+  if (targets.empty()) {
+    if (goal != "forecast") throw InvalidArgument("target: expected the file of y, as X is " + data.name);
+    data.goal = SeriesGoal::kForecast;
+    data.target = data.features.back();
+    data.fingerprint = Fingerprint(bytes_of(X));
+  } else {
+    if (goal == "forecast")
+      throw InvalidArgument("target: a forecast of an array takes no file of y; its last feature is foretold");
+    y = ReadNpy(targets);
+    if (y.shape.empty() || y.shape.size() > 2 || y.shape[0] != rows || (y.shape.size() == 2 && y.shape[1] != steps)) {
+      throw FileError(y.name + ": expected the shape [" + std::to_string(rows) + "] or [" + std::to_string(rows) + ", " +
+                      std::to_string(steps) + "] as " + X.name + " has the shape " + shape_of(X) + ", got " + shape_of(y));
+    }
+    data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
+    data.target = y.name;
+    data.fingerprint = Fingerprint(bytes_of(X), bytes_of(y));
+  }
+  std::map<double, double> class_index;
+  if (data.goal == SeriesGoal::kClassification) {
+    std::set<std::string> names;
+    const auto name_of = [&](double value) {
+      if (!IsWhole(value)) throw FileError(y.name + ": classes are whole numbers, got " + std::to_string(value));
+      return std::to_string(static_cast<int64_t>(value));
+    };
+    for (const double value : y.values) names.insert(name_of(value));
+    data.classes = ClassNames(y.name, names);
+    for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[std::stod(data.classes[i])] = static_cast<double>(i);
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    SeriesSequence one{std::to_string(row), steps, {}, {}, {}};
+    one.features.assign(X.values.begin() + row * steps * width, X.values.begin() + (row + 1) * steps * width);
+    if (y.values.empty()) {
+      for (int64_t step = 0; step < steps; ++step) one.targets.push_back(one.features[step * width + width - 1]);
+    } else {
+      const int64_t each = y.shape.size() == 2 ? steps : 1;
+      for (int64_t i = 0; i < each; ++i) {
+        const double value = y.values[row * each + i];
+        one.targets.push_back(class_index.empty() ? value : class_index.at(value));
+      }
+    }
+    data.sequences.push_back(std::move(one));
+  }
+  data.each_step = y.values.empty() || y.shape.size() == 2;
+  return data;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,58 @@
+// Which sequence encoder and which notion of order for labelled sequences of one's own.
+#ifndef HEED_LAB_SERIES_SERIES_H_
+#define HEED_LAB_SERIES_SERIES_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/runs/spread.h"
+#include "lab/series/run.h"
+#include "lab/study/environment.h"
+
+namespace heed::lab {
+
+struct SeriesModelResult {
+  SeriesModel model;
+  std::vector<SeriesRun> runs;  // by seed, at least one
+
+  Spread Loss() const;
+  Spread Accuracy() const;
+};
+
+// What the page tells of the data.
+struct SeriesSummary {
+  std::string name, fingerprint, target;
+  SeriesGoal goal = SeriesGoal::kClassification;
+  std::vector<std::string> features, classes;
+  int64_t sequences = 0, steps = 0, shortest = 0, longest = 0;
+  int64_t training = 0, validation = 0;  // sequences, or windows of a forecast
+  bool has_times = false, each_step = false;
+};
+
+struct SeriesResult {
+  SeriesOptions options;
+  Environment environment;
+  SeriesSummary data;
+  SeriesBaseline baseline;
+  std::vector<SeriesModelResult> models;
+
+  bool Classifies() const { return data.goal == SeriesGoal::kClassification; }
+};
+
+// Trains every model with every seed, side by side. Every finished run is kept in folder/runs; the next study with the same
+// data and settings finds it there. The result is the same for any number of threads, but for the speeds. Throws
+// InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
+SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, const std::filesystem::path& folder);
+
+// Writes report.html, study.json, runs.csv and the figures, each beside and renamed. Throws FileError.
+void WriteSeries(const SeriesResult& result, const std::filesystem::path& folder);
+
+// What is in study.json.
+nlohmann::ordered_json SeriesJson(const SeriesResult& result);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_SERIES_H_

@@ -1,0 +1,135 @@
+"""heed study on labelled sequences: CSV and NPY, the page, what is refused."""
+
+import csv
+import json
+import math
+import random
+import subprocess
+import sys
+
+import numpy
+import pytest
+from heed_program import ROOT, run
+
+TINY = {"budget": "quick", "steps": 3, "seeds": 2, "layers": 1, "width": 16, "batch": 4, "encoders": "attention,gru", "positions": "none,alibi"}
+MODELS = ["attention-none", "attention-alibi", "gru"]
+
+
+def tiny(**changes):
+    return [part for name, value in {**TINY, **changes}.items() for part in ("--" + name, str(value))]
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory):
+    """Ten sequences of different lengths at irregular times."""
+    generator = random.Random(1)
+    path = tmp_path_factory.mktemp("data") / "walks.csv"
+    lines = ["walk,seconds,x,y,label"]
+    for walk in range(10):
+        time = 0.0
+        for _ in range(5 + walk % 3):
+            time += generator.uniform(0.5, 2)
+            lines.append(f"w{walk},{time!r},{generator.gauss(0, 1)!r},{generator.gauss(5, 2)!r},{'run' if walk % 2 else 'walk'}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def studied(walks, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study") / "report"
+    arguments = ["study", walks, "--target", "label", "--sequence", "walk", "--time", "seconds", "--out", folder, *tiny(), "--json"]
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    return folder, json.loads(result.stdout), arguments
+
+
+def test_every_model_is_measured_with_every_seed(studied):
+    folder, summary, _ = studied
+    assert summary["data"]["goal"] == "classification"
+    assert summary["data"]["features"] == ["x", "y"]
+    assert summary["data"]["classes"] == ["run", "walk"]
+    assert (summary["data"]["sequences"], summary["data"]["training"], summary["data"]["validation"]) == (10, 8, 2)
+    assert [model["model"] for model in summary["models"]] == MODELS
+    for model in summary["models"]:
+        assert [seed["seed"] for seed in model["runs"]] == [0, 1]
+        assert model["loss"]["low"] <= model["loss"]["mean"] <= model["loss"]["high"]
+        assert 0 <= model["accuracy"]["mean"] <= 1
+    counts = [model["parameters"] for model in summary["models"]]
+    assert max(counts) <= 1.15 * min(counts)
+    assert summary["baseline"]["name"] == "commonest class"
+    assert json.loads((folder / "study.json").read_text(encoding="utf-8"))["models"] == summary["models"]
+
+
+def test_page_and_numbers_lie_in_the_folder(studied):
+    folder, summary, _ = studied
+    assert {"report.html", "runs.csv", "study.json", "loss.svg", "loss.csv", "accuracy.svg"} <= {path.name for path in folder.iterdir()}
+    with open(folder / "runs.csv", encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == len(MODELS) * 2
+    checker = [sys.executable, str(ROOT / "tests/browser/check_report.py"), str(folder / "report.html"), "--figures", "2"]
+    result = subprocess.run(checker, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
+    if result.returncode == 77:
+        pytest.skip("Chromium is not installed")
+    assert result.returncode == 0, result.stdout
+
+
+def test_a_finished_run_is_not_repeated(studied):
+    folder, summary, arguments = studied
+    before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    assert len(before) == len(MODELS) * 2
+    again = run(*arguments)
+    assert again.returncode == 0, again.stderr
+    assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
+    assert json.loads(again.stdout)["models"] == summary["models"]
+
+
+def test_a_forecast_stands_beside_the_last_value(tmp_path):
+    path = tmp_path / "power.csv"
+    path.write_text("load\n" + "\n".join(repr(math.sin(i / 3)) for i in range(200)) + "\n", encoding="utf-8")
+    result = run("study", path, "--target", "load", "--goal", "forecast", "--horizon", 2, "--out", tmp_path / "r", *tiny(context=8), "--json")
+    assert result.returncode == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["baseline"]["name"] == "last value"
+    assert summary["settings"]["horizon"] == 2
+    changes = [math.sin((i + h) / 3) - math.sin(i / 3) for i in range(159, 198) for h in (1, 2)]
+    assert summary["baseline"]["loss"] == pytest.approx(sum(c * c for c in changes) / len(changes), rel=1e-4)
+
+
+def test_arrays_of_numpy_are_read(tmp_path):
+    generator = numpy.random.default_rng(0)
+    for name, y in [("classes", numpy.arange(12) % 3), ("numbers", generator.normal(size=12).astype("f4")),
+                    ("steps", generator.integers(0, 2, (12, 6)))]:
+        numpy.save(tmp_path / "X.npy", generator.normal(size=(12, 6, 2)).astype("f4"))
+        numpy.save(tmp_path / "y.npy", y)
+        result = run("study", tmp_path / "X.npy", "--target", tmp_path / "y.npy", "--out", tmp_path / name, *tiny(encoders="gru", seeds=1), "--json")
+        assert result.returncode == 0, result.stderr
+        data = json.loads(result.stdout)["data"]
+        assert data["goal"] == ("regression" if name == "numbers" else "classification")
+        assert data["each_step"] == (name == "steps")
+
+
+@pytest.mark.parametrize(
+    ("contents", "code", "expected"),
+    [
+        ("id,x,y\na,1,p\na,2\nb,3,q\n", 1, ["data.csv", "row 3", "2 cells", "3"]),
+        ("id,x,y\na,1,p\na,,p\nb,3,q\n", 1, ["data.csv", "row 3", "'x'", "missing"]),
+        ("id,x,y\na,1,p\na,two,p\nb,3,q\n", 1, ["data.csv", "row 3", "'x'", "'two'"]),
+        ("id,x,y\na,1,p\nb,2,p\n", 1, ["data.csv", "one class"]),
+        ("id,x,z\na,1,p\n", 2, ["target", "'y'", "id, x, z"]),
+        ("id,x,y\na,1,p\na,2,q\n", 2, ["at least 2"]),
+    ],
+)
+def test_data_that_cannot_be_used(tmp_path, contents, code, expected):
+    path = tmp_path / "data.csv"
+    path.write_text(contents, encoding="utf-8")
+    result = run("study", path, "--target", "y", "--sequence", "id", "--out", tmp_path / "r", *tiny())
+    assert result.returncode == code, result.stderr
+    for part in expected:
+        assert part in result.stderr
+    assert result.stdout == "" and not (tmp_path / "r").exists()
+
+
+def test_objects_are_never_unpickled(tmp_path):
+    numpy.save(tmp_path / "X.npy", numpy.array([[{"a": 1}]], dtype=object), allow_pickle=True)
+    numpy.save(tmp_path / "y.npy", numpy.zeros(1, dtype="i8"))
+    result = run("study", tmp_path / "X.npy", "--target", tmp_path / "y.npy", "--out", tmp_path / "r", *tiny())
+    assert result.returncode == 1 and "pickled" in result.stderr

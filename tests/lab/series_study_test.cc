@@ -1,0 +1,161 @@
+#include "lab/series/series.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <string>
+
+#include "heed/error.h"
+#include "heed/nn/encoders.h"
+#include "lab/series/findings.h"
+#include "lab/training/sequence_model.h"
+#include "lab/training/timed_attention.h"
+#include "tests/lab/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Two classes: a spike before a dip, and a dip before a spike, at random places of sequences of 8 to 12 steps. Their means are
+// the same, so only order tells them apart.
+SeriesData Spikes(int64_t count) {
+  SeriesData data;
+  data.name = "spikes", data.fingerprint = "0", data.goal = SeriesGoal::kClassification;
+  data.features = {"x"}, data.target = "kind", data.classes = {"dip first", "spike first"};
+  Random random(5);
+  for (int64_t s = 0; s < count; ++s) {
+    const int64_t steps = 8 + static_cast<int64_t>(random.Below(5)), kind = s % 2;
+    SeriesSequence one{std::to_string(s), steps, std::vector<double>(steps, 0.0), {}, {static_cast<double>(kind)}};
+    const int64_t first = static_cast<int64_t>(random.Below(steps - 1));
+    const int64_t second = first + 1 + static_cast<int64_t>(random.Below(steps - first - 1));
+    one.features[first] = kind == 1 ? 1 : -1, one.features[second] = -one.features[first];
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+// The next value is minus the last but one: the sum of two waves of four steps.
+SeriesData Wave(int64_t steps) {
+  SeriesData data;
+  data.name = "wave", data.fingerprint = "1", data.goal = SeriesGoal::kForecast, data.each_step = true;
+  data.features = {"y"}, data.target = "y";
+  SeriesSequence one{"all", steps, {}, {}, {}};
+  for (int64_t i = 0; i < steps; ++i) one.targets.push_back(3 * std::sin(M_PI / 2 * static_cast<double>(i)) + 100);
+  one.features = one.targets;
+  data.sequences.push_back(one);
+  return data;
+}
+
+SeriesOptions Small(std::vector<std::string> encoders, std::vector<std::string> positions = {"none"}) {
+  SeriesOptions options = SeriesBudget("quick");
+  options.encoders = std::move(encoders), options.positions = std::move(positions);
+  options.width = 16, options.heads = 2, options.seeds = 1, options.context = 6;
+  return options;
+}
+
+TEST(TimedAttentionTest, WholeTimesGiveTheEncoderItself) {
+  torch::manual_seed(1);
+  const at::Tensor X = at::randn({2, 7, 16});
+  const at::Tensor times = at::arange(7, at::kDouble).expand({2, 7}).contiguous();
+  const at::Tensor lengths = at::tensor({7, 4}, at::kLong);
+  for (const std::string& name : nn::PositionSchemeNames()) {
+    for (const bool causal : {false, true}) {
+      nn::PositionOptions position;
+      position.scheme = nn::ParsePositionScheme(name);
+      nn::AttentionEncoderImpl encoder(
+          nn::EncoderOptions(16).layers(2).ffn_width(8).heads(2).causal(causal).bias(true).position(position));
+      const at::Tensor expected = encoder.forward(X, lengths), found = EncodeAt(encoder, X, times, lengths);
+      EXPECT_LT((expected - found).abs().max().item<double>(), 1e-5) << name << (causal ? ", causal" : "");
+    }
+  }
+}
+
+TEST(TimedAttentionTest, SchemesOfDistanceSeeTimesAndNotTheirStart) {
+  torch::manual_seed(2);
+  const at::Tensor X = at::randn({1, 5, 16});
+  const at::Tensor times = at::tensor({0.0, 0.3, 2.0, 2.25, 7.5}, at::kDouble).unsqueeze(0);
+  for (const char* name : {"rotary", "alibi"}) {
+    nn::PositionOptions position;
+    position.scheme = nn::ParsePositionScheme(name);
+    nn::AttentionEncoderImpl encoder(nn::EncoderOptions(16).heads(2).position(position));
+    const at::Tensor here = EncodeAt(encoder, X, times), later = EncodeAt(encoder, X, times + 64.0);
+    EXPECT_LT((here - later).abs().max().item<double>(), 1e-4) << name;
+    EXPECT_GT((here - encoder.forward(X)).abs().max().item<double>(), 1e-3) << name << " looks at the times";
+  }
+}
+
+TEST(SequenceModelTest, PaddingDoesNotMatter) {
+  torch::manual_seed(3);
+  for (const char* encoder : {"attention", "gru", "convolution"}) {
+    SequenceModelOptions options;
+    options.encoder = encoder, options.features = 3, options.outputs = 2, options.pooled = true, options.width = 16;
+    SequenceModel model(options);
+    at::Tensor X = at::randn({2, 6, 3});
+    const at::Tensor lengths = at::tensor({6, 4}, at::kLong), before = model->forward(X, lengths);
+    X.select(0, 1).narrow(0, 4, 2).fill_(1000.0);
+    EXPECT_LT((before - model->forward(X, lengths)).abs().max().item<double>(), 1e-5) << encoder;
+    const at::Tensor alone = model->forward(X.narrow(0, 1, 1).narrow(1, 0, 4));
+    EXPECT_LT((before[1] - alone[0]).abs().max().item<double>(), 1e-5) << encoder;
+  }
+}
+
+TEST(SeriesTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
+  const ScratchFolder folder;
+  SeriesOptions options = Small({"attention", "gru"}, {"none", "sinusoidal"});
+  options.steps = 250;
+  const SeriesResult result = RunSeries(Spikes(240), options, folder.path());
+  ASSERT_EQ(result.models.size(), 3u);
+  EXPECT_LE(result.models[0].Accuracy().mean, 0.75) << "attention without positions";
+  EXPECT_GE(result.models[1].Accuracy().mean, 0.9) << "with sinusoidal positions";
+  EXPECT_GE(result.models[2].Accuracy().mean, 0.9) << "GRU";
+  EXPECT_TRUE(Holds(SeriesSchemeFinding(result), "Attention with sinusoidal positions is best")) << SeriesSchemeFinding(result);
+}
+
+TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
+  const ScratchFolder folder;
+  const SeriesResult result = RunSeries(Wave(200), Small({"gru"}), folder.path());
+  EXPECT_NEAR(result.baseline.loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
+  EXPECT_LE(result.models[0].Loss().mean, 0.5);
+  EXPECT_TRUE(Holds(SeriesBaselineFinding(result), "All models beat it")) << SeriesBaselineFinding(result);
+}
+
+TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
+  const ScratchFolder folder;
+  SeriesOptions options = Small({"convolution"});
+  options.steps = 2;
+  SeriesData data = Spikes(20);
+  const double loss = RunSeries(data, options, folder.path()).models[0].runs[0].loss;
+  const auto file = folder.path() / "runs" / "convolution-seed-0.json";
+  const auto written = std::filesystem::last_write_time(file);
+  options.threads = 2;
+  EXPECT_EQ(RunSeries(data, options, folder.path()).models[0].runs[0].loss, loss);
+  EXPECT_EQ(std::filesystem::last_write_time(file), written);
+  data.fingerprint = "another";
+  RunSeries(data, options, folder.path());
+  EXPECT_NE(std::filesystem::last_write_time(file), written) << "other data are another run";
+}
+
+TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
+  SeriesResult result;
+  result.data.goal = SeriesGoal::kRegression;
+  result.baseline = {"mean", 2.0, 0};
+  const auto model = [](const std::string& encoder, const std::vector<double>& losses) {
+    SeriesModelResult one{{{encoder, "none"}, 8, 100}, {}};
+    for (std::size_t i = 0; i < losses.size(); ++i) one.runs.push_back({i, losses[i], 0, 0, 0.001});
+    return one;
+  };
+  result.models = {model("gru", {1.0, 1.5}), model("rnn", {1.5, 2.5}), model("lstm", {2.5, 3.0})};
+  const std::string text = SeriesBaselineFinding(result);
+  EXPECT_TRUE(Holds(text, "With every seed it is beaten by the GRU.")) << text;
+  EXPECT_TRUE(Holds(text, "Worse with every seed: the LSTM.")) << text;
+  const std::string ranking = SeriesEncoderFinding(result);
+  EXPECT_TRUE(Holds(ranking, "The GRU is best with a mean squared error of 1.25 (1 to 1.5)")) << ranking;
+  EXPECT_TRUE(Holds(ranking, "the RNN follows 0.75 behind (0.5 to 1 seed by seed)")) << ranking;
+  EXPECT_EQ(SeriesSchemeFinding(result), "");
+}
+
+}  // namespace
+}  // namespace heed::lab

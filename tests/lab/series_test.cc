@@ -1,0 +1,352 @@
+#include "lab/series/data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "lab/report/file.h"
+#include "lab/report/npy.h"
+#include "lab/series/batches.h"
+#include "lab/series/csv_table.h"
+#include "lab/series/npy_file.h"
+#include "tests/lab/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+template <class Function>
+std::string ErrorOf(const Function& function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::filesystem::path Written(const ScratchFolder& folder, const std::string& name, const std::string& contents) {
+  WriteFile(folder.path() / name, contents);
+  return folder.path() / name;
+}
+
+SeriesColumns Columns(const std::string& target, const std::string& sequence = "", const std::string& time = "",
+                      const std::string& goal = "", const std::vector<std::string>& features = {}) {
+  return {target, sequence, time, features, goal};
+}
+
+SeriesData Csv(const std::string& contents, const SeriesColumns& columns) {
+  const ScratchFolder folder;
+  return ReadSeriesCsv(Written(folder, "data.csv", contents), columns);
+}
+
+std::string CsvError(const std::string& contents, const SeriesColumns& columns = Columns("y")) {
+  return ErrorOf([&] { Csv(contents, columns); });
+}
+
+TEST(CsvTableTest, ReadsQuotesLineEndsAndAByteOrderMark) {
+  const CsvTable table("t",
+                       "\xef\xbb\xbf"
+                       "a,\"b \"\"c\"\"\"\r\n1,\"x,\ny\"\n2,z\n\n");
+  EXPECT_EQ(table.columns(), (std::vector<std::string>{"a", "b \"c\""}));
+  ASSERT_EQ(table.rows(), 2);
+  EXPECT_EQ(table.Cell(0, 1), "x,\ny");
+  EXPECT_EQ(table.Number(1, 0), 2);
+  EXPECT_EQ(table.Place(1, 0), "t: row 4, column 'a': ") << "a quoted cell holds a line end";
+}
+
+TEST(CsvTableTest, NamesRowAndColumnOfWhatIsWrong) {
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n1,2\n3\n"); }), "t.csv: row 3: 1 cell where the header has 2"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n1,2,3\n"); }), "row 2: 3 cells"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n1,\"2\n"); }), "row 2: a quote is opened"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n\"1\"x,2\n"); }), "row 2: text follows"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n\n1,2\n"); }), "row 2: the line is empty"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,a\n1,2\n"); }), "'a' is there twice"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,\n1,2\n"); }), "column 2 has no name"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n"); }), "no rows"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", ""); }), "empty"));
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", std::string("a\n1\0\n", 5)); }), "zero byte"));
+  const CsvTable table("t.csv", "a\nx\n \n1e400\nnan\n+2.5\n");
+  EXPECT_TRUE(Holds(ErrorOf([&] { table.Number(0, 0); }), "row 2, column 'a': 'x' is not a finite number"));
+  EXPECT_TRUE(Holds(ErrorOf([&] { table.Number(1, 0); }), "the value is missing"));
+  EXPECT_TRUE(Holds(ErrorOf([&] { table.Number(2, 0); }), "not a finite number"));
+  EXPECT_TRUE(Holds(ErrorOf([&] { table.Number(3, 0); }), "not a finite number"));
+  EXPECT_EQ(table.Number(4, 0), 2.5);
+  EXPECT_TRUE(Holds(ErrorOf([&] { table.Column("target", "b"); }), "target: t.csv has no column 'b'; it has a"));
+}
+
+TEST(SeriesDataTest, RowsOfASequenceNeedNotStandTogether) {
+  const SeriesData data =
+      Csv("id,t,x,y\nb,1,5,walk\na,1,1,run\nb,2.5,6,walk\na,9,2,run\na,10,3,run\n", Columns("y", "id", "t"));
+  ASSERT_EQ(data.sequences.size(), 2u);
+  EXPECT_EQ(data.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(data.features, std::vector<std::string>{"x"});
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"run", "walk"}));
+  EXPECT_EQ(data.sequences[0].id, "b");
+  EXPECT_EQ(data.sequences[0].times, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(data.sequences[1].features, (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(data.sequences[1].targets, std::vector<double>{0}) << "one for the sequence";
+  EXPECT_FALSE(data.each_step);
+}
+
+TEST(SeriesDataTest, TheTargetDecidesTheGoal) {
+  const std::string whole = "id,x,y\na,1,2\na,2,10\nb,3,2\n", real = "id,x,y\na,1,2.5\na,2,2.5\nb,3,1\n";
+  const SeriesColumns columns = Columns("y", "id");
+  const SeriesData classes = Csv(whole, columns);
+  EXPECT_EQ(classes.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(classes.classes, (std::vector<std::string>{"2", "10"})) << "by value, not by the alphabet";
+  EXPECT_TRUE(classes.each_step);
+  EXPECT_EQ(Csv(real, columns).goal, SeriesGoal::kRegression);
+  EXPECT_FALSE(Csv(real, columns).each_step);
+  const SeriesData numbers = Csv(whole, Columns("y", "id", "", "regression"));
+  EXPECT_EQ(numbers.sequences[0].targets, (std::vector<double>{2, 10}));
+  const SeriesData forecast = Csv(real, Columns("y", "id", "", "forecast"));
+  EXPECT_EQ(forecast.features, (std::vector<std::string>{"x", "y"})) << "a forecast looks at the past of its target";
+  EXPECT_TRUE(forecast.each_step);
+}
+
+TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\nabc,2\n"), "data.csv: row 3, column 'x': 'abc' is not a finite number"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\n,2\n"), "row 3, column 'x': the value is missing"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\n2,\n"), "row 3, column 'y': the value is missing"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,\n"), "row 3, column 'y': the value is missing"));
+  EXPECT_TRUE(Holds(CsvError("x,z\n1,2\n"), "no column 'y'; it has x, z"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,a\n"), "one class only"));
+  EXPECT_TRUE(Holds(CsvError("y\n1.5\n"), "no column beside"));
+  EXPECT_TRUE(Holds(CsvError("t,x,y\n1,2,2.5\n1,3,2.5\n", Columns("y", "", "t")), "row 3, column 't': times"));
+  EXPECT_TRUE(Holds(CsvError("id,x,y\n,2,2.5\n", Columns("y", "id")), "row 2, column 'id'"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "", {"y"})), "'y' is the target"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "", {"x", "x"})), "twice"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "ranking")), "'ranking'"));
+}
+
+std::string Npy(const std::string& header, const std::string& values) {
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file.push_back(static_cast<char>(header.size() & 0xff));
+  file.push_back(static_cast<char>(header.size() >> 8));
+  return file + header + values;
+}
+
+std::string NpyError(const std::string& bytes) {
+  return ErrorOf([&] { ParseNpy("a.npy", bytes); });
+}
+
+TEST(NpyFileTest, ReadsWhatNumPyWrites) {
+  const std::string bytes = FormatNpy(2, 3, {1, 2, 3, 4, 5, -6.5});
+  const NpyArray array = ParseNpy("a.npy", bytes);
+  EXPECT_EQ(array.shape, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(array.values, (std::vector<double>{1, 2, 3, 4, 5, -6.5}));
+  EXPECT_FALSE(array.whole);
+  const NpyArray labels = ParseNpy("y.npy", Npy("{'descr': '|i1', 'fortran_order': False, 'shape': (2,), }\n", "\x01\xff"));
+  EXPECT_EQ(labels.values, (std::vector<double>{1, -1}));
+  EXPECT_TRUE(labels.whole);
+}
+
+TEST(NpyFileTest, RefusesWhatIsNotAnArrayOfNumbers) {
+  const std::string eight(8, '\0');
+  EXPECT_TRUE(Holds(NpyError("PK\x03\x04"), "no NPY file"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", eight)), "pickled"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '>f8', 'fortran_order': False, 'shape': (1,), }", eight)), "'>f8'"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<U2', 'fortran_order': False, 'shape': (1,), }", eight)), "'<U2'"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (1,), }", eight)), "structured"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': True, 'shape': (1,), }", eight)), "Fortran"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }", eight)), "16 bytes"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", eight + "x")), "9"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4294967296, 4294967296, 16), }", "")),
+                    "too large"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }", "")), "shape"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False}", eight)), "not all there"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'descr': '<f8'}", eight)), "twice"));
+  EXPECT_TRUE(Holds(NpyError(Npy("__import__('os')", eight)), "malformed"));
+  EXPECT_TRUE(Holds(NpyError(Npy("{'descr': '<f8', 'fortran_order': False, 'shape': (1,), } x", eight)), "follows"));
+  EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)), "claims 65535 bytes"));
+  EXPECT_TRUE(Holds(NpyError(std::string("\x93NUMPY\x07\x00\x02\x00{}", 12)), "version 7"));
+  const double nan = NAN;
+  EXPECT_TRUE(Holds(NpyError(FormatNpy(2, 2, {1, 2, nan, 4})), "[1, 0] is not finite"));
+  for (std::size_t cut = 0; cut < 100; ++cut)
+    EXPECT_NE(NpyError(FormatNpy(2, 3, {1, 2, 3, 4, 5, 6}).substr(0, cut)), "no error");
+}
+
+TEST(SeriesDataTest, ArraysMustFitEachOther) {
+  const ScratchFolder folder;
+  const auto X = Written(folder, "X.npy", FormatNpy(4, 3, std::vector<double>(12, 0.5)));
+  const auto y =
+      Written(folder, "y.npy", Npy("{'descr': '|i1', 'fortran_order': False, 'shape': (4,), }\n", "\x07\x09\x07\x07"));
+  const SeriesData data = ReadSeriesNpy(X, y, "");
+  EXPECT_EQ(data.goal, SeriesGoal::kClassification);
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"7", "9"}));
+  EXPECT_EQ(data.sequences.size(), 4u);
+  EXPECT_EQ(data.sequences[1].targets, std::vector<double>{1});
+  EXPECT_EQ(ReadSeriesNpy(X, y, "regression").sequences[1].targets, std::vector<double>{9});
+  EXPECT_EQ(ReadSeriesNpy(X, {}, "forecast").sequences[0].targets.size(), 3u);
+  const auto wrong = Written(folder, "w.npy", FormatNpy(5, 1, std::vector<double>(5, 0.0)));
+  EXPECT_TRUE(Holds(ErrorOf([&] { ReadSeriesNpy(X, wrong, ""); }), "[4] or [4, 3]"));
+  EXPECT_TRUE(Holds(ErrorOf([&] { ReadSeriesNpy(X, {}, ""); }), "target"));
+}
+
+// `count` sequences of the given steps whose feature is 10, 11, .. and whose target is twice the first.
+SeriesData Counting(int64_t count, int64_t steps) {
+  SeriesData data;
+  data.name = "counting", data.goal = SeriesGoal::kRegression, data.features = {"x"}, data.target = "y";
+  for (int64_t s = 0; s < count; ++s) {
+    SeriesSequence one{std::to_string(s), steps + s % 2, {}, {}, {2.0 * static_cast<double>(s)}};
+    for (int64_t i = 0; i < one.steps; ++i) one.features.push_back(static_cast<double>(10 * s + i));
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+SeriesOptions Plain() {
+  SeriesOptions options;
+  options.batch = 3, options.context = 4, options.horizon = 2;
+  return options;
+}
+
+TEST(SeriesBatchesTest, AFifthOfTheSequencesValidatesAlwaysTheSame) {
+  const SeriesData data = Counting(20, 4);
+  const SeriesBatches batches(data, Plain());
+  EXPECT_EQ(batches.training_count(), 16);
+  EXPECT_EQ(batches.validation_count(), 4);
+  std::multiset<float> seen, again;
+  batches.ForEachValidation([&](const SeriesBatch& batch) { seen.insert(batch.values.begin(), batch.values.end()); });
+  SeriesOptions other = Plain();
+  other.seed = 9;
+  SeriesBatches(data, other).ForEachValidation([&](const SeriesBatch& b) { again.insert(b.values.begin(), b.values.end()); });
+  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen, again);
+  Random random(1);
+  for (int i = 0; i < 50; ++i) {
+    for (const float value : batches.Draw(random).values)
+      EXPECT_FALSE(seen.contains(value)) << "a validation sequence is drawn";
+  }
+}
+
+TEST(SeriesBatchesTest, StandardisesByTheTrainingPartAlone) {
+  SeriesData data = Counting(20, 4);
+  const SeriesBatches before(data, Plain());
+  std::vector<float> validated;
+  before.ForEachValidation([&](const SeriesBatch& b) { validated = b.values; });
+  Random random(3);
+  const SeriesBatch drawn = before.Draw(random);
+  // What is in the validation part must not matter.
+  std::set<int64_t> training;
+  for (int64_t s = 0; s < 20; ++s) training.insert(s);
+  std::vector<double> mean;
+  before.ForEachValidation([&](const SeriesBatch& b) {
+    for (int64_t row = 0; row < b.rows; ++row) mean.push_back(b.features[row * b.steps]);
+  });
+  for (SeriesSequence& sequence : data.sequences) {
+    SeriesData changed = data;
+    changed.sequences[std::stoll(sequence.id)].features[0] += 1000;
+    const SeriesBatches after(changed, Plain());
+    Random same(3);
+    const bool moved = after.Draw(same).features != drawn.features;
+    std::vector<double> now;
+    after.ForEachValidation([&](const SeriesBatch& b) {
+      for (int64_t row = 0; row < b.rows; ++row) now.push_back(b.features[row * b.steps]);
+    });
+    int64_t different = 0;
+    for (std::size_t i = 0; i < now.size(); ++i) different += now[i] != mean[i] ? 1 : 0;
+    // A validation sequence changes itself alone; a training sequence changes the scale of everything.
+    EXPECT_TRUE(moved ? different == 4 : different == 1) << sequence.id << " " << different;
+  }
+}
+
+TEST(SeriesBatchesTest, PadsShorterSequencesBehindTheirEnd) {
+  const SeriesData data = Counting(20, 4);
+  const SeriesBatches batches(data, Plain());
+  Random random(2);
+  bool padded = false;
+  for (int i = 0; i < 20; ++i) {
+    const SeriesBatch batch = batches.Draw(random);
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      EXPECT_EQ(batch.scored[row], row);
+      for (int64_t step = batch.lengths[row]; step < batch.steps; ++step) {
+        padded = true;
+        EXPECT_EQ(batch.features[row * batch.steps + step], 0);
+      }
+    }
+  }
+  EXPECT_TRUE(padded);
+}
+
+TEST(SeriesBatchesTest, AForecastNeverTrainsOnItsLastFifth) {
+  SeriesData data;
+  data.name = "line", data.goal = SeriesGoal::kForecast, data.features = {"y"}, data.target = "y", data.each_step = true;
+  SeriesSequence one{"all", 50, {}, {}, {}};
+  for (int64_t i = 0; i < 50; ++i) {
+    one.features.push_back(static_cast<double>(i * i));
+    one.targets.push_back(static_cast<double>(i * i));
+  }
+  data.sequences.push_back(one);
+  const SeriesBatches batches(data, Plain());
+  EXPECT_EQ(batches.training_count(), 40 - 4 - 2 + 1);
+  EXPECT_EQ(batches.validation_count(), 9) << "the last windows end at step 39 to 47";
+  const double unit = std::sqrt(batches.error_scale());
+  // Differences of squares tell where a value stands: (i + 1)^2 - i^2 = 2i + 1.
+  Random random(4);
+  double latest = 0;
+  for (int i = 0; i < 100; ++i) {
+    const SeriesBatch batch = batches.Draw(random);
+    for (std::size_t v = 0; v < batch.values.size(); v += 2) latest = std::max(latest, (batch.values[v] * unit - 1) / 2 + 2);
+  }
+  EXPECT_NEAR(latest, 39, 1e-3) << "the last value that training foretells";
+  batches.ForEachValidation([&](const SeriesBatch& batch) {
+    ASSERT_EQ(batch.scored.size(), 9u) << "the last step of each window alone";
+    EXPECT_NEAR((batch.values.front() * unit - 1) / 2 + 1, 40, 1e-3);
+    EXPECT_EQ(batch.scored.front(), 3);
+  });
+  // The last value errs by these differences.
+  double squares = 0;
+  for (int64_t last = 39; last <= 47; ++last) {
+    for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
+  }
+  EXPECT_NEAR(batches.Baseline().loss, squares / 18, 1e-2);
+  EXPECT_EQ(batches.Baseline().name, "last value");
+}
+
+TEST(SeriesBatchesTest, TimesAreInTypicalStepsFromTheFirst) {
+  SeriesData data = Counting(10, 3);
+  data.has_times = true;
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(100 + 0.5 * static_cast<double>(i));
+  }
+  const SeriesBatches batches(data, Plain());
+  EXPECT_EQ(batches.width(), 2);
+  Random random(1);
+  const SeriesBatch batch = batches.Draw(random);
+  for (int64_t step = 0; step < 3; ++step) EXPECT_DOUBLE_EQ(batch.times[step], static_cast<double>(step));
+  EXPECT_EQ(batch.features[1], 0) << "the logarithm of one typical step";
+}
+
+TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
+  SeriesData data = Counting(20, 3);
+  data.goal = SeriesGoal::kClassification, data.classes = {"a", "b"};
+  for (std::size_t s = 0; s < 20; ++s) data.sequences[s].targets = {s < 4 ? 1.0 : 0.0};
+  const SeriesBatches batches(data, Plain());
+  double right = 0, ones = 0;
+  batches.ForEachValidation([&](const SeriesBatch& batch) {
+    for (const int64_t answer : batch.classes) (answer == 0 ? right : ones) += 1;
+  });
+  const double commonest = 16 - right + 1, rare = 4 - ones + 1;  // one more than counted
+  EXPECT_DOUBLE_EQ(batches.Baseline().accuracy, right / 4);
+  EXPECT_NEAR(batches.Baseline().loss, -(right * std::log(commonest / 18) + ones * std::log(rare / 18)) / 4, 1e-12);
+}
+
+TEST(SeriesBatchesTest, TooFewDataAreRefused) {
+  const SeriesData one = Counting(1, 4);
+  EXPECT_TRUE(Holds(ErrorOf([&] { SeriesBatches(one, Plain()); }), "at least 2"));
+  SeriesData forecast = Counting(3, 5);
+  forecast.goal = SeriesGoal::kForecast, forecast.each_step = true;
+  for (SeriesSequence& sequence : forecast.sequences) sequence.targets = sequence.features;
+  EXPECT_TRUE(Holds(ErrorOf([&] { SeriesBatches(forecast, Plain()); }), "context: windows of 4 steps and 2"));
+}
+
+}  // namespace
+}  // namespace heed::lab
