@@ -181,9 +181,12 @@ Figure BenchFigure(const std::vector<BenchRow>& rows) {
   }
   std::ostringstream title;
   title << "heed beside LibTorch: " << std::fixed << std::setprecision(2) << GeometricMeanRatio(rows) << " times as fast";
-  return {"bench", title.str(),
+  return {"bench",
+          title.str(),
           "Above 1 heed is faster; the title has the geometric mean. Minima of interleaved rounds in one process.",
-          "heed bench", {}, plot};
+          "heed bench",
+          {},
+          plot};
 }
 
 }  // namespace heed::lab
