@@ -169,12 +169,17 @@ std::string_view TakeHeader(const std::string& name, std::string_view& bytes) {
 }
 
 std::string Index(std::size_t flat, const std::vector<int64_t>& shape) {
-  std::string text;
+  std::vector<std::size_t> indices(shape.size());
   for (std::size_t i = shape.size(); i-- > 0;) {
-    text = std::to_string(flat % shape[i]) + (text.empty() ? "" : ", ") + text;
-    flat /= shape[i];
+    indices[i] = flat % static_cast<std::size_t>(shape[i]);
+    flat /= static_cast<std::size_t>(shape[i]);
   }
-  return "[" + text + "]";
+  std::string text = "[";
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(indices[i]);
+  }
+  return text + "]";
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable
 
 std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, bool forecast) {
   std::vector<int64_t> chosen;
+  chosen.reserve(columns.features.size());
   for (const std::string& name : columns.features) chosen.push_back(table.Column("features", name));
   if (!chosen.empty()) {
     std::set<int64_t> seen(chosen.begin(), chosen.end());

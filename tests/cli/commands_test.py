@@ -1,11 +1,14 @@
 """What every command promises: exit codes, messages on stderr, data on stdout."""
 
 import json
+import re
 
 import pytest
 from heed_program import SMALL, run
 
-COMMANDS = ["study", "train", "eval", "generate", "inspect", "positions", "compare", "bench", "check", "info"]
+COMMANDS = [
+    "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info",
+]
 
 
 def test_version_and_help_go_to_stdout():
@@ -22,7 +25,7 @@ def test_version_and_help_go_to_stdout():
 def test_every_command_explains_itself_with_an_example(command):
     result = run(command, "--help")
     assert result.returncode == 0
-    assert f"heed {command}" in result.stdout.split("Example:")[1]
+    assert f"heed {command}" in re.split(r"\nExamples?:\n", result.stdout)[1]
     for option in ["--json", "--seed", "--threads", "--quiet"]:
         assert option in result.stdout
 
