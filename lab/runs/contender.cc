@@ -9,6 +9,8 @@ bool Recurs(const std::string& encoder) { return encoder == "rnn" || encoder == 
 
 }  // namespace
 
+std::vector<std::string> DefaultEncoders() { return {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}; }
+
 std::string SchemeLabel(const std::string& position) {
   if (position == "alibi") return "ALiBi";
   if (position == "t5") return "T5's bias";

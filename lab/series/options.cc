@@ -4,14 +4,14 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
-#include "lab/study/options.h"
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
 
 SeriesOptions SeriesBudget(const std::string& budget) {
   SeriesOptions options;
   options.budget = budget;
-  options.encoders = StudyOptions().encoders;
+  options.encoders = DefaultEncoders();
   options.positions = {"none", "sinusoidal", "rotary", "alibi", "relative"};
   if (budget == "quick") {
     options.layers = 1, options.steps = 150, options.seeds = 2;

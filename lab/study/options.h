@@ -9,6 +9,7 @@
 
 #include "lab/data/batches.h"
 #include "lab/depth/options.h"
+#include "lab/runs/contender.h"
 #include "lab/tasks/options.h"
 
 namespace heed::lab {
@@ -18,7 +19,7 @@ inline constexpr int64_t kLengthMultiples[] = {1, 2, 4};
 
 struct StudyOptions {
   std::string budget = "default";
-  std::vector<std::string> encoders = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};  // of nn::EncoderNames()
+  std::vector<std::string> encoders = DefaultEncoders();                                        // of nn::EncoderNames()
   std::vector<std::string> positions = {"none", "sinusoidal", "learned", "alibi", "relative"};  // of nn::PositionSchemeNames()
   int64_t layers = 0, heads = 0, width = 0;                                                     // of every model
   int64_t context = 0;                                                                          // training length, characters

@@ -6,14 +6,14 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
-#include "lab/study/options.h"
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
 
 TaskOptions TaskBudget(const std::string& budget) {
   TaskOptions options;
   options.budget = budget;
-  options.encoders = StudyOptions().encoders;
+  options.encoders = DefaultEncoders();
   options.positions = {"none", "sinusoidal", "alibi", "relative"};
   if (budget == "quick") {
     options.tasks = {"previous-of-both-1", "adding"};
