@@ -16,6 +16,8 @@ struct Context {
   uint64_t seed = 0;
   int threads = 0;  // 0: as many as this process may use
 };
+// How many that is.
+int ThreadsOf(const Context& context);
 
 // The body of the command that was chosen; returns the exit code: 0 done, 1 failed. heed::Error thrown inside is printed by
 // main and ends with 1 (InvalidArgument caused by an option: 2); an interruption ends with 130.

@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "heed/executor.h"
 #include "lab/data/text.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
@@ -48,7 +47,7 @@ lab::DepthOptions OptionsOf(const DepthArguments& arguments, const Context& cont
   options.batch = arguments.batch.value_or(options.batch);
   options.lr = arguments.lr.value_or(options.lr);
   options.seed = context.seed;
-  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
+  options.threads = ThreadsOf(context);
   options.quiet = context.quiet;
   return options;
 }

@@ -19,6 +19,9 @@
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
+
+int ThreadsOf(const Context& context) { return context.threads > 0 ? context.threads : AvailableThreads(); }
+
 namespace {
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130 };
@@ -87,7 +90,7 @@ int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
 
 int Execute(const Run& run, const Context& context) {
   try {
-    at::set_num_threads(context.threads > 0 ? context.threads : AvailableThreads());
+    at::set_num_threads(ThreadsOf(context));
     const int code = run(context);
     std::cout.flush();
     return std::cout ? code : Fail("standard output cannot be written", kFailed);

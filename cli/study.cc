@@ -13,7 +13,6 @@
 
 #include "cli/command.h"
 #include "cli/data_study.h"
-#include "heed/executor.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/data/text.h"
@@ -32,40 +31,37 @@ struct StudyArguments {
   DataArguments data;
 };
 
-lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& context) {
-  lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
+// What studies of texts and of sequences share.
+template <class Options>
+void TakeShared(const StudyArguments& arguments, const Context& context, Options& options) {
   if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
   if (!arguments.positions.empty()) options.positions = arguments.positions;
+  options.seeds = arguments.seeds.value_or(options.seeds);
+  options.layers = arguments.layers.value_or(options.layers);
+  options.width = arguments.width.value_or(options.width);
+  options.context = arguments.context.value_or(options.context);
+  options.batch = arguments.batch.value_or(options.batch);
+  options.seed = context.seed;
+  options.threads = ThreadsOf(context);
+  options.quiet = context.quiet;
+}
+
+lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& context) {
+  lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
+  TakeShared(arguments, context, options);
   if (arguments.steps) {
     options.causal_steps = options.masked_steps = options.depth.steps = options.tasks.steps = *arguments.steps;
   }
   if (arguments.depth) options.depth = lab::AtMost(*arguments.depth, options.depth);
   if (!arguments.tasks.empty()) options.tasks.tasks = arguments.tasks;
   if (arguments.tasks == std::vector<std::string>{"none"}) options.tasks.tasks.clear();
-  options.seeds = arguments.seeds.value_or(options.seeds);
-  options.layers = arguments.layers.value_or(options.layers);
-  options.width = arguments.width.value_or(options.width);
-  options.context = arguments.context.value_or(options.context);
-  options.batch = arguments.batch.value_or(options.batch);
-  options.seed = context.seed;
-  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
-  options.quiet = context.quiet;
   return options;
 }
 
 lab::SeriesOptions SeriesOptionsOf(const StudyArguments& arguments, const Context& context) {
   lab::SeriesOptions options = lab::SeriesBudget(arguments.budget);
-  if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
-  if (!arguments.positions.empty()) options.positions = arguments.positions;
+  TakeShared(arguments, context, options);
   options.steps = arguments.steps.value_or(options.steps);
-  options.seeds = arguments.seeds.value_or(options.seeds);
-  options.layers = arguments.layers.value_or(options.layers);
-  options.width = arguments.width.value_or(options.width);
-  options.context = arguments.context.value_or(options.context);
-  options.batch = arguments.batch.value_or(options.batch);
-  options.seed = context.seed;
-  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
-  options.quiet = context.quiet;
   return options;
 }
 

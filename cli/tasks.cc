@@ -15,7 +15,6 @@
 #include "cli/command.h"
 #include "cli/lengths.h"
 #include "cli/table.h"
-#include "heed/executor.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
@@ -61,7 +60,7 @@ lab::TaskOptions OptionsOf(const TaskArguments& arguments, const Context& contex
   options.batch = arguments.batch.value_or(options.batch);
   options.lr = arguments.lr.value_or(options.lr);
   options.seed = context.seed;
-  options.threads = context.threads > 0 ? context.threads : AvailableThreads();
+  options.threads = ThreadsOf(context);
   options.quiet = context.quiet;
   return options;
 }

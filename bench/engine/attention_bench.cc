@@ -1,5 +1,5 @@
 // Speed of the kernels as a share of the FMA peak of the same core in the same run. Chooses tile sizes; not a test.
-//   attention_bench [TARGET [BATCH HEADS LENGTH WIDTH full|causal]]
+//   attention_bench [TARGET [decode | BATCH HEADS LENGTH WIDTH full|causal]]
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
     heed::UseTarget(target);
     std::printf("%s\n", target.c_str());
     const auto full = heed::Causal::kNone, causal = heed::Causal::kBottomRight;
-    if (argc == 3) {
+    if (argc > 2 && std::string(argv[2]) == "decode") {
       MeasureDecoding(1024, 128);
       MeasureDecoding(32768, 128);
       continue;

@@ -162,6 +162,7 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   evaluated.validation.resize(std::min<std::size_t>(corpus.validation.size(), static_cast<std::size_t>(options.validation)));
   result.frequencies = CountBaselines(evaluated).frequencies;
   std::vector<Task> tasks;
+  tasks.reserve(result.started.size() + result.trained.size());
   for (StartedStack& stack : result.started) tasks.push_back(TaskOf(corpus, options, stack));
   for (TrainedStack& stack : result.trained) tasks.push_back(TaskOf(corpus, options, stack));
   Measure(std::move(tasks), options, what, store);

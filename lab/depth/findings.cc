@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "lab/depth/figures.h"
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
 namespace {
@@ -15,12 +16,6 @@ namespace {
 std::string Listed(const std::vector<std::string>& parts) {
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
-}
-
-std::string Join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
   return text;
 }
 
@@ -189,6 +184,7 @@ std::string DepthConclusion(const DepthResult& result) {
   if (from >= 0) text = fmt::format("Attention alone makes all tokens alike within {} layers. ", from);
   if (result.trained.empty()) return text;
   std::vector<std::string> parts;
+  parts.reserve(result.options.trained.size());
   for (const std::string& id : result.options.trained) parts.push_back(LearnsWhere(result, id));
   return text + fmt::format("Trained for {} steps with {} to {} layers: {}.", result.options.steps,
                             result.options.depths.front(), result.options.depths.back(), Listed(parts));

@@ -2,32 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <functional>
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
+#include "lab/runs/choice.h"
 
 namespace heed::lab {
 namespace {
-
-void RequireKnown(const char* option, const std::vector<std::string>& chosen, const std::vector<std::string>& known) {
-  std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  std::set<std::string> seen;
-  for (const std::string& name : chosen) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InvalidArgument(std::string(option) + ": '" + name + "' is unknown; choose among " + names);
-    }
-    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + name + "' is given twice");
-  }
-}
-
-void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) {
-    throw InvalidArgument(std::string(option) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
-                          std::to_string(high));
-  }
-}
 
 std::vector<std::string> VariantIds() {
   std::vector<std::string> ids;
@@ -80,9 +62,8 @@ DepthOptions AtMost(int64_t layers, DepthOptions options) {
 
 void Validate(const DepthOptions& options) {
   RequireKnown("variants", options.variants, VariantIds());
-  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
-  RequireKnown("trained", options.trained, VariantIds());
-  if (options.variants.empty()) throw InvalidArgument("variants: none given");
+  if (!options.positions.empty()) RequireKnown("positions", options.positions, nn::PositionSchemeNames());
+  if (!options.trained.empty()) RequireKnown("trained", options.trained, VariantIds());
   RequireRange("layers", options.layers, 1, 1024);
   for (const int64_t depth : options.depths) RequireRange("depths", depth, 1, 1024);
   if (!std::is_sorted(options.depths.begin(), options.depths.end(), std::less_equal<>())) {

@@ -1,7 +1,6 @@
 #include "heed/nn/decomposable_attention.h"
 
 #include <string>
-#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -28,7 +27,7 @@ void CheckOptions(const DecomposableAttentionOptions& options) {
 
 }  // namespace
 
-DecomposableAttentionImpl::DecomposableAttentionImpl(DecomposableAttentionOptions options_) : options(std::move(options_)) {
+DecomposableAttentionImpl::DecomposableAttentionImpl(DecomposableAttentionOptions options_) : options(options_) {
   CheckOptions(options);
   reset();
 }

@@ -13,31 +13,26 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-#include "simd/philox-inl.h"
-
-// Elements in groups, in the same order on every target: eight rows of sixteen, whose counters are those of sixteen queries
-// with eight keys.
-#ifndef HEED_DISPATCH_DROPOUT_GROUP
-#define HEED_DISPATCH_DROPOUT_GROUP
-namespace heed {
-constexpr int64_t kDropoutRow = 16, kDropoutRows = 8, kDropoutGroup = kDropoutRow * kDropoutRows;
-}  // namespace heed
-#endif
+#include "attention/dropout-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Elements in groups, in the same order on every target: as many rows as keys share a call of the generator, of as many
+// elements as the widest vector has. Their counters are those of kRow queries with kRows keys.
+constexpr int64_t kRow = attention::kLaneQuantum, kRows = attention::kDropoutKeys, kGroup = kRow * kRows;
+
 // One group that begins with element `first` of the array.
 template <class T>
 void DropGroup(const DropoutStream& stream, T scale, int64_t first, const T* x, T* y) {
-  const hn::CappedTag<T, kDropoutRow> d;
+  const hn::CappedTag<T, kRow> d;
   const auto factor = hn::Set(d, scale);
-  for (int64_t w = 0; w < kDropoutRow; w += static_cast<int64_t>(hn::Lanes(d))) {
-    hn::Mask<decltype(d)> kept[kDropoutRows];
-    KeptMasks(d, stream, first / kDropoutRows + w, 0, kept);
-    for (int64_t m = 0; m < kDropoutRows; ++m) {
-      const int64_t at = m * kDropoutRow + w;
+  for (int64_t w = 0; w < kRow; w += static_cast<int64_t>(hn::Lanes(d))) {
+    hn::Mask<decltype(d)> kept[kRows];
+    KeptMasks(d, stream, first / kRows + w, 0, kept);
+    for (int64_t m = 0; m < kRows; ++m) {
+      const int64_t at = m * kRow + w;
       hn::StoreU(hn::IfThenElseZero(kept[m], hn::Mul(factor, hn::LoadU(d, x + at))), d, y + at);
     }
   }
@@ -45,26 +40,23 @@ void DropGroup(const DropoutStream& stream, T scale, int64_t first, const T* x, 
 
 // Elements begin .. end - 1; begin is a multiple of the group.
 template <class T>
-void DropRange(const DropoutStream& stream, T scale, int64_t begin, int64_t end, const T* x, T* y) {
-  for (; begin + kDropoutGroup <= end; begin += kDropoutGroup) DropGroup(stream, scale, begin, x + begin, y + begin);
+void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const T* x, T* y) {
+  const attention::DropoutThreshold realised = attention::RealisedDropout(dropout);
+  const DropoutStream stream = StreamOf(dropout, realised, 0, 0);
+  const T scale = static_cast<T>(realised.kept_scale);
+  for (; begin + kGroup <= end; begin += kGroup) DropGroup(stream, scale, begin, x + begin, y + begin);
   if (begin == end) return;
-  T rest[kDropoutGroup] = {};
+  T rest[kGroup] = {};
   std::copy(x + begin, x + end, rest);
   DropGroup<T>(stream, scale, begin, rest, rest);
   std::copy_n(rest, end - begin, y + begin);
 }
 
-template <class T>
-void DropElementRange(const Dropout& dropout, int64_t begin, int64_t end, const T* x, T* y) {
-  const attention::DropoutThreshold realised = attention::RealisedDropout(dropout);
-  const DropoutStream stream{dropout.seed, static_cast<uint32_t>(dropout.batch_offset), 0, realised.of_65536};
-  DropRange(stream, static_cast<T>(realised.kept_scale), begin, end, x, y);
-}
 void DropFloats(const Dropout& dropout, int64_t begin, int64_t end, const float* x, float* y) {
-  DropElementRange(dropout, begin, end, x, y);
+  DropRange(dropout, begin, end, x, y);
 }
 void DropDoubles(const Dropout& dropout, int64_t begin, int64_t end, const double* x, double* y) {
-  DropElementRange(dropout, begin, end, x, y);
+  DropRange(dropout, begin, end, x, y);
 }
 
 }  // namespace heed::HWY_NAMESPACE
@@ -77,8 +69,9 @@ HWY_EXPORT(DropDoubles);
 
 namespace {
 
-// Elements of one task: some ten microseconds of work.
-constexpr int64_t kTaskElements = 256 * kDropoutGroup;
+// Elements of one task: some ten microseconds of work, and whole groups.
+constexpr int64_t kTaskElements = int64_t{1} << 15;
+static_assert(kTaskElements % (attention::kLaneQuantum * attention::kDropoutKeys) == 0);
 
 void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const float* x, float* y) {
   HWY_DYNAMIC_DISPATCH(DropFloats)(dropout, begin, end, x, y);

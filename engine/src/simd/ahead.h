@@ -43,7 +43,10 @@ class Stream {
 // A queue of rows. What does not fit is left out: asking for memory changes nothing but time.
 class Ahead : public NothingAhead {
  public:
-  void Clear() { begin_ = end_ = 0; }
+  void Clear() {
+    begin_ = end_ = 0;
+    at_ = 0;
+  }
 
   // Rows of row_bytes, stride_bytes apart (which may be negative).
   void Add(const std::byte* data, int64_t row_bytes, int64_t stride_bytes, int64_t rows) {
