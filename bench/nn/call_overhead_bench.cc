@@ -7,16 +7,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/library.h>
 
 #include "heed/nn/attention.h"
 
 namespace {
-
-std::tuple<at::Tensor, at::Tensor, at::Tensor> Nothing(const at::Tensor& query, const at::Tensor& key,
-                                                       const at::Tensor& value) {
-  return {at::empty_like(query), at::empty({1, 1, 1}), at::empty({0})};
-}
 
 double Now() {
   timespec t;
@@ -37,8 +31,6 @@ double Fastest(const F& call) {
 }
 
 }  // namespace
-
-TORCH_LIBRARY(heed_bench, m) { m.def("nothing(Tensor query, Tensor key, Tensor value) -> (Tensor, Tensor, Tensor)", &Nothing); }
 
 int main() {
   const auto nothing =

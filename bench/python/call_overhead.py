@@ -1,31 +1,28 @@
-"""What a call costs before it computes: heed.attention over one query and one key beside a function with the same autograd front
-end that does nothing. Microseconds of this thread, the least of many.
+"""What a call costs before it computes: heed.attention over one query and one key beside an operator that does nothing, with
+the same autograd front end, beside an empty torch.autograd.Function and beside PyTorch. Microseconds of this thread, the least
+of many.
 
     .venv/bin/python bench/python/call_overhead.py
 """
 
+import pathlib
 import time
 
 import torch
 
 import heed
-from heed import _operators
+
+torch.ops.load_library(pathlib.Path(__file__).resolve().parents[2] / "build" / "lib" / "libheed_nothing.so")
 
 
-class _Nothing(torch.autograd.Function):
-    """As many arguments as attention has, the same tensors saved."""
-
+class Nothing(torch.autograd.Function):
     @staticmethod
-    def forward(*arguments):
-        query = arguments[0]
-        return torch.empty_like(query), torch.empty(1, 1, 1), torch.empty(0)
+    def forward(query, key, value):
+        return torch.empty_like(query), torch.empty(1, 1, 1)
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        tensors = inputs[: len(_operators._TENSORS)]
-        ctx.numbers = inputs[len(_operators._TENSORS) :]
-        ctx.save_for_backward(*tensors, *output[:2])
-        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_backward(*inputs, *output)
         ctx.set_materialize_grads(False)
 
 
@@ -41,16 +38,21 @@ def fastest(call, rounds=300, calls=50):
 
 def main():
     torch.set_num_threads(1)
+    calls = {
+        "an operator that does nothing": torch.ops.heed_bench.differentiable.default,
+        "an empty Function": Nothing.apply,
+        "heed.attention": heed.attention,
+        "heed.attention, causal with lengths": lambda q, k, v: heed.attention(q, k, v, causal=True, key_lengths=lengths),
+        "scaled_dot_product_attention": torch.nn.functional.scaled_dot_product_attention,
+    }
+    lengths = torch.tensor([1])
     for gradient in (False, True):
-        query, key, value = (torch.randn(1, 1, 1, 8, requires_grad=gradient) for _ in range(3))
-        rest = [None] * (len(_operators._TENSORS) - 3) + list(_operators.NUMBERS.values()) + [0.0, 0, False]
-        nothing = fastest(lambda: _Nothing.apply(query, key, value, *rest))
-        attention = fastest(lambda: heed.attention(query, key, value))
-        sdpa = fastest(lambda: torch.nn.functional.scaled_dot_product_attention(query, key, value))
-        print(
-            f"{'with' if gradient else 'without'} gradient: a function that does nothing {nothing:.1f} us, heed.attention "
-            f"{attention:.1f} us ({attention - nothing:.1f} over it), scaled_dot_product_attention {sdpa:.1f} us"
-        )
+        operands = [torch.randn(1, 1, 1, 8, requires_grad=gradient) for _ in range(3)]
+        times = {name: fastest(lambda: call(*operands)) for name, call in calls.items()}
+        least = next(iter(times.values()))
+        print(f"{'with' if gradient else 'without'} gradient")
+        for name, microseconds in times.items():
+            print(f"  {name:36} {microseconds:6.1f}  ({microseconds - least:.1f} over the first)")
 
 
 if __name__ == "__main__":

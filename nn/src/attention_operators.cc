@@ -1,11 +1,14 @@
 // torch.ops.heed.attention_*: the operators compute; derivatives are attached by the caller's front end (heed::nn::attention
-// in C++, heed.attention in Python), because only there can everything that is not defined raise.
+// in C++, heed.attention in Python), because only there can everything that is not defined raise. torch.ops.heed.attention is
+// heed::nn::attention as an operator.
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
 #include "attention_call.h"
@@ -108,19 +111,47 @@ class Arguments {
   std::size_t next_ = 0;
 };
 
-void ForwardOperator(const OperatorHandle& op, Stack* stack) {
-  TranslateErrors([&] {
+// What a forward call was given; the options' tensors as they came.
+struct ForwardCall {
+  at::Tensor query, key, value;
+  AttentionOptions options;
+
+  ForwardCall(const OperatorHandle& op, Stack* stack) {
     Arguments arguments(op, stack);
-    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     CheckAttentionInputs(query, key, value);
-    const AttentionTensors tensors = arguments.Tensors();
+    AttentionTensors tensors = arguments.Tensors();
     const at::Tensor seed = arguments.Tensor();
-    AttentionOptions options = arguments.Options();
-    options.tensors() = Resolved(tensors, query);
+    options = arguments.Options();
+    options.tensors() = std::move(tensors);
     arguments.Dropout(seed, options);
     options.return_statistics(arguments.Bool());
-    const ForwardResult result = AttentionForward(query, key, value, options);
+  }
+};
+
+void ForwardOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    ForwardCall call(op, stack);
+    call.options.tensors() = Resolved(call.options.tensors(), call.query);
+    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options);
     torch::jit::push(*stack, result.output, result.lse, result.statistics);
+  });
+}
+
+// Nothing but autograd stands between tensors with these keys and their memory.
+constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
+                                      c10::DispatchKey::AutocastCPU});
+
+void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) {
+    static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
+    return forward.callBoxed(stack);
+  }
+  TranslateErrors([&] {
+    const ForwardCall call(op, stack);
+    const AttentionOutput result = attention(call.query, call.key, call.value, call.options);
+    torch::jit::push(*stack, result.output, result.lse,
+                     result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
   });
 }
 
@@ -215,10 +246,16 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
+#define HEED_FORWARD                                               \
+  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS  \
+  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT \
+  ", bool statistics=False) -> (Tensor output, Tensor lse, Tensor statistics)"
+
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  m.def("attention_forward(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS
-        "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
-        ", bool statistics=False) -> (Tensor output, Tensor lse, Tensor statistics)");
+  m.def("attention_forward" HEED_FORWARD);
+  // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
+  // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
+  m.def("attention" HEED_FORWARD);
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
@@ -229,6 +266,10 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "d_content_queries)");
   m.def("attention_weights(Tensor query, Tensor key, Tensor lse, " HEED_OPTION_TENSORS
         "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
+  m.impl("attention", torch::CppFunction::makeFromBoxedFunction<&DifferentiableOperator>());
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {

@@ -36,16 +36,14 @@ class WeightsOf(NamedTuple):
 def _check_operand(name, tensor):
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
-    if tensor.device.type not in ("cpu", "meta"):
+    if not (tensor.is_cpu or tensor.is_meta):
         raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
     if tensor.dim() != 4:
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
 
 def _autocast(*tensors):
-    """Under autocast, what it casts matrix products to."""
-    if not torch.is_autocast_enabled("cpu"):
-        return tensors
+    """What autocast casts matrix products to."""
     dtype = torch.get_autocast_dtype("cpu")
     return tuple(t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors)
 
@@ -59,19 +57,21 @@ def _integers(name, values):
     return values.to(torch.int64)
 
 
-def _positions(name, positions_):
-    """(offset, list): one of them None."""
-    if positions_ is None:
-        return None, None
-    if isinstance(positions_, torch.SymInt) or (isinstance(positions_, int) and not isinstance(positions_, bool)):
-        return positions_, None
-    if not isinstance(positions_, torch.Tensor):
-        raise TypeError(f"{name}: expected the position of the first token or a tensor, got {type(positions_).__name__}")
-    if positions_.dim() == 0:
-        return int(positions_), None
-    if positions_.dtype == torch.bool or positions_.is_complex():
-        raise ValueError(f"{name}: expected integers or real numbers, got {positions_.dtype}")
-    return None, positions_.to(torch.float64 if positions_.is_floating_point() else torch.int64)
+def _add_positions(options, side, places):
+    """The position of the first token, or a list."""
+    name = f"{side}_positions"
+    if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
+        options[f"{side}_offset"] = places
+    elif not isinstance(places, torch.Tensor):
+        raise TypeError(f"{name}: expected the position of the first token or a tensor, got {type(places).__name__}")
+    elif places.dtype == torch.bool or places.is_complex():
+        raise ValueError(f"{name}: expected integers or real numbers, got {places.dtype}")
+    elif places.dim() == 0 and places.is_floating_point():
+        raise ValueError(f"{name}: expected a whole number for the position of the first token, got {places.dtype}")
+    elif places.dim() == 0:
+        options[f"{side}_offset"] = int(places)
+    else:
+        options[name] = places.to(torch.float64 if places.is_floating_point() else torch.int64)
 
 
 def _causal(causal, query_positions):
@@ -86,8 +86,6 @@ def _causal(causal, query_positions):
 
 
 def _window(window):
-    if window is None:
-        return -1, -1
     try:
         left, right = window
     except (TypeError, ValueError):
@@ -96,8 +94,6 @@ def _window(window):
 
 
 def _dense(name, tensor, boolean):
-    if tensor is None:
-        return None
     if (tensor.dtype == torch.bool) != boolean:
         raise ValueError(
             f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
@@ -107,14 +103,17 @@ def _dense(name, tensor, boolean):
     return tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
 
 
-def _seed(dropout, seed):
-    if dropout == 0.0:
-        return None
+def _seed(seed):
     if seed is None:
         return torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu")
     if isinstance(seed, torch.Tensor):
         return seed
     return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
+
+
+def _typed(query, table):
+    """A table in the accumulator's type."""
+    return table.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
 
 
 class _Places(NamedTuple):
@@ -124,24 +123,30 @@ class _Places(NamedTuple):
     query_list: Optional[torch.Tensor]
     key_offset: Optional[int]
     key_list: Optional[torch.Tensor]
+    causal: str
+
+    @classmethod
+    def of(cls, options):
+        names = ("query_offset", "query_positions", "key_offset", "key_positions")
+        return cls(*map(options.get, names), options.get("causal"))
 
     def of_keys(self):
         return self.key_list if self.key_list is not None else self.key_offset or 0
 
-    def of_queries(self, causal, q_len, kv_len):
+    def of_queries(self, q_len, kv_len):
         if self.query_list is not None:
             return self.query_list
         if self.query_offset is not None:
             return self.query_offset
-        return (self.key_offset or 0) + kv_len - q_len if causal == "bottom_right" else 0
+        return (self.key_offset or 0) + kv_len - q_len if self.causal == "bottom_right" else 0
 
-    def of_packed(self, packed, causal):
+    def of_packed(self, packed):
         """Positions of all tokens [T] of packed sequences, each of which begins anew."""
         query_starts, key_starts = packed
         queries, keys = query_starts.diff(), key_starts.diff()
         first_key = torch.full_like(keys, self.key_offset or 0)
         first_query = torch.full_like(queries, self.query_offset or 0)
-        if self.query_offset is None and causal == "bottom_right":
+        if self.query_offset is None and self.causal == "bottom_right":
             first_query = first_key + keys - queries
 
         def spread(starts, counts, first, listed):
@@ -157,10 +162,21 @@ class _Places(NamedTuple):
         )
 
 
-def _typed(query, tables):
-    """Tables in the accumulator's type."""
-    accumulator = torch.float64 if query.dtype == torch.float64 else torch.float32
-    return {name: None if table is None else table.to(accumulator) for name, table in tables.items()}
+def _add_scheme(options, position, query, key, packed):
+    """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them."""
+    if not isinstance(position, positions.Scheme):
+        raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
+    if not position.symmetric:
+        options["symmetric"] = False
+    for name, table in position.tensors().items():
+        if table is not None:
+            options[name] = _typed(query, table)
+    if not position.rotates:
+        return query, key
+    places = _Places.of(options)
+    if packed is not None:
+        return position.rotate(query, key, *places.of_packed(packed))
+    return position.rotate(query, key, places.of_queries(query.shape[2], key.shape[2]), places.of_keys())
 
 
 def attention(
@@ -221,69 +237,50 @@ def attention(
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
-    query, key, value = _autocast(query, key, value)
-    query_offset, query_list = _positions("query_positions", query_positions)
-    key_offset, key_list = _positions("key_positions", key_positions)
-    places = _Places(query_offset, query_list, key_offset, key_list)
-    alignment = _causal(causal, query_positions)
-    if position is None:
-        position = positions.None_()
-    elif not isinstance(position, positions.Scheme):
-        raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
-    q_len, kv_len = query.shape[2], key.shape[2]
-
-    if position.rotates and packed:
-        query, key = position.rotate(query, key, *places.of_packed(packed, alignment))
-    elif position.rotates:
-        query, key = position.rotate(query, key, places.of_queries(alignment, q_len, kv_len), places.of_keys())
-    left, right = _window(window)
-    options = {
-        **_typed(query, {"bias": _dense("bias", bias, False), **position.tensors()}),
-        "mask": _dense("mask", mask, True),
-        "query_lengths": _integers("query_lengths", query_lengths),
-        "key_lengths": _integers("key_lengths", key_lengths),
-        "prefix_lengths": _integers("prefix_lengths", prefix_lengths),
-        "query_positions": query_list,
-        "key_positions": key_list,
-        "packed_queries": packed[0] if packed else None,
-        "packed_keys": packed[1] if packed else None,
-    }
-    numbers = {
-        "scale": scale,
-        "causal": alignment,
-        "window_left": left,
-        "window_right": right,
-        "query_offset": query_offset,
-        "key_offset": key_offset,
-        "symmetric": position.symmetric,
-        "softcap": softcap,
-        "empty_row": empty_row,
-    }
-    output, lse, statistics = _operators.attend(
-        query,
-        key,
-        value,
-        options,
-        numbers,
-        seed=_seed(dropout, seed),
-        dropout=dropout,
-        batch_offset=batch_offset,
-        statistics=return_statistics,
-    )
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = _autocast(query, key, value)
+    options = {}
+    if key_positions is not None:
+        _add_positions(options, "key", key_positions)
+    if query_positions is not None:
+        _add_positions(options, "query", query_positions)
+    if causal is not None:
+        options["causal"] = _causal(causal, query_positions)
+    if position is not None:
+        query, key = _add_scheme(options, position, query, key, packed)
+    if bias is not None:
+        options["bias"] = _typed(query, _dense("bias", bias, False))
+    if mask is not None:
+        options["mask"] = _dense("mask", mask, True)
+    if query_lengths is not None:
+        options["query_lengths"] = _integers("query_lengths", query_lengths)
+    if key_lengths is not None:
+        options["key_lengths"] = _integers("key_lengths", key_lengths)
+    if prefix_lengths is not None:
+        options["prefix_lengths"] = _integers("prefix_lengths", prefix_lengths)
+    if packed is not None:
+        options["packed_queries"], options["packed_keys"] = packed
+    if window is not None:
+        options["window_left"], options["window_right"] = _window(window)
+    if scale is not None:
+        options["scale"] = scale
+    if softcap is not None:
+        options["softcap"] = softcap
+    if empty_row != "zero":
+        options["empty_row"] = empty_row
+    further = {}
+    if dropout != 0.0:
+        further = {"seed": _seed(seed), "dropout": dropout, "batch_offset": batch_offset}
+    if return_statistics:
+        further["statistics"] = True
+    output, lse, statistics = _operators.attend(query, key, value, options, further)
     if not (return_lse or return_weights or return_statistics):
         return output
     weights = None
     if return_weights:
         chosen = return_weights if isinstance(return_weights, WeightsOf) else WeightsOf()
-        detached = {name: None if t is None else t.detach() for name, t in options.items()}
         weights = _operators.weights(
-            query.detach(),
-            key.detach(),
-            lse.detach(),
-            detached,
-            numbers,
-            _integers("heads", chosen.heads),
-            _integers("rows", chosen.rows),
+            query, key, lse, options, _integers("heads", chosen.heads), _integers("rows", chosen.rows)
         )
     return AttentionOutput(
         output, lse if return_lse else None, weights, Statistics(*statistics.unbind(0)) if return_statistics else None

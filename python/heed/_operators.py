@@ -1,8 +1,9 @@
 """attention_forward and attention_backward with derivatives attached.
 
-The front end is a torch.autograd.Function, which is right under torch.func as well; the raw operators have formulas too, so
-that torch.compile, which looks through the Function, never finds an operator whose derivative it takes for zero. A second
-derivative raises everywhere, and so does forward mode.
+There are two front ends. Eager calls take the operator heed::attention, whose derivative is attached in C++ and costs little.
+Under torch.func and torch.compile a torch.autograd.Function stands before the raw operators, because a derivative attached in
+C++ is refused there. The raw operators have formulas too, so that torch.compile, which looks through the Function, never finds
+an operator whose derivative it takes for zero. A second derivative raises everywhere, and so does forward mode.
 """
 
 import torch
@@ -27,7 +28,7 @@ OPTIONS = (
     "packed_keys",
 )
 _TENSORS = ("query", "key", "value", *OPTIONS, "seed")
-NUMBERS = {
+_NUMBERS = {
     "scale": None,
     "causal": "none",
     "window_left": -1,
@@ -37,9 +38,10 @@ NUMBERS = {
     "symmetric": True,
     "softcap": None,
     "empty_row": "zero",
+    "dropout": 0.0,
+    "batch_offset": 0,
+    "statistics": False,
 }
-_DROPOUT = {"dropout": 0.0, "batch_offset": 0}
-_NUMBERS = (*NUMBERS, *_DROPOUT, "statistics")
 _WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
 # Options that mean the same for every batch row put together: folding a mapped dimension into the batch keeps them right.
 _FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
@@ -52,7 +54,7 @@ def _forward(*arguments):
 
 def _backward(*arguments):
     """d_output, d_lse, query, key, value, output, lse, then OPTIONS, seed, numbers without statistics, and _WANTS"""
-    names = (*_NUMBERS[:-1], *_WANTS)
+    names = (*tuple(_NUMBERS)[:-1], *_WANTS)
     tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
     return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
 
@@ -154,28 +156,28 @@ def _attend(*arguments):
     return _Attention.apply(*arguments)
 
 
-def attend(query, key, value, options, numbers, *, seed=None, dropout=0.0, batch_offset=0, statistics=False):
+def attend(query, key, value, options, further):
     """(output, lse, statistics), differentiable in query, key, value and the DIFFERENTIABLE options.
 
-    options: tensors by the names of OPTIONS; numbers: by those of NUMBERS. What is left out is absent.
+    options and further: the operator's arguments by name; what is left out has its default. `further` holds those that the
+    weights do not depend on: seed, dropout, batch_offset, statistics.
     """
-    return _attend(
-        query,
-        key,
-        value,
-        *(options.get(name) for name in OPTIONS),
-        seed,
-        *(numbers.get(name, default) for name, default in NUMBERS.items()),
-        dropout,
-        batch_offset,
-        statistics,
-    )
+    if not (torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()):
+        return _ops.attention.default(query, key, value, **options, **further)
+    return _function(query, key, value, options, further)
 
 
-def weights(query, key, lse, options, numbers, heads=None, rows=None):
-    """The weights before dropout of chosen heads and rows (all by default), without derivative."""
+def _function(query, key, value, options, further):
+    given = {**options, **further}
+    tensors, numbers = map(given.get, _TENSORS[3:]), (given.get(name, default) for name, default in _NUMBERS.items())
+    return _attend(query, key, value, *tensors, *numbers)
+
+
+def weights(query, key, lse, options, heads, rows):
+    """The weights before dropout of chosen heads and rows (None: all), without derivative."""
+    detached = {name: t.detach() if isinstance(t, torch.Tensor) else t for name, t in options.items()}
     with torch.no_grad():
-        return _ops.attention_weights(query, key, lse, *(options.get(name) for name in OPTIONS), heads, rows, **numbers)
+        return _ops.attention_weights(query.detach(), key.detach(), lse.detach(), heads=heads, rows=rows, **detached)
 
 
 def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):

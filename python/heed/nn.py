@@ -75,18 +75,23 @@ class MultiHeadAttention(torch.nn.Module):
 
         valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
         cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
-        and with causal=True the last query is the last token.
+        and with causal=True the last query is the last token. After an error it holds what it held before.
         query_positions, key_positions: where the steps stand, whole or real numbers (timestamps), as in heed.attention; with a
         cache, key_positions are those of all it holds.
         return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
         """
         query = _heads("queries", queries, self.W_q, self.num_heads)
         key, value = self._projected(keys, values)
-        if cache is not None:
-            cache.append(key, value)
-            key, value = cache.keys, cache.values
         places = {"query_positions": query_positions, "key_positions": key_positions}
-        return self._output(query, key, value, valid_lens, return_weights, places)
+        if cache is None:
+            return self._output(query, key, value, valid_lens, return_weights, places)
+        before = cache.length
+        cache.append(key, value)
+        try:
+            return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
+        except Exception:
+            cache.truncate(before)
+            raise
 
     def new_cache(self, batch, capacity=None):
         """An empty heed.KeyValueCache for this module's keys and values."""

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 
 import heed
 
@@ -57,6 +58,30 @@ OPTIONS = {
 def test_gradients(options):
     inputs = operands_for(options)
     assert torch.autograd.gradcheck(lambda q, k, v: heed.attention(q, k, v, **options), inputs)
+
+
+FURTHER = {
+    "alibi": {"position": heed.positions.Alibi(2, symmetric=False, trainable=True)},
+    "rotary": {"position": heed.positions.Rotary(4), "query_positions": 3},
+    "shaw": {"position": heed.positions.Shaw(4, 2).double(), "dropout": 0.4, "seed": 3},
+}
+
+
+@pytest.mark.parametrize("options", [*OPTIONS.values(), *FURTHER.values()], ids=[*OPTIONS, *FURTHER])
+def test_both_front_ends_give_the_same(options, monkeypatch):
+    """What torch.func and torch.compile take, and what an eager call takes."""
+    inputs = operands_for(options)
+    parameters = [*inputs, *options["position"].parameters()] if "position" in options else inputs
+    results = []
+    for attend in (heed._operators.attend, heed._operators._function):
+        monkeypatch.setattr(heed._operators, "attend", attend)
+        result = heed.attention(*inputs, **options, return_lse=True, return_statistics=True)
+        weight = random(*result.output.shape, seed=9)
+        loss = (result.output * weight).sum() + result.lse[result.lse.isfinite()].sum()
+        results.append((result.output, result.lse, *result.statistics, *torch.autograd.grad(loss, parameters)))
+    assert type(results[0][0].grad_fn) is not type(results[1][0].grad_fn)
+    for eager, function in zip(*results):
+        assert torch.equal(eager, function)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -142,6 +167,33 @@ def test_forward_mode_raises():
     q, k, v = operands()
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.func.jvp(lambda x: heed.attention(x, k, v), (q,), (torch.ones_like(q),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises((RuntimeError, NotImplementedError)):
+        heed.attention(torch.autograd.forward_ad.make_dual(q, torch.ones_like(q)), k, v)
+
+
+def test_modes_see_an_operator_that_they_can_look_into():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    q, k, v = operands()
+    traced = make_fx(lambda x: heed.attention(x, k, v, causal=True))(q)
+    assert torch.ops.heed.attention_forward.default in {node.target for node in traced.graph.nodes}
+    torch.testing.assert_close(traced(k), heed.attention(k, k, v, causal=True))
+    with FakeTensorMode():
+        fake = torch.empty(2, 2, 5, 4, requires_grad=True)
+        output = heed.attention(fake, fake, fake[..., :3])
+        assert output.shape == (2, 2, 5, 3) and torch.autograd.grad(output.sum(), fake)[0].shape == fake.shape
+
+
+def test_a_checkpoint_computes_again_what_it_dropped():
+    q, k, v = operands(requires_grad=True)
+    gradients = []
+    for run in (lambda f, x: f(x), lambda f, x: torch.utils.checkpoint.checkpoint(f, x, use_reentrant=False)):
+        torch.manual_seed(3)
+        output = run(lambda x: heed.attention(x, k, v, dropout=0.3), q)
+        gradients.append(torch.autograd.grad(output.square().sum(), (q, k, v)))
+    for ours, theirs in zip(*gradients):
+        assert torch.equal(ours, theirs)
 
 
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS.keys())
@@ -228,7 +280,8 @@ def test_operators_pass_opcheck():
     torch.library.opcheck(forward, (q, k, v))
     options = (*every_option(), torch.tensor(3))
     numbers = {"dropout": 0.3, "causal": "bottom_right", "softcap": 5.0}
-    torch.library.opcheck(forward, (q, k, v, *options), {**numbers, "statistics": True})
+    for operator in (forward, torch.ops.heed.attention.default):
+        torch.library.opcheck(operator, (q, k, v, *options), {**numbers, "statistics": True})
     strided = q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
     torch.library.opcheck(forward, (strided, k, v))
     options = (*every_option(requires_grad=False), torch.tensor(3))
@@ -276,6 +329,7 @@ def test_errors_name_the_argument():
     assert "causal" in error(ValueError, q, k, v, causal="left")
     assert "query_positions" in error(ValueError, q, k, v, causal="bottom_right", query_positions=0)
     assert "query_positions" in error(TypeError, q, k, v, query_positions=1.5)
+    assert "query_positions" in error(ValueError, q, k, v, query_positions=torch.tensor(1.5))
     assert "empty_row" in error(ValueError, q, k, v, empty_row="nan")
     assert "dropout" in error(ValueError, q, k, v, dropout=1.0)
     assert "Learned" in error(ValueError, q, k, v, position=heed.positions.Learned(4))

@@ -66,6 +66,16 @@ def test_the_module_decodes_with_a_cache(scheme):
     torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
 
 
+def test_a_refused_call_leaves_the_cache_as_it_was():
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True), torch.randn(2, 3, 8)
+    cache = module.new_cache(2)
+    module(X, X, X, cache=cache)
+    for options in ({"valid_lens": torch.ones(5)}, {"key_positions": torch.arange(3)}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            module(X, X, X, cache=cache, **options)
+        assert cache.length == 3
+
+
 def test_the_module_projects_keys_once_for_many_queries():
     module = heed.nn.MultiHeadAttention(8, 4, 0.0, kv_heads=2, key_size=5, value_size=7).double()
     X, K, V, lens = torch.randn(2, 3, 8).double(), torch.randn(2, 4, 5).double(), torch.randn(2, 4, 7).double(), torch.tensor([2, 4])
