@@ -4,26 +4,10 @@
 
 #include <ATen/ATen.h>
 
-#include "heed/nn/attention.h"
+#include "heed/nn/multi_head_attention.h"
 
 namespace heed::lab {
 namespace {
-
-// [batch, steps, heads * width] -> [batch, heads, steps, width].
-at::Tensor SplitHeads(const at::Tensor& X, int64_t heads) {
-  return X.view({X.size(0), X.size(1), heads, X.size(2) / heads}).transpose(1, 2);
-}
-
-at::Tensor Attend(nn::MultiHeadAttentionImpl& module, const at::Tensor& X, const at::Tensor& times, const at::Tensor& lengths) {
-  nn::AttentionOptions call;
-  call.causal(module.options.causal()).key_lengths(lengths).position(module.position);
-  if (times.defined()) call.query_positions(times).key_positions(times);
-  const int64_t heads = module.options.num_heads();
-  const at::Tensor output =
-      nn::attention(SplitHeads(module.W_q(X), heads), SplitHeads(module.W_k(X), heads), SplitHeads(module.W_v(X), heads), call)
-          .output;
-  return module.W_o(output.transpose(1, 2).flatten(2));
-}
 
 // Columns 2i and 2i + 1: sine and cosine of time / 10000^(2i / width), in double until the end; an odd width ends with a sine.
 at::Tensor SinusoidsAt(const at::Tensor& times, int64_t width) {
@@ -46,13 +30,8 @@ at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, cons
   at::Tensor Y = X;
   if (encoder.sinusoidal) Y = Y + SinusoidsAt(times, X.size(2));
   if (encoder.learned) Y = encoder.learned(Y);
-  for (nn::TransformerEncoderBlock& block : encoder.blocks) {
-    Y = block->addnorm1->Residual(block->options.norm(), Y, [&](const at::Tensor& input) {
-      return Attend(*block->attention, input, inside ? times : at::Tensor(), valid_lens);
-    });
-    if (!block->ffn) continue;
-    Y = block->addnorm2->Residual(block->options.norm(), Y, [&](const at::Tensor& input) { return block->ffn(input); });
-  }
+  const nn::StepPositions positions = inside ? nn::StepPositions{times, times} : nn::StepPositions{};
+  for (nn::TransformerEncoderBlock& block : encoder.blocks) Y = block(Y, valid_lens, nullptr, positions);
   return encoder.final_norm ? encoder.final_norm(Y) : Y;
 }
 

@@ -1,8 +1,6 @@
 #include <string>
 #include <utility>
 
-#include <torch/nn/functional/padding.h>
-
 #include "heed/error.h"
 #include "residual_layers.h"
 #include "valid_lens.h"
@@ -29,8 +27,8 @@ torch::nn::Conv1d MakeConvolution(const EncoderOptions& options, int64_t layer) 
 
 }  // namespace
 
-ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
-  CheckOptions("ConvolutionEncoder", options);
+ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("ConvolutionEncoder", std::move(options_)) {
   if (options.kernel() < 1 || (!options.causal() && options.kernel() % 2 == 0)) {
     throw InvalidArgument("ConvolutionEncoder: kernel must be positive, and odd unless causal, got " +
                           std::to_string(options.kernel()));
@@ -38,13 +36,13 @@ ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_) : option
   for (int64_t l = 0; l < options.layers(); ++l) {
     convolutions.push_back(register_module("convolution" + std::to_string(l), MakeConvolution(options, l)));
   }
-  AddNormsAndFfns(*this);
+  AddNormsAndFfns();
 }
 
 torch::Tensor ConvolutionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("ConvolutionEncoder", X, options.width());
   const at::Tensor padding = Padding(ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), X.size(1));
-  return ResidualLayers(*this, Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
+  return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
     const int64_t reach = (options.kernel() - 1) * Dilation(options, static_cast<int64_t>(l));
     const int64_t left = options.causal() ? reach : reach / 2;
     const at::Tensor padded = at::constant_pad_nd(Blank(Y, padding).transpose(1, 2), {left, reach - left});

@@ -4,8 +4,9 @@
 
 #include <ATen/ATen.h>
 
-#include "attention_call.h"
+#include "heads.h"
 #include "heed/error.h"
+#include "residual_layers.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -41,13 +42,9 @@ void DecomposableAttentionImpl::reset() {
 
 torch::Tensor DecomposableAttentionImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens,
                                                  KeyValueCache* cache) {
-  if (!X.defined() || X.dim() != 3 || X.size(2) != options.width()) {
-    throw InvalidArgument("DecomposableAttention: X: expected shape [batch, steps, " + std::to_string(options.width()) +
-                          "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
-  }
-  const auto split_heads = [&](const at::Tensor& Y) { return Y.unflatten(2, {options.heads(), -1}).transpose(1, 2); };
-  const at::Tensor query = split_heads(attend(X));
-  at::Tensor key = query, value = split_heads(X);
+  CheckInput("DecomposableAttention", X, options.width());
+  const at::Tensor query = SplitHeads(attend(X), options.heads());
+  at::Tensor key = query, value = SplitHeads(X, options.heads());
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + X.size(1);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), X.size(1), steps);
   if (cache != nullptr) {
@@ -58,7 +55,7 @@ torch::Tensor DecomposableAttentionImpl::forward(const torch::Tensor& X, const t
   AttentionOptions call;
   call.scale(1.0).causal(options.causal()).key_lengths(lengths).position(position);
   if (is_training()) call.dropout(options.dropout());
-  const at::Tensor aligned = attention(query, key, value, call).output.transpose(1, 2).flatten(2);
+  const at::Tensor aligned = MergeHeads(attention(query, key, value, call).output);
   return compare(at::cat({X, aligned}, 2));
 }
 

@@ -17,26 +17,26 @@ DecomposableAttentionOptions LayerOptions(const EncoderOptions& options) {
 
 }  // namespace
 
-DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
-  CheckOptions("DecomposableEncoder", options);
+DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("DecomposableEncoder", std::move(options_)) {
   for (int64_t l = 0; l < options.layers(); ++l) {
     attentions.push_back(register_module("attention" + std::to_string(l), DecomposableAttention(LayerOptions(options))));
   }
-  AddNormsAndFfns(*this);
+  AddNormsAndFfns();
 }
 
 torch::Tensor DecomposableEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("DecomposableEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1));
-  return ResidualLayers(*this, Blank(X, Padding(lengths, X.size(1))),
-                        [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); });
+  return Layers(Blank(X, Padding(lengths, X.size(1))),
+                [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); });
 }
 
 torch::Tensor DecomposableEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {
   if (!CanStep()) return SequenceEncoder::step(X, caches);
   CheckInput("DecomposableEncoder", X, options.width());
   CheckCaches("DecomposableEncoder", caches, attentions.size());
-  return ResidualLayers(*this, X, [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, at::Tensor(), &caches[l]); });
+  return Layers(X, [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, at::Tensor(), &caches[l]); });
 }
 
 }  // namespace heed::nn

@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
+#include "heads.h"
 #include "heed/error.h"
 #include "valid_lens.h"
 
@@ -81,7 +82,7 @@ void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
 constexpr int64_t kJointRows = 32;
 
 bool Joint(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
-  return queries.is_same(keys) && keys.is_same(values) && queries.size(0) * queries.size(1) >= kJointRows;
+  return queries.is_same(keys) && keys.is_same(values) && queries.dim() == 3 && queries.size(0) * queries.size(1) >= kJointRows;
 }
 
 // Before a cache is changed; without one, attention itself checks.
@@ -91,14 +92,6 @@ void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
                           " as queries have, got " + std::to_string(key.size(0)));
   }
 }
-
-// [batch, steps, heads * width] -> [batch, heads, steps, width] without a copy.
-at::Tensor SplitHeads(const at::Tensor& X, int64_t heads) {
-  return X.view({X.size(0), X.size(1), heads, X.size(2) / heads}).transpose(1, 2);
-}
-
-// The inverse of SplitHeads; also without a copy, because the output lies in memory as the queries do.
-at::Tensor MergeHeads(const at::Tensor& X) { return X.transpose(1, 2).flatten(2); }
 
 }  // namespace
 
@@ -164,13 +157,13 @@ std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAnd
 
 std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tensor& queries, const torch::Tensor& keys,
                                                                const torch::Tensor& values) {
-  CheckInput("queries", queries, options.query_size());
-  CheckInput("keys", keys, options.key_size());
-  CheckInput("values", values, options.value_size());
   if (!Joint(queries, keys, values)) {
     const auto [key, value] = ProjectedKeysAndValues(keys, values);
     return {ProjectedQueries(queries), key, value};
   }
+  CheckInput("queries", queries, options.query_size());
+  CheckInput("keys", keys, options.key_size());
+  CheckInput("values", values, options.value_size());
   const at::Tensor weight = at::cat({W_q->weight, W_k->weight, W_v->weight});
   const at::Tensor bias = options.bias() ? at::cat({W_q->bias, W_k->bias, W_v->bias}) : at::Tensor();
   const std::vector<at::Tensor> parts =
@@ -200,13 +193,16 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
   auto [query, key, value] = Projected(queries, keys, values);
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
-  if (cache != nullptr) {
-    CheckBatch(query, key);
-    cache->append(key, value);
-    key = cache->keys();
-    value = cache->values();
+  if (cache == nullptr) return Output(query, key, value, lengths, positions);
+  CheckBatch(query, key);
+  const int64_t before = cache->length();
+  cache->append(key, value);
+  try {
+    return Output(query, cache->keys(), cache->values(), lengths, positions);
+  } catch (...) {
+    cache->truncate(before);
+    throw;
   }
-  return Output(query, key, value, lengths, positions);
 }
 
 void MultiHeadAttentionImpl::append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache) {

@@ -2,7 +2,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include <torch/nn/utils/rnn.h>
 
@@ -51,7 +50,6 @@ at::Tensor Run(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& l
 template <class Encoder>
 void AddCells(const char* name, Encoder& encoder) {
   const EncoderOptions& options = encoder.options;
-  CheckOptions(name, options);
   if (!options.causal() && options.width() % 2 != 0) {
     throw InvalidArgument(std::string(name) + ": width must be even unless causal (half reads forwards, half backwards), got " +
                           std::to_string(options.width()));
@@ -76,30 +74,31 @@ MultiHeadAttentionOptions AttentionOf(const EncoderOptions& options) {
 
 }  // namespace
 
-RecurrentEncoderImpl::RecurrentEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
+RecurrentEncoderImpl::RecurrentEncoderImpl(EncoderOptions options_) : ResidualEncoder("RecurrentEncoder", std::move(options_)) {
   AddCells("RecurrentEncoder", *this);
-  AddNormsAndFfns(*this);
+  AddNormsAndFfns();
 }
 
 torch::Tensor RecurrentEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("RecurrentEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  return ResidualLayers(*this, Blank(X, padding),
-                        [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); });
+  return Layers(Blank(X, padding),
+                [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); });
 }
 
-RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions options_) : options(std::move(options_)) {
+RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("RecurrentAttentionEncoder", std::move(options_)) {
   AddCells("RecurrentAttentionEncoder", *this);
   for (int64_t l = 0; l < options.layers(); ++l) {
     attentions.push_back(register_module("attention" + std::to_string(l), MultiHeadAttention(AttentionOf(options))));
   }
-  AddNormsAndFfns(*this);
+  AddNormsAndFfns();
 }
 
 torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("RecurrentAttentionEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  return ResidualLayers(*this, Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
+  return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
     const at::Tensor H = States(options, *cells[l], Y, lengths, padding);
     return H + attentions[l](H, H, H, lengths);
   });

@@ -1,7 +1,11 @@
 #include "residual_layers.h"
 
+#include <string>
+#include <utility>
+
 #include "attention_call.h"
 #include "heed/error.h"
+#include "heed/nn/dropout.h"
 
 namespace heed::nn {
 
@@ -40,5 +44,35 @@ at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
 }
 
 at::Tensor Blank(const at::Tensor& X, const at::Tensor& padding) { return padding.defined() ? X.masked_fill(padding, 0.0) : X; }
+
+ResidualEncoder::ResidualEncoder(const char* name, EncoderOptions options_) : options(std::move(options_)) {
+  CheckOptions(name, options);
+}
+
+void ResidualEncoder::AddNormsAndFfns() {
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    const std::string number = std::to_string(l);
+    norms.push_back(register_module("norm" + number, MakeLayerNorm(options)));
+    if (options.ffn_width() == 0) continue;
+    ffn_norms.push_back(register_module("ffn_norm" + number, MakeLayerNorm(options)));
+    ffns.push_back(
+        register_module("ffn" + number, PositionWiseFFN(options.width(), options.ffn_width(), options.activation())));
+  }
+  if (options.norm() == Norm::kPre) final_norm = register_module("final_norm", MakeLayerNorm(options));
+}
+
+torch::Tensor ResidualEncoder::Layers(torch::Tensor X, const Mix& mix) {
+  const bool pre = options.norm() == Norm::kPre;
+  const auto sublayer = [&](torch::nn::LayerNorm& norm, const auto& f) {
+    const at::Tensor Y = drop_elements(f(pre ? norm(X) : X), options.dropout(), is_training());
+    X = pre ? X + Y : norm(X + Y);
+  };
+  X = drop_elements(X, options.dropout(), is_training());
+  for (std::size_t l = 0; l < norms.size(); ++l) {
+    sublayer(norms[l], [&](const at::Tensor& Y) { return mix(l, Y); });
+    if (!ffns.empty()) sublayer(ffn_norms[l], [&](const at::Tensor& Y) { return ffns[l](Y); });
+  }
+  return final_norm ? final_norm(X) : X;
+}
 
 }  // namespace heed::nn

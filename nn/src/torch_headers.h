@@ -6,11 +6,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 #include <torch/nn/cloneable.h>
-#include <torch/nn/functional/padding.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>

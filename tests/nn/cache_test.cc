@@ -137,13 +137,14 @@ TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
   EXPECT_FALSE(at::allclose(attention->attend(X, cache, {}, {places.queries, places.keys / 2}), expected, 0, 1e-3));
 }
 
-TEST(CachedAttentionTest, RefusesBeforeTheCacheChanges) {
+TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2));
   KeyValueCache cache;
   const at::Tensor X = at::randn({2, 3, 8});
   attention->forward(X, X, X, {}, &cache);
   ExpectRefused([&] { attention(X, X, X, at::tensor(std::vector<int64_t>{1}), &cache); }, "valid_lens: expected shape [2]");
   ExpectRefused([&] { attention->forward(X, at::randn({1, 3, 8}), at::randn({1, 3, 8}), {}, &cache); }, "a batch of 2");
+  ExpectRefused([&] { attention->forward(X, X, X, {}, &cache, {{}, at::arange(3)}); }, "key_positions");
   EXPECT_EQ(cache.length(), 3);
 }
 

@@ -403,6 +403,20 @@ TEST(TransformerTest, FeedForwardCanBeLeftOut) {
   ExpectRefused([] { TransformerEncoder(0, 8, 16, 2, 2, 0.0); }, {"vocab_size"});
 }
 
+TEST(TransformerTest, StepsOfABlockStandWhereTheCallerSays) {
+  PositionOptions rotary;
+  rotary.scheme = PositionScheme::kRotary;
+  for (const Norm norm : {Norm::kPost, Norm::kPre}) {
+    TransformerEncoderBlock block(TransformerEncoderBlockOptions(8, 0, 2).norm(norm).position(rotary));
+    block->to(at::kDouble);
+    const at::Tensor X = at::randn({2, 5, 8}, at::kDouble), times = at::rand({2, 5}, at::kDouble) * 9;
+    const auto attend = [&](const at::Tensor& Y) { return block->attention->forward(Y, Y, Y, {}, nullptr, {times, times}); };
+    const at::Tensor expected = norm == Norm::kPost ? block->addnorm1->ln(X + attend(X)) : X + attend(block->addnorm1->ln(X));
+    EXPECT_TRUE(at::allclose(block->forward(X, {}, nullptr, {times, times}), expected, 0, 1e-12));
+    EXPECT_FALSE(at::allclose(block->forward(X), expected, 0, 1e-3));
+  }
+}
+
 TEST(TransformerTest, WeightsPerBlock) {
   TransformerEncoder encoder(10, 3, TransformerEncoderBlockOptions(8, 16, 2).keep_attention_weights(true).norm(Norm::kPre));
   encoder(at::ones({2, 5}, at::kLong));

@@ -2,7 +2,9 @@
 #ifndef HEED_NN_ENCODERS_H_
 #define HEED_NN_ENCODERS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +60,26 @@ struct EncoderOptions {
   TORCH_ARG(std::string, cell) = "gru";  // "rnn", "gru", "lstm"; without causality forward and backward halves of the width
 };
 
+// What encoders other than AttentionEncoder share: norms and feed-forward sublayers around a mixing sublayer of their own.
+// Submodules norm0, ffn_norm0, ffn0, norm1, ..., final_norm.
+class ResidualEncoder : public SequenceEncoder {
+ public:
+  EncoderOptions options;
+  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
+  std::vector<PositionWiseFFN> ffns;
+  torch::nn::LayerNorm final_norm{nullptr};
+
+ protected:
+  // Throws InvalidArgument that begins with the encoder's name.
+  ResidualEncoder(const char* name, EncoderOptions options);
+  // Registers the norms and feed-forward sublayers of all layers, behind the submodules that mix.
+  void AddNormsAndFfns();
+  // X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises the
+  // sums instead.
+  using Mix = std::function<torch::Tensor(std::size_t layer, const torch::Tensor& X)>;
+  torch::Tensor Layers(torch::Tensor X, const Mix& mix);
+};
+
 class AttentionEncoderImpl : public SequenceEncoder {
  public:
   explicit AttentionEncoderImpl(EncoderOptions options);
@@ -79,29 +101,21 @@ TORCH_MODULE(AttentionEncoder);
 
 // Layers of activation(Conv1d): centred (padding (kernel-1)/2 on both sides) or causal (kernel-1 on the left), times the
 // dilation. Padded steps enter every convolution as zeros, as if the sequence ended there.
-class ConvolutionEncoderImpl : public SequenceEncoder {
+class ConvolutionEncoderImpl : public ResidualEncoder {
  public:
   explicit ConvolutionEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
 
-  EncoderOptions options;
   std::vector<torch::nn::Conv1d> convolutions;  // [width, width, kernel] each
-  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
-  std::vector<PositionWiseFFN> ffns;
-  torch::nn::LayerNorm final_norm{nullptr};
 };
 TORCH_MODULE(ConvolutionEncoder);
 
-class RecurrentEncoderImpl : public SequenceEncoder {
+class RecurrentEncoderImpl : public ResidualEncoder {
  public:
   explicit RecurrentEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
 
-  EncoderOptions options;
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // torch::nn::RNN, GRU or LSTM of one layer, batch first
-  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
-  std::vector<PositionWiseFFN> ffns;
-  torch::nn::LayerNorm final_norm{nullptr};
 };
 TORCH_MODULE(RecurrentEncoder);
 
@@ -109,33 +123,25 @@ TORCH_MODULE(RecurrentEncoder);
 // positions. Lin et al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent
 // layer from outside of the recurrence, as here; Cheng et al. 2016, "Long Short-Term Memory-Networks for Machine Reading", does
 // within it, which leaves nothing to compute side by side.
-class RecurrentAttentionEncoderImpl : public SequenceEncoder {
+class RecurrentAttentionEncoderImpl : public ResidualEncoder {
  public:
   explicit RecurrentAttentionEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
 
-  EncoderOptions options;
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // as in RecurrentEncoder
   std::vector<MultiHeadAttention> attentions;
-  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
-  std::vector<PositionWiseFFN> ffns;
-  torch::nn::LayerNorm final_norm{nullptr};
 };
 TORCH_MODULE(RecurrentAttentionEncoder);
 
 // Attention without recurrence or positional encoding: layers of DecomposableAttention, whose bias by distance knows order.
-class DecomposableEncoderImpl : public SequenceEncoder {
+class DecomposableEncoderImpl : public ResidualEncoder {
  public:
   explicit DecomposableEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
   bool CanStep() const override { return options.causal(); }
   torch::Tensor step(const torch::Tensor& X, LayerCaches& caches) override;
 
-  EncoderOptions options;
   std::vector<DecomposableAttention> attentions;
-  std::vector<torch::nn::LayerNorm> norms, ffn_norms;
-  std::vector<PositionWiseFFN> ffns;
-  torch::nn::LayerNorm final_norm{nullptr};
 };
 TORCH_MODULE(DecomposableEncoder);
 

@@ -79,7 +79,9 @@ class TransformerEncoderBlockImpl : public torch::nn::Cloneable<TransformerEncod
                               bool use_bias = false);  // d2l 1.0.3
   void reset() override;
   // With a cache, X are the steps behind those of earlier calls, and valid_lens count from the first of all; for causal blocks.
-  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr);
+  // positions: as in MultiHeadAttention, where attention's scheme, its causality and its window look at them.
+  torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
+                        const StepPositions& positions = {});
 
   TransformerEncoderBlockOptions options;
   MultiHeadAttention attention{nullptr};
@@ -88,7 +90,8 @@ class TransformerEncoderBlockImpl : public torch::nn::Cloneable<TransformerEncod
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
-                           {2, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))})
+                           {2, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))},
+                           {3, torch::nn::AnyValue(StepPositions())})
 };
 TORCH_MODULE(TransformerEncoderBlock);
 
