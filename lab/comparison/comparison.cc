@@ -20,8 +20,6 @@ namespace {
 // Bounds within which every formula stays below 2^63.
 constexpr int64_t kLongest = int64_t{1} << 20, kWidest = 8192, kLargestKernel = 1023, kFarthestInfluence = 4096;
 
-const char* const kInfluentialEncoders[] = {"attention", "convolution", "dilated", "rnn", "gru", "lstm"};
-
 void CheckOptions(const ComparisonOptions& options) {
   const auto refuse = [](const std::string& name, const std::string& expected, int64_t got) {
     throw InvalidArgument(name + ": expected " + expected + ", got " + std::to_string(got));
@@ -148,18 +146,6 @@ std::vector<Crossover> FindCrossovers(const Comparison& comparison) {
   return crossovers;
 }
 
-std::vector<InfluenceCurve> MeasureInfluences(const ComparisonOptions& options) {
-  std::vector<InfluenceCurve> curves;
-  if (options.influence_length == 0) return curves;
-  const InfluenceOptions influence{.length = options.influence_length,
-                                   .width = options.width,
-                                   .kernel = options.kernel,
-                                   .heads = options.heads,
-                                   .seed = options.seed};
-  for (const char* encoder : kInfluentialEncoders) curves.push_back(MeasureInfluence(encoder, influence));
-  return curves;
-}
-
 ComparisonCheck CheckExponents(const Comparison& comparison) {
   int64_t exponents = 0;
   const TermExponents* farthest = &comparison.exponents.front();
@@ -239,7 +225,13 @@ Comparison Compare(const ComparisonOptions& options) {
     comparison.exponents.insert(comparison.exponents.end(), exponents.begin(), exponents.end());
   }
   progress.Update(done, "influence");
-  comparison.influence = MeasureInfluences(options);
+  if (options.influence_length != 0) {
+    comparison.influence = MeasureInfluences({.length = options.influence_length,
+                                              .width = options.width,
+                                              .kernel = options.kernel,
+                                              .heads = options.heads,
+                                              .seed = options.seed});
+  }
   comparison.crossovers = FindCrossovers(comparison);
   comparison.time_growth = FitTime(comparison);
   comparison.figures = ComparisonFigures(comparison);

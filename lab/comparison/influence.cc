@@ -56,4 +56,10 @@ InfluenceCurve MeasureInfluence(const std::string& encoder_name, const Influence
   return curve;
 }
 
+std::vector<InfluenceCurve> MeasureInfluences(const InfluenceOptions& options) {
+  std::vector<InfluenceCurve> curves;
+  for (const std::string& encoder : nn::EncoderNames()) curves.push_back(MeasureInfluence(encoder, options));
+  return curves;
+}
+
 }  // namespace heed::lab

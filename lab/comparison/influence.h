@@ -27,6 +27,8 @@ struct InfluenceCurve {
 // Of a causal encoder without positions and feed-forward sublayers as it is initialised, at normal inputs, by autograd in
 // double. The norm runs over at most 16 output channels, scaled to all of them: at initialisation they are alike.
 InfluenceCurve MeasureInfluence(const std::string& encoder, const InfluenceOptions& options);
+// Of every encoder, in the order of nn::EncoderNames.
+std::vector<InfluenceCurve> MeasureInfluences(const InfluenceOptions& options);
 
 }  // namespace heed::lab
 

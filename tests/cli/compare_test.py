@@ -40,7 +40,8 @@ def test_influence_is_a_table_of_encoders():
     text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--layers", "rnn", "--influence", 40).stdout
     table = text[text.index("log10 of the norm"):].split("\n\n")[0].splitlines()
     assert table[1].split() == ["Encoder", "0", "1", "2", "4", "8", "16", "32", "39"]
-    assert [line.split()[0] for line in table[2:]] == ["attention", "convolution", "dilated", "rnn", "gru", "lstm"]
+    encoders = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
+    assert [line.split()[0] for line in table[2:]] == encoders
     assert table[3].split()[-4:] == ["zero"] * 4  # a convolution of two layers reaches four tokens
 
 

@@ -120,3 +120,27 @@ def test_usage_errors_name_what_is_wrong(tmp_path, changes, expected):
         assert part in result.stderr
     assert result.stdout == ""
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.long
+def test_notions_of_order_fail_where_they_must():
+    """One layer, trained at 32 steps, measured at 32, 64 and 256."""
+    tasks, schemes = "previous-1,previous-3,previous-of-both-1", "none,sinusoidal,learned,rotary,alibi,t5"
+    result = run("tasks", "--tasks", tasks, "--encoders", "attention", "--positions", schemes, "--layers", 1, "--width", 64,
+                 "--length", 32, "--lengths", "32,64,256", "--steps", 1500, "--batch", 16, "--seeds", 1, "--json")
+    assert result.returncode == 0, result.stderr
+    accuracy = {
+        (task["task"], model["position"]): [model["scores"][length] and model["scores"][length]["mean"] for length in ("32", "64", "256")]
+        for task in json.loads(result.stdout)["tasks"]
+        for model in task["models"]
+    }
+    for task in tasks.split(","):
+        # Without positions the keys before a query are a set.
+        assert max(accuracy[task, "none"]) <= 0.35
+        for scheme in ("sinusoidal", "learned", "rotary", "t5"):
+            assert accuracy[task, scheme][0] >= 0.98, (task, scheme)
+    # ALiBi favours the nearest, at any length; it prefers no other distance, and knows no side.
+    at_256 = {scheme: accuracy["previous-1", scheme][2] for scheme in ("none", "sinusoidal", "rotary", "alibi")}
+    assert at_256["alibi"] >= 0.75 and max(at_256, key=at_256.get) == "alibi"
+    assert accuracy["previous-3", "alibi"][0] <= accuracy["previous-1", "alibi"][0] - 0.05
+    assert 0.35 <= accuracy["previous-of-both-1", "alibi"][0] <= 0.55

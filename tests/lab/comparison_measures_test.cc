@@ -78,10 +78,11 @@ InfluenceCurve Curve(const std::string& encoder, int64_t layers = 2) {
 
 TEST(Influence, IsOfResidualEncoders) {
   // At distance 0 the residual path dominates: the norm of an identity of width 32 is 5.7, and a final norm keeps its size.
-  for (const char* encoder : {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}) {
-    const InfluenceCurve curve = Curve(encoder);
+  const std::vector<InfluenceCurve> curves = MeasureInfluences({.length = 128, .width = 32, .seed = 5});
+  ASSERT_EQ(curves.size(), 8U);
+  for (const InfluenceCurve& curve : curves) {
     ASSERT_EQ(curve.log10.size(), 128U);
-    EXPECT_NEAR(curve.log10[0], std::log10(std::sqrt(32.0)), 0.3) << encoder;
+    EXPECT_NEAR(curve.log10[0], std::log10(std::sqrt(32.0)), 0.3) << curve.encoder;
   }
 }
 
@@ -99,9 +100,18 @@ TEST(Influence, DecaysExponentiallyInRecurrences) {
 }
 
 TEST(Influence, IsFlatInAttention) {
-  const std::vector<double> log10 = Curve("attention").log10;
-  const auto [least, most] = std::minmax_element(log10.begin() + 1, log10.end());
-  EXPECT_LT(*most - *least, std::log10(10.0));  // every token is one of 128 that are looked at alike
+  for (const char* encoder : {"attention", "decomposable"}) {
+    const std::vector<double> log10 = Curve(encoder).log10;
+    const auto [least, most] = std::minmax_element(log10.begin() + 1, log10.end());
+    EXPECT_LT(*most - *least, std::log10(10.0)) << encoder;  // every token is one of 128 that are looked at alike
+  }
+}
+
+TEST(Influence, IsThatOfAttentionWhereTheRecurrenceBelowHasForgotten) {
+  const std::vector<double> log10 = Curve("gru-attention").log10, recurrence = Curve("gru").log10;
+  const auto [least, most] = std::minmax_element(log10.begin() + 32, log10.end());
+  EXPECT_LT(*most - *least, std::log10(10.0));
+  EXPECT_GT(*least, recurrence[32] + 2);
 }
 
 TEST(Influence, IsNoneBeyondTheReceptiveField) {
