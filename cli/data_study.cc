@@ -1,10 +1,14 @@
 #include "cli/data_study.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
+#include <utility>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
@@ -39,7 +43,48 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
                                    .goal = arguments.goal});
 }
 
+// As one word of a shell's command line.
+std::string Quoted(const std::string& word) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-./,:=").find(c) != std::string_view::npos;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+// As a command that gives the same numbers.
+std::string CommandOf(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options) {
+  std::string command = "heed study " + Quoted(path);
+  const auto add = [&command](const char* name, const std::string& value) {
+    if (!value.empty()) command += fmt::format(" {} {}", name, Quoted(value));
+  };
+  add("--target", arguments.target);
+  add("--sequence", arguments.sequence);
+  add("--time", arguments.time);
+  add("--features", fmt::format("{}", fmt::join(arguments.features, ",")));
+  add("--goal", arguments.goal);
+  if (arguments.horizon) add("--horizon", std::to_string(options.horizon));
+  return command +
+         fmt::format(" --budget {} --encoders {} --positions {} --steps {} --seeds {} --layers {}", options.budget,
+                     fmt::join(options.encoders, ","), fmt::join(options.positions, ","), options.steps, options.seeds,
+                     options.layers) +
+         fmt::format(" --width {} --context {} --batch {} --seed {} --out DIR", options.width, options.context, options.batch,
+                     options.seed);
+}
+
 }  // namespace
+
+bool DataArguments::Given() const {
+  if (!target.empty() || !goal.empty()) return true;
+  for (const auto& [option, given] : {std::pair("sequence", !sequence.empty()), std::pair("time", !time.empty()),
+                                      std::pair("features", !features.empty()), std::pair("horizon", horizon.has_value())}) {
+    if (given)
+      throw InvalidArgument(std::string(option) + ": is for labelled sequences; expected --target or --goal beside it");
+  }
+  return false;
+}
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments) {
   const auto add = [&command](const char* name, auto& value, const char* text) {
@@ -59,8 +104,11 @@ int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::S
   options.horizon = arguments.horizon.value_or(options.horizon);
   lab::Validate(options);
   const lab::SeriesData data = ReadData(path, arguments);
+  if (arguments.horizon && data.goal != lab::SeriesGoal::kForecast) {
+    throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
+  }
   const lab::SeriesResult result = lab::RunSeries(data, options, out);
-  lab::WriteSeries(result, out);
+  lab::WriteSeries(result, CommandOf(path, arguments, options), out);
   const std::string page = (std::filesystem::path(out) / "report.html").string();
   if (context.json) {
     nlohmann::ordered_json json = lab::SeriesJson(result);

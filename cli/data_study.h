@@ -18,8 +18,9 @@ struct DataArguments {
   std::vector<std::string> features;
   std::optional<int64_t> horizon;
 
-  // Whether the file is data; else it is a text.
-  bool Given() const { return !target.empty() || !goal.empty(); }
+  // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither
+  // target nor goal does.
+  bool Given() const;
 };
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);

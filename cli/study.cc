@@ -13,6 +13,7 @@
 
 #include "cli/command.h"
 #include "cli/data_study.h"
+#include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/data/text.h"
@@ -59,6 +60,8 @@ lab::StudyOptions OptionsOf(const StudyArguments& arguments, const Context& cont
 }
 
 lab::SeriesOptions SeriesOptionsOf(const StudyArguments& arguments, const Context& context) {
+  if (!arguments.tasks.empty()) throw InvalidArgument("tasks: a study of labelled sequences has no such section");
+  if (arguments.depth) throw InvalidArgument("depth: a study of labelled sequences has no such section");
   lab::SeriesOptions options = lab::SeriesBudget(arguments.budget);
   TakeShared(arguments, context, options);
   options.steps = arguments.steps.value_or(options.steps);

@@ -26,4 +26,9 @@ nlohmann::ordered_json ToJson(const Spread& spread) {
   return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}};
 }
 
+std::string SeedsOf(uint64_t first, int64_t count) {
+  if (count == 1) return fmt::format("seed {}", first);
+  return fmt::format("seeds {} to {}", first, first + static_cast<uint64_t>(count) - 1);
+}
+
 }  // namespace heed::lab

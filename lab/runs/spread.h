@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_RUNS_SPREAD_H_
 #define HEED_LAB_RUNS_SPREAD_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ std::string Describe(const Spread& spread, int digits = 3);
 std::string Cell(const Spread& spread, int digits);
 
 nlohmann::ordered_json ToJson(const Spread& spread);
+
+// "seed 0", "seeds 0 to 2": of runs with seeds first, first + 1, ..; at least one.
+std::string SeedsOf(uint64_t first, int64_t count);
 
 }  // namespace heed::lab
 

@@ -17,14 +17,15 @@ struct Moments {
   double mean = 0, deviation = 1;
 };
 
-// A deviation of 0 becomes 1: what never changes stays 0.
+// What never changes but by rounding, some 45 units in the last place of its mean, has a deviation of 1 and so stays near 0.
 Moments MomentsOf(const std::vector<double>& values) {
-  const double count = static_cast<double>(values.size());
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
-  double squares = 0;
+  const double count = static_cast<double>(values.size()), first = values.front();
+  double sum = 0, squares = 0;
+  for (const double value : values) sum += value - first;  // the sum of equal values themselves is rounded once a value
+  const double mean = first + sum / count;
   for (const double value : values) squares += (value - mean) * (value - mean);
   const double deviation = std::sqrt(squares / count);
-  return {mean, deviation > 1e-12 * std::max(1.0, std::abs(mean)) ? deviation : 1.0};
+  return {mean, deviation > 1e-14 * std::abs(mean) ? deviation : 1.0};
 }
 
 double Median(std::vector<double> values) {

@@ -67,7 +67,6 @@ class SeriesBatches {
   void SplitSequences(double share);
   void SplitTimes(double share);
   void Standardise();
-  double Target(const SeriesSequence& sequence, int64_t step) const { return sequence.targets[step]; }
   SeriesBatch Make(const std::vector<Window>& windows, bool last_step_only) const;
   void Fill(const Window& window, int64_t row, bool last_step_only, SeriesBatch& batch) const;
   void Score(const Window& window, int64_t row, int64_t step, SeriesBatch& batch) const;

@@ -22,6 +22,14 @@ class Reader {
   bool AtEnd() const { return text_.empty(); }
   int64_t line() const { return line_; }
 
+  // Whether the text goes on with empty lines, which are then behind it.
+  bool SkipEmptyLines() {
+    const std::size_t length = std::min(text_.find_first_not_of("\r\n"), text_.size());
+    line_ += std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(length), '\n');
+    text_.remove_prefix(length);
+    return length > 0;
+  }
+
   std::vector<std::string> Record() {
     std::vector<std::string> cells;
     const int64_t first = line_;
@@ -71,8 +79,6 @@ class Reader {
   int64_t line_ = 1;
 };
 
-bool IsEmptyLine(const std::vector<std::string>& cells) { return cells.size() == 1 && cells.front().empty(); }
-
 void CheckColumns(const Reader& reader, const std::vector<std::string>& columns) {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -82,9 +88,9 @@ void CheckColumns(const Reader& reader, const std::vector<std::string>& columns)
 }
 
 std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
 }  // namespace
@@ -97,11 +103,11 @@ CsvTable::CsvTable(std::string name, const std::string& text) : name_(std::move(
   CheckColumns(reader, columns_);
   while (!reader.AtEnd()) {
     const int64_t line = reader.line();
-    std::vector<std::string> cells = reader.Record();
-    if (IsEmptyLine(cells) && (columns_.size() > 1 || reader.AtEnd())) {
+    if (reader.SkipEmptyLines()) {
       if (reader.AtEnd()) break;
       reader.Fail(line, "the line is empty");
     }
+    std::vector<std::string> cells = reader.Record();
     if (cells.size() != columns_.size()) {
       reader.Fail(line, std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + " where the header has " +
                             std::to_string(columns_.size()));
@@ -120,6 +126,11 @@ int64_t CsvTable::Column(const char* option, const std::string& name) const {
   throw InvalidArgument(std::string(option) + ": " + name_ + " has no column '" + name + "'; it has " + known);
 }
 
+const std::string& CsvTable::Text(int64_t row, int64_t column) const {
+  if (Trimmed(Cell(row, column)).empty()) throw FileError(Place(row, column) + "the value is missing");
+  return Cell(row, column);
+}
+
 std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
   std::string_view text = Trimmed(Cell(row, column));
   if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
@@ -131,8 +142,7 @@ std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
 
 double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
-  const std::string_view text = Trimmed(Cell(row, column));
-  if (text.empty()) throw FileError(Place(row, column) + "the value is missing");
+  const std::string_view text = Trimmed(Text(row, column));
   throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) + "' is not a finite number");
 }
 

@@ -12,9 +12,9 @@ namespace heed::lab {
 class CsvTable {
  public:
   // RFC 4180: commas, quotes doubled within quotes, lines ending in LF or CRLF; a byte order mark and empty lines at the end
-  // are left out. The first line names the columns. Throws FileError that names `name` and the row (1 is the header): cells
-  // without an end, text behind a closing quote, another number of cells than the header has, no rows, columns without or of
-  // the same name.
+  // are left out; "" is a row with one cell. The first line names the columns. Throws FileError that names `name` and the row
+  // (1 is the header): cells without an end, text behind a closing quote, empty lines between rows, another number of cells
+  // than the header has, no rows, columns without or of the same name.
   CsvTable(std::string name, const std::string& text);
 
   const std::string& name() const { return name_; }
@@ -24,7 +24,9 @@ class CsvTable {
   int64_t Column(const char* option, const std::string& name) const;
 
   const std::string& Cell(int64_t row, int64_t column) const { return cells_[row * std::ssize(columns_) + column]; }
-  // A finite number. Throws FileError that names row and column where the cell is empty, no number or not finite.
+  // The cell as it stands. Throws FileError that names row and column where it is empty or blank.
+  const std::string& Text(int64_t row, int64_t column) const;
+  // A finite number. Throws FileError that names row and column where the cell is blank, no number or not finite.
   double Number(int64_t row, int64_t column) const;
   // The number, or nothing where Number throws.
   std::optional<double> TryNumber(int64_t row, int64_t column) const;

@@ -30,7 +30,7 @@ struct SeriesSequence {
 
 struct SeriesData {
   std::string name;         // of the file
-  std::string fingerprint;  // of all that was read, to tell whether two runs saw the same
+  std::string fingerprint;  // of the file and how its rows were put together, to tell whether two runs saw the same
   SeriesGoal goal = SeriesGoal::kClassification;
   std::vector<std::string> features;
   std::string target;

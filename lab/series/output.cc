@@ -15,8 +15,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr char kCommand[] = "heed study DATA --target COLUMN --out DIR";
-
 std::string MeasureName(const SeriesResult& result) {
   return result.Classifies() ? "Loss (nats per answer)" : "Mean squared error";
 }
@@ -29,11 +27,12 @@ std::string LossCell(const SeriesResult& result, const Spread& spread) {
 
 Table ScoreTable(const SeriesResult& result) {
   const bool classes = result.Classifies();
-  Table table{fmt::format("On the validation part, {}; parameters are made equal by the width of the feed-forward sublayers",
-                          result.options.seeds == 1 ? "one seed"
-                                                    : fmt::format("mean (least–greatest) of {} seeds", result.options.seeds)),
-              {"Model", "Parameters", MeasureName(result)},
-              {}};
+  Table table{
+      fmt::format(
+          "On the validation part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
+          result.options.seeds == 1 ? "one seed" : fmt::format("mean (least–greatest) of {} seeds", result.options.seeds)),
+      {"Model", "Parameters", MeasureName(result)},
+      {}};
   if (classes) table.header.push_back("Accuracy");
   for (const SeriesModelResult* model : Ranked(result.models)) {
     table.rows.push_back({model->model.Label(), std::to_string(model->model.parameters), LossCell(result, model->Loss())});
@@ -45,7 +44,7 @@ Table ScoreTable(const SeriesResult& result) {
   return table;
 }
 
-Figure Bars(const SeriesResult& result, bool accuracy) {
+Figure Bars(const SeriesResult& result, bool accuracy, const std::string& command) {
   BarChart chart{accuracy ? "Accuracy" : MeasureName(result), {}, {}, {}, {}};
   const auto add = [&chart](const std::string& name, const Spread& spread) {
     chart.names.push_back(name);
@@ -67,7 +66,8 @@ Figure Bars(const SeriesResult& result, bool accuracy) {
                                  ? "One seed."
                                  : fmt::format("The mark at a bar's end reaches from the least to the greatest of {} seeds.",
                                                result.options.seeds)),
-      .command = kCommand,
+      .command = command,
+      .seeds = SeedsOf(result.options.seed, result.options.seeds),
       .content = std::move(chart),
       .width = 680,
       .height = height};
@@ -132,7 +132,7 @@ Table SettingsTable(const SeriesResult& result) {
           {"Setting", "Value"},
           {{"data", result.data.name + ", fingerprint " + result.data.fingerprint},
            {"budget", options.budget},
-           {"seeds", fmt::format("{} to {}", options.seed, options.seed + static_cast<uint64_t>(options.seeds) - 1)},
+           {"runs of a model", SeedsOf(options.seed, options.seeds)},
            {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
            {"validation", fmt::format("{:g} of the data", options.validation)},
            {"optimiser", fmt::format("AdamW, learning rate {:g} to {:g}, weight decay {:g}", training.lr, training.min_lr,
@@ -193,16 +193,16 @@ Json SeriesJson(const SeriesResult& result) {
   return json;
 }
 
-void WriteSeries(const SeriesResult& result, const std::filesystem::path& folder) {
+void WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
   Report report("Which encoder, which notion of order?");
   report.Section("Conclusion");
   report.Paragraph("A study of " + result.data.name + ".");
   for (const SeriesAnswer& answer : SeriesConclusion(result)) report.Paragraph(answer.question + " " + answer.answer);
   report.Section("Models");
-  const Figure loss = Bars(result, /*accuracy=*/false);
+  const Figure loss = Bars(result, /*accuracy=*/false, command);
   report.Add(loss, WriteFigure(loss, folder));
   if (result.Classifies()) {
-    const Figure accuracy = Bars(result, /*accuracy=*/true);
+    const Figure accuracy = Bars(result, /*accuracy=*/true, command);
     report.Add(accuracy, WriteFigure(accuracy, folder));
   }
   report.Add(ScoreTable(result));

@@ -3,10 +3,11 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "lab/report/file.h"
@@ -18,6 +19,7 @@ namespace heed::lab {
 namespace {
 
 constexpr std::size_t kMostClasses = 1000;
+constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: each smaller whole number is a double of its own
 
 // FNV-1a, 64 bits.
 std::string Fingerprint(std::string_view bytes, std::string_view more = {}) {
@@ -35,8 +37,7 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable
   std::vector<std::pair<std::string, std::vector<int64_t>>> groups;
   std::map<std::string, std::size_t> place;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::string id = sequence_column < 0 ? "all" : table.Cell(row, sequence_column);
-    if (id.empty()) throw FileError(table.Place(row, sequence_column) + "the value is missing");
+    const std::string id = sequence_column < 0 ? "all" : table.Text(row, sequence_column);
     const auto [found, fresh] = place.emplace(id, groups.size());
     if (fresh) groups.push_back({id, {}});
     groups[found->second].second.push_back(row);
@@ -67,15 +68,23 @@ std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& 
 
 bool IsWhole(double value) { return value == std::round(value); }
 
-// What the target's cells say where the user does not.
+// What the target's cells say where the user does not. Text among numbers is a missing value more often than a class.
 SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
+  int64_t text_row = -1;
+  bool numbers = false, whole = true;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    if (table.Cell(row, target).empty()) throw FileError(table.Place(row, target) + "the value is missing");
-    const std::optional<double> value = table.TryNumber(row, target);
-    if (!value) return SeriesGoal::kClassification;
-    if (!IsWhole(*value)) return SeriesGoal::kRegression;
+    table.Text(row, target);
+    if (const std::optional<double> value = table.TryNumber(row, target)) {
+      numbers = true, whole = whole && IsWhole(*value);
+    } else if (text_row < 0) {
+      text_row = row;
+    }
   }
-  return SeriesGoal::kClassification;
+  if (numbers && text_row >= 0) {
+    throw FileError(table.Place(text_row, target) + "'" + table.Cell(text_row, target).substr(0, 40) +
+                    "' stands among numbers; fill it in, or ask for the goal classification");
+  }
+  return whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
 }
 
 // Names of classes: numbers by value where all are, else by the alphabet.
@@ -129,7 +138,8 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   }
   SeriesData data;
   data.name = path.string();
-  data.fingerprint = Fingerprint(text);
+  // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
+  data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time);
   data.target = columns.target;
   data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
   data.has_times = time >= 0;
@@ -139,10 +149,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   std::map<std::string, double> class_index;
   if (data.goal == SeriesGoal::kClassification) {
     std::set<std::string> names;
-    for (int64_t row = 0; row < table.rows(); ++row) {
-      if (table.Cell(row, target).empty()) throw FileError(table.Place(row, target) + "the value is missing");
-      names.insert(table.Cell(row, target));
-    }
+    for (int64_t row = 0; row < table.rows(); ++row) names.insert(table.Text(row, target));
     data.classes = ClassNames(data.name, names);
     for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[data.classes[i]] = static_cast<double>(i);
   }
@@ -199,7 +206,9 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
   if (data.goal == SeriesGoal::kClassification) {
     std::set<std::string> names;
     const auto name_of = [&](double value) {
-      if (!IsWhole(value)) throw FileError(y.name + ": classes are whole numbers, got " + std::to_string(value));
+      if (!IsWhole(value) || std::abs(value) > kLargestWhole) {
+        throw FileError(y.name + fmt::format(": classes are whole numbers up to 2^53, got {}", value));
+      }
       return std::to_string(static_cast<int64_t>(value));
     };
     for (const double value : y.values) names.insert(name_of(value));

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <ATen/ATen.h>
-#include <torch/nn/functional/loss.h>
 
 #include "heed/error.h"
 #include "lab/runs/feed_forward.h"

@@ -47,8 +47,9 @@ struct SeriesResult {
 // InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
 SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, study.json, runs.csv and the figures, each beside and renamed. Throws FileError.
-void WriteSeries(const SeriesResult& result, const std::filesystem::path& folder);
+// Writes report.html, study.json, runs.csv and the figures, which say that the command made them, each beside and renamed.
+// Throws FileError.
+void WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder);
 
 // What is in study.json.
 nlohmann::ordered_json SeriesJson(const SeriesResult& result);

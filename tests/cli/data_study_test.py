@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import random
+import re
+import shlex
 import subprocess
 import sys
 
@@ -80,6 +82,39 @@ def test_a_finished_run_is_not_repeated(studied):
     assert again.returncode == 0, again.stderr
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
     assert json.loads(again.stdout)["models"] == summary["models"]
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(studied, walks, tmp_path):
+    folder, summary, _ = studied
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    (command,) = set(re.findall(r"Made by <code>(.*?)</code>, <span class=\"seeds\">seeds 0 to 1<", page))
+    words = shlex.split(command)
+    assert words[:9] == ["heed", "study", str(walks), "--target", "label", "--sequence", "walk", "--time", "seconds"]
+    assert words[-2:] == ["--out", "DIR"]
+    again = run(*words[1:-1], tmp_path / "r", "--json")
+    assert again.returncode == 0, again.stderr
+    for model, same in zip(summary["models"], json.loads(again.stdout)["models"], strict=True):
+        assert model["loss"] == same["loss"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--sequence", "walk"], ["sequence", "--target or --goal"]),
+        (["--time", "seconds"], ["time", "--target or --goal"]),
+        (["--features", "x"], ["features", "--target or --goal"]),
+        (["--horizon", "2"], ["horizon", "--target or --goal"]),
+        (["--target", "label", "--sequence", "walk", "--horizon", "2"], ["horizon", "only a forecast"]),
+        (["--target", "label", "--tasks", "copy"], ["tasks", "labelled sequences"]),
+        (["--target", "label", "--depth", "2"], ["depth", "labelled sequences"]),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(walks, tmp_path, arguments, expected):
+    result = run("study", walks, *arguments, "--out", tmp_path / "r", *tiny())
+    assert result.returncode == 2, result.stderr
+    for part in expected:
+        assert part in result.stderr
+    assert not (tmp_path / "r").exists()
 
 
 def test_a_forecast_stands_beside_the_last_value(tmp_path):

@@ -61,6 +61,17 @@ TEST(CsvTableTest, ReadsQuotesLineEndsAndAByteOrderMark) {
   EXPECT_EQ(table.Place(1, 0), "t: row 4, column 'a': ") << "a quoted cell holds a line end";
 }
 
+TEST(CsvTableTest, EmptyLinesAreLeftOutAtTheEndAlone) {
+  for (const char* end : {"", "\n", "\n\n\n", "\r\n\r\n"}) {
+    EXPECT_EQ(CsvTable("t", std::string("a,b\n1,2") + end).rows(), 1);
+    EXPECT_EQ(CsvTable("t", std::string("a\n1\n2") + end).rows(), 2);
+  }
+  EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t", "a\n1\n\n\n2\n"); }), "row 3: the line is empty"));
+  const CsvTable quoted("t", "a\n1\n\"\"\n");
+  ASSERT_EQ(quoted.rows(), 2) << "an empty cell is a cell";
+  EXPECT_TRUE(Holds(ErrorOf([&] { quoted.Text(1, 0); }), "t: row 3, column 'a': the value is missing"));
+}
+
 TEST(CsvTableTest, NamesRowAndColumnOfWhatIsWrong) {
   EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n1,2\n3\n"); }), "t.csv: row 3: 1 cell where the header has 2"));
   EXPECT_TRUE(Holds(ErrorOf([] { CsvTable("t.csv", "a,b\n1,2,3\n"); }), "row 2: 3 cells"));
@@ -111,6 +122,26 @@ TEST(SeriesDataTest, TheTargetDecidesTheGoal) {
   EXPECT_TRUE(forecast.each_step);
 }
 
+TEST(SeriesDataTest, TextAmongNumbersIsAskedAbout) {
+  for (const char* contents : {"x,y\n1,NA\n2,2.5\n3,1\n", "x,y\n1,1\n2,NA\n", "x,y\n1,1.5\n2,1\n3,nan\n"}) {
+    EXPECT_TRUE(Holds(CsvError(contents), "stands among numbers; fill it in, or ask for the goal classification")) << contents;
+  }
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,1.5\n2,NA\n"), "row 3, column 'y': 'NA'"));
+  const SeriesData named = Csv("x,y\n1,NA\n2,7\n", Columns("y", "", "", "classification"));
+  EXPECT_EQ(named.classes, (std::vector<std::string>{"7", "NA"}));
+}
+
+TEST(SeriesDataTest, TheFingerprintTellsHowRowsWerePutTogether) {
+  const std::string table = "a,b,x,y\n1,1,5,p\n1,2,6,q\n2,3,7,p\n";
+  const auto fingerprint = [&](const std::string& sequence, const std::string& time) {
+    return Csv(table, Columns("y", sequence, time, "", {"x"})).fingerprint;
+  };
+  const std::set<std::string> all = {fingerprint("", ""), fingerprint("a", ""), fingerprint("b", ""), fingerprint("", "b"),
+                                     fingerprint("a", "b")};
+  EXPECT_EQ(all.size(), 5u);
+  EXPECT_EQ(fingerprint("a", "b"), fingerprint("a", "b"));
+}
+
 TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\nabc,2\n"), "data.csv: row 3, column 'x': 'abc' is not a finite number"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2.5\n,2\n"), "row 3, column 'x': the value is missing"));
@@ -121,6 +152,9 @@ TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
   EXPECT_TRUE(Holds(CsvError("y\n1.5\n"), "no column beside"));
   EXPECT_TRUE(Holds(CsvError("t,x,y\n1,2,2.5\n1,3,2.5\n", Columns("y", "", "t")), "row 3, column 't': times"));
   EXPECT_TRUE(Holds(CsvError("id,x,y\n,2,2.5\n", Columns("y", "id")), "row 2, column 'id'"));
+  EXPECT_TRUE(Holds(CsvError("id,x,y\n \t,2,2.5\n", Columns("y", "id")), "row 2, column 'id': the value is missing"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2, \n"), "row 3, column 'y': the value is missing"));
+  EXPECT_TRUE(Holds(CsvError("x,y\n1, \n2,a\n", Columns("y", "", "", "classification")), "row 2, column 'y'"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "", {"y"})), "'y' is the target"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "", {"x", "x"})), "twice"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "ranking")), "'ranking'"));
@@ -188,6 +222,10 @@ TEST(SeriesDataTest, ArraysMustFitEachOther) {
   const auto wrong = Written(folder, "w.npy", FormatNpy(5, 1, std::vector<double>(5, 0.0)));
   EXPECT_TRUE(Holds(ErrorOf([&] { ReadSeriesNpy(X, wrong, ""); }), "[4] or [4, 3]"));
   EXPECT_TRUE(Holds(ErrorOf([&] { ReadSeriesNpy(X, {}, ""); }), "target"));
+  for (const double label : {0.5, 9007199254740994.0, -1e300}) {
+    const auto y = Written(folder, "large.npy", FormatNpy(4, 3, {0, 1, label, 1, 0, 0, 0, 0, 0, 0, 0, 0}));
+    EXPECT_TRUE(Holds(ErrorOf([&] { ReadSeriesNpy(X, y, "classification"); }), "whole numbers up to 2^53, got")) << label;
+  }
 }
 
 // `count` sequences of the given steps whose feature is 10, 11, .. and whose target is twice the first.
@@ -254,6 +292,29 @@ TEST(SeriesBatchesTest, StandardisesByTheTrainingPartAlone) {
     unmoved += moved ? 0 : 1;
   }
   EXPECT_EQ(unmoved, 4) << "the scale does not look at the validation part";
+}
+
+TEST(SeriesBatchesTest, WhatNeverChangesStaysNearZero) {
+  SeriesData data;
+  data.name = "constants", data.goal = SeriesGoal::kRegression, data.target = "y";
+  data.features = {"constant", "rounded", "tiny"};
+  constexpr int64_t kSteps = 300000;  // a plain sum of so many is off by more than their rounding
+  for (int64_t s = 0; s < 5; ++s) {
+    SeriesSequence one{std::to_string(s), kSteps, {}, {}, {static_cast<double>(s)}};
+    for (int64_t i = 0; i < kSteps; ++i) {
+      const double sign = i % 2 == 0 ? 1 : -1;
+      one.features.insert(one.features.end(), {0.1, i % 2 == 0 ? 0.3 : 0.1 + 0.2, 1e-20 * sign});
+    }
+    data.sequences.push_back(one);
+  }
+  const SeriesBatches batches(data, Plain());
+  batches.ForEachValidation([](const SeriesBatch& batch) {
+    for (std::size_t i = 0; i < batch.features.size(); i += 3) {
+      ASSERT_LT(std::abs(batch.features[i]), 1e-6);
+      ASSERT_LT(std::abs(batch.features[i + 1]), 1e-6);
+      ASSERT_NEAR(std::abs(batch.features[i + 2]), 1, 1e-6) << "small units are no rounding";
+    }
+  });
 }
 
 TEST(SeriesBatchesTest, PadsShorterSequencesBehindTheirEnd) {
