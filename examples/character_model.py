@@ -1,6 +1,6 @@
 """A character language model that writes with a cache: "the old cat says meow."
 
-Training sees whole lines at once. Writing goes on character by character: each step computes one character, and attention
+Training sees whole windows at once. Writing goes on character by character: each step computes one character, and attention
 looks at the keys and values that the steps before have left in a heed.KeyValueCache per layer.
 """
 

@@ -1,7 +1,7 @@
 """Classifies sentences of different lengths: is somebody content? Padded batches, valid lengths, a masked mean.
 
-The sentences come from a small grammar, in which the order of the words decides: "the soup was not good but the room was"
-speaks about the soup. A bag of words cannot tell; attention with positions can.
+The sentences come from a small grammar, in which the order of the words decides: "the soup was not good but the room was fine"
+is about the soup. A bag of words cannot tell which clause comes first; attention with positions can.
 """
 
 import random
