@@ -131,7 +131,8 @@ void AddStudy(CLI::App& app, Run& run) {
   add("--width", arguments->width, "Features of a step");
   add("--context", arguments->context, "Characters of a training window");
   add("--batch", arguments->batch, "Windows a step");
-  add("--depth", arguments->depth, "Layers of the deepest stacks in the section on depth; 0: without it");
+  add("--depth", arguments->depth,
+      "Most layers of the stacks in the section on depth, which has no more than the budget's; 0: without it");
   AddDataOptions(*command, arguments->data);
   command->footer(
       "Examples:\n  heed study book.txt --out report\n"

@@ -15,6 +15,7 @@
 #include "cli/command.h"
 #include "cli/lengths.h"
 #include "cli/table.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
@@ -144,7 +145,8 @@ void AddTasks(CLI::App& app, Run& run) {
   };
   const auto some_of = [](const std::vector<std::string>& names) { return fmt::format("Some of {}", fmt::join(names, ", ")); };
   list("--tasks", arguments->tasks, some_of(lab::TaskNames()) + "; or all; default: the budget's");
-  list("--encoders", arguments->encoders, some_of(lab::TaskBudget("default").encoders) + "; default: all");
+  list("--encoders", arguments->encoders,
+       some_of(nn::EncoderNames()) + fmt::format("; default: {}", fmt::join(lab::DefaultEncoders(), ", ")));
   list("--positions", arguments->positions, some_of(nn::PositionSchemeNames()) + ", of attention; default: the budget's");
   command->add_option("--lengths", arguments->lengths,
                       "Steps of the evaluations: numbers with commas, and ranges 16:128 that double; the training length is "

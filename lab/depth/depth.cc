@@ -27,6 +27,15 @@ struct Task {
   std::function<Json(std::atomic<int64_t>& done)> measure;
 };
 
+// A window and the character behind it must fit each part of the text that is looked at.
+void RequireLongEnough(const Corpus& corpus, const DepthOptions& options) {
+  const auto shortest = static_cast<int64_t>(options.trained.empty() ? corpus.train.size()
+                                                                     : std::min(corpus.train.size(), corpus.validation.size()));
+  if (options.context < shortest) return;
+  throw InvalidArgument("context: windows of " + std::to_string(options.context) + " characters do not fit the " +
+                        std::to_string(shortest) + " of the text that are set apart for them");
+}
+
 std::vector<StartedStack> PlanStarted(const DepthOptions& options) {
   std::vector<StartedStack> stacks;
   for (const Objective objective : {Objective::kMasked, Objective::kCausal}) {
@@ -148,6 +157,7 @@ const TrainedStack* DepthResult::Trained(const std::string& variant, int64_t lay
 
 DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, const std::string& what, const ResultStore* store) {
   Validate(options);
+  RequireLongEnough(corpus, options);
   DepthResult result;
   result.options = options;
   result.started = PlanStarted(options);

@@ -1,6 +1,5 @@
 #include "lab/depth/findings.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -65,7 +64,7 @@ std::vector<Named> Variants(const DepthResult& result, Objective objective) {
 
 bool Learns(const TrainedStack& stack, double frequencies) { return stack.loss < frequencies - kLearns; }
 
-// "pre-norm learns at all depths", "post-norm up to 8 layers, and not at 16 and 32", ..
+// "pre-norm learns at every depth (2.100 at 32 layers)", "post-norm fails at 16 and 32 layers", "no residual learns at none".
 std::string LearnsWhere(const DepthResult& result, const std::string& id) {
   const std::string& label = VariantNamed(id).label;
   std::vector<std::string> fails;
@@ -144,8 +143,11 @@ std::string TrainingFinding(const DepthResult& result) {
       fmt::format("After {} steps, where learning means at least {} nats below the {:.3f} of the frequencies: {}.",
                   result.options.steps, kLearns, result.frequencies, Listed(parts));
   if (!broke.empty()) text += fmt::format(" The numbers were no longer finite in {}.", Join(broke));
-  const auto best = std::min_element(result.trained.begin(), result.trained.end(),
-                                     [](const auto& a, const auto& b) { return std::isnan(b.loss) || a.loss < b.loss; });
+  const TrainedStack* best = nullptr;  // of those whose loss is a number
+  for (const TrainedStack& stack : result.trained) {
+    if (std::isfinite(stack.loss) && (best == nullptr || stack.loss < best->loss)) best = &stack;
+  }
+  if (best == nullptr) return text;
   return text + fmt::format(" The best is {} with {} {}: {:.3f}.", VariantNamed(best->variant).label, best->layers,
                             best->layers == 1 ? "layer" : "layers", best->loss);
 }

@@ -66,19 +66,20 @@ void Validate(const DepthOptions& options) {
   if (!options.trained.empty()) RequireKnown("trained", options.trained, VariantIds());
   RequireRange("layers", options.layers, 1, 1024);
   for (const int64_t depth : options.depths) RequireRange("depths", depth, 1, 1024);
-  if (!std::is_sorted(options.depths.begin(), options.depths.end(), std::less_equal<>())) {
+  const auto end = options.depths.end();
+  if (std::adjacent_find(options.depths.begin(), end, std::greater_equal<>()) != end) {
     throw InvalidArgument("depths: expected rising numbers");
   }
   RequireRange("width", options.width, 4, 4096);
-  RequireRange("heads", options.heads, 1, options.width);
-  if (options.width % (2 * options.heads) != 0) {
-    throw InvalidArgument("width: " + std::to_string(options.width) + " is not an even number for each of " +
-                          std::to_string(options.heads) + " heads");
-  }
+  RequireHeads(options.width, options.heads, options.positions);
   RequireRange("context", options.context, 4, 1 << 16);
   RequireRange("batch", options.batch, 1, 1 << 16);
   RequireRange("steps", options.steps, 1, int64_t{1} << 32);
-  RequireRange("validation", options.validation, options.context + 1, int64_t{1} << 40);
+  RequireRange("validation", options.validation, 5, int64_t{1} << 40);
+  if (!options.trained.empty() && options.context >= options.validation) {
+    throw InvalidArgument("context: windows of " + std::to_string(options.context) + " characters do not fit the " +
+                          std::to_string(options.validation) + " that trained stacks are evaluated on");
+  }
   RequireRange("threads", options.threads, 1, 1024);
   if (!(options.lr > 0 && std::isfinite(options.lr))) throw InvalidArgument("lr: expected a positive number");
 }

@@ -37,7 +37,7 @@ struct DepthOptions {
   int64_t context = 32;  // characters of a window
   int64_t batch = 8;     // windows a step
   double lr = 3e-3;
-  int64_t validation = 4096;  // characters that trained stacks are evaluated on, at most
+  int64_t validation = 4096;  // characters that trained stacks are evaluated on, at most; more than the context
   uint64_t seed = 0;
   int threads = 1;    // stacks side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr

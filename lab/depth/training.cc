@@ -5,15 +5,14 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "heed/error.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/optimizer.h"
+#include "lab/training/sequence_model.h"
 #include "lab/training/side_by_side.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kCurvePoints = 20;
 constexpr int64_t kProfileWindows = 4;
 
 TrainOptions TrainingOf(const DepthOptions& options) {
@@ -32,12 +31,11 @@ NamedTensors Parameters(const StackModel& model) {
 }
 
 // One step; false, with nothing changed, when the loss or the gradient is no finite number.
-bool Step(StackModel& model, AdamW& optimizer, const Batch& batch, double clip, int64_t step, double& loss) {
+bool Step(StackModel& model, AdamW& optimizer, const Batch& batch, double clip, int64_t step) {
   optimizer.ClearGradients();
-  const at::Tensor mean = model->Loss(batch);
-  mean.backward();
-  loss = mean.item<double>();
-  if (!std::isfinite(loss) || !std::isfinite(optimizer.ClipGradients(clip))) return false;
+  const at::Tensor loss = model->Loss(batch);
+  loss.backward();
+  if (!std::isfinite(loss.item<double>()) || !std::isfinite(optimizer.ClipGradients(clip))) return false;
   optimizer.Step(step);
   return true;
 }
@@ -48,26 +46,17 @@ void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& optio
   AdamW optimizer(Parameters(model), training);
   const WindowOptions windows{Objective::kCausal, options.context, options.batch, 0};
   Random random(options.seed);
-  const int64_t points = std::min(kCurvePoints, options.steps);
-  double sum = 0, seconds = 0;
-  int64_t count = 0, trained = 0;
+  double seconds = 0;
+  int64_t trained = 0;
   for (int64_t step = 1; step <= options.steps; ++step) {
     if (Interrupted()) throw Interruption("interrupted during training");
     const double start = ThreadSeconds();
-    double loss = 0;
-    const bool finite = Step(model, optimizer, RandomBatch(corpus.train, windows, random), training.clip, step - 1, loss);
+    const bool finite = Step(model, optimizer, RandomBatch(corpus.train, windows, random), training.clip, step - 1);
     seconds += ThreadSeconds() - start;
     ++trained;
     if (!finite) {
       result.broke_at = step;
       break;
-    }
-    sum += loss;
-    ++count;
-    if (step * points / options.steps > (step - 1) * points / options.steps) {
-      result.curve_steps.push_back(step);
-      result.curve_losses.push_back(sum / static_cast<double>(count));
-      sum = 0, count = 0;
     }
     done += result.layers;
   }
@@ -106,7 +95,7 @@ TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const
   TrainedStack result;
   result.variant = variant.id;
   result.layers = layers;
-  for (const at::Tensor& parameter : model->parameters()) result.parameters += parameter.numel();
+  result.parameters = ParameterCount(*model);
   TrainAll(model, corpus, options, result, done);
   result.loss = ValidationLoss(model, corpus, options);
   result.profile = Profile(model, ProfileBatch(corpus, options, Objective::kCausal));
@@ -114,10 +103,9 @@ TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const
 }
 
 nlohmann::ordered_json ToJson(const TrainedStack& stack) {
-  return {{"variant", stack.variant},           {"layers", stack.layers},
-          {"parameters", stack.parameters},     {"curve_steps", stack.curve_steps},
-          {"curve_losses", stack.curve_losses}, {"broke_at", stack.broke_at},
-          {"loss", NumberToJson(stack.loss)},   {"microseconds_per_token", stack.microseconds_per_token},
+  return {{"variant", stack.variant},         {"layers", stack.layers},
+          {"parameters", stack.parameters},   {"broke_at", stack.broke_at},
+          {"loss", NumberToJson(stack.loss)}, {"microseconds_per_token", stack.microseconds_per_token},
           {"profile", ToJson(stack.profile)}};
 }
 
@@ -126,13 +114,10 @@ TrainedStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t he
   stack.variant = json.at("variant").get<std::string>();
   stack.layers = json.at("layers").get<int64_t>();
   stack.parameters = json.at("parameters").get<int64_t>();
-  stack.curve_steps = json.at("curve_steps").get<std::vector<int64_t>>();
-  stack.curve_losses = json.at("curve_losses").get<std::vector<double>>();
   stack.broke_at = json.at("broke_at").get<int64_t>();
   stack.loss = NumberFromJson(json.at("loss"));
   stack.microseconds_per_token = json.at("microseconds_per_token").get<double>();
   stack.profile = ProfileFromJson(json.at("profile"), stack.layers, heads);
-  if (stack.curve_steps.size() != stack.curve_losses.size()) throw InvalidArgument("trained stack: it is not whole");
   return stack;
 }
 

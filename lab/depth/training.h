@@ -18,8 +18,6 @@ namespace heed::lab {
 struct TrainedStack {
   std::string variant;
   int64_t layers = 0, parameters = 0;
-  std::vector<int64_t> curve_steps;  // the training loss, each point the mean of the steps since the previous one
-  std::vector<double> curve_losses;
   // 0, or the first step whose loss or gradient was no finite number: the stack is as it was before that step.
   int64_t broke_at = 0;
   double loss = 0;                    // on validation text, nats per character

@@ -36,4 +36,17 @@ void RequireRange(const char* option, int64_t value, int64_t low, int64_t high) 
   }
 }
 
+void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions) {
+  RequireRange("heads", heads, 1, width);
+  if (width % heads != 0 || width % 2 != 0) {
+    throw InvalidArgument("width: " + std::to_string(width) + " is not even and divisible by " + std::to_string(heads) +
+                          " heads");
+  }
+  const bool rotates = std::find(positions.begin(), positions.end(), "rotary") != positions.end();
+  if (rotates && width / heads % 2 != 0) {
+    throw InvalidArgument("width: " + std::to_string(width) + " leaves each of " + std::to_string(heads) + " heads " +
+                          std::to_string(width / heads) + " features; rotary turns pairs of them and needs an even number");
+  }
+}
+
 }  // namespace heed::lab

@@ -24,16 +24,11 @@ SeriesOptions SeriesBudget(const std::string& budget) {
 }
 
 void Validate(const SeriesOptions& options) {
-  RequireKnown("encoders", options.encoders, options.encoders);
-  for (const std::string& encoder : options.encoders) nn::MakeEncoder(encoder, nn::EncoderOptions(2).layers(0).heads(1));
+  RequireKnown("encoders", options.encoders, nn::EncoderNames());
   RequireKnown("positions", options.positions, nn::PositionSchemeNames());
   RequireRange("layers", options.layers, 1, 64);
   RequireRange("width", options.width, 4, 4096);
-  RequireRange("heads", options.heads, 1, options.width);
-  if (options.width % options.heads != 0 || options.width / options.heads % 2 != 0) {
-    throw InvalidArgument("width: expected an even multiple of the " + std::to_string(options.heads) + " heads, got " +
-                          std::to_string(options.width));
-  }
+  RequireHeads(options.width, options.heads, options.positions);
   RequireRange("batch", options.batch, 1, 1 << 16);
   RequireRange("steps", options.steps, 1, int64_t{1} << 32);
   RequireRange("context", options.context, 2, 1 << 16);

@@ -12,7 +12,7 @@ namespace heed::lab {
 
 struct SeriesOptions {
   std::string budget = "default";
-  std::vector<std::string> encoders;   // that nn::MakeEncoder knows
+  std::vector<std::string> encoders;   // of nn::EncoderNames()
   std::vector<std::string> positions;  // of attention; of nn::PositionSchemeNames()
   int64_t layers = 2, heads = 4, width = 32;
   int64_t batch = 16;       // sequences or windows a step

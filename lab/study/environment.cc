@@ -7,6 +7,7 @@
 #include "lab/report/machine.h"
 
 namespace heed::lab {
+
 Environment ThisEnvironment() {
   return {HEED_VERSION, TORCH_VERSION, __VERSION__, ProcessorName(), SupportedTargets(), AvailableThreads()};
 }

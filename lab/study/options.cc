@@ -1,11 +1,14 @@
 #include "lab/study/options.h"
 
+#include <algorithm>
+
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
 
 namespace heed::lab {
+
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
@@ -50,11 +53,7 @@ void Validate(const StudyOptions& options) {
   RequireKnown("positions", options.positions, nn::PositionSchemeNames());
   RequireRange("layers", options.layers, 1, 64);
   RequireRange("width", options.width, 4, 4096);
-  RequireRange("heads", options.heads, 1, options.width);
-  if (options.width % options.heads != 0 || options.width % 2 != 0) {
-    throw InvalidArgument("width: " + std::to_string(options.width) + " is not even and divisible by " +
-                          std::to_string(options.heads) + " heads");
-  }
+  RequireHeads(options.width, options.heads, options.positions);
   RequireRange("context", options.context, 4, 1 << 16);
   RequireRange("batch", options.batch, 1, 1 << 16);
   for (const int64_t steps : {options.causal_steps, options.masked_steps}) RequireRange("steps", steps, 1, int64_t{1} << 32);

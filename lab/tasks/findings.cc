@@ -66,7 +66,7 @@ std::vector<std::string> OtherFamilies(const TasksResult& result) {
   return families;
 }
 
-// "on parity (the GRU 1.00 against 0.71 of attention with ALiBi)".
+// "parity (the GRU 1.00, attention with ALiBi 0.71)".
 std::string Duel(const TaskFacts& facts, const TaskModelResult& winner, const TaskModelResult& loser, std::size_t length) {
   std::string name = facts.name;
   if (name[0] >= 'A' && name[0] <= 'Z') name[0] = static_cast<char>(name[0] - 'A' + 'a');

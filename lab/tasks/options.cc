@@ -1,6 +1,7 @@
 #include "lab/tasks/options.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
@@ -36,16 +37,11 @@ TaskOptions TaskBudget(const std::string& budget) {
 
 void Validate(const TaskOptions& options) {
   RequireKnown("tasks", options.tasks, TaskNames());
-  RequireKnown("encoders", options.encoders, options.encoders);
-  for (const std::string& encoder : options.encoders) nn::MakeEncoder(encoder, nn::EncoderOptions(2).layers(0).heads(1));
+  RequireKnown("encoders", options.encoders, nn::EncoderNames());
   RequireKnown("positions", options.positions, nn::PositionSchemeNames());
   RequireRange("layers", options.layers, 0, 64);
   RequireRange("width", options.width, 4, 4096);
-  RequireRange("heads", options.heads, 1, options.width);
-  if (options.width % options.heads != 0 || options.width % 2 != 0) {
-    throw InvalidArgument("width: " + std::to_string(options.width) + " is not even and divisible by " +
-                          std::to_string(options.heads) + " heads");
-  }
+  RequireHeads(options.width, options.heads, options.positions);
   for (const std::string& name : options.tasks) {
     const int64_t shortest = TaskNamed(name).facts().shortest;
     if (options.length < shortest) {
@@ -55,8 +51,8 @@ void Validate(const TaskOptions& options) {
   }
   RequireRange("length", options.length, 1, 1 << 14);
   for (const int64_t length : options.lengths) RequireRange("lengths", length, 1, 1 << 16);
-  if (!std::is_sorted(options.lengths.begin(), options.lengths.end()) ||
-      std::find(options.lengths.begin(), options.lengths.end(), options.length) == options.lengths.end()) {
+  const auto begin = options.lengths.begin(), end = options.lengths.end();
+  if (std::adjacent_find(begin, end, std::greater_equal<>()) != end || std::find(begin, end, options.length) == end) {
     throw InvalidArgument("lengths: expected increasing numbers, with the training length " + std::to_string(options.length) +
                           " among them");
   }

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {
@@ -25,6 +28,30 @@ LanguageModel ModelWith(const std::string& position) {
 std::vector<double> Flat(const at::Tensor& tensor) {
   const at::Tensor values = tensor.to(at::kDouble).contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+double Deviation(const std::vector<double>& values) { return at::tensor(values).square().mean().sqrt().item<double>(); }
+
+// Of independent draws: the standard error of a deviation is it over sqrt(2 * count), below 1 % for the sizes here.
+TEST(StartingTable, IsDrawnAsTheModulesDrawTheirs) {
+  torch::manual_seed(1);
+  PositionsOptions options;
+  options.steps = 200, options.width = 32, options.max_distance = 50;
+  const std::vector<double> learned = Flat(nn::LearnedPositions(options.width, 0.0, options.steps)->weight);
+  const std::vector<double> shaw = Flat(nn::Shaw(options.width, options.max_distance)->keys);
+  for (const auto& [scheme, values] : {std::pair("learned", learned), std::pair("shaw", shaw)}) {
+    options.scheme = scheme;
+    const SchemeTable table = StartingTable(options);
+    EXPECT_EQ(table.values.size(), values.size()) << scheme;
+    EXPECT_FALSE(table.trained);
+    EXPECT_NEAR(Deviation(table.values) / Deviation(values), 1, 0.06) << scheme;
+    EXPECT_EQ(StartingTable(options).values, table.values) << "the seed alone decides";
+  }
+  options.scheme = "relative";
+  EXPECT_EQ(StartingTable(options).values, Flat(nn::RelativeBias(options.width, options.max_distance)->relative_bias));
+  options.scheme = "t5";
+  const SchemeTable t5 = StartingTable(options);
+  EXPECT_EQ(t5.values, Flat(nn::T5Bias(options.width, T5Options{options.buckets, options.max_distance})->table()));
 }
 
 TEST(TrainedTable, IsWhatTheParametersOfItsLayerSay) {

@@ -160,7 +160,15 @@ TEST(TaskOptionsTest, RefusesWhatCannotBe) {
   EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'sorting'"));
   options = Tiny();
   options.encoders = {"mamba"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'mamba'"));
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "encoders: 'mamba' is unknown; choose among attention,"));
+  options = Tiny();
+  options.lengths = {16, 16};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "lengths: expected increasing"));
+  options = Tiny();
+  options.width = 12, options.heads = 4, options.positions = {"none"};
+  EXPECT_EQ(ErrorOf([&] { Validate(options); }), ErrorOf([] {}));
+  options.positions = {"none", "rotary"};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "width: 12 leaves each of 4 heads 3 features"));
   EXPECT_TRUE(Holds(ErrorOf([] { TaskBudget("huge"); }), "'huge'"));
 }
 
