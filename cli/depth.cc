@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -69,10 +70,25 @@ std::optional<lab::ResultStore> StoreOf(const DepthArguments& arguments, const l
                                                                           {"cpu", environment.cpu}});
 }
 
-std::string WritePage(const lab::DepthResult& result, const std::string& text, const std::filesystem::path& folder) {
+// As a command that gives the same numbers.
+std::string CommandOf(const std::string& budget, const lab::DepthOptions& options) {
+  const auto list = [](const auto& values) { return fmt::format("{}", fmt::join(values, ",")); };
+  const std::string training =
+      options.trained.empty() || options.depths.empty()
+          ? " --no-training"
+          : fmt::format(" --trained {} --depths {} --steps {}", list(options.trained), list(options.depths), options.steps);
+  return fmt::format("heed depth TEXT --budget {} --variants {} --positions {} --layers {}", budget, list(options.variants),
+                     list(options.positions), options.layers) +
+         training +
+         fmt::format(" --width {} --heads {} --context {} --batch {} --lr {} --seed {} --out DIR", options.width, options.heads,
+                     options.context, options.batch, options.lr, options.seed);
+}
+
+std::string WritePage(const lab::DepthResult& result, const std::string& text, const std::string& command,
+                      const std::filesystem::path& folder) {
   lab::Report report("Depth: what becomes of a stack of attention layers");
   report.Section("Stacks over " + text);
-  lab::AddDepth(result, folder, report);
+  lab::AddDepth(result, command, folder, report);
   const std::filesystem::path page = folder / "depth.html";
   report.Write(page);
   return page.string();
@@ -88,7 +104,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   const lab::DepthResult result = lab::MeasureDepth(corpus, options, "depth", store ? &*store : nullptr);
 
   std::string page;
-  if (!arguments.out.empty()) page = WritePage(result, text.name, arguments.out);
+  if (!arguments.out.empty()) page = WritePage(result, text.name, CommandOf(arguments.budget, options), arguments.out);
   if (context.json) {
     nlohmann::ordered_json json = lab::DepthJson(result);
     if (!page.empty()) json["page"] = page;

@@ -52,7 +52,8 @@ std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
 std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
   if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
-  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.run));
+  const lab::RunFolder folder(arguments.run);
+  lab::LanguageModel model = lab::LoadModel(folder);
   const lab::ModelOptions& trained = model->options();
   if (arguments.scheme_given && options.scheme != trained.position) {
     throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
@@ -62,6 +63,7 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
   const bool of_a_head = trained.position == "rotary" || trained.position == "shaw";
   options.scheme = trained.position;
   options.run = arguments.run + (arguments.layer > 0 ? " --layer " + std::to_string(arguments.layer) : "");
+  options.seed = folder.ReadConfig().options.seed;
   options.steps = trained.context;
   options.width = of_heads ? trained.heads : of_a_head ? trained.width / trained.heads : trained.width;
   if (of_heads && arguments.columns.empty())

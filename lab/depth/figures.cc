@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "lab/report/csv.h"
+#include "lab/runs/spread.h"
 
 namespace heed::lab {
 namespace {
@@ -157,7 +158,7 @@ double MeanOver(const std::vector<double>& heads) {
   return std::accumulate(heads.begin(), heads.end(), 0.0) / static_cast<double>(heads.size());
 }
 
-std::vector<Figure> DepthFigures(const DepthResult& result) {
+std::vector<Figure> DepthFigures(const DepthResult& result, const std::string& command) {
   std::vector<Figure> figures = {RankFigure(result, Objective::kMasked), RankFigure(result, Objective::kCausal)};
   if (result.options.positions.size() > 1) figures.push_back(PositionsFigure(result));
   figures.push_back(AttentionFigure(result, /*entropy=*/true));
@@ -169,8 +170,7 @@ std::vector<Figure> DepthFigures(const DepthResult& result) {
     figures.push_back(TrainedRankFigure(result));
     figures.push_back(TimeFigure(result));
   }
-  for (Figure& figure : figures)
-    figure.command = "heed depth TEXT --layers " + std::to_string(result.options.layers) + " --out DIR";
+  for (Figure& figure : figures) figure.command = command, figure.seeds = SeedsOf(result.options.seed, 1);
   return figures;
 }
 

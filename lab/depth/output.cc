@@ -163,11 +163,11 @@ nlohmann::ordered_json DepthJson(const DepthResult& result) {
   return json;
 }
 
-void AddDepth(const DepthResult& result, const std::filesystem::path& directory, Report& report) {
+void AddDepth(const DepthResult& result, const std::string& command, const std::filesystem::path& directory, Report& report) {
   WriteFile(directory / "depth.csv", DepthCsv(result));
   WriteFile(directory / "depth-heads.csv", DepthHeadsCsv(result));
   WriteFile(directory / "depth.json", DepthJson(result).dump(1) + "\n");
-  const std::vector<Figure> figures = DepthFigures(result);
+  const std::vector<Figure> figures = DepthFigures(result, command);
   // A finding, and the figures that show it.
   const auto add = [&](const std::string& finding, std::initializer_list<const char*> names) {
     if (!finding.empty()) report.Paragraph(finding);

@@ -22,9 +22,9 @@ std::string DepthHeadsCsv(const DepthResult& result);
 // Every number; null where one is not finite.
 nlohmann::ordered_json DepthJson(const DepthResult& result);
 
-// Writes depth.csv, depth-heads.csv, depth.json and the figures to the directory and adds findings, figures and tables to the
-// report. Throws FileError.
-void AddDepth(const DepthResult& result, const std::filesystem::path& directory, Report& report);
+// Writes depth.csv, depth-heads.csv, depth.json and the figures, which say that the command made them, to the directory and
+// adds findings, figures and tables to the report. Throws FileError.
+void AddDepth(const DepthResult& result, const std::string& command, const std::filesystem::path& directory, Report& report);
 
 }  // namespace heed::lab
 

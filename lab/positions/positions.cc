@@ -10,6 +10,7 @@
 #include "heed/nn/positions.h"
 #include "lab/positions/figures.h"
 #include "lab/positions/scheme_table.h"
+#include "lab/runs/spread.h"
 
 namespace heed::lab {
 namespace {
@@ -18,17 +19,22 @@ void Require(bool condition, const std::string& message) {
   if (!condition) throw InvalidArgument(message);
 }
 
-// The command that makes the figures of these options again.
+// The command that makes the figures of these options again. A run decides what it was trained with.
 std::string Command(const PositionsOptions& options) {
-  if (!options.run.empty()) return "heed positions --run " + options.run + " --out DIR";
-  std::string command = "heed positions --steps " + std::to_string(options.steps) + " --width " +
-                        std::to_string(options.width) + " --columns " + std::to_string(options.first_column) + ":" +
-                        std::to_string(options.last_column);
   const PositionsOptions defaults;
-  if (options.scheme != defaults.scheme) command += " --scheme " + options.scheme;
+  std::string command = "heed positions";
+  if (!options.run.empty()) {
+    command += " --run " + options.run;
+  } else {
+    command += " --steps " + std::to_string(options.steps) + " --width " + std::to_string(options.width);
+  }
+  command += " --columns " + std::to_string(options.first_column) + ":" + std::to_string(options.last_column);
   if (options.column_label != defaults.column_label) command += " --label " + options.column_label;
-  if (options.max_distance != defaults.max_distance) command += " --max-distance " + std::to_string(options.max_distance);
-  if (options.seed != defaults.seed) command += " --seed " + std::to_string(options.seed);
+  if (options.run.empty()) {
+    if (options.scheme != defaults.scheme) command += " --scheme " + options.scheme;
+    if (options.max_distance != defaults.max_distance) command += " --max-distance " + std::to_string(options.max_distance);
+    if (options.seed != defaults.seed) command += " --seed " + std::to_string(options.seed);
+  }
   return command + " --out DIR";
 }
 
@@ -90,7 +96,12 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
       figures = VectorFigures(table());
       break;
   }
-  for (Figure& figure : figures) figure.command = Command(options);
+  // Trained numbers come from the seed of a run, these two start at random.
+  const bool random = trained.has_value() || options.scheme == "learned" || options.scheme == "shaw";
+  for (Figure& figure : figures) {
+    figure.command = Command(options);
+    if (random) figure.seeds = SeedsOf(options.seed, 1);
+  }
   return figures;
 }
 

@@ -20,7 +20,7 @@ struct PositionsOptions {
   std::string column_label = "Col";            // legend of sinusoidal: "Col 6"; the book also writes "dim 4"
   int64_t max_distance = 128;                  // relative, shaw: where offsets are clipped; t5: where the last bucket begins
   int64_t buckets = 32;                        // t5
-  uint64_t seed = 0;                           // of tables that start at random
+  uint64_t seed = 0;                           // of tables that start at random, or of the run that trained one
   std::string run;                             // for the command beside a figure: the run that a trained table is of
 };
 

@@ -15,8 +15,8 @@ void RequireKnown(const char* option, const std::vector<std::string>& chosen, co
 // Throws InvalidArgument that names the option, the value and the range, both ends of which are allowed.
 void RequireRange(const char* option, int64_t value, int64_t low, int64_t high);
 
-// Throws InvalidArgument that names the width where it is odd, where the heads do not divide it, or where one of the schemes
-// rotates pairs of a head's features and their number is odd.
+// Throws InvalidArgument that names the heads where they are not in 1..width, and the width where it is odd, where the heads do
+// not divide it, or where one of the schemes rotates pairs of a head's features and their number is odd.
 void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions);
 
 }  // namespace heed::lab

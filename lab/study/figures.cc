@@ -13,34 +13,6 @@ namespace {
 
 constexpr char kLossLabel[] = "Loss on validation text (nats per character)";
 
-// With every option that differs from the budget's.
-std::string CommandOf(const StudyOptions& options) {
-  const StudyOptions budget = BudgetOptions(options.budget);
-  std::string command = "heed study TEXT --budget " + options.budget;
-  const auto add = [&](const char* name, const auto& value, const auto& usual) {
-    if (value != usual) command += fmt::format(" {} {}", name, value);
-  };
-  if (options.encoders != budget.encoders) command += fmt::format(" --encoders {}", fmt::join(options.encoders, ","));
-  if (options.positions != budget.positions) command += fmt::format(" --positions {}", fmt::join(options.positions, ","));
-  // --steps sets both numbers of steps.
-  if (options.masked_steps != budget.masked_steps)
-    add("--steps", options.masked_steps, int64_t{0});
-  else
-    add("--steps", options.causal_steps, budget.causal_steps);
-  add("--seeds", options.seeds, budget.seeds);
-  add("--layers", options.layers, budget.layers);
-  add("--width", options.width, budget.width);
-  add("--context", options.context, budget.context);
-  add("--batch", options.batch, budget.batch);
-  add("--seed", options.seed, uint64_t{0});
-  return command + " --out DIR";
-}
-
-std::string SeedsOf(const StudyOptions& options) {
-  if (options.seeds == 1) return fmt::format("seed {}", options.seed);
-  return fmt::format("seeds {} to {}", options.seed, options.seed + static_cast<uint64_t>(options.seeds) - 1);
-}
-
 std::string Task(Objective objective) {
   return objective == Objective::kCausal ? "predicting the next character" : "filling in hidden characters";
 }
@@ -81,7 +53,7 @@ Figure CurveFigure(const StudyResult& result, Objective objective, const std::st
           .caption =
               "Each point is the mean over the steps since the one before. " + SpreadNote(result.options, "The band reaches"),
           .command = CommandOf(result.options),
-          .seeds = SeedsOf(result.options),
+          .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = LinePlot{"Step", "Training loss (nats per character)", false, false, std::move(curves)}};
 }
 
@@ -99,6 +71,34 @@ Series LengthsOf(const ModelResult& model, const StudyOptions& options) {
 }
 
 }  // namespace
+
+std::string CommandOf(const StudyOptions& options) {
+  const StudyOptions budget = BudgetOptions(options.budget);
+  std::string command = "heed study TEXT --budget " + options.budget;
+  const auto add = [&](const char* name, const auto& value, const auto& usual) {
+    if (value != usual) command += fmt::format(" {} {}", name, value);
+  };
+  const auto choose = [&](const char* name, const std::vector<std::string>& values, const std::vector<std::string>& usual) {
+    if (values != usual)
+      command += fmt::format(" {} {}", name, values.empty() ? "none" : fmt::format("{}", fmt::join(values, ",")));
+  };
+  choose("--encoders", options.encoders, budget.encoders);
+  choose("--positions", options.positions, budget.positions);
+  choose("--tasks", options.tasks.tasks, budget.tasks.tasks);
+  // --steps sets all numbers of steps.
+  if (options.masked_steps != budget.masked_steps)
+    add("--steps", options.masked_steps, int64_t{0});
+  else
+    add("--steps", options.causal_steps, budget.causal_steps);
+  add("--seeds", options.seeds, budget.seeds);
+  add("--layers", options.layers, budget.layers);
+  add("--width", options.width, budget.width);
+  add("--context", options.context, budget.context);
+  add("--batch", options.batch, budget.batch);
+  add("--depth", options.depth.layers, budget.depth.layers);
+  add("--seed", options.seed, uint64_t{0});
+  return command + " --out DIR";
+}
 
 const std::vector<ModelResult>& ModelsOf(const StudyResult& result, Objective objective) {
   return objective == Objective::kCausal ? result.causal : result.masked;
@@ -119,7 +119,7 @@ Figure LossFigure(const StudyResult& result, Objective objective) {
           .caption = "Shorter is better. The last bars need no model: they count characters. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
           .command = CommandOf(result.options),
-          .seeds = SeedsOf(result.options),
+          .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = std::move(chart),
           .width = 680,
           .height = height};
@@ -154,7 +154,7 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
                              result.options.context) +
                  SpreadNote(result.options, "The band reaches"),
       .command = CommandOf(result.options),
-      .seeds = SeedsOf(result.options),
+      .seeds = SeedsOf(result.options.seed, result.options.seeds),
       .content = std::move(plot)};
 }
 
@@ -176,7 +176,7 @@ Figure SpeedFigure(const StudyResult& result) {
           .caption = "Longer is better. Forward, backward and the optimiser's step, per second of the thread's own time. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
           .command = CommandOf(result.options),
-          .seeds = SeedsOf(result.options),
+          .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = std::move(chart),
           .width = 680,
           .height = height};
@@ -192,6 +192,7 @@ std::vector<Figure> SchemeFigures(const StudyResult& result) {
     PositionsOptions drawn;
     drawn.scheme = scheme;
     drawn.steps = options.context;
+    drawn.seed = options.seed;
     drawn.width = scheme == "relative" || scheme == "t5" ? options.heads : options.width / options.heads;
     drawn.first_column = 0, drawn.last_column = std::min<int64_t>(4, drawn.width);
     const std::vector<Figure> all = PositionFigures(drawn, table);

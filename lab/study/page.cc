@@ -250,7 +250,7 @@ void Page::DeepStacks() {
   report_.Section("Deep stacks");
   Say("What happens to tokens, attention and gradients on their way through many layers: in stacks as they start, and in "
       "stacks trained for a few steps.");
-  AddDepth(*result_.depth, folder_, report_);
+  AddDepth(*result_.depth, CommandOf(options_), folder_, report_);
 }
 
 void Page::Tasks() {
@@ -261,7 +261,7 @@ void Page::Tasks() {
       fmt::format("Not of this text: small models ({} wide) learn synthetic tasks at {} steps, and are then measured at other "
                   "lengths too.",
                   tasks.width, tasks.length));
-  AddTasks(*result_.tasks, "heed study TEXT --budget " + options_.budget + " --out DIR", folder_, report_);
+  AddTasks(*result_.tasks, CommandOf(options_), folder_, report_);
 }
 
 void Page::Settings() {
@@ -275,7 +275,7 @@ void Page::Settings() {
       {"Setting", "Value"},
       {{"text", fmt::format("{}, fingerprint {}", result_.text.name, result_.text.fingerprint)},
        {"budget", options_.budget},
-       {"seeds", fmt::format("{} to {}", options_.seed, options_.seed + static_cast<uint64_t>(options_.seeds) - 1)},
+       {"runs of a model", SeedsOf(options_.seed, options_.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options_.layers, options_.heads, options_.width)},
        {"context, batch", fmt::format("{}, {}", options_.context, options_.batch)},
        {"steps", fmt::format("{} next character, {} hidden characters", options_.causal_steps, options_.masked_steps)},

@@ -95,6 +95,7 @@ Figure TaskFigure(const TaskResult& task, const TasksResult& result, const std::
               options.seeds == 1 ? "One seed."
                                  : fmt::format("The band reaches from the least to the greatest of {} seeds.", options.seeds)),
           .command = command,
+          .seeds = SeedsOf(options.seed, options.seeds),
           .content = std::move(plot),
           .height = 440};
 }

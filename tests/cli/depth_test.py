@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import os
+import re
 
 import pytest
 from heed_program import run
@@ -55,6 +56,22 @@ def test_numbers_lie_beside_the_page(measured):
     for figure in ["depth-rank", "depth-rank-causal", "depth-rank-positions", "depth-entropy", "depth-largest-weight",
                    "depth-gradient", "depth-query-key-gradient", "depth-loss", "depth-rank-trained", "depth-time"]:
         assert (folder / f"{figure}.svg").exists() and (folder / f"{figure}.csv").exists()
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(measured, text, tmp_path):
+    folder, summary, _ = measured
+    page = (folder / "depth.html").read_text(encoding="utf-8")
+    assert set(re.findall(r'class="seeds">(.*?)<', page)) == {"seed 0"}
+    (command,) = set(re.findall(r"Made by <code>(.*?)</code>", page))
+    words = command.replace("TEXT", str(text)).replace("DIR", str(tmp_path / "again")).split()
+    again = run(*words[1:], "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["options"] == summary["options"]
+
+
+def test_windows_that_do_not_fit_are_refused_by_their_option(text, tmp_path):
+    result = run("depth", text, "--context", 4096, "--out", tmp_path / "out")
+    assert result.returncode == 2 and "context: windows of 4096 characters" in result.stderr
 
 
 def test_finished_stacks_are_kept(measured, text):

@@ -345,7 +345,11 @@ TEST(DepthFindingsTest, SayWhichStacksLearn) {
 }
 
 TEST(DepthFiguresTest, HoldACurveForEveryStack) {
-  const std::vector<Figure> figures = DepthFigures(Fabricated());
+  const std::vector<Figure> figures = DepthFigures(Fabricated(), "heed depth TEXT");
+  for (const Figure& figure : figures) {
+    EXPECT_EQ(figure.command, "heed depth TEXT");
+    EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
+  }
   const auto find = [&](const std::string& name) {
     const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& figure) { return figure.name == name; });
     EXPECT_NE(found, figures.end()) << name;

@@ -187,6 +187,25 @@ TEST(PositionFigures, TablesOfRowsAreComparedByTheirDotProducts) {
   EXPECT_EQ(similarity.high, (std::vector<double>{4, 2, 0}));
 }
 
+TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
+  for (const char* scheme : {"sinusoidal", "rotary", "alibi", "relative", "t5"}) {
+    for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "") << figure.name;
+  }
+  for (const char* scheme : {"learned", "shaw"}) {
+    for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
+  }
+  const SchemeTable trained{"relative", 4, 3, std::vector<double>(12, 0.5), true};
+  for (const Figure& figure : FiguresOf("relative", 10, 4, trained)) EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
+}
+
+TEST(PositionFigures, OfARunTellItAndWhatIsDrawnOfIt) {
+  PositionsOptions options = Options(10, 4, 1, 3);
+  options.scheme = "alibi", options.run = "folder --layer 1", options.column_label = "head";
+  for (const Figure& figure : PositionFigures(options)) {
+    EXPECT_EQ(figure.command, "heed positions --run folder --layer 1 --columns 1:3 --label head --out DIR");
+  }
+}
+
 TEST(PositionFigures, AreOfASchemeWithNumbers) {
   EXPECT_EQ(ErrorOf([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
   EXPECT_NE(ErrorOf([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);

@@ -10,6 +10,7 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
+#include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/run_store.h"
 #include "lab/study/stage.h"
@@ -66,6 +67,19 @@ std::string ErrorOf(const Function& function) {
 
 bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
+  StudyOptions options = BudgetOptions("quick");
+  EXPECT_EQ(CommandOf(options), "heed study TEXT --budget quick --out DIR");
+  options.encoders = {"attention", "gru"}, options.tasks.tasks = {"parity", "copy"}, options.seed = 3;
+  options.depth = AtMost(2, options.depth);
+  EXPECT_EQ(CommandOf(options),
+            "heed study TEXT --budget quick --encoders attention,gru --tasks parity,copy --depth 2 --seed 3 --out DIR");
+  options = BudgetOptions("long");
+  options.tasks.tasks.clear();
+  options.depth = AtMost(0, options.depth);
+  EXPECT_EQ(CommandOf(options), "heed study TEXT --budget long --tasks none --depth 0 --out DIR");
+}
+
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   EXPECT_TRUE(Holds(ErrorOf([] { BudgetOptions("huge"); }), "'huge'"));
   StudyOptions options = Tiny();
@@ -77,6 +91,9 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   options.positions = {"none", "rotation"};
   const std::string schemes = ErrorOf([&] { Validate(options); });
   EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5 or shaw")) << schemes;
+  options = Tiny();
+  options.width = 18, options.positions = {"rotary"};
+  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
   options = Tiny();
   options.seeds = 0;
   EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "seeds"));

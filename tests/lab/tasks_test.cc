@@ -215,6 +215,9 @@ TEST(TasksOutputTest, TableJsonAndCsvHoldEveryScore) {
   EXPECT_EQ(table.rows[0][2], "n/a") << "8 steps are too few";
   const nlohmann::ordered_json json = TasksJson(result);
   EXPECT_TRUE(json["tasks"][0]["models"][1]["scores"]["32"].is_null()) << "a learned table ends";
+  const Figure figure = TaskFigure(result.tasks[0], result, "heed tasks");
+  EXPECT_EQ(figure.command, "heed tasks");
+  EXPECT_EQ(figure.seeds, "seeds 0 to 1");
   const std::string csv = TasksCsv(result);
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 2 * 3);
 }
