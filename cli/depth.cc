@@ -15,7 +15,7 @@
 #include "lab/data/text.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
-#include "lab/study/environment.h"
+#include "lab/report/environment.h"
 #include "lab/study/reference_text.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
@@ -53,21 +53,12 @@ lab::DepthOptions OptionsOf(const DepthArguments& arguments, const Context& cont
   return options;
 }
 
-lab::Text TextOf(const DepthArguments& arguments, bool quiet) {
-  if (!arguments.text.empty()) return lab::ReadText(arguments.text);
-  lab::Text text = lab::LanguageReference();
-  if (!quiet) std::fprintf(stderr, "no TEXT given: reading %s\n", text.name.c_str());
-  return text;
-}
-
 // Finished stacks, kept in the folder of the page; none without a folder.
 std::optional<lab::ResultStore> StoreOf(const DepthArguments& arguments, const lab::Text& text) {
   if (arguments.out.empty()) return std::nullopt;
-  const lab::Environment environment = lab::ThisEnvironment();
-  return lab::ResultStore(std::filesystem::path(arguments.out) / "runs", {{"text", lab::Identify(text).fingerprint},
-                                                                          {"version", environment.version},
-                                                                          {"libtorch", environment.libtorch},
-                                                                          {"cpu", environment.cpu}});
+  nlohmann::ordered_json shared = {{"text", lab::Identify(text).fingerprint}};
+  shared.update(lab::ResultSettings(lab::ThisEnvironment()));
+  return lab::ResultStore(std::filesystem::path(arguments.out) / "runs", shared);
 }
 
 // As a command that gives the same numbers.
@@ -98,7 +89,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
   const lab::DepthOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
-  const lab::Text text = TextOf(arguments, context.quiet);
+  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   const lab::Corpus corpus = lab::MakeCorpus(text, options.context);
   const std::optional<lab::ResultStore> store = StoreOf(arguments, text);
   const lab::DepthResult result = lab::MeasureDepth(corpus, options, "depth", store ? &*store : nullptr);

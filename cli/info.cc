@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "heed/attention.h"
 #include "heed/executor.h"
-#include "lab/study/environment.h"
+#include "lab/report/environment.h"
 
 namespace heed::cli {
 namespace {

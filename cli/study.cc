@@ -16,7 +16,6 @@
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
-#include "lab/data/text.h"
 #include "lab/study/findings.h"
 #include "lab/study/reference_text.h"
 #include "lab/study/study.h"
@@ -68,13 +67,6 @@ lab::SeriesOptions SeriesOptionsOf(const StudyArguments& arguments, const Contex
   return options;
 }
 
-lab::Text TextOf(const StudyArguments& arguments, bool quiet) {
-  if (!arguments.text.empty()) return lab::ReadText(arguments.text);
-  lab::Text text = lab::LanguageReference();
-  if (!quiet) std::fprintf(stderr, "no TEXT given: studying %s\n", text.name.c_str());
-  return text;
-}
-
 int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
   if (arguments.data.Given()) {
@@ -82,7 +74,7 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   }
   const lab::StudyOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
-  const lab::Text text = TextOf(arguments, context.quiet);
+  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   const lab::StudyResult result = lab::RunStudy(text, options, arguments.out);
   lab::WriteStudy(result, arguments.out);
   const std::string page = (std::filesystem::path(arguments.out) / "report.html").string();

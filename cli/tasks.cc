@@ -17,9 +17,9 @@
 #include "cli/table.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
+#include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
-#include "lab/study/environment.h"
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
 #include "lab/tasks/tasks.h"
@@ -98,8 +98,7 @@ void PrintFindings(const lab::TasksResult& result) {
 lab::TasksResult RunIn(const std::filesystem::path& folder, const lab::TaskOptions& options,
                        const lab::Environment& environment) {
   if (folder.empty()) return lab::RunTasks(options, "tasks");
-  const lab::ResultStore store(
-      folder / "runs", {{"version", environment.version}, {"libtorch", environment.libtorch}, {"cpu", environment.cpu}});
+  const lab::ResultStore store(folder / "runs", lab::ResultSettings(environment));
   try {
     return lab::RunTasks(options, "tasks", &store);
   } catch (const lab::Interruption&) {

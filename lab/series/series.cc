@@ -56,11 +56,11 @@ nlohmann::ordered_json SettingsOf(const SeriesModel& model, const SeriesOptions&
 
 // What all runs depend on beside their own settings.
 nlohmann::ordered_json SharedSettings(const SeriesResult& result) {
-  return {{"data", result.data.fingerprint},       {"target", result.data.target},
-          {"features", result.data.features},      {"goal", ToString(result.data.goal)},
-          {"times", result.data.has_times},        {"sequences", result.data.sequences},
-          {"version", result.environment.version}, {"libtorch", result.environment.libtorch},
-          {"cpu", result.environment.cpu}};
+  nlohmann::ordered_json settings = {{"data", result.data.fingerprint},  {"target", result.data.target},
+                                     {"features", result.data.features}, {"goal", ToString(result.data.goal)},
+                                     {"times", result.data.has_times},   {"sequences", result.data.sequences}};
+  settings.update(ResultSettings(result.environment));
+  return settings;
 }
 
 // What it refers to must outlive it.

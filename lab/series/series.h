@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lab/report/environment.h"
 #include "lab/runs/spread.h"
 #include "lab/series/run.h"
-#include "lab/study/environment.h"
 
 namespace heed::lab {
 

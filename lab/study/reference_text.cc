@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "heed/error.h"
 
@@ -35,6 +36,13 @@ Text LanguageReference() {
         "python3; give a UTF-8 file");
   }
   return DecodeText("pydoc_data/topics.py of CPython " + bytes.substr(0, line), std::string_view(bytes).substr(line + 1));
+}
+
+Text TextOrReference(const std::string& path, bool quiet) {
+  if (!path.empty()) return ReadText(path);
+  Text text = LanguageReference();
+  if (!quiet) std::fprintf(stderr, "no TEXT given: reading %s\n", text.name.c_str());
+  return text;
 }
 
 }  // namespace heed::lab

@@ -26,17 +26,13 @@ void RequireLongEnough(const Text& text, const StudyOptions& options) {
 
 // What every run depends on beside its own options.
 nlohmann::ordered_json SharedSettings(const StudyResult& result) {
-  return {{"text", {{"characters", result.text.characters}, {"fingerprint", result.text.fingerprint}}},
-          {"validation", result.validation},
-          {"length_multiples", kLengthMultiples},
-          {"initial_deviation", InitialDeviation(result.options.width)},
-          {"version", result.environment.version},
-          {"libtorch", result.environment.libtorch},
-          {"cpu", result.environment.cpu}};
-}
-
-nlohmann::ordered_json SharedSettings(const Environment& environment) {
-  return {{"version", environment.version}, {"libtorch", environment.libtorch}, {"cpu", environment.cpu}};
+  nlohmann::ordered_json settings = {
+      {"text", {{"characters", result.text.characters}, {"fingerprint", result.text.fingerprint}}},
+      {"validation", result.validation},
+      {"length_multiples", kLengthMultiples},
+      {"initial_deviation", InitialDeviation(result.options.width)}};
+  settings.update(ResultSettings(result.environment));
+  return settings;
 }
 
 std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
@@ -92,7 +88,7 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
     if (!options.quiet) std::fprintf(stderr, "5/6 single layers\n");
     result.comparison = CompareLayers(options);
     if (!options.tasks.tasks.empty()) {
-      const ResultStore tasks(folder / "task-runs", SharedSettings(result.environment));
+      const ResultStore tasks(folder / "task-runs", ResultSettings(result.environment));
       result.tasks = RunTasks(TasksOf(options), "6/6 tasks", &tasks);
     }
   } catch (const Interruption&) {

@@ -15,7 +15,7 @@
 #include "lab/data/text.h"
 #include "lab/depth/depth.h"
 #include "lab/positions/positions.h"
-#include "lab/study/environment.h"
+#include "lab/report/environment.h"
 #include "lab/study/measurements.h"
 #include "lab/study/options.h"
 #include "lab/tasks/tasks.h"

@@ -1,4 +1,4 @@
-#include "lab/study/environment.h"
+#include "lab/report/environment.h"
 
 #include <torch/version.h>
 
@@ -16,6 +16,10 @@ nlohmann::ordered_json ToJson(const Environment& environment) {
   return {{"version", environment.version},           {"libtorch", environment.libtorch},
           {"compiler", environment.compiler},         {"cpu", environment.cpu},
           {"simd_targets", environment.simd_targets}, {"threads_available", environment.threads_available}};
+}
+
+nlohmann::ordered_json ResultSettings(const Environment& environment) {
+  return {{"version", environment.version}, {"libtorch", environment.libtorch}, {"cpu", environment.cpu}};
 }
 
 }  // namespace heed::lab

@@ -1,6 +1,6 @@
-// On what a study ran.
-#ifndef HEED_LAB_STUDY_ENVIRONMENT_H_
-#define HEED_LAB_STUDY_ENVIRONMENT_H_
+// On what results were computed.
+#ifndef HEED_LAB_REPORT_ENVIRONMENT_H_
+#define HEED_LAB_REPORT_ENVIRONMENT_H_
 
 #include <string>
 #include <vector>
@@ -19,6 +19,9 @@ struct Environment {
 Environment ThisEnvironment();
 nlohmann::ordered_json ToJson(const Environment& environment);
 
+// What a kept result depends on: version, libtorch and cpu.
+nlohmann::ordered_json ResultSettings(const Environment& environment);
+
 }  // namespace heed::lab
 
-#endif  // HEED_LAB_STUDY_ENVIRONMENT_H_
+#endif  // HEED_LAB_REPORT_ENVIRONMENT_H_
