@@ -28,6 +28,10 @@ at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, cons
   const nn::PositionScheme scheme = encoder.options.position().scheme;
   const bool inside = TakesTimes(scheme) && !nn::AddsToInput(scheme);
   at::Tensor Y = X;
+  if (valid_lens.defined()) {
+    const at::Tensor padding = at::arange(X.size(1), valid_lens.options()).ge(valid_lens.unsqueeze(1)).unsqueeze(2);
+    Y = X.masked_fill(padding, 0.0);
+  }
   if (encoder.sinusoidal) Y = Y + SinusoidsAt(times, X.size(2));
   if (encoder.learned) Y = encoder.learned(Y);
   const nn::StepPositions positions = inside ? nn::StepPositions{times, times} : nn::StepPositions{};
