@@ -137,7 +137,7 @@ void AddTasks(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<TaskArguments>();
   CLI::App* command =
       app.add_subcommand("tasks", "Tasks that separate encoders: adding, copying, recall, parity, reversal, order");
-  command->add_option("--budget", arguments->budget, "quick: seconds, default: a minute, long: hours, on two cores")
+  command->add_option("--budget", arguments->budget, "quick: seconds, default: a minute, long: half an hour, on two cores")
       ->capture_default_str();
   const auto list = [command](const char* name, std::vector<std::string>& values, const std::string& text) {
     command->add_option(name, values, text)->expected(1, -1)->delimiter(',');

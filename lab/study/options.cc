@@ -16,14 +16,14 @@ StudyOptions BudgetOptions(const std::string& budget) {
   options.tasks = TaskBudget(budget);
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
-    options.causal_steps = 200, options.masked_steps = 300, options.validation = 8192;
+    options.causal_steps = 150, options.masked_steps = 200, options.validation = 8192;
     options.compared_lengths = {16, 32, 64, 128, 256};
   } else if (budget == "default") {
     options.causal_steps = 600, options.masked_steps = 1000, options.validation = 16384;
     options.compared_lengths = {16, 32, 64, 128, 256, 512};
   } else if (budget == "long") {
     options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
-    options.causal_steps = 1000, options.masked_steps = 1500, options.validation = 65536;
+    options.causal_steps = 500, options.masked_steps = 700, options.validation = 65536;
     options.compared_lengths = {16, 32, 64, 128, 256, 512, 1024};
   } else {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");

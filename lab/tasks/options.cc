@@ -28,7 +28,7 @@ TaskOptions TaskBudget(const std::string& budget) {
     options.tasks = TaskNames();
     options.positions = {"none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"};
     options.length = 64, options.lengths = {16, 32, 64, 128, 256};
-    options.steps = 2000;
+    options.steps = 1000, options.seeds = 2;
   } else {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
   }
