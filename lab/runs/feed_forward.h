@@ -4,17 +4,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
+
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
 
-struct FeedForwardFit {
-  int64_t width = 0;       // of every layer's feed-forward sublayer
-  int64_t parameters = 0;  // counted with it
+struct SizedContender : Contender {
+  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
+  int64_t parameters = 0;  // counted on the built model
 };
 
-// The multiple of `unit`, at least one, with which `count` comes nearest to the target; `count` builds a model with a width and
-// counts its parameters, which are linear in it.
-FeedForwardFit FitFeedForward(int64_t unit, int64_t target, const std::function<int64_t(int64_t width)>& count);
+// Builds a model with this width of its feed-forward sublayers and counts its parameters, which are linear in the width.
+using CountParameters = std::function<int64_t(const Contender& contender, int64_t ffn_width)>;
+
+// Attention with every position, every other encoder once, in order. Each gets the feed-forward width, a multiple of an eighth
+// of `width`, with which it comes nearest to the parameters of attention without positions and a feed-forward width of
+// `reference`.
+std::vector<SizedContender> EqualContenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions,
+                                            int64_t width, int64_t reference, const CountParameters& count);
 
 }  // namespace heed::lab
 

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
-#include "lab/runs/feed_forward.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
@@ -72,17 +70,10 @@ void Evaluate(SequenceModel& model, const SeriesBatches& batches, SeriesRun& run
 }  // namespace
 
 std::vector<SeriesModel> PlanSeries(const SeriesBatches& batches, const SeriesOptions& options) {
-  const auto count = [&](const Contender& contender, int64_t width) {
-    return ParameterCount(*SequenceModel(ModelOf(batches, contender, width, options)));
-  };
-  const int64_t target = count({"attention", "none"}, 2 * options.width);
-  const int64_t unit = std::max<int64_t>(1, options.width / 8);  // whole SIMD vectors at usual widths
-  std::vector<SeriesModel> models;
-  for (Contender& contender : Contenders(options.encoders, options.positions)) {
-    const FeedForwardFit fit = FitFeedForward(unit, target, [&](int64_t width) { return count(contender, width); });
-    models.push_back({std::move(contender), fit.width, fit.parameters});
-  }
-  return models;
+  return EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
+                         [&](const Contender& contender, int64_t ffn_width) {
+                           return ParameterCount(*SequenceModel(ModelOf(batches, contender, ffn_width, options)));
+                         });
 }
 
 SeriesRun TrainOnSeries(const SeriesBatches& batches, const SeriesModel& model, const SeriesOptions& options, uint64_t seed,

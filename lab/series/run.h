@@ -8,15 +8,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lab/runs/contender.h"
+#include "lab/runs/feed_forward.h"
 #include "lab/series/batches.h"
 
 namespace heed::lab {
 
-struct SeriesModel : Contender {
-  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
-  int64_t parameters = 0;  // counted on the built model
-};
+using SeriesModel = SizedContender;
 
 struct SeriesRun {
   uint64_t seed = 0;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "heed/error.h"
-#include "lab/runs/feed_forward.h"
 #include "lab/training/language_model.h"
 
 namespace heed::lab {
@@ -24,19 +23,6 @@ ModelOptions ModelOf(const StudyOptions& options, const StudyModel& model) {
   return result;
 }
 
-int64_t CountParameters(const StudyOptions& options, StudyModel model, int64_t ffn_width, const Vocabulary& vocabulary) {
-  model.ffn_width = ffn_width;
-  return LanguageModel(ModelOf(options, model), vocabulary)->ParameterCount();
-}
-
-void EqualParameters(const StudyOptions& options, const Vocabulary& vocabulary, int64_t target, StudyModel& model) {
-  const int64_t unit = std::max<int64_t>(1, options.width / 8);  // whole SIMD vectors at usual widths
-  const FeedForwardFit fit =
-      FitFeedForward(unit, target, [&](int64_t width) { return CountParameters(options, model, width, vocabulary); });
-  model.ffn_width = fit.width;
-  model.parameters = fit.parameters;
-}
-
 void RequireEqual(const std::vector<StudyModel>& models) {
   const auto [least, most] = std::minmax_element(
       models.begin(), models.end(), [](const StudyModel& a, const StudyModel& b) { return a.parameters < b.parameters; });
@@ -49,11 +35,12 @@ void RequireEqual(const std::vector<StudyModel>& models) {
 }  // namespace
 
 std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
-  const int64_t target = CountParameters(options, {{"attention", "none"}, objective, 0, 0}, 4 * options.width, vocabulary);
+  const auto count = [&](const Contender& contender, int64_t ffn_width) {
+    return LanguageModel(ModelOf(options, {{contender, ffn_width, 0}, objective}), vocabulary)->ParameterCount();
+  };
   std::vector<StudyModel> models;
-  for (Contender& contender : Contenders(options.encoders, options.positions)) {
-    models.push_back({std::move(contender), objective, 0, 0});
-    EqualParameters(options, vocabulary, target, models.back());
+  for (SizedContender& sized : EqualContenders(options.encoders, options.positions, options.width, 4 * options.width, count)) {
+    models.push_back({std::move(sized), objective});
   }
   RequireEqual(models);
   return models;

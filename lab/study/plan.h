@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "lab/data/vocabulary.h"
-#include "lab/runs/contender.h"
+#include "lab/runs/feed_forward.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
 
-struct StudyModel : Contender {
+struct StudyModel : SizedContender {
   Objective objective = Objective::kCausal;
-  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
-  int64_t parameters = 0;  // counted on the built model
 };
 
 // The largest share by which the parameters of two models may differ.

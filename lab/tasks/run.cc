@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include <ATen/core/grad_mode.h>
 
 #include "heed/error.h"
-#include "lab/runs/feed_forward.h"
 #include "lab/tasks/solver.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
@@ -19,10 +17,6 @@ namespace {
 
 constexpr uint64_t kEvaluationSeed = 0x7a5c0000;  // any fixed number: runs are compared on the same sequences
 constexpr int64_t kStepsAtOnce = 8192;            // of an evaluation, which bounds its memory
-
-int64_t CountParameters(const SequenceTask& task, const Contender& contender, int64_t ffn_width, const TaskOptions& options) {
-  return ParameterCount(MakeSolver(task, contender, ffn_width, options)->module());
-}
 
 double Evaluate(const SequenceTask& task, Solver& solver, int64_t length, int64_t sequences) {
   const at::NoGradGuard no_grad;
@@ -42,15 +36,10 @@ double Evaluate(const SequenceTask& task, Solver& solver, int64_t length, int64_
 }  // namespace
 
 std::vector<TaskModel> PlanTask(const SequenceTask& task, const TaskOptions& options) {
-  const int64_t target = CountParameters(task, {"attention", "none"}, 2 * options.width, options);
-  const int64_t unit = std::max<int64_t>(1, options.width / 8);  // whole SIMD vectors at usual widths
-  std::vector<TaskModel> models;
-  for (Contender& contender : Contenders(options.encoders, options.positions)) {
-    const FeedForwardFit fit =
-        FitFeedForward(unit, target, [&](int64_t width) { return CountParameters(task, contender, width, options); });
-    models.push_back({std::move(contender), fit.width, fit.parameters});
-  }
-  return models;
+  return EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
+                         [&](const Contender& contender, int64_t ffn_width) {
+                           return ParameterCount(MakeSolver(task, contender, ffn_width, options)->module());
+                         });
 }
 
 TaskRun TrainOnTask(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed,

@@ -9,16 +9,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lab/runs/contender.h"
+#include "lab/runs/feed_forward.h"
 #include "lab/tasks/options.h"
 #include "lab/tasks/task.h"
 
 namespace heed::lab {
 
-struct TaskModel : Contender {
-  int64_t ffn_width = 0;   // of every layer's feed-forward sublayer: what makes the parameters equal
-  int64_t parameters = 0;  // counted on the built model
-};
+using TaskModel = SizedContender;
 
 struct TaskRun {
   uint64_t seed = 0;

@@ -48,7 +48,7 @@ Corpus TinyCorpus() {
 
 // A model whose runs lost these at the training length, and one more nat at each longer one.
 ModelResult Lost(const std::string& encoder, const std::string& position, const std::vector<double>& losses) {
-  ModelResult result{{encoder, position, Objective::kCausal, 64, 1000}, {}};
+  ModelResult result{{{{encoder, position}, 64, 1000}, Objective::kCausal}, {}};
   for (std::size_t i = 0; i < losses.size(); ++i) {
     result.runs.push_back({i, {10}, {losses[i]}, {losses[i], losses[i] + 1, losses[i] + 2}, 1000.0 * (i + 1)});
   }
