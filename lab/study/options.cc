@@ -16,7 +16,7 @@ StudyOptions BudgetOptions(const std::string& budget) {
   options.tasks = TaskBudget(budget);
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
-    options.causal_steps = 150, options.masked_steps = 200, options.validation = 8192;
+    options.causal_steps = 150, options.masked_steps = 200, options.seeds = 2, options.validation = 8192;
     options.compared_lengths = {16, 32, 64, 128, 256};
   } else if (budget == "default") {
     options.causal_steps = 600, options.masked_steps = 1000, options.validation = 16384;
