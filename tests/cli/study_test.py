@@ -92,7 +92,7 @@ def test_numbers_and_figures_lie_beside_the_page(studied):
         assert finding["answer"] in html.unescape(page)
     sources = re.findall(r'Made by <code>(heed study .*?)</code>, <span class="seeds">(.*?)<', page)
     assert {command for command, _ in sources} == {
-        "heed study TEXT --budget quick --steps 4 --seeds 2 --layers 1 --width 16 --context 16 --batch 2 --depth 2 --out DIR"}
+        "heed study TEXT --budget quick --steps 4 --layers 1 --width 16 --context 16 --batch 2 --depth 2 --out DIR"}
     assert {seeds for _, seeds in sources} == {"seed 0", "seeds 0 to 1"}
     assert "1/6" in stderr and "2/6" in stderr and "3/6 deep stacks" in stderr and "6/6 tasks" in stderr
     assert "report.html" in stderr
