@@ -23,7 +23,8 @@ if(HEED_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 if(HEED_SANITIZE)
-  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # What sanitizers add to the code makes gcc see uninitialised values that are not there.
+  add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${HEED_SANITIZE})
 endif()
 
