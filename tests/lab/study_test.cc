@@ -70,10 +70,11 @@ bool Holds(const std::string& text, const std::string& part) { return text.find(
 TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
   StudyOptions options = BudgetOptions("quick");
   EXPECT_EQ(CommandOf(options), "heed study TEXT --budget quick --out DIR");
-  options.encoders = {"attention", "gru"}, options.tasks.tasks = {"parity", "copy"}, options.seed = 3;
+  options.encoders = {"attention", "gru"}, options.tasks.tasks = {"parity", "copy"}, options.seeds = 5, options.seed = 3;
   options.depth = AtMost(2, options.depth);
-  EXPECT_EQ(CommandOf(options),
-            "heed study TEXT --budget quick --encoders attention,gru --tasks parity,copy --depth 2 --seed 3 --out DIR");
+  EXPECT_EQ(
+      CommandOf(options),
+      "heed study TEXT --budget quick --encoders attention,gru --tasks parity,copy --seeds 5 --depth 2 --seed 3 --out DIR");
   options = BudgetOptions("long");
   options.tasks.tasks.clear();
   options.depth = AtMost(0, options.depth);
