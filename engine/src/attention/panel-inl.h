@@ -40,15 +40,15 @@ void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
       const attention::QueryRow& row = lanes.rows[w];
       lanes.query[w] = panel.begin + i;
       lanes.head[w] = panel.head + x;
-      lanes.rank_first[w] = static_cast<T>(row.ranks.begin);
-      lanes.rank_last[w] = static_cast<T>(row.ranks.end);
+      lanes.rank_first[w] = static_cast<attention::Rank<T>>(row.ranks.begin);
+      lanes.rank_last[w] = static_cast<attention::Rank<T>>(row.ranks.end);
       lanes.uniform |= uint64_t{row.uniform} << w;
     }
   for (; w < panel.width; ++w) {
     lanes.rows[w] = {};
     lanes.query[w] = 0;
     lanes.head[w] = panel.head;
-    lanes.rank_first[w] = lanes.rank_last[w] = T{0};
+    lanes.rank_first[w] = lanes.rank_last[w] = 0;
   }
 }
 

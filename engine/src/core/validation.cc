@@ -58,6 +58,13 @@ Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, co
   return shape;
 }
 
+// Only what is rounded leaves a remainder.
+template <class Array>
+void CheckNarrow(const char* name, const Array& out) {
+  if (out.element == Element::kFloat32 || out.element == Element::kFloat64)
+    Refuse(name, "expected none, because float32 and float64 outputs are not rounded");
+}
+
 // A gradient or result with one number a query, or with the shape of a table.
 template <class Array>
 void CheckOutput(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& expected, const char* meaning) {
@@ -115,6 +122,12 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   check_rows("statistics.entropy", arrays.statistics.entropy);
   check_rows("statistics.max_weight", arrays.statistics.max_weight);
   check_rows("statistics.mean_distance", arrays.statistics.mean_distance);
+  if (arrays.remainder.data) {
+    CheckNarrow("remainder", arrays.out);
+    CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
+    CheckApart("remainder", arrays.remainder, "out", arrays.out);
+    check_apart("remainder", arrays.remainder);
+  }
   return shape;
 }
 
@@ -133,6 +146,11 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   if (arrays.d_lse.present()) {
     CheckPresent("d_lse", arrays.d_lse);
     CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");
+  }
+
+  if (arrays.remainder.data) {
+    CheckNarrow("remainder", arrays.out);
+    CheckShape("remainder", arrays.remainder, out_shape, "the shape of out");
   }
 
   const auto check_gradient = [&](const char* name, const Output& gradient, const Input& of, const char* meaning) {

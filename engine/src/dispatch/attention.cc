@@ -1,6 +1,7 @@
 // The way of a call: check, plan, dispatch. No SIMD here.
 #include "heed/attention.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <optional>
@@ -17,7 +18,8 @@ namespace heed {
 namespace attention {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout) {
-  const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
+  // A probability next to 1 may not round to dropping everything: nothing would be left to scale.
+  const auto threshold = static_cast<uint32_t>(std::clamp(std::lround(dropout.probability * 65536), 0L, 65535L));
   return {threshold, 65536.0 / (65536.0 - threshold)};
 }
 
@@ -88,6 +90,7 @@ void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays
       arrays.out,
       arrays.lse,
       arrays.statistics,
+      arrays.remainder,
       parts};
   const int64_t panels = shape.batch * (shape.q_heads / cut.group) * cut.panels, tasks = panels * cut.splits;
   // Last panels first: under causality they are the longest.
@@ -235,6 +238,7 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       arrays.lse,
       arrays.d_out,
       arrays.d_lse,
+      arrays.remainder,
       arrays.d_q,
       arrays.d_k,
       arrays.d_v,
@@ -302,10 +306,11 @@ std::size_t BackwardBytes(const Attention& attention, const Shape& shape, bool n
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics) {
+             Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder) {
   using core::OperandOf;
-  RunForward<Accum<T>>(attention, {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics}, workspace,
-                       executor);
+  RunForward<Accum<T>>(attention,
+                       {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics, OperandOf(remainder)},
+                       workspace, executor);
 }
 
 template <class T>
@@ -318,12 +323,12 @@ template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
-              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
-              View<const Accum<T>, 3> d_lse) {
+              const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor, View<const Accum<T>, 3> d_lse,
+              View<const BFloat16, 4> remainder) {
   using core::OperandOf;
   RunBackward<Accum<T>>(attention,
-                        {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, OperandOf(d_out), d_lse, OperandOf(d_q),
-                         OperandOf(d_k), OperandOf(d_v), d_biases},
+                        {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, OperandOf(d_out), d_lse,
+                         OperandOf(remainder), OperandOf(d_q), OperandOf(d_k), OperandOf(d_v), d_biases},
                         workspace, executor);
 }
 
@@ -348,12 +353,13 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
-                        Workspace&, Executor&, const Statistics<Accum<T>>&);                                                   \
+                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>);                                \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
                         View<Accum<T>, 3>);                                                                                    \
   template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
                          View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
-                         const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>);                      \
+                         const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \
+                         View<const BFloat16, 4>);                                                                             \
   template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \
                         View<const int64_t, 1>, View<Accum<T>, 4>, Workspace&, Executor&)
 HEED_INSTANTIATE(float);
