@@ -125,10 +125,10 @@ struct ContentBias {
 };
 
 // Drops attention weights after the softmax with `probability`, resolved to 1/65536, and scales the kept ones by the
-// inverse of the probability realised, at most 65535/65536. The decision for a weight is a function of (seed, batch index,
+// inverse of the probability realised. The decision for a weight is a function of (seed, batch index,
 // query head, query index, key index) alone: Philox4x32-10, Salmon et al. 2011. Nothing is stored.
 struct Dropout {
-  double probability = 0.0;  // in [0, 1)
+  double probability = 0.0;  // 0 .. 65535/65536
   uint64_t seed = 0;
   int64_t batch_offset = 0;  // batch index of row 0; lets one row of a batch be recomputed alone
 };

@@ -273,7 +273,9 @@ class BackwardChunk {
     if (apart) rows = {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
     const T scale = static_cast<T>(problem_.plan.scale());
     const bool first = chunk_ == 0 || apart;
-    if (first && rows.element_stride == 1 && scratch_.lanes.uniform == 0) {
+    // Queries that look at no key, or at all alike, have no gradient, whatever the keys of their neighbours hold.
+    const uint64_t still = (scratch_.lanes.uniform | scratch_.lanes.idle) & attention::LowBits(panel_.count);
+    if (first && rows.element_stride == 1 && still == 0) {
       Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale,
                 rows.Row(panel_.begin), rows.row_stride);
       return;
@@ -283,7 +285,7 @@ class BackwardChunk {
     Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, shares, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
       T* row = rows.Row(panel_.begin + w);
-      if (scratch_.lanes.rows[w].uniform) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
+      if (still >> w & 1) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
       if (first) {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] = shares[w * stride + c];
       } else {

@@ -97,8 +97,7 @@ void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const in
 
 // The bits of the lanes that a tile is about.
 inline uint64_t LaneBits(const TilePlace& place) {
-  const uint64_t up_to_end = place.lane_end == 64 ? ~uint64_t{0} : (uint64_t{1} << place.lane_end) - 1;
-  return up_to_end & ~((uint64_t{1} << place.lane_begin) - 1);
+  return attention::LowBits(place.lane_end) & ~attention::LowBits(place.lane_begin);
 }
 
 // tile[j, w] = `hidden` where lane w may not look at key j, and 0 in uniform lanes.

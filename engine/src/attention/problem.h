@@ -88,6 +88,9 @@ struct BackwardProblem : Problem {
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
 };
 
+// The lowest `count` bits of a word, at most all 64.
+constexpr uint64_t LowBits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
 // Ranks of keys, as wide as the elements that stand beside them in vectors.
 template <class T>
 using Rank = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -102,6 +105,7 @@ struct Lanes {
   Rank<T>*rank_first, *rank_last;  // the ranks that its query may look at
   uint64_t* visible;               // [tile] bit w: lane w may look at the key
   uint64_t uniform;                // bit w: the query of lane w looks at all keys alike
+  uint64_t idle;                   // bit w: lane w has no query that looks at any key
 
   void Lay(core::Arena& arena, const Cut& cut) {
     rows = arena.Take<QueryRow>(cut.panel);

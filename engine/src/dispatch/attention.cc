@@ -1,7 +1,6 @@
 // The way of a call: check, plan, dispatch. No SIMD here.
 #include "heed/attention.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <optional>
@@ -18,8 +17,7 @@ namespace heed {
 namespace attention {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout) {
-  // A probability next to 1 may not round to dropping everything: nothing would be left to scale.
-  const auto threshold = static_cast<uint32_t>(std::clamp(std::lround(dropout.probability * 65536), 0L, 65535L));
+  const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
   return {threshold, 65536.0 / (65536.0 - threshold)};
 }
 

@@ -150,21 +150,16 @@ double Formulas::Score(int64_t b, int64_t h, int64_t i, int64_t j, double& magni
   return score;
 }
 
-namespace {
-
-// Of 65536; a probability next to 1 drops all but one of them.
-double DroppedOf65536(const Dropout& dropout) { return std::min(65535.0, std::round(dropout.probability * 65536)); }
-
-}  // namespace
-
 bool Formulas::Kept(int64_t b, int64_t h, int64_t i, int64_t j) const {
   const Dropout& dropout = attention_.dropout;
   if (dropout.probability == 0) return true;
-  const auto threshold = static_cast<uint32_t>(DroppedOf65536(dropout));
+  const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
   return DropoutBits(dropout.seed, static_cast<uint64_t>(b + dropout.batch_offset), static_cast<uint64_t>(h),
                      static_cast<uint64_t>(i), static_cast<uint64_t>(j)) >= threshold;
 }
 
-double Formulas::KeptScale() const { return 65536.0 / (65536.0 - DroppedOf65536(attention_.dropout)); }
+double Formulas::KeptScale() const {
+  return 65536.0 / (65536.0 - static_cast<double>(std::lround(attention_.dropout.probability * 65536)));
+}
 
 }  // namespace heed::reference
