@@ -17,7 +17,7 @@ namespace heed::HWY_NAMESPACE {
 template <class T>
 T Exp2Of(T x) {
   const hn::ScalableTag<T> d;
-  return hn::GetLane(Exp2(d, hn::Set(d, x)));
+  return hn::GetLane(PowerOfTwo(d, hn::Set(d, x)));
 }
 
 float Exp2OfFloat(float x) { return Exp2Of(x); }

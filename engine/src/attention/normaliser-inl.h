@@ -57,7 +57,7 @@ class Normaliser {
 
   // The weight of a score in the lanes from w on.
   HWY_INLINE hn::Vec<hn::ScalableTag<T>> Weight(const T* score, int64_t w) const {
-    const auto p = Exp2(d_, hn::Add(hn::Load(d_, score), hn::Load(d_, minus_lse_ + w)));
+    const auto p = PowerOfTwo(d_, hn::Add(hn::Load(d_, score), hn::Load(d_, minus_lse_ + w)));
     return shared_ ? hn::Mul(p, hn::Load(d_, share_ + w)) : p;
   }
 

@@ -14,10 +14,15 @@
 #include "hwy/highway.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// What layouts and masks take for granted: panels and padded widths are whole vectors, and a panel's lanes fit a word of bits.
+static_assert(attention::kLaneQuantum % hn::MaxLanes(hn::ScalableTag<float>()) == 0);
+static_assert(simd::kWidestPanelBytes / sizeof(float) <= 64);
 
 // The queries begin .. begin + count - 1 of `heads` neighbouring heads: lane x * count + w holds query begin + w of head
 // head + x. The lanes after them are idle.

@@ -85,13 +85,13 @@ class PositionHook {
 
 // A number of nats in powers of two, as T. What is finite stays finite: masks are made of the lowest number that there is.
 template <class T>
-T PowersOfTwo(double nats) {
+T NatsToBits(double nats) {
   constexpr double kHighest = std::numeric_limits<T>::max();
   const double bits = nats * std::numbers::log2e;
   return static_cast<T>(std::isfinite(nats) ? std::clamp(bits, -kHighest, kHighest) : bits);
 }
 template <class D>
-HWY_INLINE hn::Vec<D> PowersOfTwo(D d, hn::Vec<D> nats) {
+HWY_INLINE hn::Vec<D> NatsToBits(D d, hn::Vec<D> nats) {
   using T = hn::TFromD<D>;
   const auto highest = hn::Set(d, std::numeric_limits<T>::max()), magnitude = hn::Abs(nats);
   const auto too_large = hn::And(hn::Gt(magnitude, hn::Set(d, std::numeric_limits<T>::max() / std::numbers::log2e_v<T>)),

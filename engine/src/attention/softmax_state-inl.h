@@ -102,7 +102,7 @@ struct SoftmaxState {
       const hn::Vec<D> nats = hn::Mul(bits, hn::Set(d, std::numbers::ln2_v<T>));
       // Rounding may leave a row that looks at one key just below 0.
       hn::Store(hn::IfThenZeroElse(hn::Or(empty, hn::Lt(nats, hn::Zero(d))), nats), d, entropy + w);
-      hn::Store(hn::IfThenZeroElse(empty, hn::Div(Exp2(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
+      hn::Store(hn::IfThenZeroElse(empty, hn::Div(PowerOfTwo(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
     }
   }
 
@@ -175,7 +175,7 @@ struct SoftmaxState {
   // 2^x; where x is 0 nothing may change, so 1 does not come from a polynomial.
   template <class D>
   static hn::Vec<D> PowerOrOne(D d, hn::Vec<D> x) {
-    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, T{1}), Exp2(d, x));
+    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, T{1}), PowerOfTwo(d, x));
   }
 
   // The sum of weight times score when the reference moves: scores grow by `rise`, weights by `scale`. What vanishes takes its
@@ -205,7 +205,7 @@ struct SoftmaxState {
   void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
     hn::Vec<D> sum0 = hn::Load(d, sum + w), sum1 = hn::Zero(d), product = hn::Zero(d);
     const auto exponentiate = [&](int64_t j, hn::Vec<D>& total) HWY_ATTR {
-      const hn::Vec<D> x = hn::Add(hn::Load(d, column + j * width), minus_reference), p = Exp2(d, x);
+      const hn::Vec<D> x = hn::Add(hn::Load(d, column + j * width), minus_reference), p = PowerOfTwo(d, x);
       hn::Store(p, d, column + j * width);
       total = hn::Add(total, p);
       // Where the weight is 0 the score may be -inf.

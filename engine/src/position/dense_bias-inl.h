@@ -31,7 +31,7 @@ class DenseBias final : public PositionHook<T> {
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     std::visit([&](const auto& bias) { Gather(bias, place); }, bias_);
     AddTerms(d_, place, empty, scores,
-             [&](int64_t j, int64_t w) HWY_ATTR { return PowersOfTwo(d_, hn::Load(d_, transposed_ + j * place.panel + w)); });
+             [&](int64_t j, int64_t w) HWY_ATTR { return NatsToBits(d_, hn::Load(d_, transposed_ + j * place.panel + w)); });
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {

@@ -62,7 +62,7 @@ class OffsetBias final : public PositionHook<T> {
  private:
   template <class V>
   void Add(const V& table, const TilePlace& place, bool empty, T* scores) {
-    const auto entry = [&](int64_t head, int64_t row) { return PowersOfTwo<T>(static_cast<double>(table(head, row))); };
+    const auto entry = [&](int64_t head, int64_t row) { return NatsToBits<T>(static_cast<double>(table(head, row))); };
     if (!offsets_.Diagonal(place)) {
       AddScalarTerms(place, empty, scores,
                      [&](int64_t j, int64_t w) { return entry(place.heads[w], offsets_.Row(place, j, w)); });

@@ -66,7 +66,7 @@ class DistanceBias final : public PositionHook<T> {
 
  private:
   T Slope(int64_t head) const {
-    return PowersOfTwo<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
+    return NatsToBits<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
   }
 
   // What the slope multiplies, for the lanes from w on and key j of a tile of one head.

@@ -17,7 +17,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Polynomials of 2^f on [-1/2, 1/2] that are exactly 1 at 0, so that rescaling by 2^0 changes nothing; the rest of their
 // coefficients minimises the largest error relative to 2^f (Remez algorithm in 40 digits): 1.0e-7 (float, degree 5) and 3.1e-18
 // (double, degree 11).
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 4)>
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
   hn::Vec<D> p = hn::Set(d, 0.0013264729641377926f);
   p = hn::MulAdd(p, f, hn::Set(d, 0.009671512991189957f));
@@ -27,7 +28,8 @@ HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
   return hn::MulAdd(p, f, hn::Set(d, 1.0f));
 }
 
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 8)>
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
   hn::Vec<D> p = hn::Set(d, 4.4352809446103361611e-10);
   p = hn::MulAdd(p, f, hn::Set(d, 7.0741056262456593708e-9));
@@ -63,7 +65,7 @@ constexpr double kSmallestExponent = -100.0;
 
 // 2^x for x <= about 100; exactly 1 for 0, 0 for x < -100, NaN for NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> Exp2(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const hn::Vec<D> smallest = hn::Set(d, static_cast<T>(kSmallestExponent));
 #if HEED_SIMD_AVX512

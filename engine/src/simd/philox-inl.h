@@ -80,7 +80,8 @@ HWY_INLINE void RandomWords(DU64 d64, const DropoutStream& stream, V queries, in
 
 // For the weights of Lanes(d) neighbouring queries with the eight keys from `key` (a multiple of 8): dropped[m] is true where
 // the weight with key + m is dropped. Float lanes: even and odd queries run in two halves.
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 4)>
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
 HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
   const hn::RebindToUnsigned<D> d32;
   const hn::Repartition<uint64_t, decltype(d32)> d64;
@@ -98,7 +99,8 @@ HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, in
   }
 }
 
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 8)>
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
 HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
   const hn::RebindToUnsigned<D> d64;
   hn::Vec<decltype(d64)> words[4];
