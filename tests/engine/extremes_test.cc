@@ -108,6 +108,18 @@ TEST_F(Extremes, OffsetsUpToTheFarthestPosition) {
       }
 }
 
+TEST_F(Extremes, ListedPositionsUpToTheFarthest) {
+  for (int64_t position : kExtremes) {
+    const std::vector<int64_t> list{0, 1, position, 3, 2, 5};
+    Attention attention;
+    attention.causal = Causal::kBottomRight;
+    attention.query_positions.list = View<const int64_t, 2>::Contiguous(list.data(), {1, 5});
+    attention.key_positions.list = View<const int64_t, 2>::Contiguous(list.data(), {1, 6});
+    const bool accepted = AgreesOrNames(attention, "_positions", "listed " + Text(position));
+    EXPECT_EQ(accepted, position >= -kFarthest && position <= kFarthest) << position;
+  }
+}
+
 // Without an offset of their own queries stand where causality puts them, which may be outside as well.
 TEST_F(Extremes, QueriesThatCausalityPlacesStandInsideToo) {
   Attention attention;

@@ -20,7 +20,7 @@ void CheckDropout(const Dropout& dropout) {
 namespace {
 
 // What position differences stay exact in.
-constexpr int64_t kFarthest = int64_t{1} << 53;
+constexpr int64_t kFarthest = int64_t{1} << 53;  // both as a whole and as a real number
 
 void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit) {
   if (!lengths.present()) return;
@@ -43,7 +43,7 @@ void CheckPositionList(const char* name, const View<const V, 2>& list, int64_t b
                      ", got " + ShapeText(list.extent));
   for (int64_t b = 0; b < list.extent[0]; ++b)
     for (int64_t t = 0; t < count; ++t)
-      if (!(std::abs(static_cast<double>(list(b, t))) <= static_cast<double>(kFarthest)))
+      if (!(list(b, t) >= V{-kFarthest} && list(b, t) <= V{kFarthest}))
         Refuse(name, "expected finite numbers of at most 2^53, got " + std::to_string(list(b, t)));
 }
 
