@@ -21,9 +21,9 @@ namespace {
 struct Verdict {
   std::string target, type;
   int64_t cases = 0, failed = 0;
-  double worst = 0;  // eps units; NaN when a kernel returned NaN
+  double worst = 0;  // units of reference/trial.h; NaN when a kernel returned NaN
   std::string worst_case;
-  double limit = 0;  // eps units: where a case fails
+  double limit = 0;  // where a case fails
 };
 
 template <class T>
@@ -86,10 +86,10 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
     std::cout << std::left << std::setw(10) << v.target << std::setw(10) << v.type << std::right << std::setw(5) << v.cases
               << std::setw(8) << v.failed << std::setw(13) << std::fixed << std::setprecision(1) << v.worst << "  "
               << v.worst_case << "\n";
-  std::cout
-      << "A case fails at " << reference::kErrorLimit<float> << " eps, of 16-bit types at "
-      << reference::kErrorLimit<
-             Float16> << ": outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array.\n";
+  std::cout << "A case fails at " << reference::kErrorLimit<float>
+            << " eps: outputs against sum p|v| of their row, gradients against the largest sum of |terms| in their array. Of\n"
+               "16-bit types it fails at "
+            << reference::kErrorLimit<Float16> << ": eps of each element itself, plus what a float may be off by.\n";
 }
 
 }  // namespace

@@ -26,6 +26,26 @@ TEST_P(EachTarget, AgreesWithTheReferenceOnRandomCases) {
   for (uint64_t seed = 1; seed <= 200; ++seed) ExpectAccurateInEveryType(reference::RandomCase(seed), seed);
 }
 
+// Where scores are large, dP - sum(dO O) cancels: gradients then show what rounding took from the output, unless it was kept.
+TEST_P(EachTarget, RoundsNarrowGradientsOnceWhereTheRemainderIsKept) {
+  const auto worst = [](bool remainder, auto element, Causal causal) {
+    Case c{};
+    c.name = "large scores";
+    c.shape = {2, 4, 2, 70, 200, 64, 48};
+    c.scale = 1.5;
+    c.causal = causal;
+    c.remainder = remainder;
+    SerialExecutor serial;
+    return reference::RunTrial<decltype(element)>(c, 11, serial).Largest();
+  };
+  for (const Causal causal : {Causal::kNone, Causal::kBottomRight}) {
+    EXPECT_LT(worst(true, BFloat16{}, causal), reference::kErrorLimit<BFloat16>);
+    EXPECT_LT(worst(true, Float16{}, causal), reference::kErrorLimit<Float16>);
+    EXPECT_GT(worst(false, BFloat16{}, causal), reference::kErrorLimit<BFloat16>);
+    EXPECT_GT(worst(false, Float16{}, causal), reference::kErrorLimit<Float16>);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, EachTarget, ::testing::ValuesIn(SupportedTargets()),
                          [](const auto& info) { return info.param; });
 

@@ -72,6 +72,28 @@ TEST(DropElementsTest, DropsItsShareAndAnotherSeedDropsOthers) {
   EXPECT_NEAR(static_cast<double>(both) / n, 0.09, 4 * std::sqrt(0.09 * 0.91 / n));
 }
 
+// 1/65536 is the finest step: what rounds to 0 keeps everything, and next to 1 one part in 65536 is kept, at its scale.
+TEST(DropElementsTest, KeepsEverythingNearZeroAndSomethingNearOneOnEveryTarget) {
+  constexpr int64_t kCount = 1 << 18;
+  SerialExecutor serial;
+  for (const std::string& target : SupportedTargets()) {
+    UseTarget(target);
+    for (const double probability : {0.0, 1e-9, 7.5e-6}) {
+      EXPECT_EQ(Dropped<float>(1000, serial, {probability, 5}), std::vector<float>(1000, 1.0f)) << target << probability;
+      EXPECT_EQ(Dropped<double>(1000, serial, {probability, 5}), std::vector<double>(1000, 1.0)) << target << probability;
+    }
+    const std::vector<float> few = Dropped<float>(kCount, serial, {65535.0 / 65536, 5});
+    int64_t kept = 0;
+    for (const float y : few) {
+      EXPECT_TRUE(y == 0 || y == 65536.0f) << target << y;
+      kept += y != 0;
+    }
+    EXPECT_NEAR(static_cast<double>(kept), 4, 8) << target;
+    EXPECT_GT(kept, 0) << target;
+  }
+  UseTarget("");
+}
+
 TEST(DropElementsTest, WorksInPlaceAndADroppedNaNIsGone) {
   SerialExecutor serial;
   const std::vector<float> expected = Dropped<float>(300, serial);

@@ -37,6 +37,7 @@ struct Views {
   Statistics<A> statistics;
   BiasGradients<A> d_biases;
   View<A, 4> weights;
+  View<BFloat16, 4> remainder;
 
   template <class Visit>
   void ForEachInput(const Visit& visit) {
@@ -45,7 +46,7 @@ struct Views {
   }
   template <class Visit>
   void ForEachOutput(const Visit& visit) {
-    visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(weights);
+    visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(weights), visit(remainder);
     auto& [entropy, max_weight, mean_distance] = statistics;
     visit(entropy), visit(max_weight), visit(mean_distance);
     auto& [bias, relative_bias, slopes, content_keys, content_values, content_queries] = d_biases;
@@ -53,9 +54,9 @@ struct Views {
   }
 
   void Run(Workspace& workspace, Executor& executor) const {
-    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics);
+    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics, remainder);
     if (weights.present()) Weights<T>(attention, q, k, lse, heads, rows, weights, workspace, executor);
-    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse);
+    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse, remainder);
   }
 
   // The bytes of all results.
@@ -97,6 +98,8 @@ class CaseArrays {
       views.heads = Count(rows[1]), views.rows = Count(rows[2]);
       views.weights = Take(std::array{rows[0], rows[1], rows[2], views.k.extent[2]});
     }
+    // Where rounding leaves one.
+    if (sizeof(T) == 2) views.remainder = remainders_.emplace_back(views.out.extent, c.layout, random_).view;
     AddBiasGradients();
   }
 
@@ -136,6 +139,7 @@ class CaseArrays {
   reference::Setup<A> setup_;
   reference::Input<T> q_, k_, v_, d_out_;
   std::list<reference::Output<T>> outputs_;
+  std::list<reference::Output<BFloat16>> remainders_;
   std::list<reference::Numbers<A>> numbers_;
   std::list<std::vector<int64_t>> indices_;
 };

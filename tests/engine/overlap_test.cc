@@ -196,6 +196,29 @@ TEST(Overlap, IsRefusedForEveryPairOfArrays) {
   }
 }
 
+// What rounding takes from narrow outputs has elements of a type of its own, whatever theirs is.
+TEST(Overlap, OfARemainderIsRefused) {
+  SerialExecutor serial;
+  Workspace workspace;
+  const std::array<int64_t, 4> shape{1, 2, 5, 4};
+  std::vector<Float16> memory(9 * 64);
+  std::vector<float> numbers(64);
+  std::array<View<Float16, 4>, 8> arrays;  // q, k, v, out, d_out, d_q, d_k, d_v
+  for (std::size_t x = 0; x < arrays.size(); ++x) arrays[x] = View<Float16, 4>::Contiguous(memory.data() + 64 * x, shape);
+  const auto& [q, k, v, out, d_out, d_q, d_k, d_v] = arrays;
+  const auto lse = View<float, 3>::Contiguous(numbers.data(), {1, 2, 5});
+  const auto at = [&](void* address) { return View<BFloat16, 4>::Contiguous(static_cast<BFloat16*>(address), shape); };
+  const auto forward = [&](void* address) { Forward<Float16>({}, q, k, v, out, lse, workspace, serial, {}, at(address)); };
+  const auto backward = [&](void* address) {
+    Backward<Float16>({}, q, k, v, out, lse, d_out, d_q, d_k, d_v, {}, workspace, serial, {}, at(address));
+  };
+  EXPECT_NO_THROW(forward(memory.data() + std::size_t{8} * 64));
+  EXPECT_NO_THROW(backward(memory.data() + std::size_t{8} * 64));
+  for (std::size_t x : {0, 1, 2, 3}) EXPECT_THROW(forward(arrays[x].data), InvalidArgument) << x;
+  EXPECT_THROW(forward(numbers.data()), InvalidArgument);
+  for (std::size_t x : {5, 6, 7}) EXPECT_THROW(backward(arrays[x].data), InvalidArgument) << x;
+}
+
 // By the last byte of one and the first of the other.
 TEST(Overlap, OfOneByteIsRefusedAndNoneIsNot) {
   const Call call = Calls().front();

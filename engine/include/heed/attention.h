@@ -96,7 +96,9 @@ template <int Rank>
 using Table = std::variant<View<const float, Rank>, View<const double, Rank>>;
 
 // Numbers added to the scores, dense in the caller's memory: extents are those of [B, Hq, Nq, Nk] or 1. An entry of -inf
-// hides the key as a mask does. The gradient is reduced to the extents of the array.
+// hides the key as a mask does; the lowest finite number does not: a row that holds nothing else takes the mean of its values.
+// Scores are kept in powers of two, so entries beyond 0.69 of the largest number of T count as that. The gradient is reduced to
+// the extents of the array.
 struct Bias {
   Table<4> values;
 };
@@ -126,10 +128,10 @@ struct ContentBias {
 };
 
 // Drops attention weights after the softmax with `probability`, resolved to 1/65536, and scales the kept ones by the
-// inverse of the probability realised. The decision for a weight is a function of (seed, batch index, query head, query
-// index, key index) alone: Philox4x32-10, Salmon et al. 2011. Nothing is stored.
+// inverse of the probability realised. The decision for a weight is a function of (seed, batch index,
+// query head, query index, key index) alone: Philox4x32-10, Salmon et al. 2011. Nothing is stored.
 struct Dropout {
-  double probability = 0.0;  // in [0, 1)
+  double probability = 0.0;  // 0 .. 65535/65536
   uint64_t seed = 0;
   int64_t batch_offset = 0;  // batch index of row 0; lets one row of a batch be recomputed alone
 };
@@ -176,24 +178,29 @@ struct BiasGradients {
 
 // T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.
 //
-// out and, where present, lse and statistics are overwritten. The overload without workspace and executor uses a workspace of
-// the calling thread and ThreadPool::Default().
+// out and, where present, lse, statistics and remainder are overwritten. The overload without workspace and executor uses a
+// workspace of the calling thread and ThreadPool::Default().
+//
+// remainder: of 16-bit calls alone, in the shape of out: what rounding took from out, itself rounded to BFloat16. Gradients
+// contain sum(out * d_out), which the rounding of out alone would spoil where scores are large; whoever will call Backward
+// keeps the remainder for it.
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics = {});
+             Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {});
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
 
-// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out and lse are those of the
-// forward pass with the same Attention. d_q, d_k, d_v and the gradients of biases that are present are overwritten.
+// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out, lse and remainder are those of
+// the forward pass with the same Attention; 16-bit gradients are computed in float and rounded once where the remainder is
+// given, else they inherit the rounding of out. d_q, d_k, d_v and the gradients of biases that are present are overwritten.
 template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
               const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
-              View<const Accum<T>, 3> d_lse = {});
+              View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {});
 
 // The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
 // over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.

@@ -15,17 +15,16 @@
 
 #include <algorithm>
 #include <limits>
-#include <numbers>
 #include <optional>
 #include <span>
 
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
+#include "attention/normaliser-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
 #include "attention/scores-inl.h"
-#include "simd/exp2-inl.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,7 +36,12 @@ class BackwardChunk {
  public:
   BackwardChunk(const attention::BackwardProblem<T>& problem, attention::BackwardScratch<T>& scratch,
                 std::span<PositionHook<T>* const> hooks)
-      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hooks_(hooks), scores_(problem, scratch, hooks) {}
+      : problem_(problem),
+        shape_(problem.plan.shape()),
+        scratch_(scratch),
+        hooks_(hooks),
+        scores_(problem, scratch, hooks),
+        normaliser_(scratch.minus_lse, scratch.reference, scratch.share) {}
 
   // The chunk that is likely to come after the next Run.
   void Expect(int64_t b, int64_t kv_head, int64_t chunk) { next_ = Place{b, kv_head, chunk}; }
@@ -84,8 +88,10 @@ class BackwardChunk {
                                   scratch_.d_queries};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
       AskAhead(b, h, kv_head, index);
-      ForEachTile(panel_, cut.tile, reach, scratch_.lanes,
-                  [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(place, masked); });
+      normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
+      ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+        for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
+      });
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
     if (!reach.empty() || chunk_ == 0) AddToQueries(b, h);
@@ -135,23 +141,31 @@ class BackwardChunk {
     const PanelSource<T> d_out{problem_.d_out, plan, shape_.value_dim, T{1}, false, scratch_.rows};
     PackColumns(panel_, lanes, d_out, scratch_.d_out);
     PackRows(panel_, lanes, d_out, problem_.cut.value_dim, scratch_.d_out_rows);
-    const HeadRows<const T> out =
-        PanelSource<T>{problem_.out, plan, shape_.value_dim, T{1}, false, scratch_.rows}.Rows(panel_, 0);
     for (int64_t w = 0; w < panel_.width; ++w) {
-      scratch_.minus_lse[w] = -std::numeric_limits<T>::infinity();
-      scratch_.minus_delta[w] = 0;
-      if (!lanes.rows[w].active()) continue;
-      const T lse = problem_.lse(plan.ArrayRow(b), h, plan.FirstQuery(b) + panel_.begin + w);
-      // A live row whose scores are all -inf has no weights: 0 * exp(...), not exp(inf).
-      if (lse != -std::numeric_limits<T>::infinity())
-        scratch_.minus_lse[w] = static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);
-      const HeadRows<const T> row{out.Row(w), 0, out.element_stride};
-      scratch_.minus_delta[w] = -Dot(d_, scratch_.d_out_rows + w * problem_.cut.value_dim, row, shape_.value_dim);
+      // A live row whose scores are all -inf has no weights either.
+      const bool active = lanes.rows[w].active();
+      normaliser_.Set(w, active ? RowNumber(problem_.lse, b, h, w) : -std::numeric_limits<T>::infinity());
       // d lse / d s is p too, so its gradient joins the term that p multiplies.
-      if (problem_.d_lse.present())
-        scratch_.minus_delta[w] += problem_.d_lse(plan.ArrayRow(b), h, plan.FirstQuery(b) + panel_.begin + w);
+      scratch_.minus_delta[w] = active && problem_.d_lse.present() ? RowNumber(problem_.d_lse, b, h, w) : T{0};
     }
+    SubtractProducts(problem_.out);
+    if (problem_.remainder.data) SubtractProducts(problem_.remainder);
     finite_.reset();
+  }
+
+  T RowNumber(const View<const T, 3>& view, int64_t b, int64_t h, int64_t w) const {
+    return view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
+  }
+
+  // minus_delta[w] -= dO . the row of lane w
+  void SubtractProducts(const core::Input& operand) {
+    const HeadRows<const T> rows =
+        PanelSource<T>{operand, problem_.plan, shape_.value_dim, T{1}, false, scratch_.rows}.Rows(panel_, 0);
+    for (int64_t w = 0; w < panel_.count; ++w) {
+      if (!scratch_.lanes.rows[w].active()) continue;
+      const HeadRows<const T> row{rows.Row(w), 0, rows.element_stride};
+      scratch_.minus_delta[w] -= Dot(d_, scratch_.d_out_rows + w * problem_.cut.value_dim, row, shape_.value_dim);
+    }
   }
 
   void Tile(const TilePlace& place, bool masked) {
@@ -159,21 +173,20 @@ class BackwardChunk {
     if (seen == Seen::kNone) return;
     const HeadRows<const T> key_rows = scores_.Keys(place);
     const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
-    scores_.Fill(place, key_rows, scratch_.minus_lse, scratch_.weights,
-                 scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim);
+    scores_.Fill(place, key_rows, scratch_.weights, scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim);
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
             place.keys, shape_.value_dim, place.lanes(), Dropping() ? Start::kZero : Start::kColumns,
             static_cast<const T*>(scratch_.minus_delta + place.lane_begin),
             {scratch_.d_scores + place.lane_begin, panel_.width}, scratch_.ahead);
     for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
-    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_lse, scratch_.weights);
+    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
     if (Dropping()) {
       DroppedGradient(place);
     } else {
       ScoreGradient(place);
     }
     // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
-    if (seen == Seen::kSome) scores_.Mask(place, T{0}, nullptr, scratch_.d_scores);
+    if (seen == Seen::kSome) scores_.Mask(place, T{0}, scratch_.d_scores);
     scores_.Accumulate(place, scratch_.d_scores);
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
     Products(place, seen, key_rows);
@@ -187,7 +200,7 @@ class BackwardChunk {
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
         const int64_t at = j * place.panel + w;
-        const auto p = Exp2(d_, hn::Load(d_, scratch_.weights + at));
+        const auto p = normaliser_.Weight(scratch_.weights + at, w);
         hn::Store(p, d_, scratch_.weights + at);
         hn::Store(hn::Mul(p, hn::Load(d_, scratch_.d_scores + at)), d_, scratch_.d_scores + at);
       }
@@ -196,12 +209,12 @@ class BackwardChunk {
   // The same with dropout, where d_scores holds dO.V: weights = kept p / keep, d_scores = p * (kept dO.V / keep - delta).
   void DroppedGradient(const TilePlace& place) {
     const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
-    ForEachKept(d_, stream_, place, [&](int64_t j, int64_t w, hn::Mask<decltype(d_)> kept) HWY_ATTR {
+    ForEachDropped(d_, stream_, place, [&](int64_t j, int64_t w, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
       T* weight = scratch_.weights + j * place.panel + w;
       T* gradient = scratch_.d_scores + j * place.panel + w;
-      const auto p = Exp2(d_, hn::Load(d_, weight));
-      const auto share = hn::IfThenElseZero(kept, scale);
-      const auto d_weight = hn::IfThenElseZero(kept, hn::Mul(scale, hn::Load(d_, gradient)));
+      const auto p = normaliser_.Weight(weight, w);
+      const auto share = hn::IfThenZeroElse(dropped, scale);
+      const auto d_weight = hn::IfThenZeroElse(dropped, hn::Mul(scale, hn::Load(d_, gradient)));
       hn::Store(hn::Mul(p, share), d_, weight);
       hn::Store(hn::Mul(p, hn::Add(d_weight, hn::Load(d_, scratch_.minus_delta + w))), d_, gradient);
     });
@@ -242,9 +255,10 @@ class BackwardChunk {
 
   // The same over visible pairs only: a query that holds NaN or infinity does not reach keys that it may not look at.
   void AddVisibleRows(const TilePlace& place, const T* tile, const T* rows, int64_t width, T* sums) {
+    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-        if ((scratch_.lanes.visible[j] >> w & 1) == 0) continue;
+        if ((visible[j] >> w & 1) == 0) continue;
         for (int64_t c = 0; c < width; ++c) sums[j * width + c] += tile[j * place.panel + w] * rows[w * width + c];
       }
   }
@@ -259,7 +273,9 @@ class BackwardChunk {
     if (apart) rows = {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
     const T scale = static_cast<T>(problem_.plan.scale());
     const bool first = chunk_ == 0 || apart;
-    if (first && rows.element_stride == 1 && scratch_.lanes.uniform == 0) {
+    // Queries that look at no key, or at all alike, have no gradient, whatever the keys of their neighbours hold.
+    const uint64_t still = (scratch_.lanes.uniform | scratch_.lanes.idle) & attention::LowBits(panel_.count);
+    if (first && rows.element_stride == 1 && still == 0) {
       Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale,
                 rows.Row(panel_.begin), rows.row_stride);
       return;
@@ -269,7 +285,7 @@ class BackwardChunk {
     Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, shares, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
       T* row = rows.Row(panel_.begin + w);
-      if (scratch_.lanes.rows[w].uniform) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
+      if (still >> w & 1) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
       if (first) {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] = shares[w * stride + c];
       } else {
@@ -288,6 +304,7 @@ class BackwardChunk {
   attention::BackwardScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
+  Normaliser<T> normaliser_;
   Panel panel_{};
   StoredRows<const std::byte> values_{};
   DropoutStream stream_{};

@@ -12,6 +12,7 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -98,8 +99,7 @@ class ForwardPanel {
     stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.head);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     AskAhead(b, kv_head);
-    ForEachTile(panel_, cut.tile, keys, scratch_.lanes,
-                [&](const TilePlace& place, bool masked) HWY_ATTR { Tile(state, place, masked); });
+    ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR { Tile(state, strips); });
   }
 
   // Asks for the rows that this panel will write, and for those that the next one begins with.
@@ -128,39 +128,47 @@ class ForwardPanel {
 
   // A decoding step has few queries. Half the width of AVX-512 then computes no idle lanes, at twice the rate where the machine
   // has two such units; and it computes so little for each key that the keys of the next tile are asked for at every step.
-  void Tile(const SoftmaxState<T>& state, const TilePlace& place, bool masked) {
+  void Tile(const SoftmaxState<T>& state, const Strips& strips) {
     if (panel_.used() > static_cast<int64_t>(hn::MaxLanes(narrow_))) {
-      TileOf(d_, state, place, masked, scratch_.ahead, scratch_.ahead);
+      const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; };
+      TileOf(d_, state, strips, ahead, ahead);
     } else {
-      simd::Stream keys(scores_.After(place)), values(values_.At(place.key + place.keys, 0));
-      TileOf(narrow_, state, place, masked, keys, values);
+      TileOf(
+          narrow_, state, strips, [&](const TilePlace& place) { return simd::Stream(scores_.After(place)); },
+          [&](const TilePlace& place) { return simd::Stream(values_.At(place.key + place.keys, 0)); });
     }
   }
 
+  template <class D, class KeysAhead, class ValuesAhead>
+  HWY_INLINE void TileOf(D d, const SoftmaxState<T>& state, const Strips& strips, const KeysAhead& keys,
+                         const ValuesAhead& values) {
+    const std::array<Seen, kMaxStrips> seen = scores_.FillTile(d, strips, scratch_.scores, keys);
+    TakeTile(d, state, strips, scratch_.scores);
+    for (std::size_t x = 0; x < strips.count; ++x)
+      if (seen[x] != Seen::kNone) AddValues(d, strips.places[x], seen[x], values);
+  }
+
+  // The output of a strip, from its weights.
   template <class D, class Ahead>
-  HWY_INLINE void TileOf(D d, const SoftmaxState<T>& state, const TilePlace& place, bool masked, Ahead& keys, Ahead& values) {
-    const Seen seen = scores_.See(place, masked);
-    if (seen == Seen::kNone) return;
-    // Everything in this pass is vertical, so what idle lanes hold goes nowhere.
-    const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
-    scores_.Fill(d, place, lanes, scores_.Keys(place), scratch_.minus_max, scratch_.scores, nullptr, keys);
-    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_max, scratch_.scores);
-    state.Update(d, scratch_.scores, place.keys, place.lane_begin, place.lane_begin + lanes);
-    if (problem_.statistics.mean_distance.present()) AddDistances(place);
-    if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, scratch_.scores);
-    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.scores);
+  HWY_INLINE void AddValues(D d, const TilePlace& place, Seen seen, const Ahead& ahead) {
+    T* weights = RowsOfStrip(scratch_.scores, place);
+    if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
+    if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
+    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
     const HeadRows<const T> rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
-      VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, scratch_.scores, scratch_.output);
-    } else {
-      Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {scratch_.scores + place.lane_begin, panel_.width},
-              shape_.value_dim, place.keys, lanes, Start::kMemory, static_cast<const T*>(nullptr),
-              {scratch_.output + place.lane_begin, panel_.width}, values);
+      VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
+      return;
     }
+    const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
+    auto&& memory = ahead(place);
+    Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width}, shape_.value_dim,
+            place.keys, lanes, Start::kMemory, static_cast<const T*>(nullptr),
+            {scratch_.output + place.lane_begin, panel_.width}, memory);
   }
 
   // The last row of the output: weight times distance.
-  void AddDistances(const TilePlace& place) {
+  void AddDistances(const TilePlace& place, const T* weights) {
     T* sums = scratch_.output + (rows_ - 1) * panel_.width;
     const attention::Order& order = problem_.plan.order();
     const bool listed = order.listed();
@@ -168,12 +176,10 @@ class ForwardPanel {
     for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
       const double own =
           listed ? order.QueryPositions(place.b)[place.queries[w]] : static_cast<double>(place.queries[w]) - first;
-      T sum = 0;
       for (int64_t j = 0; j < place.keys; ++j) {
         const double key = listed ? order.KeyPositions(place.b)[place.key + j] : static_cast<double>(place.key + j);
-        sum += scratch_.scores[j * place.panel + w] * static_cast<T>(std::abs(key - own));
+        sums[w] += weights[j * place.panel + w] * static_cast<T>(std::abs(key - own));
       }
-      sums[w] += sum;
     }
   }
 
@@ -227,6 +233,20 @@ class ForwardPanel {
     for (int64_t w = 0; w < panel_.count; ++w) {
       for (int64_t c = 0; c < shape_.value_dim; ++c) scratch_.rows[c] = columns[c * panel_.width + w];
       StoreRow(scratch_.rows, shape_.value_dim, out, panel_.begin + w);
+      if (problem_.remainder.data) StoreRemainder(out, x, panel_.begin + w);
+    }
+  }
+
+  // What rounding took from row i of the output, which stands in scratch_.rows; nothing where the rounded number is infinite.
+  void StoreRemainder(const StoredRows<std::byte>& out, int64_t x, int64_t i) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      for (int64_t c = 0; c < shape_.value_dim; ++c) {
+        const float rest = scratch_.rows[c] - LoadNarrow(out.At(i, c), out.element);
+        scratch_.rows[c] = std::isfinite(rest) ? rest : 0.0f;
+      }
+      StoreRow(
+          scratch_.rows, shape_.value_dim,
+          RowsOf(problem_.remainder, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b)), i);
     }
   }
 

@@ -7,11 +7,15 @@
 #endif
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstring>
+#include <span>
 
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -63,9 +67,17 @@ HWY_INLINE hn::Mask<D> MaskOf(D d, uint64_t bits, int64_t lane) {
   return hn::LoadMaskBits(d, bytes);
 }
 
-// lanes.visible from the ranges of a narrowed strip; ranks: those of the batch row's keys, or null.
+// The words of lanes.visible that belong to a strip.
+template <class T>
+uint64_t* VisibleOf(const attention::Lanes<T>& lanes, const TilePlace& place) {
+  return lanes.visible + (place.key - place.tile_key);
+}
+
+// The visible words of a narrowed strip, from the ranges of its lanes; ranks: those of the batch row's keys, or null.
 template <class D, class T>
 void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const int32_t* ranks) {
+  const hn::RebindToSigned<D> di;
+  using Rank = hn::TFromD<decltype(di)>;
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < place.keys; ++j) {
     const hn::Vec<D> key = hn::Set(d, static_cast<T>(place.key - place.tile_key + j));
@@ -73,33 +85,32 @@ void SeeRanges(D d, attention::Lanes<T>& lanes, const TilePlace& place, const in
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
       hn::Mask<D> seen = hn::And(hn::Ge(key, hn::Load(d, lanes.first + w)), hn::Lt(key, hn::Load(d, lanes.last + w)));
       if (ranks) {
-        const hn::Vec<D> rank = hn::Set(d, static_cast<T>(ranks[place.key + j]));
-        seen = hn::And(
-            seen, hn::And(hn::Ge(rank, hn::Load(d, lanes.rank_first + w)), hn::Lt(rank, hn::Load(d, lanes.rank_last + w))));
+        const auto rank = hn::Set(di, Rank{ranks[place.key + j]});
+        const auto from = hn::Load(di, lanes.rank_first + w), to = hn::Load(di, lanes.rank_last + w);
+        seen = hn::And(seen, hn::RebindMask(d, hn::AndNot(hn::Gt(from, rank), hn::Gt(to, rank))));
       }
       visible |= BitsOf(d, seen, w);
     }
-    lanes.visible[j] = visible | lanes.uniform;
+    VisibleOf(lanes, place)[j] = visible | lanes.uniform;
   }
 }
 
 // The bits of the lanes that a tile is about.
 inline uint64_t LaneBits(const TilePlace& place) {
-  const uint64_t up_to_end = place.lane_end == 64 ? ~uint64_t{0} : (uint64_t{1} << place.lane_end) - 1;
-  return up_to_end & ~((uint64_t{1} << place.lane_begin) - 1);
+  return attention::LowBits(place.lane_end) & ~attention::LowBits(place.lane_begin);
 }
 
-// tile[j, w] = `hidden` where lane w may not look at key j, and columns[w] in uniform lanes (null: 0).
+// tile[j, w] = `hidden` where lane w may not look at key j, and 0 in uniform lanes.
 template <class D, class T>
-void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T hidden, const T* columns, T* tile) {
+void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T hidden, T* tile) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const uint64_t* visible = VisibleOf(lanes, place);
   for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
     const hn::Mask<D> uniform = MaskOf(d, lanes.uniform, w);
-    const hn::Vec<D> column = columns ? hn::Load(d, columns + w) : hn::Zero(d);
     for (int64_t j = 0; j < place.keys; ++j) {
       T* at = tile + j * place.panel + w;
-      const hn::Vec<D> seen = hn::IfThenElse(MaskOf(d, lanes.visible[j], w), hn::Load(d, at), hn::Set(d, hidden));
-      hn::Store(hn::IfThenElse(uniform, column, seen), d, at);
+      const hn::Vec<D> seen = hn::IfThenElse(MaskOf(d, visible[j], w), hn::Load(d, at), hn::Set(d, hidden));
+      hn::Store(hn::IfThenZeroElse(uniform, seen), d, at);
     }
   }
 }
@@ -110,9 +121,10 @@ template <class D, class T>
 void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& place, const HeadRows<const T>& rows, int64_t count,
                     const T* tile, T* c) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const uint64_t* words = VisibleOf(lanes, place);
   for (int64_t j = 0; j < place.keys; ++j)
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
-      const hn::Mask<D> visible = MaskOf(d, lanes.visible[j], w);
+      const hn::Mask<D> visible = MaskOf(d, words[j], w);
       const hn::Vec<D> factor = hn::Load(d, tile + j * place.panel + w);
       for (int64_t r = 0; r < count; ++r) {
         T* at = c + r * place.panel + w;
@@ -125,26 +137,61 @@ void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& plac
 // Keys of a boundary tile are visited in strips of this many: with tiles of 64 x 64 the diagonal of a causal panel then costs
 // 5/8 of a full tile instead of all of it.
 constexpr int64_t kStripKeys = 16;
+constexpr int64_t kMaxStrips = simd::kTileKeys / kStripKeys;
+// Strips share calls of the random generator with nobody, and splits begin with a tile.
+static_assert(simd::kTileKeys % kStripKeys == 0 && kStripKeys % attention::kDropoutKeys == 0);
+static_assert(simd::kMinSplit % simd::kTileKeys == 0);
 
-// Calls visit(place, masked) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`: whole tiles where
-// every lane sees every key, strips of boundary tiles with the lanes that see any of theirs.
+// A tile as one strip, or a boundary tile as the strips that any lane sees.
+struct Strips {
+  std::array<TilePlace, kMaxStrips> places;
+  std::size_t count = 0;
+  bool masked;  // the tile crosses the edge of some query's range
+
+  std::span<const TilePlace> all() const { return {places.data(), count}; }
+  // The lanes of any of them.
+  int64_t lane_begin() const {
+    int64_t begin = places[0].lane_begin;
+    for (const TilePlace& place : all()) begin = std::min(begin, place.lane_begin);
+    return begin;
+  }
+  int64_t lane_end() const {
+    int64_t end = places[0].lane_end;
+    for (const TilePlace& place : all()) end = std::max(end, place.lane_end);
+    return end;
+  }
+};
+
+// The rows of a tile [tile, panel] that belong to a strip.
+template <class T>
+T* RowsOfStrip(T* tile, const TilePlace& place) {
+  return tile + (place.key - place.tile_key) * place.panel;
+}
+
+// Calls visit(strips) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`: whole tiles where every lane
+// sees every key, strips of boundary tiles with the lanes that see any of theirs.
 template <class T, class Visit>
 HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::KeyRange& keys, attention::Lanes<T>& lanes,
                             const Visit& visit) {
+  Strips strips;
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
     const int64_t end = std::min(key + tile, keys.end);
     TilePlace place{panel.b,     panel.head, panel.heads == 1, panel.begin, key,        end - key,   key,
                     panel.width, 0,          panel.width,      lanes.query, lanes.head, panel.used()};
-    if (!panel.range.NeedsMask(key, end)) {
-      visit(place, false);
+    strips.count = 0;
+    strips.masked = panel.range.NeedsMask(key, end);
+    if (!strips.masked) {
+      strips.places[strips.count++] = place;
+      visit(strips);
       continue;
     }
     PlaceRanges(lanes, place);
     for (; place.key < end; place.key += kStripKeys) {
       place.keys = std::min(kStripKeys, end - place.key);
       NarrowLanes(hn::ScalableTag<T>(), lanes, place);
-      if (place.lanes() > 0) visit(place, true);
+      if (place.lanes() > 0) strips.places[strips.count++] = place;
     }
+    if (strips.count > 0) visit(strips);
   }
 }
 

@@ -14,10 +14,15 @@
 #include "hwy/highway.h"
 #include "simd/tile-inl.h"
 #include "simd/transpose-inl.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// What layouts and masks take for granted: panels and padded widths are whole vectors, and a panel's lanes fit a word of bits.
+static_assert(attention::kLaneQuantum % hn::MaxLanes(hn::ScalableTag<float>()) == 0);
+static_assert(simd::kWidestPanelBytes / sizeof(float) <= 64);
 
 // The queries begin .. begin + count - 1 of `heads` neighbouring heads: lane x * count + w holds query begin + w of head
 // head + x. The lanes after them are idle.
@@ -33,22 +38,24 @@ struct Panel {
 // Which query of which head stands in each lane, and what follows from its row for all tiles.
 template <class T>
 void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
-  lanes.uniform = 0;
+  lanes.uniform = lanes.idle = 0;
   int64_t w = 0;
   for (int64_t x = 0; x < panel.heads; ++x)
     for (int64_t i = 0; i < panel.count; ++i, ++w) {
       const attention::QueryRow& row = lanes.rows[w];
       lanes.query[w] = panel.begin + i;
       lanes.head[w] = panel.head + x;
-      lanes.rank_first[w] = static_cast<T>(row.ranks.begin);
-      lanes.rank_last[w] = static_cast<T>(row.ranks.end);
+      lanes.rank_first[w] = static_cast<attention::Rank<T>>(row.ranks.begin);
+      lanes.rank_last[w] = static_cast<attention::Rank<T>>(row.ranks.end);
       lanes.uniform |= uint64_t{row.uniform} << w;
+      lanes.idle |= uint64_t{!row.active()} << w;
     }
   for (; w < panel.width; ++w) {
     lanes.rows[w] = {};
+    lanes.idle |= uint64_t{1} << w;
     lanes.query[w] = 0;
     lanes.head[w] = panel.head;
-    lanes.rank_first[w] = lanes.rank_last[w] = T{0};
+    lanes.rank_first[w] = lanes.rank_last[w] = 0;
   }
 }
 

@@ -8,7 +8,11 @@
 #define HEED_ATTENTION_POSITION_HOOK_INL_H_
 #endif
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
+#include <numbers>
 
 #include "hwy/highway.h"
 
@@ -68,8 +72,8 @@ class PositionHook {
   virtual void End(const PanelArrays<T>&) {}
   virtual void BeginTile(const TilePlace&, const TileArrays<T>&) {}
 
-  // scores[j, w] = base[w] + log2(e) * term(query of lane w, key + j), or added to the scores where base is null.
-  virtual void AddToScores(const TilePlace&, const T* base, T* scores) = 0;
+  // scores[j, w] += log2(e) * term(query of lane w, key + j); empty: the scores hold nothing yet and count as 0.
+  virtual void AddToScores(const TilePlace&, bool empty, T* scores) = 0;
   // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
 
@@ -79,23 +83,40 @@ class PositionHook {
   virtual void AddToWeightGradient(const TilePlace&, T* /*d_weights*/) {}
 };
 
-// tile[j, w] = base[w] + term(j, w), or tile[j, w] + term(j, w) where base is null, for all vectors of a tile.
+// A number of nats in powers of two, as T. What is finite stays finite: masks are made of the lowest number that there is.
+template <class T>
+T NatsToBits(double nats) {
+  constexpr double kHighest = std::numeric_limits<T>::max();
+  const double bits = nats * std::numbers::log2e;
+  return static_cast<T>(std::isfinite(nats) ? std::clamp(bits, -kHighest, kHighest) : bits);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> NatsToBits(D d, hn::Vec<D> nats) {
+  using T = hn::TFromD<D>;
+  const auto highest = hn::Set(d, std::numeric_limits<T>::max()), magnitude = hn::Abs(nats);
+  const auto too_large = hn::And(hn::Gt(magnitude, hn::Set(d, std::numeric_limits<T>::max() / std::numbers::log2e_v<T>)),
+                                 hn::Le(magnitude, highest));
+  const auto bits = hn::Mul(nats, hn::Set(d, std::numbers::log2e_v<T>));
+  return hn::IfThenElse(too_large, hn::CopySign(highest, nats), bits);
+}
+
+// tile[j, w] += term(j, w), where an empty tile counts as 0, for all vectors of a tile.
 template <class D, class T, class Term>
-HWY_INLINE void AddTerms(D d, const TilePlace& place, const T* base, T* tile, const Term& term) {
+HWY_INLINE void AddTerms(D d, const TilePlace& place, bool empty, T* tile, const Term& term) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < place.keys; ++j)
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
       T* at = tile + j * place.panel + w;
-      hn::Store(hn::Add(hn::Load(d, base ? base + w : at), term(j, w)), d, at);
+      hn::Store(empty ? term(j, w) : hn::Add(hn::Load(d, at), term(j, w)), d, at);
     }
 }
 
-// The same one lane at a time, for the lanes that hold a query; the others take the base as it is.
+// The same one lane at a time, for the lanes that hold a query.
 template <class T, class Term>
-HWY_INLINE void AddScalarTerms(const TilePlace& place, const T* base, T* tile, const Term& term) {
+HWY_INLINE void AddScalarTerms(const TilePlace& place, bool empty, T* tile, const Term& term) {
   for (int64_t j = 0; j < place.keys; ++j) {
     T* row = tile + j * place.panel;
-    if (base) std::copy(base + place.lane_begin, base + place.lane_end, row + place.lane_begin);
+    if (empty) std::fill(row + place.lane_begin, row + place.lane_end, T{0});
     for (int64_t w = place.lane_begin; w < place.used_end(); ++w) row[w] += term(j, w);
   }
 }

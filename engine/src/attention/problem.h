@@ -3,6 +3,7 @@
 #define HEED_ATTENTION_PROBLEM_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "attention/plan.h"
 #include "core/arena.h"
@@ -35,7 +36,8 @@ struct ForwardProblem : Problem {
   core::Output out;
   View<T, 3> lse;
   heed::Statistics<T> statistics;
-  T* parts;  // partial states of the splits, see SplitPart; null where panels are not split
+  core::Output remainder;  // what rounding took from out, or without data
+  T* parts;                // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
     return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present();
@@ -67,6 +69,7 @@ struct BackwardProblem : Problem {
   View<const T, 3> lse;
   core::Input d_out;
   View<const T, 3> d_lse;  // or absent
+  core::Input remainder;   // of out, or without data
   core::Output d_q, d_k, d_v;
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
   T* d_q_wide;
@@ -85,16 +88,24 @@ struct BackwardProblem : Problem {
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
 };
 
+// The lowest `count` bits of a word, at most all 64.
+constexpr uint64_t LowBits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
+// Ranks of keys, as wide as the elements that stand beside them in vectors.
+template <class T>
+using Rank = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
 // Facts about the lanes of one panel.
 template <class T>
 struct Lanes {
-  QueryRow* rows;             // what each lane's query looks at; inactive where there is no query
-  int64_t* query;             // which query of its batch row stands in each lane
-  int64_t* head;              // and of which head
-  T *first, *last;            // the range of its row relative to the tile at hand
-  T *rank_first, *rank_last;  // the ranks that its query may look at
-  uint64_t* visible;          // [tile] bit w: lane w may look at the key
-  uint64_t uniform;           // bit w: the query of lane w looks at all keys alike
+  QueryRow* rows;                  // what each lane's query looks at; inactive where there is no query
+  int64_t* query;                  // which query of its batch row stands in each lane
+  int64_t* head;                   // and of which head
+  T *first, *last;                 // the range of its row relative to the tile at hand
+  Rank<T>*rank_first, *rank_last;  // the ranks that its query may look at
+  uint64_t* visible;               // [tile] bit w: lane w may look at the key
+  uint64_t uniform;                // bit w: the query of lane w looks at all keys alike
+  uint64_t idle;                   // bit w: lane w has no query that looks at any key
 
   void Lay(core::Arena& arena, const Cut& cut) {
     rows = arena.Take<QueryRow>(cut.panel);
@@ -102,8 +113,8 @@ struct Lanes {
     head = arena.Take<int64_t>(cut.panel);
     first = arena.Take<T>(cut.panel);
     last = arena.Take<T>(cut.panel);
-    rank_first = arena.Take<T>(cut.panel);
-    rank_last = arena.Take<T>(cut.panel);
+    rank_first = arena.Take<Rank<T>>(cut.panel);
+    rank_last = arena.Take<Rank<T>>(cut.panel);
     visible = arena.Take<uint64_t>(cut.tile);
   }
 };
@@ -202,7 +213,7 @@ template <class T>
 struct ForwardScratch : ScoreScratch<T> {
   T* scores;     // [tile, panel], then weights
   T* values;     // [tile, Dv], as keys
-  T* minus_max;  // [panel], base-2 reference subtracted from the scores, negated
+  T* minus_max;  // [panel], the base-2 reference of the scores, negated
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
@@ -234,6 +245,7 @@ struct BackwardScratch : ScoreScratch<T> {
   T* d_out;              // [Dv, panel]
   T* d_out_rows;         // [panel, Dv padded]
   T* minus_lse;          // [panel], base 2; -inf for inactive lanes
+  T *reference, *share;  // [panel] where the sum is lost in the log-sum-exp, see attention/normaliser-inl.h
   T* minus_delta;        // [panel]
   T* weights;            // [tile, panel]
   T* d_scores;           // [tile, panel]
@@ -247,6 +259,8 @@ struct BackwardScratch : ScoreScratch<T> {
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     minus_lse = arena.Take<T>(cut.panel);
+    reference = arena.Take<T>(cut.panel);
+    share = arena.Take<T>(cut.panel);
     minus_delta = arena.Take<T>(cut.panel);
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);

@@ -1,5 +1,7 @@
 // The scores of a tile, in powers of two: what forward, backward and the weights on request begin with.
-//   x[j, w] = log2(e) * (cap(scale q.k + content) + biases) + columns[w]
+//   x[j, w] = log2(e) * (cap(scale q.k + content) + biases)
+// Nothing is subtracted yet: a score keeps its own size until the reference of its row is taken from it, so that a bias as low
+// as numbers go swallows the product beside it in every tile alike.
 #if defined(HEED_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_SCORES_INL_H_
 #undef HEED_ATTENTION_SCORES_INL_H_
@@ -7,6 +9,7 @@
 #define HEED_ATTENTION_SCORES_INL_H_
 #endif
 
+#include <array>
 #include <cstring>
 #include <limits>
 #include <numbers>
@@ -72,50 +75,68 @@ class Scores {
     const bool dense = attention.mask.present() || attention.bias;
     if (!masked && !dense) return Seen::kAll;
     const uint64_t all = LaneBits(place);
+    uint64_t* visible = VisibleOf(lanes, place);
     if (masked) {
       SeeRanges(d_, lanes, place, ranks_);
     } else {
-      std::fill_n(lanes.visible, place.keys, all);
+      std::fill_n(visible, place.keys, all);
     }
     if (attention.mask.present()) HideByMask(place);
     if (attention.bias) std::visit([&](const auto& bias) { HideByBias(place, bias); }, attention.bias->values);
     uint64_t any = 0, every = all;
     for (int64_t j = 0; j < place.keys; ++j) {
-      if (dense) lanes.visible[j] |= lanes.uniform & all;
-      any |= lanes.visible[j];
-      every &= lanes.visible[j];
+      if (dense) visible[j] |= lanes.uniform & all;
+      any |= visible[j];
+      every &= visible[j];
     }
     if (any == 0) return Seen::kNone;
     return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
   }
 
   // d_keys: where hooks add to the gradient of the tile's keys, in the backward pass.
-  void Fill(const TilePlace& place, const HeadRows<const T>& rows, const T* columns, T* scores, T* d_keys = nullptr) {
-    Fill(d_, place, place.lanes(), rows, columns, scores, d_keys, scratch_.ahead);
+  void Fill(const TilePlace& place, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
+    Fill(d_, place, place.lanes(), rows, scores, d_keys, scratch_.ahead);
   }
   // The same for the first lanes of the tile alone, in vectors of D.
   template <class D, class Ahead>
-  void Fill(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, const T* columns, T* scores, T* d_keys,
-            Ahead& ahead) {
+  void Fill(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys, Ahead& ahead) {
     for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, {rows.data, rows.row_stride, d_keys});
     const bool capped = problem_.attention.softcap.has_value();
-    const bool preset = !capped && !hooks_.empty();
-    if (preset) AddHooks(place, false, AddHooks(place, true, columns, scores), scores);
+    bool empty = capped || hooks_.empty();
+    if (!empty) {
+      empty = AddHooks(place, true, true, scores);
+      empty = AddHooks(place, false, empty, scores);
+    }
     const VectorRows<T> tile{scores + place.lane_begin, place.panel};
     Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
-            shape_.head_dim, lanes,
-            capped   ? Start::kZero
-            : preset ? Start::kMemory
-                     : Start::kColumns,
-            columns + place.lane_begin, tile, ahead);
+            shape_.head_dim, lanes, empty ? Start::kZero : Start::kMemory, static_cast<const T*>(nullptr), tile, ahead);
     if (!capped) return;
-    AddHooks(place, true, nullptr, scores);
-    Cap(place, columns, scores);
-    AddHooks(place, false, nullptr, scores);
+    AddHooks(place, true, false, scores);
+    Cap(place, scores);
+    AddHooks(place, false, false, scores);
   }
 
-  void Mask(const TilePlace& place, T hidden, const T* columns, T* tile) const {
-    MaskTile(d_, scratch_.lanes, place, hidden, columns, tile);
+  void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
+
+  // The scores of a whole tile, -inf where a lane may not look; returns how much of each strip is seen. ahead(strip): what to
+  // do for memory while the products of its keys are made.
+  template <class D, class Ahead>
+  std::array<Seen, kMaxStrips> FillTile(D d, const Strips& strips, T* scores, const Ahead& ahead) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    std::array<Seen, kMaxStrips> seen{};
+    for (std::size_t x = 0; x < strips.count; ++x) {
+      const TilePlace& place = strips.places[x];
+      T* rows = RowsOfStrip(scores, place);
+      seen[x] = See(place, strips.masked);
+      if (strips.masked || seen[x] == Seen::kNone) HideAround(strips, place, seen[x] == Seen::kNone, rows);
+      if (seen[x] == Seen::kNone) continue;
+      // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
+      const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
+      auto&& memory = ahead(place);
+      Fill(d, place, lanes, Keys(place), rows, nullptr, memory);
+      if (seen[x] == Seen::kSome) Mask(place, kHidden, rows);
+    }
+    return seen;
   }
 
   // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
@@ -129,14 +150,24 @@ class Scores {
   }
 
  private:
-  // Lets the hooks of one kind add; the first replaces the base. Returns the base that is left.
-  const T* AddHooks(const TilePlace& place, bool content, const T* base, T* scores) {
+  // Lets the hooks of one kind add; into an empty tile the first of them stores. Returns whether it still is empty.
+  bool AddHooks(const TilePlace& place, bool content, bool empty, T* scores) {
     for (PositionHook<T>* hook : hooks_) {
       if (hook->content() != content) continue;
-      hook->AddToScores(place, base, scores);
-      base = nullptr;
+      hook->AddToScores(place, empty, scores);
+      empty = false;
     }
-    return base;
+    return empty;
+  }
+
+  // -inf in the rows of a strip for the lanes of the tile that see none of it.
+  static void HideAround(const Strips& strips, const TilePlace& place, bool all, T* rows) {
+    const int64_t begin = strips.lane_begin(), end = strips.lane_end();
+    for (int64_t j = 0; j < place.keys; ++j) {
+      T* row = rows + j * place.panel;
+      std::fill(row + begin, row + (all ? end : place.lane_begin), -std::numeric_limits<T>::infinity());
+      std::fill(row + (all ? end : place.lane_end), row + end, -std::numeric_limits<T>::infinity());
+    }
   }
 
   void HideByMask(const TilePlace& place) {
@@ -150,7 +181,7 @@ class Scores {
         if (eight != kEightTrue) break;
       }
       if (seen == place.keys) continue;
-      HideKeys(place, w, scratch_.lanes.visible, [&](int64_t j) { return !row[j * stride]; });
+      HideKeys(place, w, VisibleOf(scratch_.lanes, place), [&](int64_t j) { return !row[j * stride]; });
     }
   }
 
@@ -166,12 +197,12 @@ class Scores {
       } else {
         for (int64_t j = 0; j < place.keys; ++j) any |= row[j * stride] == kHidden;
       }
-      if (any) HideKeys(place, w, scratch_.lanes.visible, [&](int64_t j) { return row[j * stride] == kHidden; });
+      if (any) HideKeys(place, w, VisibleOf(scratch_.lanes, place), [&](int64_t j) { return row[j * stride] == kHidden; });
     }
   }
 
-  // scores = log2(e) cap tanh(score / cap) + columns; keeps the tanh for the gradient.
-  void Cap(const TilePlace& place, const T* columns, T* scores) {
+  // scores = log2(e) cap tanh(score / cap); keeps the tanh for the gradient.
+  void Cap(const TilePlace& place, T* scores) {
     const double cap = *problem_.attention.softcap * std::numbers::log2e;
     const auto inverse = hn::Set(d_, static_cast<T>(1 / cap)), height = hn::Set(d_, static_cast<T>(cap));
     const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
@@ -180,7 +211,7 @@ class Scores {
         const int64_t at = j * place.panel + w;
         const auto tanh = hn::Tanh(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
         hn::Store(tanh, d_, scratch_.tanh + at);
-        hn::Store(hn::MulAdd(height, tanh, hn::Load(d_, columns + w)), d_, scores + at);
+        hn::Store(hn::Mul(height, tanh), d_, scores + at);
       }
   }
 

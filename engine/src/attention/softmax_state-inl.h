@@ -1,5 +1,6 @@
 // The running softmax of a panel: a reference close to the largest score, the sum of weights and the output, per lane.
-// Everything is vertical: one query per lane, no shuffles, no horizontal reductions.
+// Everything is vertical: one query per lane, no shuffles, no horizontal reductions, and what a lane holds has the bits that it
+// would have alone, whatever its neighbours do.
 //
 // Invariants: a lane that has seen no key has sum 0 and reference 0. After its first key the sum is at least 2^-8, because the
 // reference is never more than 8 (in powers of two) below the largest score seen. States of different keys merge: split keys
@@ -15,6 +16,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/mask-inl.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
@@ -28,7 +30,7 @@ constexpr double kSlackLog2 = 8.0;
 
 template <class T>
 struct SoftmaxState {
-  T* minus_max;  // [width], what the scores start from
+  T* minus_max;  // [width], the reference, negated
   T* sum;        // [width]
   T* output;     // [rows, width]
   int64_t width, rows;
@@ -45,23 +47,22 @@ struct SoftmaxState {
     std::fill_n(weighted, width, T{0});
   }
 
-  // Takes scores [keys, width] relative to the reference (masked: -inf) and leaves the weights in their place, for the lanes
-  // from lane_begin to lane_end.
+  // Takes the scores [keys, width] of a tile (masked: -inf) and leaves the weights in their place, for the lanes from
+  // lane_begin to lane_end.
   template <class D>
   void Update(D d, T* scores, int64_t keys, int64_t lane_begin, int64_t lane_end) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t w = lane_begin; w < lane_end; w += lanes) {
-      const hn::Vec<D> highest = Largest(d, scores + w, keys), old_sum = hn::Load(d, sum + w);
-      const hn::Vec<D> rise = Raise(d, w, highest);
+      const hn::Vec<D> highest = Largest(d, scores + w, keys), old = hn::Load(d, minus_max + w);
+      const hn::Vec<D> old_sum = hn::Load(d, sum + w), now = Raise(d, w, highest);
       if (largest) {
         // The first keys of a lane may move its reference far down; there is nothing to rescale then.
-        const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
-        const hn::Vec<D> shrink = Exp2(d, hn::Neg(hn::IfThenZeroElse(fresh, rise)));
-        hn::Store(hn::Sub(hn::Max(hn::Load(d, largest + w), highest), rise), d, largest + w);
-        hn::Store(hn::Mul(shrink, hn::NegMulAdd(rise, old_sum, hn::Load(d, weighted + w))), d, weighted + w);
-        Exponentiate<true>(d, scores + w, keys, rise, w);
+        const hn::Vec<D> rise = hn::IfThenZeroElse(hn::Eq(old_sum, hn::Zero(d)), hn::Sub(old, now));
+        hn::Store(Moved(d, PowerOrOne(d, hn::Neg(rise)), hn::Neg(rise), old_sum, hn::Load(d, weighted + w)), d, weighted + w);
+        hn::Store(hn::Max(hn::Sub(hn::Load(d, largest + w), rise), hn::Add(highest, now)), d, largest + w);
+        Exponentiate<true>(d, scores + w, keys, now, w);
       } else {
-        Exponentiate<false>(d, scores + w, keys, rise, w);
+        Exponentiate<false>(d, scores + w, keys, now, w);
       }
     }
   }
@@ -74,14 +75,13 @@ struct SoftmaxState {
       const Share<D> a = ShareOf(d, *this, other, w), b = ShareOf(d, other, *this, w);
       const hn::Vec<D> own_sum = hn::Load(d, sum + w), other_sum = hn::Load(d, other.sum + w);
       if (largest) {
-        const auto moved = [&](const SoftmaxState& state, const Share<D>& share, hn::Vec<D> of) HWY_ATTR {
-          return hn::Mul(share.scale, hn::MulAdd(share.rise, of, hn::Load(d, state.weighted + w)));
-        };
-        hn::Store(hn::Add(moved(*this, a, own_sum), moved(other, b, other_sum)), d, weighted + w);
+        hn::Store(hn::Add(Moved(d, a.scale, a.rise, own_sum, hn::Load(d, weighted + w)),
+                          Moved(d, b.scale, b.rise, other_sum, hn::Load(d, other.weighted + w))),
+                  d, weighted + w);
         hn::Store(hn::Max(hn::Add(hn::Load(d, largest + w), a.rise), hn::Add(hn::Load(d, other.largest + w), b.rise)), d,
                   largest + w);
       }
-      hn::Store(hn::Add(hn::Load(d, minus_max + w), a.rise), d, minus_max + w);
+      hn::Store(hn::Neg(a.common), d, minus_max + w);
       hn::Store(hn::MulAdd(a.scale, own_sum, hn::Mul(b.scale, other_sum)), d, sum + w);
       for (int64_t r = 0; r < rows; ++r) {
         T* at = output + r * width + w;
@@ -102,7 +102,7 @@ struct SoftmaxState {
       const hn::Vec<D> nats = hn::Mul(bits, hn::Set(d, std::numbers::ln2_v<T>));
       // Rounding may leave a row that looks at one key just below 0.
       hn::Store(hn::IfThenZeroElse(hn::Or(empty, hn::Lt(nats, hn::Zero(d))), nats), d, entropy + w);
-      hn::Store(hn::IfThenZeroElse(empty, hn::Div(Exp2(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
+      hn::Store(hn::IfThenZeroElse(empty, hn::Div(PowerOfTwo(d, hn::Load(d, largest + w)), total)), d, max_weight + w);
     }
   }
 
@@ -152,31 +152,43 @@ struct SoftmaxState {
     return hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
   }
 
-  // Moves the reference of the lanes that need it; returns by how much. Each lane decides for itself, so that a query's
-  // result does not depend on its neighbours.
+  // Moves the reference of the lanes that need it to their highest score; returns the reference of all, negated.
   template <class D>
-  hn::Vec<D> Raise(D d, int64_t w, hn::Vec<D> largest) const {
-    const hn::Vec<D> old_sum = hn::Load(d, sum + w);
+  hn::Vec<D> Raise(D d, int64_t w, hn::Vec<D> highest) const {
+    const hn::Vec<D> old = hn::Load(d, minus_max + w), old_sum = hn::Load(d, sum + w);
     const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
     const hn::Vec<D> limit =
         hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, static_cast<T>(kSlackLog2)));
-    const hn::Mask<D> rises = hn::Gt(largest, limit);
-    if (hn::AllFalse(d, rises)) return hn::Zero(d);
-    const hn::Vec<D> rise = hn::IfThenElseZero(rises, largest);
-    const hn::Vec<D> shrink = Exp2(d, hn::Neg(hn::IfThenZeroElse(fresh, rise)));
-    hn::Store(hn::Sub(hn::Load(d, minus_max + w), rise), d, minus_max + w);
+    const hn::Mask<D> rises = hn::Gt(hn::Add(highest, old), limit);
+    if (hn::AllFalse(d, rises)) return old;
+    const hn::Vec<D> now = hn::IfThenElse(rises, hn::Neg(highest), old);
+    const hn::Vec<D> shrink = PowerOrOne(d, hn::IfThenZeroElse(fresh, hn::Sub(now, old)));
+    hn::Store(now, d, minus_max + w);
     hn::Store(hn::Mul(old_sum, shrink), d, sum + w);
     for (int64_t r = 0; r < rows; ++r) {
       T* at = output + r * width + w;
       hn::Store(hn::Mul(hn::Load(d, at), shrink), d, at);
     }
-    return rise;
+    return now;
+  }
+
+  // 2^x; where x is 0 nothing may change, so 1 does not come from a polynomial.
+  template <class D>
+  static hn::Vec<D> PowerOrOne(D d, hn::Vec<D> x) {
+    return hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Set(d, T{1}), PowerOfTwo(d, x));
+  }
+
+  // The sum of weight times score when the reference moves: scores grow by `rise`, weights by `scale`. What vanishes takes its
+  // score along, which may have been as low as numbers go.
+  template <class D>
+  static hn::Vec<D> Moved(D d, hn::Vec<D> scale, hn::Vec<D> rise, hn::Vec<D> total, hn::Vec<D> product) {
+    return hn::IfThenZeroElse(hn::Eq(scale, hn::Zero(d)), hn::Mul(scale, hn::MulAdd(rise, total, product)));
   }
 
   // What becomes of a state when it is merged: its reference falls behind the common one by -rise.
   template <class D>
   struct Share {
-    hn::Vec<D> scale, rise;
+    hn::Vec<D> scale, rise, common;
   };
   template <class D>
   static Share<D> ShareOf(D d, const SoftmaxState& state, const SoftmaxState& other, int64_t w) {
@@ -185,15 +197,15 @@ struct SoftmaxState {
     const hn::Mask<D> alone = hn::Eq(hn::Load(d, other.sum + w), hn::Zero(d));
     const hn::Vec<D> common = hn::IfThenElse(empty, theirs, hn::IfThenElse(alone, own, hn::Max(own, theirs)));
     const hn::Vec<D> rise = hn::Sub(own, common);
-    return {hn::IfThenZeroElse(empty, Exp2(d, rise)), rise};
+    return {hn::IfThenZeroElse(empty, PowerOrOne(d, rise)), rise, common};
   }
 
   // Two rows of weights at a time hide the latency of the polynomial.
   template <bool kWeighted, class D>
-  void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> rise, int64_t w) const {
+  void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
     hn::Vec<D> sum0 = hn::Load(d, sum + w), sum1 = hn::Zero(d), product = hn::Zero(d);
     const auto exponentiate = [&](int64_t j, hn::Vec<D>& total) HWY_ATTR {
-      const hn::Vec<D> x = hn::Sub(hn::Load(d, column + j * width), rise), p = Exp2(d, x);
+      const hn::Vec<D> x = hn::Add(hn::Load(d, column + j * width), minus_reference), p = PowerOfTwo(d, x);
       hn::Store(p, d, column + j * width);
       total = hn::Add(total, p);
       // Where the weight is 0 the score may be -inf.
@@ -209,6 +221,30 @@ struct SoftmaxState {
     if (kWeighted) hn::Store(hn::Add(hn::Load(d, weighted + w), product), d, weighted + w);
   }
 };
+
+// Takes a tile of scores as a whole, however it was cut: a row's bits do not show how much of the tile its neighbours see.
+// Lanes skip the strips before and behind all that they see.
+template <class D, class T>
+void TakeTile(D d, const SoftmaxState<T>& state, const Strips& strips, T* scores) {
+  const int64_t vector = static_cast<int64_t>(hn::Lanes(d));
+  if (!strips.masked) {
+    const TilePlace& place = strips.places[0];
+    state.Update(d, scores, place.keys, 0, attention::RoundUp(place.used_end(), vector));
+    return;
+  }
+  const int64_t lane_end = std::min(strips.lane_end(), attention::RoundUp(strips.places[0].used, vector));
+  for (int64_t w = strips.lane_begin(); w < lane_end; w += attention::kLaneQuantum) {
+    const TilePlace *first = nullptr, *last = nullptr;
+    for (const TilePlace& place : strips.all()) {
+      if (w < place.lane_begin || w >= place.lane_end) continue;
+      if (!first) first = &place;
+      last = &place;
+    }
+    if (!first) continue;
+    state.Update(d, RowsOfStrip(scores, *first), last->key + last->keys - first->key, w,
+                 std::min(w + attention::kLaneQuantum, lane_end));
+  }
+}
 
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

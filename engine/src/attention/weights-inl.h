@@ -7,14 +7,13 @@
 #endif
 
 #include <limits>
-#include <numbers>
 #include <span>
 
 #include "attention/mask-inl.h"
+#include "attention/normaliser-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/problem.h"
 #include "attention/scores-inl.h"
-#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -25,7 +24,11 @@ class WeightsPanel {
  public:
   WeightsPanel(const attention::WeightsProblem<T>& problem, attention::ForwardScratch<T>& scratch,
                std::span<PositionHook<T>* const> hooks)
-      : problem_(problem), scratch_(scratch), hooks_(hooks), scores_(problem, scratch, hooks) {}
+      : problem_(problem),
+        scratch_(scratch),
+        hooks_(hooks),
+        scores_(problem, scratch, hooks),
+        normaliser_(scratch.minus_max, scratch.largest, scratch.sum) {}
 
   // Panel `index` of the chosen rows, for the chosen head `slot`.
   void Run(int64_t b, int64_t slot, int64_t index) {
@@ -55,25 +58,26 @@ class WeightsPanel {
     const PanelArrays<T> arrays{b,       head,    panel_.width, panel_.used(), scratch_.queries, scratch_.output,
                                 nullptr, nullptr, nullptr,      nullptr};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
-    for (int64_t w = 0; w < panel_.width; ++w) {
-      const T lse = w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity();
-      const bool live = lse != -std::numeric_limits<T>::infinity();
-      scratch_.minus_max[w] =
-          live ? static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e) : -std::numeric_limits<T>::infinity();
-    }
-    ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const TilePlace& place, bool masked) HWY_ATTR {
-      const Seen seen = scores_.See(place, masked);
-      if (seen == Seen::kNone) return;
-      scores_.Fill(place, scores_.Keys(place), scratch_.minus_max, scratch_.scores);
-      if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.minus_max, scratch_.scores);
-      Exponentiate(place);
-      for (int64_t x = 0; x < count; ++x) {
-        const int64_t w = problem_.rows(first + x) - panel_.begin;
-        if (w < place.lane_begin || w >= place.used_end()) continue;
-        for (int64_t j = 0; j < place.keys; ++j)
-          problem_.weights(b, slot, first + x, place.key + j) = scratch_.scores[j * place.panel + w];
-      }
+    for (int64_t w = 0; w < panel_.width; ++w)
+      normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity());
+    normaliser_.Prepare(panel_, problem_.cut.tile, scratch_.lanes, scores_, scratch_, scratch_.scores);
+    ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+      for (const TilePlace& place : strips.all()) Tile(b, slot, first, count, place, strips.masked);
     });
+  }
+
+  void Tile(int64_t b, int64_t slot, int64_t first, int64_t count, const TilePlace& place, bool masked) {
+    const Seen seen = scores_.See(place, masked);
+    if (seen == Seen::kNone) return;
+    scores_.Fill(place, scores_.Keys(place), scratch_.scores);
+    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.scores);
+    Exponentiate(place);
+    for (int64_t x = 0; x < count; ++x) {
+      const int64_t w = problem_.rows(first + x) - panel_.begin;
+      if (w < place.lane_begin || w >= place.used_end()) continue;
+      for (int64_t j = 0; j < place.keys; ++j)
+        problem_.weights(b, slot, first + x, place.key + j) = scratch_.scores[j * place.panel + w];
+    }
   }
 
   void Exponentiate(const TilePlace& place) {
@@ -81,7 +85,7 @@ class WeightsPanel {
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
         T* at = scratch_.scores + j * place.panel + w;
-        hn::Store(Exp2(d_, hn::Load(d_, at)), d_, at);
+        hn::Store(normaliser_.Weight(at, w), d_, at);
       }
   }
 
@@ -90,6 +94,7 @@ class WeightsPanel {
   attention::ForwardScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
+  Normaliser<T> normaliser_;
   Panel panel_{};
 };
 

@@ -60,6 +60,13 @@ Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, co
   return shape;
 }
 
+// Only what is rounded leaves a remainder.
+template <class Array>
+void CheckNarrow(const char* name, const Array& out) {
+  if (out.element == Element::kFloat32 || out.element == Element::kFloat64)
+    Refuse(name, "expected none, because float32 and float64 outputs are not rounded");
+}
+
 // A gradient or result with one number a query, or with the shape of a table.
 template <class Array>
 void CheckOutput(const char* name, const Array& array, const decltype(ExtentsOf(array).extent)& expected, const char* meaning) {
@@ -153,6 +160,11 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   };
   check_rows("lse", arrays.lse);
   ForEachStatistic(arrays.statistics, check_rows);
+  if (arrays.remainder.present()) {
+    CheckNarrow("remainder", arrays.out);
+    CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
+    regions.Write("remainder", arrays.remainder);
+  }
   regions.CheckApart();
   return shape;
 }
@@ -174,6 +186,11 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
     CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");
   }
 
+  if (arrays.remainder.present()) {
+    CheckNarrow("remainder", arrays.out);
+    CheckPresent("remainder", arrays.remainder);
+    CheckShape("remainder", arrays.remainder, out_shape, "the shape of out");
+  }
   CheckOutput("d_q", arrays.d_q, arrays.q.extent, "the shape of q");
   CheckOutput("d_k", arrays.d_k, arrays.k.extent, "the shape of k");
   CheckOutput("d_v", arrays.d_v, arrays.v.extent, "the shape of v");
@@ -185,6 +202,7 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   regions.Read("lse", arrays.lse);
   regions.Read("d_out", arrays.d_out);
   regions.Read("d_lse", arrays.d_lse);
+  regions.Read("remainder", arrays.remainder);
   regions.Write("d_q", arrays.d_q);
   regions.Write("d_k", arrays.d_k);
   regions.Write("d_v", arrays.d_v);

@@ -40,6 +40,7 @@ struct ForwardArrays {
   Output out;
   View<T, 3> lse;
   Statistics<T> statistics;
+  Output remainder;
 };
 
 template <class T>
@@ -48,6 +49,7 @@ struct BackwardArrays {
   View<const T, 3> lse;
   Input d_out;
   View<const T, 3> d_lse;
+  Input remainder;
   Output d_q, d_k, d_v;
   BiasGradients<T> d_biases;
 };

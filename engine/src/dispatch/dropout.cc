@@ -31,11 +31,11 @@ void DropGroup(const DropoutStream& stream, T scale, int64_t first, const T* x, 
   const hn::CappedTag<T, kRow> d;
   const auto factor = hn::Set(d, scale);
   for (int64_t w = 0; w < kRow; w += static_cast<int64_t>(hn::Lanes(d))) {
-    hn::Mask<decltype(d)> kept[kRows];
-    KeptMasks(d, stream, first / kRows + w, 0, kept);
+    hn::Mask<decltype(d)> dropped[kRows];
+    DroppedMasks(d, stream, first / kRows + w, 0, dropped);
     for (int64_t m = 0; m < kRows; ++m) {
       const int64_t at = m * kRow + w;
-      hn::StoreU(hn::IfThenElseZero(kept[m], hn::Mul(factor, hn::LoadU(d, x + at))), d, y + at);
+      hn::StoreU(hn::IfThenZeroElse(dropped[m], hn::Mul(factor, hn::LoadU(d, x + at))), d, y + at);
     }
   }
 }

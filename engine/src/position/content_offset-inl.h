@@ -60,11 +60,11 @@ class ContentOffset final : public PositionHook<T> {
     Products(*bias_.values, shape_.value_dim, panel.d_out, panel.panel, scratch_.value_content);
   }
 
-  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     if (bias_.keys) {
-      Pick(place, scratch_.content, base, scores);
-    } else if (base) {
-      AddTerms(d_, place, base, scores, [&](int64_t, int64_t) HWY_ATTR { return hn::Zero(d_); });
+      Pick(place, scratch_.content, empty, scores);
+    } else if (empty) {
+      AddTerms(d_, place, empty, scores, [&](int64_t, int64_t) HWY_ATTR { return hn::Zero(d_); });
     }
   }
 
@@ -77,7 +77,7 @@ class ContentOffset final : public PositionHook<T> {
   }
 
   void AddToWeightGradient(const TilePlace& place, T* d_weights) override {
-    if (bias_.values) Pick(place, scratch_.value_content, static_cast<const T*>(nullptr), d_weights);
+    if (bias_.values) Pick(place, scratch_.value_content, false, d_weights);
   }
 
   void End(const PanelArrays<T>& panel) override {
@@ -130,26 +130,26 @@ class ContentOffset final : public PositionHook<T> {
             static_cast<const T*>(nullptr), {d_table + panel.b * batch_stride + kv_head * head_stride, width});
   }
 
-  // tile[j, w] = base[w] (null: tile[j, w]) + products[row of the pair, w]
-  void Pick(const TilePlace& place, const T* products, const T* base, T* tile) {
+  // tile[j, w] += products[row of the pair, w], where an empty tile counts as 0
+  void Pick(const TilePlace& place, const T* products, bool empty, T* tile) {
     const int64_t common = offsets_.CommonRow(place);
     if (common >= 0) {
       const T* row = products + common * place.panel;
-      AddTerms(d_, place, base, tile, [&](int64_t, int64_t w) HWY_ATTR { return hn::Load(d_, row + w); });
+      AddTerms(d_, place, empty, tile, [&](int64_t, int64_t w) HWY_ATTR { return hn::Load(d_, row + w); });
     } else if (offsets_.Diagonal(place)) {
-      PickDiagonals(place, products, base, tile);
+      PickDiagonals(place, products, empty, tile);
     } else {
-      AddScalarTerms(place, base, tile,
+      AddScalarTerms(place, empty, tile,
                      [&](int64_t j, int64_t w) { return products[offsets_.Row(place, j, w) * place.panel + w]; });
     }
   }
 
-  void PickDiagonals(const TilePlace& place, const T* products, const T* base, T* tile) {
+  void PickDiagonals(const TilePlace& place, const T* products, bool empty, T* tile) {
     const hn::RebindToSigned<decltype(d_)> di;
     using Index = hn::TFromD<decltype(di)>;
     const DiagonalRows<decltype(d_)> rows(offsets_, place);
     const int64_t panel = place.panel;
-    AddTerms(d_, place, base, tile, [&](int64_t j, int64_t w) HWY_ATTR {
+    AddTerms(d_, place, empty, tile, [&](int64_t j, int64_t w) HWY_ATTR {
       return hn::GatherIndex(d_, products + w, hn::Add(TimesPanel(di, rows.At(j, w), panel), hn::Iota(di, Index{0})));
     });
   }

@@ -73,22 +73,22 @@ class ContentQuery final : public PositionHook<T> {
     common_ = rows.single() ? rows.first - first_ : -1;
   }
 
-  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     const T* products = scratch_.key_content;
     Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {scratch_.query_columns + first_, columns_}, place.keys,
             shape_.head_dim, Padded(), Start::kZero, static_cast<const T*>(nullptr), {scratch_.key_content, stride_});
     if (common_ >= 0) {
-      AddTerms(d_, place, base, scores,
+      AddTerms(d_, place, empty, scores,
                [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, products[j * stride_ + common_]); });
     } else if (offsets_.Diagonal(place)) {
       const hn::RebindToSigned<decltype(d_)> di;
       const auto first = hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(first_));
       const DiagonalRows<decltype(d_)> rows(offsets_, place);
-      AddTerms(d_, place, base, scores, [&](int64_t j, int64_t w) HWY_ATTR {
+      AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR {
         return hn::GatherIndex(d_, products + j * stride_, hn::Sub(rows.At(j, w), first));
       });
     } else {
-      AddScalarTerms(place, base, scores,
+      AddScalarTerms(place, empty, scores,
                      [&](int64_t j, int64_t w) { return products[j * stride_ + offsets_.Row(place, j, w) - first_]; });
     }
   }

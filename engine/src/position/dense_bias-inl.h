@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numbers>
 #include <variant>
 
 #include "attention/position_hook-inl.h"
@@ -29,11 +28,10 @@ class DenseBias final : public PositionHook<T> {
   DenseBias(const Table<4>& bias, const attention::HookScratch<T>& scratch, const View<T, 4>& d_bias)
       : bias_(bias), transposed_(scratch.transposed), d_bias_(d_bias) {}
 
-  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     std::visit([&](const auto& bias) { Gather(bias, place); }, bias_);
-    const auto log2e = hn::Set(d_, std::numbers::log2e_v<T>);
-    AddTerms(d_, place, base, scores,
-             [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(log2e, hn::Load(d_, transposed_ + j * place.panel + w)); });
+    AddTerms(d_, place, empty, scores,
+             [&](int64_t j, int64_t w) HWY_ATTR { return NatsToBits(d_, hn::Load(d_, transposed_ + j * place.panel + w)); });
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {

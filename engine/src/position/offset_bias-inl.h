@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <numbers>
 #include <variant>
 
 #include "attention/position_hook-inl.h"
@@ -44,8 +43,8 @@ class OffsetBias final : public PositionHook<T> {
 
   void Begin(const PanelArrays<T>& panel) override { offsets_.Begin(panel.b); }
 
-  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
-    std::visit([&](const auto& table) { Add(table, place, base, scores); }, table_);
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
+    std::visit([&](const auto& table) { Add(table, place, empty, scores); }, table_);
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
@@ -62,18 +61,16 @@ class OffsetBias final : public PositionHook<T> {
 
  private:
   template <class V>
-  void Add(const V& table, const TilePlace& place, const T* base, T* scores) {
-    const auto entry = [&](int64_t head, int64_t row) {
-      return static_cast<T>(static_cast<double>(table(head, row)) * std::numbers::log2e);
-    };
+  void Add(const V& table, const TilePlace& place, bool empty, T* scores) {
+    const auto entry = [&](int64_t head, int64_t row) { return NatsToBits<T>(static_cast<double>(table(head, row))); };
     if (!offsets_.Diagonal(place)) {
-      AddScalarTerms(place, base, scores,
+      AddScalarTerms(place, empty, scores,
                      [&](int64_t j, int64_t w) { return entry(place.heads[w], offsets_.Row(place, j, w)); });
       return;
     }
     const int64_t diagonals = place.keys + place.panel - 1;
     for (int64_t x = 0; x < diagonals; ++x) diagonals_[x] = entry(place.head, Column(place, x));
-    AddTerms(d_, place, base, scores,
+    AddTerms(d_, place, empty, scores,
              [&](int64_t j, int64_t w) HWY_ATTR { return hn::LoadU(d_, diagonals_ + (place.keys - 1 - j) + w); });
   }
 

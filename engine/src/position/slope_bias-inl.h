@@ -9,7 +9,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <numbers>
 #include <variant>
 
 #include "attention/position_hook-inl.h"
@@ -37,13 +36,13 @@ class DistanceBias final : public PositionHook<T> {
     first_ = listed_ ? 0 : plan_.FirstOffset(panel.b);
   }
 
-  void AddToScores(const TilePlace& place, const T* base, T* scores) override {
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     if (!listed_ && place.one_head) {
       const auto slope = hn::Set(d_, Slope(place.head));
-      AddTerms(d_, place, base, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(slope, Direction(place, j, w)); });
+      AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Mul(slope, Direction(place, j, w)); });
       return;
     }
-    AddScalarTerms(place, base, scores,
+    AddScalarTerms(place, empty, scores,
                    [&](int64_t j, int64_t w) { return Slope(place.heads[w]) * Signed(Between(place, j, w)); });
   }
 
@@ -67,8 +66,7 @@ class DistanceBias final : public PositionHook<T> {
 
  private:
   T Slope(int64_t head) const {
-    return static_cast<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes) *
-                          std::numbers::log2e);
+    return NatsToBits<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
   }
 
   // What the slope multiplies, for the lanes from w on and key j of a tile of one head.

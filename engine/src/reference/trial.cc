@@ -17,28 +17,45 @@ namespace {
 
 double Worse(double worst, double value) { return std::isnan(worst) || std::isnan(value) ? NAN : std::max(worst, value); }
 
-// eps: that of the elements of the call; where those are narrow, all gradients inherit the rounding of the output.
-double GradientError(const std::vector<double>& computed, const std::vector<double>& expected, const std::vector<double>& mass,
-                     double eps, double dropout) {
-  double largest = 1, error = 0;
-  for (double m : mass) largest = std::max(largest, m);
-  for (size_t i = 0; i < expected.size(); ++i) error = Worse(error, std::abs(computed[i] - expected[i]));
-  return error * (1 - dropout) / (eps * largest);
+// Errors of arrays in units of what they may be, see reference/trial.h. T: the type of the array's elements. accumulator: the
+// spacing at 1 of the type that the array is computed in, times how much larger than ordinary its scores are.
+template <class T>
+class Units {
+ public:
+  explicit Units(double accumulator) : accumulator_(accumulator) {}
+
+  double Error(double computed, double expected, double mass) const {
+    const double difference = std::abs(computed - expected);
+    if (difference == 0) return 0;
+    if constexpr (sizeof(T) > 2) return difference / (accumulator_ * mass);
+    return difference / (Epsilon<T>() * std::abs(expected) + Smallest<T>() + kAccumulatorLimit * accumulator_ * mass);
+  }
+
+ private:
+  double accumulator_;
+};
+
+template <class T>
+double OutputError(const std::vector<double>& computed, const Result& expected, const Units<T>& units, double dropout) {
+  double worst = 0;
+  for (size_t x = 0; x < expected.out.size(); ++x)
+    worst = Worse(worst, units.Error(computed[x], expected.out[x], expected.out_mass[x] / (1 - dropout)));
+  return worst;
 }
 
-double OutputError(const std::vector<double>& computed, const Result& expected, double eps, double dropout) {
-  double worst = 0;
-  for (size_t x = 0; x < expected.out.size(); ++x) {
-    const double difference = std::abs(computed[x] - expected.out[x]);
-    const double unit = eps * expected.out_mass[x] / (1 - dropout);
-    worst = Worse(worst, difference == 0 ? 0 : difference / unit);
-  }
+template <class T>
+double GradientError(const std::vector<double>& computed, const std::vector<double>& expected, const std::vector<double>& mass,
+                     const Units<T>& units, double dropout) {
+  double largest = 1, worst = 0;
+  for (double m : mass) largest = std::max(largest, m);
+  for (size_t i = 0; i < expected.size(); ++i)
+    worst = Worse(worst, units.Error(computed[i], expected[i], largest / (1 - dropout)));
   return worst;
 }
 
 // A: the type of accumulation.
 template <class A>
-double RowError(const std::vector<A>& computed, const std::vector<double>& expected) {
+double RowError(const std::vector<A>& computed, const std::vector<double>& expected, const Units<A>& units) {
   double worst = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
     const double value = Exact(computed[i]);
@@ -46,7 +63,7 @@ double RowError(const std::vector<A>& computed, const std::vector<double>& expec
       if (value != expected[i]) return NAN;
       continue;
     }
-    worst = Worse(worst, std::abs(value - expected[i]) / (Epsilon<A>() * std::max(1.0, std::abs(expected[i]))));
+    worst = Worse(worst, units.Error(value, expected[i], std::max(1.0, std::abs(expected[i]))));
   }
   return worst;
 }
@@ -102,31 +119,56 @@ class Trial {
     View<const A, 3> d_lse;
     if (case_.lse_gradient) d_lse = View<const A, 3>::Contiguous(d_lse_.data(), rows);
     const View<A, 3> lse = lse_.Make(rows);
+    View<BFloat16, 4> remainder;
+    if (sizeof(T) == 2 && case_.remainder) {
+      remainder_.assign(out_.memory.size(), BFloat16{});
+      remainder = {remainder_.data() + (out_.view.data - out_.memory.data()), out_.view.extent, out_.view.stride};
+    }
     Workspace workspace;
-    Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics);
+    Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder);
     if (case_.weights) RunWeights(lse, workspace, executor);
     Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
-                d_tables_.views, workspace, executor, d_lse);
+                d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride});
   }
 
   TrialErrors Errors() const {
     const Result expected =
         Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), {d_lse_.begin(), d_lse_.end()});
+    // Scores are rounded at their own size, and everything inherits that.
+    const double accumulator = Epsilon<A>() * std::max(1.0, expected.largest_score / kOrdinaryScore);
+    const Units<T> units(accumulator);
+    const Units<A> wide(accumulator);
     TrialErrors errors;
-    errors.of = {{"out", OutputError(out_.Exact(), expected, Epsilon<T>(), case_.dropout)},
-                 {"lse", RowError(lse_.memory, expected.lse)}};
-    const auto add_rows = [&](const char* name, const Numbers<A>& computed, const std::vector<double>& rows) {
-      errors.of.emplace_back(name, RowError(computed.memory, rows));
+    const auto add = [&](const char* name, double error, bool of_elements) {
+      errors.of.emplace_back(name, of_elements || sizeof(T) > 2 ? error : error / kAccumulatorLimit);
     };
+    add("out", OutputError(out_.Exact(), expected, units, case_.dropout), true);
+    const auto add_rows = [&](const char* name, const Numbers<A>& computed, const std::vector<double>& rows) {
+      add(name, RowError(computed.memory, rows, wide), false);
+    };
+    add_rows("lse", lse_, expected.lse);
     if (case_.statistics) {
       add_rows("entropy", entropy_, expected.entropy);
       add_rows("max_weight", max_weight_, expected.max_weight);
       add_rows("mean_distance", mean_distance_, expected.mean_distance);
     }
     if (case_.weights) add_rows("weights", weights_, expected.weights);
-    AddGradients(expected, errors);
-    // Scores are rounded at their own size, and everything inherits that.
-    for (auto& [name, error] : errors.of) error /= std::max(1.0, expected.largest_score / kOrdinaryScore);
+    const Gradients &exact = expected.d, &mass = expected.mass;
+    const auto add_gradient = [&](const char* name, const Output<T>& computed, auto of) {
+      add(name, GradientError(computed.Exact(), exact.*of, mass.*of, units, case_.dropout), true);
+    };
+    add_gradient("dQ", d_q_, &Gradients::q);
+    add_gradient("dK", d_k_, &Gradients::k);
+    add_gradient("dV", d_v_, &Gradients::v);
+    const auto add_table = [&](const char* name, const Numbers<A>& computed, auto of) {
+      add(name, GradientError(computed.Exact(), exact.*of, mass.*of, wide, case_.dropout), false);
+    };
+    add_table("dBias", d_tables_.bias, &Gradients::bias);
+    add_table("dRelativeBias", d_tables_.relative_bias, &Gradients::relative_bias);
+    add_table("dSlopes", d_tables_.slopes, &Gradients::slopes);
+    add_table("dContentKeys", d_tables_.content_keys, &Gradients::content_keys);
+    add_table("dContentValues", d_tables_.content_values, &Gradients::content_values);
+    add_table("dContentQueries", d_tables_.content_queries, &Gradients::content_queries);
     return errors;
   }
 
@@ -141,28 +183,12 @@ class Trial {
                weights_.Make(std::array{lse.extent[0], lse.extent[1], lse.extent[2], k_.view.extent[2]}), workspace, executor);
   }
 
-  void AddGradients(const Result& expected, TrialErrors& errors) const {
-    const Gradients &exact = expected.d, &mass = expected.mass;
-    const auto add = [&](const char* name, const std::vector<double>& computed, const std::vector<double>& of,
-                         const std::vector<double>& by) {
-      errors.of.emplace_back(name, GradientError(computed, of, by, Epsilon<T>(), case_.dropout));
-    };
-    add("dQ", d_q_.Exact(), exact.q, mass.q);
-    add("dK", d_k_.Exact(), exact.k, mass.k);
-    add("dV", d_v_.Exact(), exact.v, mass.v);
-    add("dBias", d_tables_.bias.Exact(), exact.bias, mass.bias);
-    add("dRelativeBias", d_tables_.relative_bias.Exact(), exact.relative_bias, mass.relative_bias);
-    add("dSlopes", d_tables_.slopes.Exact(), exact.slopes, mass.slopes);
-    add("dContentKeys", d_tables_.content_keys.Exact(), exact.content_keys, mass.content_keys);
-    add("dContentValues", d_tables_.content_values.Exact(), exact.content_values, mass.content_values);
-    add("dContentQueries", d_tables_.content_queries.Exact(), exact.content_queries, mass.content_queries);
-  }
-
   const Case& case_;
   Setup<A> setup_;
   Input<T> q_, k_, v_, d_out_;
   std::vector<A> d_lse_;
   Output<T> out_, d_q_, d_k_, d_v_;
+  std::vector<BFloat16> remainder_;  // laid out as out
   Numbers<A> lse_, entropy_, max_weight_, mean_distance_, weights_;
   TableGradients<A> d_tables_;
 };
@@ -178,7 +204,7 @@ double TrialErrors::Largest() const {
 std::string TrialErrors::Text() const {
   std::ostringstream text;
   for (const auto& [name, error] : of) text << name << " " << error << ", ";
-  text << "in eps";
+  text << "in units";
   return text.str();
 }
 

@@ -12,11 +12,17 @@
 
 namespace heed::reference {
 
-// Largest differences between engine and reference by what they are of. Outputs in units of eps * sum_j p[j] |v[j]| of their
-// row; lse, statistics and weights in eps * max(1, |expected|); gradients in eps * max(1, largest sum of absolute terms of the
-// array), because terms cancel; outputs and gradients over 1 - p, because dropout scales what it keeps. eps is
-// the spacing of the type at 1; that of the accumulator for lse and statistics, which never pass through a narrow type. NaN
-// where the engine returned NaN or disagreed about infinity.
+// Largest differences between engine and reference by what they are of, in units of what they may be. NaN where the engine
+// returned NaN or disagreed about infinity.
+//
+// float and double: outputs in eps * sum_j p[j] |v[j]| of their row; lse, statistics and weights in eps * max(1, |expected|);
+// gradients in eps * max(1, largest sum of absolute terms of the array), because terms cancel; outputs and gradients over 1 -
+// p, because dropout scales what it keeps. eps is the spacing of the type at 1.
+//
+// 16-bit types: outputs and the gradients of q, k and v are computed in float and rounded once, each element on its own. The
+// unit is eps of the narrow type times the element itself (rounding to nearest takes half of it), plus its smallest number,
+// plus what a float may be off by: kAccumulatorLimit of the units above. Everything else of their calls is float and measured
+// as that, over kAccumulatorLimit.
 struct TrialErrors {
   std::vector<std::pair<std::string, double>> of;
   double Largest() const;
@@ -31,10 +37,11 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
 // slopes, round as much more as they are larger, and errors are divided by that.
 constexpr double kOrdinaryScore = 16.0;
 
-// What a sound kernel stays below: scores of D products of N(0, 1) carry about sqrt(D) eps of rounding, which the weights
-// inherit; widths up to 257 are in the table. 16-bit types round inputs and results alone, and 128 of their eps would be all.
+// What a sound kernel stays below, in the units of its accumulation type: scores of D products of N(0, 1) carry about sqrt(D)
+// eps of rounding, which the weights inherit; widths up to 257 are in the table. The units of 16-bit types contain it.
+constexpr double kAccumulatorLimit = 128.0;
 template <class T>
-constexpr double kErrorLimit = sizeof(T) == 2 ? 32.0 : 128.0;
+constexpr double kErrorLimit = sizeof(T) == 2 ? 1.0 : kAccumulatorLimit;
 
 }  // namespace heed::reference
 

@@ -40,6 +40,14 @@ double Epsilon() {
   if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::epsilon();
 }
 
+// The smallest number that the type rounds to.
+template <class T>
+double Smallest() {
+  if constexpr (std::is_same_v<T, BFloat16>) return 0x1p-133;
+  if constexpr (std::is_same_v<T, Float16>) return 0x1p-24;
+  if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::denorm_min();
+}
+
 // What an array is for: inputs may repeat elements, and keys and values may serve all rows of a batch.
 enum class Role { kInput, kKeyInput, kOutput };
 

@@ -8,24 +8,28 @@
 #endif
 
 #include "hwy/highway.h"
+#include "simd/capabilities-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Minimax polynomials of 2^f relative to 2^f on [-1/2, 1/2], lowest power first; largest relative error 7.5e-8 (float, degree
-// 5) and 3.1e-18 (double, degree 11), from the Remez algorithm in 40 digits.
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 4)>
+// Polynomials of 2^f on [-1/2, 1/2] that are exactly 1 at 0, so that rescaling by 2^0 changes nothing; the rest of their
+// coefficients minimises the largest error relative to 2^f (Remez algorithm in 40 digits): 1.0e-7 (float, degree 5) and 3.1e-18
+// (double, degree 11).
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
-  hn::Vec<D> p = hn::Set(d, 0.0013276472167819943f);
-  p = hn::MulAdd(p, f, hn::Set(d, 0.0096755413310213911f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.05550713272875391f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.24022119723969178f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.69314696706526493f));
-  return hn::MulAdd(p, f, hn::Set(d, 1.0000000716546416f));
+  hn::Vec<D> p = hn::Set(d, 0.0013264729641377926f);
+  p = hn::MulAdd(p, f, hn::Set(d, 0.009671512991189957f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.05550732836127281f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.24022243916988373f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.6931470036506653f));
+  return hn::MulAdd(p, f, hn::Set(d, 1.0f));
 }
 
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 8)>
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
 HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
   hn::Vec<D> p = hn::Set(d, 4.4352809446103361611e-10);
   p = hn::MulAdd(p, f, hn::Set(d, 7.0741056262456593708e-9));
@@ -38,32 +42,33 @@ HWY_INLINE hn::Vec<D> Exp2Polynomial(D d, hn::Vec<D> f) {
   p = hn::MulAdd(p, f, hn::Set(d, 0.055504108664819921483));
   p = hn::MulAdd(p, f, hn::Set(d, 0.24022650695910156205));
   p = hn::MulAdd(p, f, hn::Set(d, 0.69314718055994533046));
-  return hn::MulAdd(p, f, hn::Set(d, 0.9999999999999999971));
+  return hn::MulAdd(p, f, hn::Set(d, 1.0));
 }
 
-// p * 2^round(x) given f = x - round(x) inside p. `magic` = 1.5 * 2^(mantissa bits) pushes the integer into the low bits.
+// p * 2^round(x) given f = x - round(x). Adding `magic`, 1.5 * 2^(mantissa bits) plus the exponent's bias, rounds x and leaves
+// the biased exponent in the low bits. The power of two is multiplied, not added to the exponent, so that NaN stays NaN.
 template <class D>
 HWY_INLINE hn::Vec<D> Exp2Portable(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const hn::RebindToUnsigned<D> du;
   constexpr int kMantissa = hwy::MantissaBits<T>();
-  const hn::Vec<D> magic = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 12582912.0 : 6755399441055744.0));
+  const hn::Vec<D> magic = hn::Set(d, static_cast<T>(sizeof(T) == 4 ? 12582912.0 + 127 : 6755399441055744.0 + 1023));
   const hn::Vec<D> shifted = hn::Add(x, magic);
   const hn::Vec<D> f = hn::Sub(x, hn::Sub(shifted, magic));
-  const auto exponent = hn::ShiftLeft<kMantissa>(hn::BitCast(du, shifted));
-  return hn::BitCast(d, hn::Add(hn::BitCast(du, Exp2Polynomial(d, f)), exponent));
+  const hn::Vec<D> power = hn::BitCast(d, hn::ShiftLeft<kMantissa>(hn::BitCast(du, shifted)));
+  return hn::Mul(Exp2Polynomial(d, f), power);
 }
 
 // Weights below this power of two become exactly 0: denormals would cost a hundred times the time, and next to the largest
 // weight of a row (at least 2^-8 of the reference) they are far below rounding.
 constexpr double kSmallestExponent = -100.0;
 
-// 2^x for x <= about 100; 0 for x < -100, NaN for NaN.
+// 2^x for x <= about 100; exactly 1 for 0, 0 for x < -100, NaN for NaN.
 template <class D>
-HWY_INLINE hn::Vec<D> Exp2(D d, hn::Vec<D> x) {
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
   const hn::Vec<D> smallest = hn::Set(d, static_cast<T>(kSmallestExponent));
-#if HWY_TARGET == HWY_AVX3
+#if HEED_SIMD_AVX512
   // vrndscale and vscalef do in two instructions what takes five portable ones; Highway wraps neither.
   if constexpr (sizeof(T) == 4 && hn::MaxLanes(D()) == 16) {
     const hn::Vec<D> whole{_mm512_roundscale_ps(x.raw, 0)};

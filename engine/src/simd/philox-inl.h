@@ -20,13 +20,13 @@ struct DropoutStream {
   uint64_t seed;
   uint32_t batch;
   uint32_t head;
-  uint32_t threshold;  // of 65536: a weight is kept where its bits are at least this
+  uint32_t threshold;  // 0 .. 65535: a weight is dropped where its 16 bits are below this
 };
 
 #if HWY_TARGET == HWY_SCALAR
 // One lane: Highway's 64-bit products need two, so plain integers do the same rounds.
 template <class D>
-HWY_INLINE void KeptMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> kept[8]) {
+HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
   const auto i = static_cast<uint64_t>(query), block = static_cast<uint64_t>(key) / 8;
   uint32_t x0 = static_cast<uint32_t>(i), x1 = static_cast<uint32_t>(block), x2 = stream.batch;
   uint32_t x3 = static_cast<uint32_t>(stream.head | (i >> 32) << 16 | (block >> 32) << 24);
@@ -44,7 +44,7 @@ HWY_INLINE void KeptMasks(D d, const DropoutStream& stream, int64_t query, int64
   using T = hn::TFromD<D>;
   for (int m = 0; m < 8; ++m) {
     const uint32_t bits = m % 2 == 0 ? words[m / 2] & 0xFFFFu : words[m / 2] >> 16;
-    kept[m] = hn::Eq(hn::Set(d, static_cast<T>(bits >= stream.threshold ? 1 : 0)), hn::Set(d, T{1}));
+    dropped[m] = hn::Eq(hn::Set(d, static_cast<T>(bits < stream.threshold ? 1 : 0)), hn::Set(d, T{1}));
   }
 }
 #else
@@ -78,10 +78,11 @@ HWY_INLINE void RandomWords(DU64 d64, const DropoutStream& stream, V queries, in
   Philox(d64, stream.seed, words[0], words[1], words[2], words[3]);
 }
 
-// Multipliers for the weights of Lanes(d) neighbouring queries with the eight keys from `key` (a multiple of 8):
-// kept[m] is all ones where the weight with key + m is kept. Float lanes: even and odd queries run in two halves.
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 4)>
-HWY_INLINE void KeptMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> kept[8]) {
+// For the weights of Lanes(d) neighbouring queries with the eight keys from `key` (a multiple of 8): dropped[m] is true where
+// the weight with key + m is dropped. Float lanes: even and odd queries run in two halves.
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 4)
+HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
   const hn::RebindToUnsigned<D> d32;
   const hn::Repartition<uint64_t, decltype(d32)> d64;
   using V = hn::Vec<decltype(d64)>;
@@ -89,27 +90,28 @@ HWY_INLINE void KeptMasks(D d, const DropoutStream& stream, int64_t query, int64
   V even[4], odd[4];
   RandomWords(d64, stream, first, key, even);
   RandomWords(d64, stream, hn::Add(first, hn::Set(d64, uint64_t{1})), key, odd);
-  const auto below = hn::Set(d32, (stream.threshold << 16) - 1);
+  const auto limit = hn::Set(d32, stream.threshold << 16);
   HWY_UNROLL(4)
   for (int w = 0; w < 4; ++w) {
     const auto word = hn::OddEven(hn::BitCast(d32, hn::ShiftLeft<32>(odd[w])), hn::BitCast(d32, even[w]));
-    kept[2 * w] = hn::RebindMask(d, hn::Gt(hn::ShiftLeft<16>(word), below));
-    kept[2 * w + 1] = hn::RebindMask(d, hn::Gt(word, below));
+    dropped[2 * w] = hn::RebindMask(d, hn::Gt(limit, hn::ShiftLeft<16>(word)));
+    dropped[2 * w + 1] = hn::RebindMask(d, hn::Gt(limit, word));
   }
 }
 
-template <class D, HWY_IF_LANE_SIZE(hn::TFromD<D>, 8)>
-HWY_INLINE void KeptMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> kept[8]) {
+template <class D>
+  requires(sizeof(hn::TFromD<D>) == 8)
+HWY_INLINE void DroppedMasks(D d, const DropoutStream& stream, int64_t query, int64_t key, hn::Mask<D> dropped[8]) {
   const hn::RebindToUnsigned<D> d64;
   hn::Vec<decltype(d64)> words[4];
   RandomWords(d64, stream, hn::Add(hn::Set(d64, static_cast<uint64_t>(query)), hn::Iota(d64, 0)), key, words);
-  const auto below = hn::Set(d64, uint64_t{stream.threshold} * 65536 - 1);
+  const auto limit = hn::Set(d64, uint64_t{stream.threshold} << 16);
   const auto low_word = hn::Set(d64, uint64_t{0xFFFFFFFFu});
   HWY_UNROLL(4)
   for (int w = 0; w < 4; ++w) {
     const auto word = hn::And(words[w], low_word);
-    kept[2 * w] = hn::RebindMask(d, hn::Gt(hn::And(hn::ShiftLeft<16>(word), low_word), below));
-    kept[2 * w + 1] = hn::RebindMask(d, hn::Gt(word, below));
+    dropped[2 * w] = hn::RebindMask(d, hn::Gt(limit, hn::And(hn::ShiftLeft<16>(word), low_word)));
+    dropped[2 * w + 1] = hn::RebindMask(d, hn::Gt(limit, word));
   }
 }
 #endif  // HWY_TARGET == HWY_SCALAR

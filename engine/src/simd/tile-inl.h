@@ -9,6 +9,7 @@
 
 #include "hwy/highway.h"
 #include "simd/ahead.h"
+#include "simd/capabilities-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -16,7 +17,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows and vectors of accumulators held in registers. 32 registers: 6 x 4 leaves room for four vectors of B and a broadcast;
 // 16 registers: 6 x 2. A wider and flatter tile needs more broadcasts per FMA, a taller one more vector loads.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if HEED_SIMD_REGISTERS_32
 constexpr int kTileRows = 6, kTileVectors = 4;
 #else
 constexpr int kTileRows = 6, kTileVectors = 2;

@@ -27,7 +27,8 @@ HWY_INLINE void TransposeBlock(const T* from, int64_t, T factor, T* to, int64_t)
 template <class T>
 constexpr int64_t kTransposeBlock = 16 / static_cast<int64_t>(sizeof(T));
 
-template <class T, HWY_IF_LANE_SIZE(T, 4)>
+template <class T>
+  requires(sizeof(T) == 4)
 HWY_INLINE void TransposeBlock(const T* from, int64_t from_stride, T factor, T* to, int64_t to_stride) {
   const hn::FixedTag<T, 4> d;
   const hn::FixedTag<double, 2> pairs;
@@ -45,7 +46,8 @@ HWY_INLINE void TransposeBlock(const T* from, int64_t from_stride, T factor, T* 
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * to_stride);
 }
 
-template <class T, HWY_IF_LANE_SIZE(T, 8)>
+template <class T>
+  requires(sizeof(T) == 8)
 HWY_INLINE void TransposeBlock(const T* from, int64_t from_stride, T factor, T* to, int64_t to_stride) {
   const hn::FixedTag<T, 2> d;
   const auto scale = hn::Set(d, factor);

@@ -26,6 +26,9 @@ constexpr int64_t kMaxChunks = 8;
 constexpr int64_t kBiasTasks = 4;
 constexpr int64_t kBiasCopies = 4;
 
+// Keys per tile, see ChooseTiles.
+constexpr int64_t kTileKeys = 64;
+
 // The widest register tile: four AVX-512 vectors.
 constexpr int64_t kWidestPanelBytes = 256;
 
@@ -49,7 +52,7 @@ constexpr int kAheadLines = 24;
 inline TileSizes ChooseTiles(int64_t q_len, int element_bytes) {
   const int64_t widest = kWidestPanelBytes / element_bytes;
   const int64_t panel = std::clamp<int64_t>((q_len + 15) / 16 * 16, 16, widest);
-  return {panel, 64, 512};
+  return {panel, kTileKeys, 512};
 }
 
 }  // namespace heed::simd
