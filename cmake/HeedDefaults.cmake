@@ -26,6 +26,10 @@ if(HEED_SANITIZE)
   # What sanitizers add to the code makes gcc see uninitialised values that are not there.
   add_compile_options(-fsanitize=${HEED_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${HEED_SANITIZE})
+  # LibTorch keeps the type information of some of its classes to itself.
+  if(HEED_NN)
+    add_compile_options(-fno-sanitize=vptr)
+  endif()
 endif()
 
 # Interface target with the warnings of heed's own code.

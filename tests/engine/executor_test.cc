@@ -4,6 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -67,25 +71,94 @@ TEST(ThreadPool, ServesSeveralCallersAtOnce) {
   EXPECT_EQ(runs.load(), 4 * 50 * 20);
 }
 
-TEST(ThreadPool, WorksInAForkedChild) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
-#endif
-  ThreadPool pool(3);
-  std::atomic<int> runs{0};
-  pool.ParallelFor(10, [&](int64_t) { ++runs; });
+// The exit code of a child that calls `run` and then ends as programs do: exit() with its static destructors. -1 where a signal
+// ended it: one that hangs is ended by the alarm.
+int ExitCodeOfChild(const std::function<int()>& run) {
+  std::fflush(nullptr);  // what is buffered would be written twice
   const pid_t child = fork();
   if (child == 0) {
-    alarm(20);  // a child that hangs must not hang the test
-    std::atomic<int> own{0};
-    pool.ParallelFor(100, [&](int64_t) { ++own; });
-    _exit(own.load() == 100 ? 0 : 1);
+    alarm(20);
+    std::exit(run());
   }
   int status = -1;
   waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-  pool.ParallelFor(10, [&](int64_t) { ++runs; });
-  EXPECT_EQ(runs.load(), 20);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int RunOnce(ThreadPool& pool) {
+  std::atomic<int> runs{0};
+  pool.ParallelFor(100, [&](int64_t) { ++runs; });
+  return runs.load() == 100 ? 0 : 1;
+}
+
+class ForkedChild : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
+#endif
+  }
+};
+
+TEST_F(ForkedChild, RunsTasksAndEndsNormally) {
+  ThreadPool pool(3);
+  EXPECT_EQ(ExitCodeOfChild([&] { return RunOnce(pool); }), 0) << "forked before first use";
+  ASSERT_EQ(RunOnce(pool), 0);
+  EXPECT_EQ(ExitCodeOfChild([&] { return RunOnce(pool); }), 0) << "forked after use";
+  EXPECT_EQ(ExitCodeOfChild([&] {
+              const int own = RunOnce(pool);
+              return own + ExitCodeOfChild([&] { return RunOnce(pool); });
+            }),
+            0)
+      << "a grandchild";
+  EXPECT_EQ(RunOnce(pool), 0);
+}
+
+// Workers of the parent wait at a condition variable; the child's copy of it must not be waited for.
+TEST_F(ForkedChild, EndsNormallyWithoutUsingThePool) {
+  // Static: destroyed by exit(), as the default pool is.
+  static ThreadPool pool(4);
+  ASSERT_EQ(RunOnce(pool), 0);
+  ASSERT_EQ(RunOnce(ThreadPool::Default()), 0);
+  for (int repeat = 0; repeat < 20; ++repeat) ASSERT_EQ(ExitCodeOfChild([] { return 0; }), 0);
+  EXPECT_EQ(ExitCodeOfChild([] {
+              auto own = std::make_unique<ThreadPool>(2);
+              const int result = RunOnce(*own);
+              own.reset();
+              return result;
+            }),
+            0);
+}
+
+TEST_F(ForkedChild, MayBeginWithManyThreadsAtOnce) {
+  ThreadPool pool(3);
+  ASSERT_EQ(RunOnce(pool), 0);
+  for (int repeat = 0; repeat < 20; ++repeat)
+    ASSERT_EQ(ExitCodeOfChild([&] {
+                std::atomic<int> failed{0}, ready{0};
+                std::vector<std::thread> callers;
+                for (int c = 0; c < 4; ++c)
+                  callers.emplace_back([&] {
+                    ++ready;
+                    while (ready.load() < 4) std::this_thread::yield();
+                    failed += RunOnce(pool);
+                  });
+                for (std::thread& caller : callers) caller.join();
+                return failed.load();
+              }),
+              0);
+}
+
+// The child is a copy of a process that computes: its locks may be held by threads that it does not have.
+TEST_F(ForkedChild, RunsTasksWhileTheParentComputes) {
+  ThreadPool pool(3);
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop.load()) RunOnce(pool);
+  });
+  for (int repeat = 0; repeat < 20; ++repeat) EXPECT_EQ(ExitCodeOfChild([&] { return RunOnce(pool); }), 0);
+  stop.store(true);
+  busy.join();
 }
 
 TEST(ThreadPool, RefusesANegativeCount) { EXPECT_THROW(ThreadPool(-1), InvalidArgument); }

@@ -8,9 +8,11 @@
 // unless asked for. Options combine freely; the few pairs that cannot are refused by an error that names both.
 //
 // Shapes: q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv], out [B, Hq, Nq, Dv], lse [B, Hq, Nq]. Hq is a multiple
-// of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0. Any strides are accepted for inputs; outputs
-// must not overlap themselves or the inputs. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in
-// float and rounded once, and everything else of their calls (lse, tables, their gradients) is float.
+// of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0; an array has at most 2^48 elements, where an extent
+// of 0 counts as 1. Any strides are accepted for inputs. No element of an output may share memory with another one of any
+// output, nor with anything that the call reads, the arrays behind its options included; arrays that interleave without sharing
+// are fine. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in float and rounded once, and
+// everything else of their calls (lse, tables, their gradients) is float.
 //
 // Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2; the layout (queries in
 // SIMD lanes) is heed's own and described in docs/architecture.md.
@@ -58,8 +60,8 @@ struct Lengths {
 };
 
 // Where the tokens of one side stand. Either token t at offset + t, or as listed: [1, N] or [B, N], whole numbers or real
-// ones (timestamps), in any order, repeated or not, finite and at most 2^53. Absent: keys at 0..Nk-1, queries as `causal`
-// aligns them (0..Nq-1 without causality). Lists are read during the call, not kept.
+// ones (timestamps), in any order, repeated or not, finite. Absent: keys at 0..Nk-1, queries as `causal` aligns them (0..Nq-1
+// without causality). No position may lie beyond 2^53 on either side of 0. Lists are read during the call, not kept.
 struct Positions {
   std::optional<int64_t> offset;
   std::variant<std::monostate, View<const int64_t, 2>, View<const double, 2>> list;
@@ -68,7 +70,8 @@ struct Positions {
   bool present() const { return offset.has_value() || listed(); }
 };
 
-// A query at position p looks at keys in p - left .. p + right only; -1: no bound on that side.
+// A query at position p looks at keys in p - left .. p + right only; -1: no bound on that side, nor is one that reaches beyond
+// all keys.
 struct Window {
   int64_t left = -1, right = -1;
   bool present() const { return left >= 0 || right >= 0; }
@@ -207,6 +210,7 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
              Executor& executor);
 
 // Bytes of workspace that a call uses with an executor of the given concurrency. element_bytes: 4 float, 8 double, 2 the rest.
+// For packed sequences the shape has their number and the longest lengths. Throws InvalidArgument.
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 

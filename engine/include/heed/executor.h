@@ -30,7 +30,9 @@ class FunctionRef<R(Args...)> {
 };
 
 // Runs independent tasks, on any threads and in any order. What the engine computes does not depend on the executor:
-// work is cut by the shape of the problem alone and sums are taken in a fixed order.
+// work is cut by the shape of the problem alone and sums are taken in a fixed order. An executor of the caller's is not trusted
+// either: where it runs a task twice, late, never or under another number, results are the same. What it throws reaches the
+// caller of the engine; outputs then hold unspecified numbers, and nothing but them was written.
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -39,7 +41,8 @@ class Executor {
   // exception is thrown again here after the others have ended. A call from inside a task runs serially.
   virtual void ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) = 0;
 
-  // How many tasks can make progress at once; >= 1. The engine keeps one scratch area for each.
+  // How many tasks can make progress at once; >= 1, else calls throw InvalidArgument. The engine asks once a call and keeps one
+  // scratch area for each.
   virtual int concurrency() const = 0;
 };
 

@@ -3,7 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/checked_integer.h"
+
 namespace heed::attention {
+
+using core::SaturatedDifference;
+using core::SaturatedSum;
+
 namespace {
 
 // Appends the rows of one side: the list as given, or offset, offset + 1, ... Returns their number.
@@ -77,9 +83,11 @@ Sight Order::Of(int64_t b, int64_t i, int64_t q_len, int64_t kv_len) const {
   } else {
     const int64_t own = i - FirstOffset(q_len, kv_len);  // the key that stands where the query stands
     sight.keys = {0, kv_len};
-    if (attention_.causal != Causal::kNone) sight.keys.end = std::min(sight.keys.end, own + 1);
-    if (attention_.window.right >= 0) sight.keys.end = std::min(sight.keys.end, own + attention_.window.right + 1);
-    if (attention_.window.left >= 0) sight.keys.begin = std::max<int64_t>(0, own - attention_.window.left);
+    int64_t last = kv_len - 1;  // an index of a key where it is not below 0
+    if (attention_.causal != Causal::kNone) last = std::min(last, own);
+    if (attention_.window.right >= 0) last = std::min(last, SaturatedSum(own, attention_.window.right));
+    sight.keys.end = last + 1;
+    if (attention_.window.left >= 0) sight.keys.begin = std::max<int64_t>(0, SaturatedDifference(own, attention_.window.left));
   }
   // A prefix goes with causality and a bound on the right alone: what it adds continues the range.
   const auto& prefix = attention_.prefix_lengths.values;

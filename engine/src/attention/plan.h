@@ -92,8 +92,9 @@ constexpr int64_t kLaneQuantum = 16;
 // Keys that share one call of the random generator.
 constexpr int64_t kDropoutKeys = 8;
 
-constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
-constexpr int64_t DivideUp(int64_t n, int64_t divisor) { return (n + divisor - 1) / divisor; }
+// n >= 0. Rounded up is at most n + multiple - 1, for which the limits on extents leave room (core/arrays.h).
+constexpr int64_t DivideUp(int64_t n, int64_t divisor) { return n / divisor + (n % divisor != 0 ? 1 : 0); }
+constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return DivideUp(n, multiple) * multiple; }
 
 // The part of a panel's reach that lies in piece `index` of keys cut every `size`, from the start of its first tile.
 inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int64_t tile) {

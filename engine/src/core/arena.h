@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/checked_integer.h"
 #include "heed/workspace.h"
 
 namespace heed::core {
@@ -14,19 +15,24 @@ class Arena {
  public:
   explicit Arena(std::byte* base = nullptr) : base_(base) {}
 
-  template <class T>
-  T* Take(int64_t count) {
+  // As many elements as the product of the counts. Throws InvalidArgument when that does not fit; hand over as separate counts
+  // what comes from separate arguments.
+  template <class T, class... Counts>
+  T* Take(int64_t count, Counts... counts) {
     T* array = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
-    constexpr std::size_t kAlign = Workspace::kAlignment;
-    used_ += (static_cast<std::size_t>(count) * sizeof(T) + kAlign - 1) / kAlign * kAlign;
+    int64_t bytes = CheckedProduct(count, sizeof(T), kName);
+    ((bytes = CheckedProduct(bytes, counts, kName)), ...);
+    constexpr int64_t kAlign = Workspace::kAlignment;
+    used_ = CheckedSum(used_, CheckedSum(bytes, kAlign - 1, kName) / kAlign * kAlign, kName);
     return array;
   }
 
-  std::size_t used() const { return used_; }
+  std::size_t used() const { return static_cast<std::size_t>(used_); }
 
  private:
+  static constexpr const char* kName = "workspace";
   std::byte* base_;
-  std::size_t used_ = 0;
+  int64_t used_ = 0;
 };
 
 }  // namespace heed::core

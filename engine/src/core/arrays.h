@@ -1,4 +1,4 @@
-// Checks of single arrays: memory behind them, extents, elements that overlap. All throw InvalidArgument.
+// Checks of single arrays: memory behind them, extents, distinct elements. All throw InvalidArgument.
 #ifndef HEED_CORE_ARRAYS_H_
 #define HEED_CORE_ARRAYS_H_
 
@@ -6,14 +6,13 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 
+#include "core/checked_integer.h"
 #include "core/validation.h"
 
 namespace heed::core {
-
-[[noreturn]] inline void Refuse(const std::string& argument, const std::string& why) {
-  throw InvalidArgument(argument + ": " + why);
-}
 
 // What the checks read of a View or an Operand.
 template <std::size_t Rank>
@@ -42,18 +41,35 @@ Extents<4> ExtentsOf(const Operand<Byte>& operand) {
   return {operand.data, operand.extent, operand.stride, BytesOf(operand.element)};
 }
 
+// Elements an array may have at most, and the bytes that it may span. What is counted from the extents of one array then fits
+// in 63 bits, with room for what kernels round up.
+constexpr int64_t kMostElements = int64_t{1} << 48, kMostBytes = int64_t{1} << 60;
+
+// Extents whose product, with 1 in place of 0, has at most kMostElements.
+template <std::size_t Rank>
+void CheckExtents(const char* name, const std::array<int64_t, Rank>& extent) {
+  int64_t size = 1;
+  for (int64_t e : extent) {
+    if (e < 0) Refuse(name, "extents must not be negative, got " + ShapeText(extent));
+    if (__builtin_mul_overflow(size, std::max<int64_t>(1, e), &size) || size > kMostElements)
+      Refuse(name, "expected at most 2^48 elements, got " + ShapeText(extent));
+  }
+}
+
 template <class Array>
 void CheckPresent(const char* name, const Array& array) {
   const auto view = ExtentsOf(array);
-  int64_t size = 1;
-  for (int64_t e : view.extent) {
-    if (e < 0) Refuse(name, "extents must not be negative, got " + ShapeText(view.extent));
-    size = CheckedProduct(size, e, name);
-  }
-  if (size > 0 && !view.data) Refuse(name, "no memory behind shape " + ShapeText(view.extent));
+  CheckExtents(name, view.extent);
+  if (view.size() > 0 && !view.data) Refuse(name, "no memory behind shape " + ShapeText(view.extent));
+  int64_t span = view.element_bytes;
   for (std::size_t r = 0; r < view.extent.size(); ++r) {
-    if (view.stride[r] == std::numeric_limits<int64_t>::min()) Refuse(name, "stride out of range");
-    CheckedProduct(view.extent[r], std::abs(view.stride[r]), name);
+    int64_t reach = 0;
+    // The number below all others has no absolute value. A stride that is never taken is held in bounds too.
+    const int64_t stride = view.stride[r] == std::numeric_limits<int64_t>::min() ? kMostBytes : std::abs(view.stride[r]);
+    const int64_t steps = std::max<int64_t>(1, view.extent[r] - 1);
+    if (__builtin_mul_overflow(stride, steps * view.element_bytes, &reach) || __builtin_add_overflow(span, reach, &span) ||
+        span > kMostBytes)
+      Refuse(name, "strides out of range for shape " + ShapeText(view.extent) + ": more than 2^60 bytes apart");
   }
 }
 
@@ -62,31 +78,6 @@ void CheckShape(const char* name, const Array& array, const decltype(ExtentsOf(a
   const auto view = ExtentsOf(array);
   if (view.extent != expected)
     Refuse(name, std::string("expected ") + meaning + " = " + ShapeText(expected) + ", got " + ShapeText(view.extent));
-}
-
-// The half-open range of addresses an array touches.
-struct Span {
-  const std::byte* begin;
-  const std::byte* end;
-};
-
-template <std::size_t Rank>
-Span SpanOf(const Extents<Rank>& view) {
-  int64_t low = 0, high = 0;
-  for (std::size_t r = 0; r < Rank; ++r) {
-    const int64_t reach = (view.extent[r] - 1) * view.stride[r];
-    (reach < 0 ? low : high) += reach;
-  }
-  return {view.data + low * view.element_bytes, view.data + (high + 1) * view.element_bytes};
-}
-
-template <class A, class B>
-void CheckApart(const char* output, const A& a, const char* other, const B& b) {
-  const auto x = ExtentsOf(a);
-  const auto y = ExtentsOf(b);
-  if (!x.data || !y.data || x.size() == 0 || y.size() == 0) return;
-  const Span of_x = SpanOf(x), of_y = SpanOf(y);
-  if (of_x.begin < of_y.end && of_y.begin < of_x.end) Refuse(output, std::string("its memory overlaps ") + other);
 }
 
 // No two elements of an output may share an address. Sorted by stride, each dimension must step over all smaller ones.

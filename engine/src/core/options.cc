@@ -1,7 +1,11 @@
 // The options of a call against its shape and against each other.
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/arrays.h"
+#include "core/checked_integer.h"
+#include "core/option_arrays.h"
 #include "core/validation.h"
 
 namespace heed::core {
@@ -16,7 +20,7 @@ void CheckDropout(const Dropout& dropout) {
 namespace {
 
 // What position differences stay exact in.
-constexpr double kLargestPosition = 9007199254740992.0;  // 2^53
+constexpr int64_t kFarthest = int64_t{1} << 53;  // both as a whole and as a real number
 
 void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit) {
   if (!lengths.present()) return;
@@ -34,20 +38,27 @@ void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64
 
 template <class V>
 void CheckPositionList(const char* name, const View<const V, 2>& list, int64_t batch, int64_t count) {
-  CheckPresent(name, list);
   if ((list.extent[0] != 1 && list.extent[0] != batch) || list.extent[1] != count)
     Refuse(name, "expected [1, N] or [B, N] with B = " + std::to_string(batch) + " and N = " + std::to_string(count) +
                      ", got " + ShapeText(list.extent));
   for (int64_t b = 0; b < list.extent[0]; ++b)
     for (int64_t t = 0; t < count; ++t)
-      if (!(std::abs(static_cast<double>(list(b, t))) <= kLargestPosition))
+      if (!(list(b, t) >= V{-kFarthest} && list(b, t) <= V{kFarthest}))
         Refuse(name, "expected finite numbers of at most 2^53, got " + std::to_string(list(b, t)));
+}
+
+// The tokens first .. first + count - 1 of one side.
+void CheckPositionsFrom(const char* name, int64_t first, int64_t count) {
+  if (first < -kFarthest || first > kFarthest || first + std::max<int64_t>(count, 1) - 1 > kFarthest)
+    Refuse(name,
+           "expected positions from -2^53 to 2^53, got " + std::to_string(count) + " from " + std::to_string(first) + " on");
 }
 
 void CheckPositions(const char* name, const Positions& positions, int64_t batch, int64_t count) {
   if (positions.listed() && positions.offset) Refuse(name, "give either an offset or a list, not both");
   if (const auto* whole = std::get_if<View<const int64_t, 2>>(&positions.list)) CheckPositionList(name, *whole, batch, count);
   if (const auto* real = std::get_if<View<const double, 2>>(&positions.list)) CheckPositionList(name, *real, batch, count);
+  if (positions.offset) CheckPositionsFrom(name, *positions.offset, count);
 }
 
 void CheckWholePositions(const char* scheme, const char* name, const Positions& positions) {
@@ -61,8 +72,14 @@ void CheckWholePositions(const char* scheme, const char* name, const Positions& 
 }
 
 void CheckOrder(const Attention& attention, const Shape& shape) {
+  // Keys are ranked by 32 bits.
+  if (attention.key_positions.listed() && shape.kv_len > std::numeric_limits<int32_t>::max())
+    Refuse("key_positions", "expected a list of fewer than 2^31, got " + std::to_string(shape.kv_len));
   CheckPositions("query_positions", attention.query_positions, shape.batch, shape.q_len);
   CheckPositions("key_positions", attention.key_positions, shape.batch, shape.kv_len);
+  if (attention.causal == Causal::kBottomRight && !attention.query_positions.present() && !attention.packed.present())
+    CheckPositionsFrom("key_positions, for the queries that causal aligns with them",
+                       attention.key_positions.offset.value_or(0) + shape.kv_len - shape.q_len, shape.q_len);
   if (attention.causal == Causal::kTopLeft && attention.query_positions.present())
     Refuse("causal",
            "kTopLeft fixes where the queries stand; with query_positions use kBottomRight (key position <= query position)");
@@ -79,20 +96,21 @@ void CheckOrder(const Attention& attention, const Shape& shape) {
     Refuse("prefix_lengths", "cannot be combined with listed query_positions or key_positions");
 }
 
+// Tables are indexed by 32 bits where they are read as vectors.
+constexpr int64_t kMostTableRows = int64_t{1} << 30;
+
+void CheckTableRows(const char* name, int64_t rows) {
+  if (rows > kMostTableRows) Refuse(name, "expected at most 2^30 offsets, got " + std::to_string(rows));
+}
+
 template <int Rank, class Check>
-void VisitTable(const char* name, const Table<Rank>& table, const Check& check) {
-  std::visit(
-      [&](const auto& view) {
-        CheckPresent(name, view);
-        check(ExtentsOf(view).extent);
-      },
-      table);
+void VisitTable(const Table<Rank>& table, const Check& check) {
+  std::visit([&](const auto& view) { check(ExtentsOf(view).extent); }, table);
 }
 
 // Extents of a dense array: those of the pairs, or 1.
 template <class Array>
 void CheckBroadcast(const char* name, const Array& array, const Shape& shape) {
-  CheckPresent(name, array);
   const std::array<int64_t, 4> full{shape.batch, shape.q_heads, shape.q_len, shape.kv_len};
   const auto& extent = array.extent;
   for (std::size_t r = 0; r < 4; ++r)
@@ -108,15 +126,16 @@ void CheckDense(const Attention& attention, const Shape& shape) {
 void CheckRelative(const Attention& attention, const Shape& shape) {
   const std::string heads = std::to_string(shape.q_heads);
   if (attention.relative_bias) {
-    VisitTable<2>("relative_bias", attention.relative_bias->table, [&](const std::array<int64_t, 2>& extent) {
+    VisitTable<2>(attention.relative_bias->table, [&](const std::array<int64_t, 2>& extent) {
       if (extent[0] != shape.q_heads || extent[1] % 2 != 1)
         Refuse("relative_bias", "expected [Hq, 2M+1] with Hq = " + heads + ", got " + ShapeText(extent));
+      CheckTableRows("relative_bias", extent[1]);
     });
     CheckWholePositions("relative_bias", "query_positions", attention.query_positions);
     CheckWholePositions("relative_bias", "key_positions", attention.key_positions);
   }
   if (attention.slope_bias)
-    VisitTable<1>("slope_bias", attention.slope_bias->slopes, [&](const std::array<int64_t, 1>& extent) {
+    VisitTable<1>(attention.slope_bias->slopes, [&](const std::array<int64_t, 1>& extent) {
       if (extent[0] != shape.q_heads)
         Refuse("slope_bias", "expected one slope for each of " + heads + " query heads, got " + ShapeText(extent));
     });
@@ -130,11 +149,14 @@ void CheckContent(const Attention& attention, const Shape& shape) {
   const char* first = nullptr;
   const auto check = [&](const char* name, const std::optional<Table<2>>& table, int64_t width) {
     if (!table) return;
-    VisitTable<2>(name, *table, [&](const std::array<int64_t, 2>& extent) {
+    VisitTable<2>(*table, [&](const std::array<int64_t, 2>& extent) {
       if (extent[0] % 2 != 1 || (width >= 0 && extent[1] != width))
         Refuse(name, "expected [2M+1, " + std::to_string(width) + "], got " + ShapeText(extent));
       if (rows != 0 && extent[0] != rows)
         Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + ShapeText(extent));
+      CheckTableRows(name, extent[0]);
+      // Kernels hold a row of either width for each offset, whichever tables there are.
+      CheckExtents<2>(name, {extent[0], std::max(shape.head_dim, shape.value_dim)});
       if (rows == 0) first = name;
       rows = extent[0];
     });
@@ -146,10 +168,14 @@ void CheckContent(const Attention& attention, const Shape& shape) {
   CheckWholePositions("content_bias", "key_positions", attention.key_positions);
 }
 
+constexpr int64_t kBatchIndices = int64_t{1} << 32;
+
 void CheckCounters(const Dropout& dropout, const Shape& shape) {
   if (dropout.probability == 0) return;
   // The counter of the generator holds 32 bits of batch index, 16 of head and 40 each of query and key index.
-  if (shape.batch + dropout.batch_offset > (int64_t{1} << 32)) Refuse("dropout", "batch index beyond 2^32");
+  if (SaturatedSum(shape.batch, dropout.batch_offset) > kBatchIndices)
+    Refuse("dropout.batch_offset", "expected batch indices below 2^32, got " + std::to_string(shape.batch) + " rows from " +
+                                       std::to_string(dropout.batch_offset) + " on");
   if (shape.q_heads > (int64_t{1} << 16)) Refuse("dropout", "more than 65536 heads");
   if (std::max(shape.q_len, shape.kv_len) > (int64_t{1} << 40)) Refuse("dropout", "sequence beyond 2^40");
 }
@@ -157,7 +183,7 @@ void CheckCounters(const Dropout& dropout, const Shape& shape) {
 // Fills count with the tokens of the longest sequence.
 int64_t CheckOffsets(const char* name, const View<const int64_t, 1>& offsets, int64_t& longest) {
   if (!offsets.present()) Refuse(name, "expected cumulative lengths [B + 1]; query_offsets and key_offsets go together");
-  CheckPresent(name, offsets);
+  CheckPresent(name, offsets);  // read before all other options are checked
   if (offsets.extent[0] < 1) Refuse(name, "expected cumulative lengths [B + 1], got " + ShapeText(ExtentsOf(offsets).extent));
   if (offsets(0) != 0) Refuse(name, "expected to begin with 0, got " + std::to_string(offsets(0)));
   longest = 0;
@@ -183,7 +209,15 @@ PackedSize CheckPacked(const Packed& packed) {
   return size;
 }
 
+void CheckElementCounters(const Dropout& dropout, int64_t count) {
+  CheckDropout(dropout);
+  CheckCounters(dropout, {.batch = 1});
+  // Eight neighbours share a counter of 40 bits.
+  if (count > int64_t{1} << 43) Refuse("count", "expected at most 2^43, got " + std::to_string(count));
+}
+
 void CheckOptions(const Attention& attention, const Shape& shape) {
+  ForEachArray(attention, [](const char* name, const auto& view) { CheckPresent(name, view); });
   if (attention.scale && !std::isfinite(*attention.scale)) Refuse("scale", "expected a finite number");
   if (attention.softcap && !(*attention.softcap > 0 && std::isfinite(*attention.softcap)))
     Refuse("softcap", "expected a finite number above 0, got " + std::to_string(*attention.softcap));

@@ -7,9 +7,12 @@
 #include <condition_variable>
 #include <exception>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "heed/error.h"
@@ -28,7 +31,7 @@ int CgroupThreads() {
   double period = 0;
   if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1 << 16;
   try {
-    return std::max(1, static_cast<int>(std::stod(quota) / period));
+    return static_cast<int>(std::clamp(std::stod(quota) / period, 1.0, 65536.0));
   } catch (const std::exception&) {
     return 1 << 16;
   }
@@ -44,34 +47,52 @@ int AvailableThreads() {
   return std::max(1, std::min(affinity, CgroupThreads()));
 }
 
-// One parallel loop at a time: `turn` is held by its caller. Workers sleep until `generation` changes, then take task numbers
-// from `next` until none is left; the caller takes part and waits until no worker is active.
-struct ThreadPool::State {
-  explicit State(int count) : threads(count) {}
+namespace {
 
-  const int threads;
-  std::mutex turn;
-  std::mutex mutex;
-  std::condition_variable start, done;
-  std::vector<std::thread> workers;
-  std::atomic<pid_t> owner{0};  // process that started the workers; a forked child starts its own
+// The threads of one process. One parallel loop at a time: `turn` is held by its caller. Workers sleep until `generation`
+// changes, then take task numbers from `next` until none is left; the caller takes part and waits until no worker is active.
+class Crew {
+ public:
+  explicit Crew(int threads) : threads_(threads) {}
+  ~Crew() { Stop(); }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
 
-  uint64_t generation = 0;
-  bool stop = false;
-  int active = 0;
-  int64_t tasks = 0;
-  FunctionRef<void(int64_t)>* task = nullptr;
-  std::atomic<int64_t> next{0};
-  std::exception_ptr failure;
+  // Whether its threads live in the calling process. After fork() the child has a copy without them, whose locks and condition
+  // variables may be in any state: it can be neither used nor destroyed.
+  bool here() const { return process_ == getpid(); }
 
+  void Run(int64_t tasks, FunctionRef<void(int64_t)> task) {
+    const std::lock_guard turn(turn_);
+    if (!started_) Start();
+    {
+      const std::lock_guard lock(mutex_);
+      tasks_ = tasks;
+      task_ = &task;
+      failure_ = nullptr;
+      next_.store(0);
+      active_ = static_cast<int>(workers_.size());
+      ++generation_;
+    }
+    start_.notify_all();
+    Work();
+    if (!here()) throw Error("the process was forked inside a task; its other tasks stayed in the parent");
+    std::unique_lock lock(mutex_);
+    done_.wait(lock, [&] { return active_ == 0; });
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+  }
+
+  Crew* abandoned = nullptr;  // the next in the list of those left behind
+
+ private:
   void Work() {
     inside_task = true;
-    for (int64_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) {
+    for (int64_t i = next_.fetch_add(1); i < tasks_; i = next_.fetch_add(1)) {
       try {
-        (*task)(i);
+        (*task_)(i);
       } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
+        const std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
       }
     }
     inside_task = false;
@@ -79,37 +100,87 @@ struct ThreadPool::State {
 
   void Loop() {
     uint64_t seen = 0;
-    std::unique_lock lock(mutex);
+    std::unique_lock lock(mutex_);
     while (true) {
-      start.wait(lock, [&] { return stop || generation != seen; });
-      if (stop) return;
-      seen = generation;
+      start_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      if (stop_) return;
+      seen = generation_;
       lock.unlock();
       Work();
       lock.lock();
-      if (--active == 0) done.notify_one();
+      if (--active_ == 0) done_.notify_one();
     }
   }
 
-  void StartWorkers() {
-    owner = getpid();
-    generation = 0;
-    for (int i = 1; i < threads; ++i) workers.emplace_back([this] { Loop(); });
+  // Where the system has no more threads to give, fewer do the same work.
+  void Start() {
+    started_ = true;
+    try {
+      for (int i = 1; i < threads_; ++i) workers_.emplace_back([this] { Loop(); });
+    } catch (const std::system_error&) {
+    }
   }
 
-  void StopWorkers() {
-    if (owner != getpid()) {  // the threads stayed in the parent
-      for (std::thread& worker : workers) worker.detach();
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    start_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
+
+  const int threads_;
+  const pid_t process_ = getpid();
+  std::mutex turn_;
+  std::mutex mutex_;
+  std::condition_variable start_, done_;
+  std::vector<std::thread> workers_;
+  bool started_ = false;
+
+  uint64_t generation_ = 0;
+  bool stop_ = false;
+  int active_ = 0;
+  int64_t tasks_ = 0;
+  const FunctionRef<void(int64_t)>* task_ = nullptr;
+  std::atomic<int64_t> next_{0};
+  std::exception_ptr failure_;
+};
+
+// Keeps a crew that stayed in the parent where leak detectors find it.
+void Abandon(Crew* crew) {
+  static std::atomic<Crew*> all{nullptr};
+  crew->abandoned = all.load();
+  while (!all.compare_exchange_weak(crew->abandoned, crew)) {
+  }
+}
+
+}  // namespace
+
+struct ThreadPool::State {
+  const int threads;
+  std::atomic<Crew*> crew{nullptr};
+
+  // That of this process, made on first use; several threads may come first at once.
+  Crew& Current() {
+    Crew* found = crew.load();
+    while (!found || !found->here()) {
+      auto fresh = std::make_unique<Crew>(threads);
+      if (!crew.compare_exchange_strong(found, fresh.get())) continue;
+      if (found) Abandon(found);
+      return *fresh.release();
+    }
+    return *found;
+  }
+
+  ~State() {
+    Crew* last = crew.load();
+    if (!last) return;
+    if (last->here()) {
+      delete last;
     } else {
-      {
-        const std::lock_guard lock(mutex);
-        stop = true;
-      }
-      start.notify_all();
-      for (std::thread& worker : workers) worker.join();
+      Abandon(last);
     }
-    workers.clear();
-    stop = false;
   }
 };
 
@@ -118,9 +189,7 @@ ThreadPool::ThreadPool(int threads) {
   state_ = std::make_unique<State>(threads == 0 ? AvailableThreads() : threads);
 }
 
-ThreadPool::~ThreadPool() {
-  if (state_ && state_->owner != 0) state_->StopWorkers();
-}
+ThreadPool::~ThreadPool() = default;
 
 int ThreadPool::concurrency() const { return inside_task ? 1 : state_->threads; }
 
@@ -129,30 +198,7 @@ void ThreadPool::ParallelFor(int64_t tasks, FunctionRef<void(int64_t)> task) {
     for (int64_t i = 0; i < tasks; ++i) task(i);
     return;
   }
-  const pid_t owner = state_->owner;
-  if (owner != 0 && owner != getpid()) {
-    // After fork() locks and condition variables may be in any state: start from a fresh pool and leave the old one behind.
-    const int threads = state_->threads;
-    static_cast<void>(state_.release());
-    state_ = std::make_unique<State>(threads);
-  }
-  State& state = *state_;
-  const std::lock_guard turn(state.turn);
-  if (state.owner == 0) state.StartWorkers();
-  {
-    const std::lock_guard lock(state.mutex);
-    state.tasks = tasks;
-    state.task = &task;
-    state.failure = nullptr;
-    state.next.store(0);
-    state.active = static_cast<int>(state.workers.size());
-    ++state.generation;
-  }
-  state.start.notify_all();
-  state.Work();
-  std::unique_lock lock(state.mutex);
-  state.done.wait(lock, [&] { return state.active == 0; });
-  if (state.failure) std::rethrow_exception(std::exchange(state.failure, nullptr));
+  state_->Current().Run(tasks, task);
 }
 
 ThreadPool& ThreadPool::Default() {

@@ -1,6 +1,8 @@
 #include "core/validation.h"
 
 #include "core/arrays.h"
+#include "core/option_arrays.h"
+#include "core/regions.h"
 
 namespace heed::core {
 namespace {
@@ -81,6 +83,36 @@ void CheckTableGradient(const char* name, const View<T, Rank>& gradient, const T
               "the shape of what it belongs to");
 }
 
+// Calls visit(name, gradient) for every gradient of a bias.
+template <class T, class Visit>
+void ForEachGradient(const BiasGradients<T>& gradients, const Visit& visit) {
+  const auto& [bias, relative_bias, slopes, content_keys, content_values, content_queries] = gradients;
+  visit("d_bias", bias);
+  visit("d_relative_bias", relative_bias);
+  visit("d_slopes", slopes);
+  visit("d_content_keys", content_keys);
+  visit("d_content_values", content_values);
+  visit("d_content_queries", content_queries);
+}
+
+// Calls visit(name, numbers) for every statistic.
+template <class T, class Visit>
+void ForEachStatistic(const Statistics<T>& statistics, const Visit& visit) {
+  const auto& [entropy, max_weight, mean_distance] = statistics;
+  visit("statistics.entropy", entropy);
+  visit("statistics.max_weight", max_weight);
+  visit("statistics.mean_distance", mean_distance);
+}
+
+// What every call reads: two operands and the arrays behind its options.
+Regions ReadRegions(const Attention& attention, const Input& q, const Input& k) {
+  Regions regions;
+  regions.Read("q", q);
+  regions.Read("k", k);
+  ForEachArray(attention, [&](const char* name, const auto& view) { regions.Read(name, view); });
+  return regions;
+}
+
 template <class T>
 void CheckBiasGradients(const Attention& attention, const BiasGradients<T>& d) {
   CheckTableGradient("d_bias", d.bias, attention.bias ? &attention.bias->values : nullptr);
@@ -96,38 +128,44 @@ void CheckBiasGradients(const Attention& attention, const BiasGradients<T>& d) {
 
 }  // namespace
 
-int64_t CheckedProduct(int64_t a, int64_t b, const char* what) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) Refuse(what, "its size does not fit in 63 bits");
-  return product;
+void CheckDescribed(const Attention& attention, const Shape& shape) {
+  const auto check = [](int64_t batch, int64_t heads, int64_t length, int64_t width) {
+    CheckExtents<4>("shape", {batch, heads, length, width});
+  };
+  const bool packed = attention.packed.present();
+  const PackedSize size = packed ? CheckPacked(attention.packed) : PackedSize{};
+  if (packed && (size.batch != shape.batch || size.longest_queries != shape.q_len || size.longest_keys != shape.kv_len))
+    Refuse("shape", "expected the number of packed sequences and the lengths of the longest");
+  const int64_t rows = packed ? 1 : shape.batch, queries = packed ? size.queries : shape.q_len;
+  const int64_t keys = packed ? size.keys : shape.kv_len;
+  check(rows, shape.q_heads, queries, shape.head_dim);
+  check(rows, shape.q_heads, queries, shape.value_dim);
+  check(rows, shape.kv_heads, keys, shape.head_dim);
+  check(rows, shape.kv_heads, keys, shape.value_dim);
+  if (shape.kv_heads == 0 ? shape.q_heads != 0 : shape.q_heads % shape.kv_heads != 0)
+    Refuse("shape", "expected a number of query heads that is a multiple of that of key heads");
 }
 
 template <class T>
 Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);
-  const auto check_apart = [&](const char* name, const auto& array) {
-    CheckApart(name, array, "q", arrays.q);
-    CheckApart(name, array, "k", arrays.k);
-    CheckApart(name, array, "v", arrays.v);
-  };
   CheckOutput("out", arrays.out, ArrayShape(attention, shape, shape.q_heads, true, shape.value_dim), "[B, Hq, Nq, Dv]");
-  check_apart("out", arrays.out);
+  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
+  regions.Read("v", arrays.v);
+  regions.Write("out", arrays.out);
   const auto check_rows = [&](const char* name, const View<T, 3>& rows) {
     if (!rows.present()) return;
     CheckOutput(name, rows, RowShape(attention, shape), "[B, Hq, Nq]");
-    CheckApart(name, rows, "out", arrays.out);
-    check_apart(name, rows);
+    regions.Write(name, rows);
   };
   check_rows("lse", arrays.lse);
-  check_rows("statistics.entropy", arrays.statistics.entropy);
-  check_rows("statistics.max_weight", arrays.statistics.max_weight);
-  check_rows("statistics.mean_distance", arrays.statistics.mean_distance);
-  if (arrays.remainder.data) {
+  ForEachStatistic(arrays.statistics, check_rows);
+  if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
     CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
-    CheckApart("remainder", arrays.remainder, "out", arrays.out);
-    check_apart("remainder", arrays.remainder);
+    regions.Write("remainder", arrays.remainder);
   }
+  regions.CheckApart();
   return shape;
 }
 
@@ -148,27 +186,28 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
     CheckShape("d_lse", arrays.d_lse, RowShape(attention, shape), "the shape of lse");
   }
 
-  if (arrays.remainder.data) {
+  if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
+    CheckPresent("remainder", arrays.remainder);
     CheckShape("remainder", arrays.remainder, out_shape, "the shape of out");
   }
-
-  const auto check_gradient = [&](const char* name, const Output& gradient, const Input& of, const char* meaning) {
-    CheckOutput(name, gradient, of.extent, meaning);
-    CheckApart(name, gradient, "q", arrays.q);
-    CheckApart(name, gradient, "k", arrays.k);
-    CheckApart(name, gradient, "v", arrays.v);
-    CheckApart(name, gradient, "out", arrays.out);
-    CheckApart(name, gradient, "lse", arrays.lse);
-    CheckApart(name, gradient, "d_out", arrays.d_out);
-  };
-  check_gradient("d_q", arrays.d_q, arrays.q, "the shape of q");
-  check_gradient("d_k", arrays.d_k, arrays.k, "the shape of k");
-  check_gradient("d_v", arrays.d_v, arrays.v, "the shape of v");
-  CheckApart("d_k", arrays.d_k, "d_q", arrays.d_q);
-  CheckApart("d_v", arrays.d_v, "d_q", arrays.d_q);
-  CheckApart("d_v", arrays.d_v, "d_k", arrays.d_k);
+  CheckOutput("d_q", arrays.d_q, arrays.q.extent, "the shape of q");
+  CheckOutput("d_k", arrays.d_k, arrays.k.extent, "the shape of k");
+  CheckOutput("d_v", arrays.d_v, arrays.v.extent, "the shape of v");
   CheckBiasGradients(attention, arrays.d_biases);
+
+  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
+  regions.Read("v", arrays.v);
+  regions.Read("out", arrays.out);
+  regions.Read("lse", arrays.lse);
+  regions.Read("d_out", arrays.d_out);
+  regions.Read("d_lse", arrays.d_lse);
+  regions.Read("remainder", arrays.remainder);
+  regions.Write("d_q", arrays.d_q);
+  regions.Write("d_k", arrays.d_k);
+  regions.Write("d_v", arrays.d_v);
+  ForEachGradient(arrays.d_biases, [&](const char* name, const auto& gradient) { regions.Write(name, gradient); });
+  regions.CheckApart();
   return shape;
 }
 
@@ -189,9 +228,12 @@ Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays) {
   check_indices("rows", arrays.rows, shape.q_len);
   CheckOutput("weights", arrays.weights, {shape.batch, arrays.heads.extent[0], arrays.rows.extent[0], shape.kv_len},
               "[B, heads, rows, Nk]");
-  CheckApart("weights", arrays.weights, "q", arrays.q);
-  CheckApart("weights", arrays.weights, "k", arrays.k);
-  CheckApart("weights", arrays.weights, "lse", arrays.lse);
+  Regions regions = ReadRegions(attention, arrays.q, arrays.k);
+  regions.Read("lse", arrays.lse);
+  regions.Read("heads", arrays.heads);
+  regions.Read("rows", arrays.rows);
+  regions.Write("weights", arrays.weights);
+  regions.CheckApart();
   return shape;
 }
 

@@ -17,14 +17,16 @@ std::string ShapeText(const std::array<int64_t, Rank>& extent) {
   return text + "]";
 }
 
-// The product of two sizes; throws InvalidArgument naming `what` when it does not fit in 63 bits.
-int64_t CheckedProduct(int64_t a, int64_t b, const char* what);
-
 // The options that belong to a shape; throws InvalidArgument. See core/options.cc.
 void CheckOptions(const Attention& attention, const Shape& shape);
 
-// The probability and the batch offset.
+// The probability and the sign of the batch offset.
 void CheckDropout(const Dropout& dropout);
+// Also that the generator tells `count` elements of an array apart from each other and from those of other batch offsets.
+void CheckElementCounters(const Dropout& dropout, int64_t count);
+// A shape that a caller describes without arrays: extents that could be those of a call. Throws InvalidArgument.
+void CheckDescribed(const Attention& attention, const Shape& shape);
+
 // How many queries and keys the arrays hold in all, and the longest sequence of each. Throws InvalidArgument.
 struct PackedSize {
   int64_t queries = 0, keys = 0, longest_queries = 0, longest_keys = 0, batch = 0;

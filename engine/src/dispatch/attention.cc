@@ -7,6 +7,8 @@
 
 #include "attention/problem.h"
 #include "core/arena.h"
+#include "core/refuse.h"
+#include "core/task_loop.h"
 #include "core/validation.h"
 #include "dispatch/bias_gradients.h"
 #include "dispatch/kernels.h"
@@ -29,35 +31,47 @@ using attention::Cut;
 
 // Multiply-adds of the score products, the measure of a call's size.
 double ScoreWork(const Shape& shape) {
-  return static_cast<double>(shape.batch * shape.q_heads) * static_cast<double>(shape.q_len) *
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) * static_cast<double>(shape.q_len) *
          static_cast<double>(shape.kv_len) * static_cast<double>(shape.head_dim + shape.value_dim);
+}
+
+// Where workers find memory of their own: `workers` areas of `bytes` each.
+struct Scratch {
+  std::byte* data;
+  std::size_t bytes;
+  int workers;
+
+  std::byte* Of(int64_t worker) const { return data + static_cast<std::size_t>(worker) * bytes; }
+};
+
+// Makes room for the shared memory that an arena counted and for the areas of all workers.
+std::size_t WorkspaceBytes(const core::Arena& shared, std::size_t bytes, int workers) {
+  core::Arena arena;
+  arena.Take<std::byte>(static_cast<int64_t>(shared.used()));
+  arena.Take<std::byte>(static_cast<int64_t>(bytes), workers);
+  return arena.used();
 }
 
 // Runs tasks in any order, each worker with its own scratch. Workers take the next task when they are free: uneven tasks
 // (causal panels) then balance, and since no task depends on another the results do not show who ran it. A worker takes its
 // next task before it runs one: task(i, next, scratch), next -1 for the last.
 template <class Task>
-void RunTasks(Executor& executor, double work, int64_t tasks, std::byte* scratch, std::size_t scratch_bytes, const Task& task) {
-  const int64_t workers = work < simd::kSerialWork ? 1 : std::min<int64_t>(executor.concurrency(), tasks);
-  if (workers <= 1) {
-    for (int64_t i = 0; i < tasks; ++i) task(i, i + 1 < tasks ? i + 1 : -1, scratch);
-    return;
-  }
+void RunTasks(Executor& executor, double work, int64_t tasks, const Scratch& scratch, const Task& task) {
+  const int64_t workers = work < simd::kSerialWork ? 1 : std::min<int64_t>(scratch.workers, tasks);
   std::atomic<int64_t> next{0};
-  executor.ParallelFor(workers, [&](int64_t worker) {
-    std::byte* own = scratch + static_cast<std::size_t>(worker) * scratch_bytes;
+  core::RunWorkers(executor, workers, [&](int64_t worker) {
     for (int64_t i = next.fetch_add(1); i < tasks;) {
       const int64_t after = next.fetch_add(1);
-      task(i, after < tasks ? after : -1, own);
+      task(i, after < tasks ? after : -1, scratch.Of(worker));
       i = after;
     }
   });
 }
 
-template <class Scratch>
+template <class Layout>
 std::size_t ScratchBytes(const Attention& attention, const Cut& cut, const Shape& shape) {
   core::Arena arena;
-  Scratch scratch(arena, attention, cut, shape);
+  Layout layout(arena, attention, cut, shape);
   return arena.used();
 }
 
@@ -65,7 +79,7 @@ std::size_t ScratchBytes(const Attention& attention, const Cut& cut, const Shape
 template <class T>
 T* TakeSplitParts(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
   if (cut.splits == 1) return nullptr;
-  return arena.Take<T>(shape.batch * shape.q_heads / cut.group * cut.panels * cut.splits *
+  return arena.Take<T>(shape.batch, shape.q_heads / cut.group, cut.panels, cut.splits,
                        attention::ForwardScratch<T>::SplitPart(attention, cut, shape));
 }
 
@@ -77,10 +91,11 @@ void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays
   const std::size_t bytes = ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape);
   core::Arena counter;
   TakeSplitParts<T>(counter, attention, cut, shape);
-  workspace.Reserve(counter.used() + bytes * static_cast<std::size_t>(executor.concurrency()));
+  const int workers = core::Concurrency(executor);
+  workspace.Reserve(WorkspaceBytes(counter, bytes, workers));
   core::Arena arena(workspace.data());
   T* parts = TakeSplitParts<T>(arena, attention, cut, shape);
-  std::byte* scratch = workspace.data() + arena.used();
+  const Scratch scratch{workspace.data() + arena.used(), bytes, workers};
 
   const attention::ForwardProblem<T> problem{
       {attention, plan, cut, attention::RealisedDropout(attention.dropout), arrays.q, arrays.k},
@@ -90,13 +105,14 @@ void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays
       arrays.statistics,
       arrays.remainder,
       parts};
-  const int64_t panels = shape.batch * (shape.q_heads / cut.group) * cut.panels, tasks = panels * cut.splits;
+  const int64_t rows = core::CheckedProduct(shape.batch, shape.q_heads / cut.group, "q");
+  const int64_t panels = core::CheckedProduct(rows, cut.panels, "q"), tasks = core::CheckedProduct(panels, cut.splits, "q");
   // Last panels first: under causality they are the longest.
-  RunTasks(executor, ScoreWork(shape), tasks, scratch, bytes, [&](int64_t task, int64_t next, std::byte* own) {
+  RunTasks(executor, ScoreWork(shape), tasks, scratch, [&](int64_t task, int64_t next, std::byte* own) {
     dispatch::RunForward(problem, tasks - 1 - task, next < 0 ? -1 : tasks - 1 - next, own);
   });
   if (cut.splits == 1) return;
-  RunTasks(executor, ScoreWork(shape), panels, scratch, bytes,
+  RunTasks(executor, ScoreWork(shape), panels, scratch,
            [&](int64_t task, int64_t, std::byte* own) { dispatch::RunMerge(problem, task, own); });
 }
 
@@ -106,11 +122,12 @@ void RunWeights(const Attention& attention, const core::WeightsArrays<T>& arrays
   const attention::Plan plan(attention, shape);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   const std::size_t bytes = ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape);
-  workspace.Reserve(bytes * static_cast<std::size_t>(executor.concurrency()));
+  const int workers = core::Concurrency(executor);
+  workspace.Reserve(WorkspaceBytes(core::Arena(), bytes, workers));
   const attention::WeightsProblem<T> problem{
       {attention, plan, cut, {}, arrays.q, arrays.k}, arrays.lse, arrays.heads, arrays.rows, arrays.weights};
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
-  RunTasks(executor, ScoreWork(shape), tasks, workspace.data(), bytes,
+  RunTasks(executor, ScoreWork(shape), tasks, Scratch{workspace.data(), bytes, workers},
            [&](int64_t task, int64_t, std::byte* own) { dispatch::RunWeights(problem, task, own); });
 }
 
@@ -131,7 +148,7 @@ struct BackwardShared {
         attention.packed.present() ? attention.packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
     const int64_t size = shape.q_heads * queries * shape.head_dim;
     if (narrow) d_q_wide = arena.Take<T>(size);
-    if (split) d_q_parts = arena.Take<T>((cut.chunks - 1) * size);
+    if (split) d_q_parts = arena.Take<T>(cut.chunks - 1, size);
   }
 };
 
@@ -217,16 +234,16 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
   const Shape shape = core::CheckBackward(attention, arrays);
   const attention::Plan plan(attention, shape);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
-  const int concurrency = executor.concurrency();
+  const int workers = core::Concurrency(executor);
   const std::size_t bytes = ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape);
   const bool narrow = arrays.q.element != core::ElementOf<T>();
 
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, arrays.d_biases, narrow, concurrency);
-  workspace.Reserve(counter.used() + bytes * static_cast<std::size_t>(concurrency));
+  BackwardShared<T>(counter, attention, cut, shape, arrays.d_biases, narrow, workers);
+  workspace.Reserve(WorkspaceBytes(counter, bytes, workers));
   core::Arena arena(workspace.data());
-  const BackwardShared<T> shared(arena, attention, cut, shape, arrays.d_biases, narrow, concurrency);
-  std::byte* scratch = workspace.data() + arena.used();
+  const BackwardShared<T> shared(arena, attention, cut, shape, arrays.d_biases, narrow, workers);
+  const Scratch scratch{workspace.data() + arena.used(), bytes, workers};
   shared.biases.Clear();
 
   const attention::BackwardProblem<T> problem{
@@ -245,13 +262,13 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       shared.biases.parts()};
   const double work = 2.5 * ScoreWork(shape);
   const BackwardTasks tasks{shared.biases.blocks(), shape, cut.chunks, shared.split};
-  RunTasks(executor, work, tasks.count(), scratch, bytes, [&](int64_t task, int64_t next, std::byte* own) {
+  RunTasks(executor, work, tasks.count(), scratch, [&](int64_t task, int64_t next, std::byte* own) {
     tasks.ForEachPair(task, next, [&](const dispatch::ChunkTask& chunk, const dispatch::ChunkTask* after) {
       dispatch::RunBackward(problem, chunk, after, own);
     });
   });
   if (shared.split || narrow)
-    RunTasks(executor, work, shape.batch * shape.q_heads, scratch, bytes,
+    RunTasks(executor, work, shape.batch * shape.q_heads, scratch,
              [&](int64_t row, int64_t, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
   shared.biases.Finish();
 }
@@ -282,21 +299,26 @@ BiasGradients<T> AllGradients(const Attention& attention) {
 }
 
 template <class T>
-std::size_t ForwardBytes(const Attention& attention, const Shape& shape, int concurrency) {
+std::size_t ForwardBytes(const Attention& attention, const Shape& shape, int workers) {
   const Cut cut = attention::CutForward(attention, shape, sizeof(T));
   core::Arena counter;
   TakeSplitParts<T>(counter, attention, cut, shape);
-  return counter.used() +
-         ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape) * static_cast<std::size_t>(concurrency);
+  return WorkspaceBytes(counter, ScratchBytes<attention::ForwardScratch<T>>(attention, cut, shape), workers);
 }
 
 template <class T>
-std::size_t BackwardBytes(const Attention& attention, const Shape& shape, bool narrow, int concurrency) {
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, bool narrow, int workers) {
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, AllGradients<T>(attention), narrow, concurrency);
-  return counter.used() +
-         ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape) * static_cast<std::size_t>(concurrency);
+  BackwardShared<T>(counter, attention, cut, shape, AllGradients<T>(attention), narrow, workers);
+  return WorkspaceBytes(counter, ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape), workers);
+}
+
+void CheckQuery(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  core::CheckDescribed(attention, shape);
+  if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8)
+    core::Refuse("element_bytes", "expected 2, 4 or 8, got " + std::to_string(element_bytes));
+  if (concurrency < 1) core::Refuse("concurrency", "expected at least 1, got " + std::to_string(concurrency));
 }
 
 }  // namespace
@@ -338,11 +360,13 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 }
 
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  CheckQuery(attention, shape, element_bytes, concurrency);
   return element_bytes == 8 ? ForwardBytes<double>(attention, shape, concurrency)
                             : ForwardBytes<float>(attention, shape, concurrency);
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  CheckQuery(attention, shape, element_bytes, concurrency);
   return element_bytes == 8 ? BackwardBytes<double>(attention, shape, false, concurrency)
                             : BackwardBytes<float>(attention, shape, element_bytes == 2, concurrency);
 }

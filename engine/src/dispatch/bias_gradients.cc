@@ -11,12 +11,14 @@ BiasCollection<T>::BiasCollection(core::Arena& arena, const Attention& attention
                                   const BiasGradients<T>& wanted)
     : cut_(cut), shape_(shape), wanted_(wanted), content_rows_(attention::ContentRows(attention)) {
   blocks_ = {shape.batch, shape.kv_heads, 1, 1};
-  const int64_t rows = shape.batch * shape.q_heads * cut.chunks, kv_rows = shape.batch * shape.kv_heads * cut.chunks;
-  if (wanted.relative_bias.present()) parts_.relative_bias = arena.Take<T>(rows * wanted.relative_bias.extent[1]);
-  if (wanted.slopes.present()) parts_.slopes = arena.Take<T>(rows);
-  if (wanted.content_keys.present()) parts_.content_keys = arena.Take<T>(kv_rows * content_rows_ * cut.head_dim);
-  if (wanted.content_values.present()) parts_.content_values = arena.Take<T>(kv_rows * content_rows_ * cut.value_dim);
-  if (wanted.content_queries.present()) parts_.content_queries = arena.Take<T>(kv_rows * content_rows_ * cut.head_dim);
+  const auto take = [&](int64_t heads, int64_t rows, int64_t width) {
+    return arena.Take<T>(shape.batch, heads, cut.chunks, rows, width);
+  };
+  if (wanted.relative_bias.present()) parts_.relative_bias = take(shape.q_heads, wanted.relative_bias.extent[1], 1);
+  if (wanted.slopes.present()) parts_.slopes = take(shape.q_heads, 1, 1);
+  if (wanted.content_keys.present()) parts_.content_keys = take(shape.kv_heads, content_rows_, cut.head_dim);
+  if (wanted.content_values.present()) parts_.content_values = take(shape.kv_heads, content_rows_, cut.value_dim);
+  if (wanted.content_queries.present()) parts_.content_queries = take(shape.kv_heads, content_rows_, cut.head_dim);
   if (wanted.bias.present()) LayDense(arena, attention);
 }
 
@@ -28,10 +30,10 @@ void BiasCollection<T>::LayDense(core::Arena& arena, const Attention& attention)
     // Linear in the sequence: every batch row and head has its own part, and every chunk unless keys tell them apart.
     const bool per_key = dense_extent_[3] != 1;
     const int64_t length = std::max<int64_t>(1, per_key ? shape_.kv_len : shape_.q_len), chunks = per_key ? 1 : cut_.chunks;
+    view.data = arena.Take<T>(shape_.batch, shape_.q_heads, chunks, length);
     dense_size_ = shape_.batch * shape_.q_heads * chunks * length;
     view.extent = {shape_.batch, shape_.q_heads, dense_extent_[2], dense_extent_[3]};
     view.stride = {shape_.q_heads * chunks * length, chunks * length, 1, 1};
-    view.data = arena.Take<T>(dense_size_);
     parts_.bias_chunk_stride = per_key ? 0 : length;
     return;
   }
@@ -46,7 +48,7 @@ void BiasCollection<T>::LayDense(core::Arena& arena, const Attention& attention)
   }
   view = View<T, 4>::Contiguous(nullptr, dense_extent_);
   dense_size_ = view.size();
-  view.data = arena.Take<T>(dense_size_ * blocks_.copies);
+  view.data = arena.Take<T>(dense_size_, blocks_.copies);
   parts_.bias_copy_stride = dense_size_;
 }
 

@@ -4,7 +4,9 @@
 #include <numeric>
 
 #include "core/arrays.h"
+#include "core/checked_integer.h"
 #include "core/operand.h"
+#include "core/regions.h"
 
 namespace heed {
 namespace {
@@ -23,6 +25,7 @@ KeyValueCache<T>::KeyValueCache(int64_t batch, int64_t kv_heads, int64_t head_di
     : batch_(batch), kv_heads_(kv_heads), head_dim_(head_dim), value_dim_(value_dim) {
   for (const int64_t size : {batch, kv_heads, head_dim, value_dim, capacity})
     if (size < 0) core::Refuse("KeyValueCache", "expected sizes of at least 0, got " + std::to_string(size));
+  for (const int64_t width : {head_dim, value_dim}) core::CheckExtents<4>("KeyValueCache", {batch, kv_heads, capacity, width});
   Reserve(capacity);
 }
 
@@ -33,6 +36,13 @@ void KeyValueCache<T>::Append(View<const T, 4> k, View<const T, 4> v) {
   const int64_t count = k.extent[2];
   core::CheckShape("k", k, {batch_, kv_heads_, count, head_dim_}, "[B, Hkv, n, D]");
   core::CheckShape("v", v, {batch_, kv_heads_, count, value_dim_}, "[B, Hkv, n, Dv]");
+  const View<const T, 1> own_keys{keys_.data(), {static_cast<int64_t>(keys_.size())}, {1}};
+  const View<const T, 1> own_values{values_.data(), {static_cast<int64_t>(values_.size())}, {1}};
+  core::CheckApart("the cache", own_keys, "k", k);
+  core::CheckApart("the cache", own_keys, "v", v);
+  core::CheckApart("the cache", own_values, "k", k);
+  core::CheckApart("the cache", own_values, "v", v);
+  // Both numbers are far from the largest: an array of either length has a place in memory.
   if (length_ + count > capacity_) Reserve(std::max(length_ + count, 2 * capacity_));
   for (int64_t b = 0; b < batch_; ++b)
     for (int64_t h = 0; h < kv_heads_; ++h) {
@@ -65,6 +75,7 @@ void KeyValueCache<T>::Reorder(View<const int64_t, 1> rows) {
 template <class T>
 void KeyValueCache<T>::Reserve(int64_t capacity) {
   if (capacity <= capacity_) return;
+  for (const int64_t width : {head_dim_, value_dim_}) core::CheckExtents<4>("capacity", {batch_, kv_heads_, capacity, width});
   std::vector<int64_t> rows(static_cast<std::size_t>(batch_));
   std::iota(rows.begin(), rows.end(), 0);
   Move(capacity, rows);
@@ -73,9 +84,9 @@ void KeyValueCache<T>::Reserve(int64_t capacity) {
 template <class T>
 void KeyValueCache<T>::Move(int64_t capacity, const std::vector<int64_t>& rows) {
   const auto moved = [&](const std::vector<T>& from, int64_t width) {
-    const int64_t heads = core::CheckedProduct(static_cast<int64_t>(rows.size()), kv_heads_, "capacity");
-    const int64_t size = core::CheckedProduct(heads, core::CheckedProduct(capacity, width, "capacity"), "capacity");
-    std::vector<T> to(static_cast<std::size_t>(size));
+    const auto batch = static_cast<int64_t>(rows.size());
+    core::CheckExtents<4>("capacity", {batch, kv_heads_, capacity, width});
+    std::vector<T> to(static_cast<std::size_t>(batch * kv_heads_ * capacity * width));
     for (std::size_t b = 0; b < rows.size(); ++b)
       for (int64_t h = 0; h < kv_heads_; ++h)
         std::copy_n(from.begin() + (rows[b] * kv_heads_ + h) * capacity_ * width, length_ * width,

@@ -6,6 +6,8 @@
 
 #include "attention/problem.h"
 #include "core/arrays.h"
+#include "core/regions.h"
+#include "core/task_loop.h"
 #include "core/validation.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -84,18 +86,16 @@ void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const double*
 
 template <class T>
 void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor) {
-  core::CheckDropout(dropout);
   if (count < 0) core::Refuse("count", "expected at least 0, got " + std::to_string(count));
-  if (count > 0 && (!x || !y)) core::Refuse("x, y", "no memory behind " + std::to_string(count) + " elements");
-  const int64_t tasks = (count + kTaskElements - 1) / kTaskElements;
-  const auto run = [&](int64_t task) {
+  core::CheckElementCounters(dropout, count);
+  const auto of_x = View<const T, 1>::Contiguous(x, {count});
+  const auto of_y = View<T, 1>::Contiguous(y, {count});
+  core::CheckPresent("x", of_x);
+  core::CheckPresent("y", of_y);
+  if (x != y) core::CheckApart("y", of_y, "x", of_x);
+  core::RunTasks(executor, attention::DivideUp(count, kTaskElements), [&](int64_t task) {
     DropRange(dropout, task * kTaskElements, std::min(count, (task + 1) * kTaskElements), x, y);
-  };
-  if (tasks == 1) {
-    run(0);
-  } else if (tasks > 1) {
-    executor.ParallelFor(tasks, run);
-  }
+  });
 }
 
 template void DropElements(const Dropout&, const float*, float*, int64_t, Executor&);

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/arrays.h"
+#include "core/regions.h"
+#include "core/task_loop.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -164,7 +166,7 @@ void Apply(const Rotation& rotation, const View<const T, 4>& x, const View<const
   const T direction = rotation.inverse ? T(-1) : T(1);
 
   const int64_t rows_per_task = std::max<int64_t>(1, kTaskElements / width);
-  executor.ParallelFor((rows - 1) / rows_per_task + 1, [&](int64_t task) {
+  core::RunTasks(executor, (rows - 1) / rows_per_task + 1, [&](int64_t task) {
     const int64_t end = std::min(rows, (task + 1) * rows_per_task);
     for (int64_t row = task * rows_per_task; row < end; ++row) {
       const int64_t i = row % steps, h = row / steps % heads, b = row / steps / heads;

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <string>
 
+#include "core/arrays.h"
 #include "heed/error.h"
 #include "heed/positions.h"
 
@@ -88,10 +89,11 @@ std::vector<int64_t> T5Thresholds(const T5Options& options) { return SideOf(opti
 
 void T5Buckets(const T5Options& options, int64_t reach, View<int64_t, 1> buckets) {
   const std::vector<int64_t> thresholds = T5Thresholds(options);
-  if (reach < 0 || buckets.extent[0] != 2 * reach + 1)
+  if (reach < 0 || reach > core::kMostElements || buckets.extent[0] != 2 * reach + 1)
     throw InvalidArgument("buckets: expected [2 * reach + 1] numbers for a reach of " + std::to_string(reach) + ", got " +
                           std::to_string(buckets.extent[0]));
-  if (!buckets.present()) throw InvalidArgument("buckets: no memory behind " + std::to_string(buckets.extent[0]) + " numbers");
+  core::CheckPresent("buckets", buckets);
+  core::CheckDistinct("buckets", buckets);
   const auto count = static_cast<int64_t>(thresholds.size());
   int64_t bucket = 0;
   for (int64_t distance = 0; distance <= reach; ++distance) {

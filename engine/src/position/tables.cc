@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "core/arrays.h"
+#include "core/checked_integer.h"
 #include "heed/error.h"
 #include "heed/positions.h"
 
@@ -9,7 +12,8 @@ namespace {
 
 void CheckTable(bool present, int64_t steps, int64_t width, double base) {
   if (steps < 0) throw InvalidArgument("table: expected at least 0 steps, got " + std::to_string(steps));
-  if (width < 1) throw InvalidArgument("table: expected a width of at least 1, got " + std::to_string(width));
+  if (width < 1 || width > core::kMostElements)
+    throw InvalidArgument("table: expected a width of at least 1 and at most 2^48, got " + std::to_string(width));
   if (!present && steps > 0)
     throw InvalidArgument("table: expected memory for [" + std::to_string(steps) + ", " + std::to_string(width) +
                           "], got none");
@@ -28,6 +32,9 @@ template <class T>
 void FillSinusoidal(const SinusoidalOptions& options, int64_t first_position, View<T, 2> table) {
   const int64_t steps = table.extent[0], width = table.extent[1];
   CheckTable(table.present(), steps, width, options.base);
+  core::CheckPresent("table", table);
+  core::CheckDistinct("table", table);
+  core::CheckedSum(first_position, std::max<int64_t>(0, steps - 1), "first_position");
   const int64_t sines = (width + 1) / 2;
   const bool interleaved = options.layout == SinusoidalLayout::kInterleaved;
   for (int64_t i = 0; i < steps; ++i) {
@@ -43,11 +50,14 @@ void FillSinusoidal(const SinusoidalOptions& options, int64_t first_position, Vi
 template <class T>
 void FillAlibi(const std::vector<double>& slopes, int64_t max_distance, View<T, 2> table) {
   const int64_t heads = static_cast<int64_t>(slopes.size());
-  if (max_distance < 0) throw InvalidArgument("max_distance: expected at least 0, got " + std::to_string(max_distance));
+  if (max_distance < 0 || max_distance > core::kMostElements)
+    throw InvalidArgument("max_distance: expected at least 0 and at most 2^48, got " + std::to_string(max_distance));
   if (table.extent[0] != heads || table.extent[1] != 2 * max_distance + 1)
     throw InvalidArgument("table: expected [heads, 2 * max_distance + 1] = [" + std::to_string(heads) + ", " +
                           std::to_string(2 * max_distance + 1) + "], got [" + std::to_string(table.extent[0]) + ", " +
                           std::to_string(table.extent[1]) + "]");
+  core::CheckPresent("table", table);
+  core::CheckDistinct("table", table);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t delta = -max_distance; delta <= max_distance; ++delta)
       table(h, delta + max_distance) = static_cast<T>(-slopes[static_cast<size_t>(h)] * static_cast<double>(std::abs(delta)));
@@ -79,7 +89,10 @@ std::vector<double> SinusoidalFrequencies(int64_t width, double base) {
 }
 
 std::vector<double> AlibiSlopes(int64_t heads) {
-  if (heads < 1) throw InvalidArgument("heads: expected at least 1, got " + std::to_string(heads));
+  // Beyond any model, and far below what would fill the memory.
+  constexpr int64_t kMostHeads = int64_t{1} << 24;
+  if (heads < 1 || heads > kMostHeads)
+    throw InvalidArgument("heads: expected at least 1 and at most 2^24, got " + std::to_string(heads));
   int64_t power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> slopes = PowerOfTwoSlopes(power);

@@ -1,0 +1,360 @@
+// No output shares memory with an input, with another output or with itself: every pair of arrays that a call has.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/option_arrays.h"
+#include "core/regions.h"
+#include "heed/attention.h"
+#include "heed/cache.h"
+#include "heed/dropout.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kBatch = 2, kHeads = 2, kTokens = 6, kWidth = 4, kRows = 3;
+
+// Every array that any call may have, in one block of memory, each with room of its own.
+class Arrays {
+ public:
+  enum class Order { kLists, kPrefix, kPacked };
+
+  explicit Arrays(Order order) {
+    const bool packed = order == Order::kPacked;
+    const int64_t b = packed ? 1 : kBatch, n = packed ? kBatch * kTokens : kTokens;
+    for (auto* view : {&q, &k, &v, &out, &d_out, &d_q, &d_k, &d_v}) *view = Take<4>({b, kHeads, n, kWidth});
+    for (auto* view : {&lse, &d_lse, &statistics.entropy, &statistics.max_weight, &statistics.mean_distance})
+      *view = Take<3>({b, kHeads, n});
+    weights = Take<4>({kBatch, 1, 1, kTokens});
+    SetTables();
+    attention.query_lengths.values = Whole<2>({kBatch, 1}, {4, 6});
+    attention.key_lengths.values = Whole<2>({kBatch, 1}, {5, 3});
+    if (order == Order::kLists) {
+      attention.query_positions.list = Whole<2>({1, kTokens}, {0, 1, 2, 3, 4, 5});
+      attention.key_positions.list = Whole<2>({1, kTokens}, {5, 1, 2, 3, 4, 0});
+    } else {
+      attention.causal = Causal::kBottomRight;
+      attention.prefix_lengths.values = Whole<2>({kBatch, 1}, {1, 2});
+    }
+    if (packed) {
+      attention.packed.query_offsets = Whole<1>({kBatch + 1}, {0, kTokens, 2 * kTokens});
+      attention.packed.key_offsets = Whole<1>({kBatch + 1}, {0, kTokens, 2 * kTokens});
+    }
+    attention.dropout.probability = 0.25;
+    heads = Whole<1>({1}, {1});
+    rows = Whole<1>({1}, {2});
+  }
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+
+  View<double, 4> q, k, v, out, d_out, d_q, d_k, d_v, weights;
+  View<double, 3> lse, d_lse;
+  Statistics<double> statistics;
+  BiasGradients<double> d_biases;
+  View<const int64_t, 1> heads, rows;
+  Attention attention;
+
+ private:
+  static constexpr int64_t kRoom = 1024;  // doubles; any array here fits behind the start of any other
+
+  template <int Rank>
+  View<double, Rank> Take(const std::array<int64_t, Rank>& extent) {
+    const auto view = View<double, Rank>::Contiguous(memory_.data() + used_, extent);
+    used_ += kRoom;
+    std::fill_n(view.data, view.size(), 0.5);
+    return view;
+  }
+  template <int Rank>
+  View<const int64_t, Rank> Whole(const std::array<int64_t, Rank>& extent, const std::vector<int64_t>& numbers) {
+    const auto view = View<int64_t, Rank>::Contiguous(reinterpret_cast<int64_t*>(memory_.data() + used_), extent);
+    used_ += kRoom;
+    std::copy(numbers.begin(), numbers.end(), view.data);
+    return view;
+  }
+  void SetTables() {
+    attention.bias = Bias{View<const double, 4>(d_biases.bias = Take<4>({1, 1, kTokens, kTokens}))};
+    attention.relative_bias = RelativeBias{View<const double, 2>(d_biases.relative_bias = Take<2>({kHeads, kRows}))};
+    attention.slope_bias = SlopeBias{View<const double, 1>(d_biases.slopes = Take<1>({kHeads})), true};
+    attention.content_bias = ContentBias{View<const double, 2>(d_biases.content_keys = Take<2>({kRows, kWidth})),
+                                         View<const double, 2>(d_biases.content_values = Take<2>({kRows, kWidth})),
+                                         View<const double, 2>(d_biases.content_queries = Take<2>({kRows, kWidth}))};
+    d_biases = {Take<4>({1, 1, kTokens, kTokens}), Take<2>({kHeads, kRows}), Take<1>({kHeads}),
+                Take<2>({kRows, kWidth}),          Take<2>({kRows, kWidth}), Take<2>({kRows, kWidth})};
+    bool* seen = reinterpret_cast<bool*>(memory_.data() + used_);
+    used_ += kRoom;
+    std::fill_n(seen, kTokens * kTokens, true);
+    attention.mask.values = View<const bool, 4>::Contiguous(seen, {1, 1, kTokens, kTokens});
+  }
+
+  std::vector<double> memory_ = std::vector<double>(64 * kRoom);
+  int64_t used_ = 0;
+};
+
+// Calls visit(name, view) for what a kind of call reads besides its options, and for what it writes.
+struct Call {
+  const char* name;
+  Arrays::Order order;
+  std::function<void(Arrays&, const std::function<void(const char*, void**)>&)> inputs, outputs;
+  std::function<void(Arrays&)> run;
+};
+
+using Visit = std::function<void(const char*, void**)>;
+
+template <class View>
+void Show(const Visit& visit, const char* name, View& view) {
+  visit(name, const_cast<void**>(reinterpret_cast<const void* const*>(&view.data)));
+}
+
+void ForwardInputs(Arrays& a, const Visit& visit) { Show(visit, "q", a.q), Show(visit, "k", a.k), Show(visit, "v", a.v); }
+void ForwardOutputs(Arrays& a, const Visit& visit) {
+  Show(visit, "out", a.out), Show(visit, "lse", a.lse), Show(visit, "statistics.entropy", a.statistics.entropy);
+  Show(visit, "statistics.max_weight", a.statistics.max_weight);
+  Show(visit, "statistics.mean_distance", a.statistics.mean_distance);
+}
+void RunForward(Arrays& a) {
+  SerialExecutor serial;
+  Workspace workspace;
+  Forward<double>(a.attention, a.q, a.k, a.v, a.out, a.lse, workspace, serial, a.statistics);
+}
+
+void BackwardInputs(Arrays& a, const Visit& visit) {
+  ForwardInputs(a, visit);
+  Show(visit, "out", a.out), Show(visit, "lse", a.lse), Show(visit, "d_out", a.d_out), Show(visit, "d_lse", a.d_lse);
+}
+void BackwardOutputs(Arrays& a, const Visit& visit) {
+  Show(visit, "d_q", a.d_q), Show(visit, "d_k", a.d_k), Show(visit, "d_v", a.d_v), Show(visit, "d_bias", a.d_biases.bias);
+  Show(visit, "d_relative_bias", a.d_biases.relative_bias), Show(visit, "d_slopes", a.d_biases.slopes);
+  Show(visit, "d_content_keys", a.d_biases.content_keys), Show(visit, "d_content_values", a.d_biases.content_values);
+  Show(visit, "d_content_queries", a.d_biases.content_queries);
+}
+void RunBackward(Arrays& a) {
+  SerialExecutor serial;
+  Workspace workspace;
+  Backward<double>(a.attention, a.q, a.k, a.v, a.out, a.lse, a.d_out, a.d_q, a.d_k, a.d_v, a.d_biases, workspace, serial,
+                   a.d_lse);
+}
+
+void WeightsInputs(Arrays& a, const Visit& visit) {
+  Show(visit, "q", a.q), Show(visit, "k", a.k), Show(visit, "lse", a.lse), Show(visit, "heads", a.heads);
+  Show(visit, "rows", a.rows);
+}
+void WeightsOutputs(Arrays& a, const Visit& visit) { Show(visit, "weights", a.weights); }
+void RunWeights(Arrays& a) {
+  SerialExecutor serial;
+  Workspace workspace;
+  Weights<double>(a.attention, a.q, a.k, a.lse, a.heads, a.rows, a.weights, workspace, serial);
+}
+
+std::vector<Call> Calls() {
+  std::vector<Call> calls;
+  for (Arrays::Order order : {Arrays::Order::kLists, Arrays::Order::kPrefix, Arrays::Order::kPacked}) {
+    calls.push_back({"forward", order, ForwardInputs, ForwardOutputs, RunForward});
+    calls.push_back({"backward", order, BackwardInputs, BackwardOutputs, RunBackward});
+    if (order != Arrays::Order::kPacked) calls.push_back({"weights", order, WeightsInputs, WeightsOutputs, RunWeights});
+  }
+  return calls;
+}
+
+// Everything that a call reads, by name and where its view keeps the address.
+std::vector<std::pair<std::string, void**>> AllInputs(const Call& call, Arrays& arrays) {
+  std::vector<std::pair<std::string, void**>> all;
+  const Visit keep = [&](const char* name, void** data) { all.emplace_back(name, data); };
+  call.inputs(arrays, keep);
+  core::ForEachArray(arrays.attention, [&](const char* name, auto& view) { Show(keep, name, view); });
+  return all;
+}
+
+// Expects the call to be refused in a message that names both.
+void ExpectRefusal(const Call& call, Arrays& arrays, const std::string& output, const std::string& other) {
+  try {
+    call.run(arrays);
+    ADD_FAILURE() << call.name << ": " << output << " on " << other << " is accepted";
+  } catch (const InvalidArgument& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.find(output) != std::string::npos && text.find(other) != std::string::npos) << text;
+  }
+}
+
+TEST(Overlap, IsRefusedForEveryPairOfArrays) {
+  for (const Call& call : Calls()) {
+    Arrays plain(call.order);
+    EXPECT_NO_THROW(call.run(plain)) << call.name;
+    std::size_t inputs = AllInputs(call, plain).size(), outputs = 0;
+    call.outputs(plain, [&](const char*, void**) { ++outputs; });
+    for (std::size_t o = 0; o < outputs; ++o)
+      for (std::size_t x = 0; x < inputs + outputs; ++x) {
+        if (x == inputs + o) continue;
+        Arrays arrays(call.order);
+        auto all = AllInputs(call, arrays);
+        call.outputs(arrays, [&](const char* name, void** data) { all.emplace_back(name, data); });
+        *all[inputs + o].second = *all[x].second;
+        ExpectRefusal(call, arrays, all[inputs + o].first, all[x].first);
+      }
+  }
+}
+
+// What rounding takes from narrow outputs has elements of a type of its own, whatever theirs is.
+TEST(Overlap, OfARemainderIsRefused) {
+  SerialExecutor serial;
+  Workspace workspace;
+  const std::array<int64_t, 4> shape{1, 2, 5, 4};
+  std::vector<Float16> memory(9 * 64);
+  std::vector<float> numbers(64);
+  std::array<View<Float16, 4>, 8> arrays;  // q, k, v, out, d_out, d_q, d_k, d_v
+  for (std::size_t x = 0; x < arrays.size(); ++x) arrays[x] = View<Float16, 4>::Contiguous(memory.data() + 64 * x, shape);
+  const auto& [q, k, v, out, d_out, d_q, d_k, d_v] = arrays;
+  const auto lse = View<float, 3>::Contiguous(numbers.data(), {1, 2, 5});
+  const auto at = [&](void* address) { return View<BFloat16, 4>::Contiguous(static_cast<BFloat16*>(address), shape); };
+  const auto forward = [&](void* address) { Forward<Float16>({}, q, k, v, out, lse, workspace, serial, {}, at(address)); };
+  const auto backward = [&](void* address) {
+    Backward<Float16>({}, q, k, v, out, lse, d_out, d_q, d_k, d_v, {}, workspace, serial, {}, at(address));
+  };
+  EXPECT_NO_THROW(forward(memory.data() + std::size_t{8} * 64));
+  EXPECT_NO_THROW(backward(memory.data() + std::size_t{8} * 64));
+  for (std::size_t x : {0, 1, 2, 3}) EXPECT_THROW(forward(arrays[x].data), InvalidArgument) << x;
+  EXPECT_THROW(forward(numbers.data()), InvalidArgument);
+  for (std::size_t x : {5, 6, 7}) EXPECT_THROW(backward(arrays[x].data), InvalidArgument) << x;
+}
+
+// By the last byte of one and the first of the other.
+TEST(Overlap, OfOneByteIsRefusedAndNoneIsNot) {
+  const Call call = Calls().front();
+  for (std::size_t x = 0; x < 3; ++x) {
+    Arrays arrays(call.order);
+    auto all = AllInputs(call, arrays);
+    auto* const input = static_cast<double*>(*all[x].second);
+    const int64_t size = kBatch * kHeads * kTokens * kWidth;
+    for (const int64_t start : {size - 1, 1 - size}) {
+      arrays.out.data = input + start;
+      // One step further out it would lie in the neighbour's room, which is empty.
+      ExpectRefusal(call, arrays, "out", all[x].first);
+    }
+    arrays.out.data = input + size;
+    EXPECT_NO_THROW(call.run(arrays));
+  }
+}
+
+TEST(Overlap, OfAnOutputWithItselfIsRefused) {
+  for (const Call& call : Calls()) {
+    Arrays first(call.order);
+    std::size_t outputs = 0;
+    call.outputs(first, [&](const char*, void**) { ++outputs; });
+    const auto collapse = [&](auto&... views) {
+      const auto one = [&](auto& view) {
+        const auto kept = view.stride;
+        for (std::size_t r = 0; r < view.stride.size(); ++r) {
+          if (view.extent[r] == 1) continue;
+          view.stride[r] = 0;
+          EXPECT_THROW(call.run(first), InvalidArgument) << call.name << ", dimension " << r;
+          view.stride = kept;
+        }
+      };
+      (one(views), ...);
+    };
+    if (call.name == std::string("forward")) {
+      auto& s = first.statistics;
+      collapse(first.out, first.lse, s.entropy, s.max_weight, s.mean_distance);
+    } else if (call.name == std::string("backward")) {
+      auto& d = first.d_biases;
+      collapse(first.d_q, first.d_k, first.d_v, d.bias, d.relative_bias, d.slopes, d.content_keys, d.content_values,
+               d.content_queries);
+    } else {
+      collapse(first.weights);
+    }
+  }
+}
+
+// Gradients of a projection that makes queries, keys and values at once, statistics side by side: nothing is shared.
+TEST(Overlap, OfSpansWithoutSharedElementsIsAccepted) {
+  Arrays arrays(Arrays::Order::kLists);
+  std::vector<double> projected(3 * kBatch * kTokens * kHeads * kWidth), numbers(4 * kBatch * kHeads * kTokens);
+  int64_t part = 0;
+  for (auto* view : {&arrays.d_q, &arrays.d_k, &arrays.d_v})
+    *view = {projected.data() + part++ * kHeads * kWidth,
+             {kBatch, kHeads, kTokens, kWidth},
+             {3 * kTokens * kHeads * kWidth, kWidth, 3 * kHeads * kWidth, 1}};
+  part = 0;
+  for (auto* view : {&arrays.statistics.entropy, &arrays.statistics.max_weight, &arrays.statistics.mean_distance, &arrays.lse})
+    *view = {numbers.data() + part++, {kBatch, kHeads, kTokens}, {4 * kHeads * kTokens, 4 * kTokens, 4}};
+  EXPECT_NO_THROW(RunForward(arrays));
+  EXPECT_NO_THROW(RunBackward(arrays));
+  arrays.d_k.data += 1;
+  EXPECT_THROW(RunBackward(arrays), InvalidArgument);
+}
+
+// Against a list of all bytes, for small arrays of any strides.
+TEST(Overlap, IsFoundExactlyWhereBytesAreShared) {
+  std::mt19937_64 random(1);
+  int shared = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    std::vector<int> bytes(4096);
+    const auto make = [&] {
+      View<int16_t, 4> view{reinterpret_cast<int16_t*>(bytes.data()) + 4000, {}, {}};
+      for (std::size_t r = 0; r < 4; ++r) {
+        view.extent[r] = static_cast<int64_t>(random() % 4 + (random() % 8 != 0));
+        view.stride[r] = static_cast<int64_t>(random() % (random() % 2 ? 5 : 120)) * (random() % 3 ? 1 : -1);
+      }
+      view.data += static_cast<int64_t>(random() % 40);
+      return view;
+    };
+    const auto visit = [](const View<int16_t, 4>& view, auto&& each) {
+      for (int64_t a = 0; a < view.extent[0]; ++a)
+        for (int64_t b = 0; b < view.extent[1]; ++b)
+          for (int64_t c = 0; c < view.extent[2]; ++c)
+            for (int64_t d = 0; d < view.extent[3]; ++d) each(&view(a, b, c, d) - view.data);
+    };
+    const View<int16_t, 4> x = make(), y = make();
+    std::vector<bool> seen(20000);
+    bool expected = false;
+    visit(x, [&](int64_t at) { seen[static_cast<std::size_t>(at + 10000)] = true; });
+    visit(y, [&](int64_t at) { expected |= seen[static_cast<std::size_t>(at + (y.data - x.data) + 10000)]; });
+    ASSERT_EQ(core::Share(core::RegionOf("x", x), core::RegionOf("y", y)), expected) << "trial " << trial;
+    shared += expected ? 1 : 0;
+  }
+  EXPECT_GT(shared, 2000);
+  EXPECT_LT(shared, 18000);
+}
+
+// Any layout is told apart or refused in a bounded number of steps.
+TEST(Overlap, OfUnusualStridesEnds) {
+  double one = 0;
+  const View<double, 4> x{&one, {1 << 10, 1 << 10, 1 << 10, 1 << 10}, {1000003, 1000033, 1000037, 1000039}};
+  const View<double, 4> y{&one + 1, {1 << 10, 1 << 10, 1 << 10, 1 << 10}, {999983, 999979, 999961, 999959}};
+  EXPECT_TRUE(core::Share(core::RegionOf("x", x), core::RegionOf("y", y)));
+}
+
+TEST(Overlap, OfDroppedElementsIsAllOrNothing) {
+  SerialExecutor serial;
+  std::vector<float> memory(300, 1.0F);
+  const Dropout dropout{0.5, 1, 0};
+  EXPECT_NO_THROW(DropElements(dropout, memory.data(), memory.data(), 100, serial));
+  EXPECT_NO_THROW(DropElements(dropout, memory.data(), memory.data() + 100, 100, serial));
+  for (int64_t start : {1, 50, 99}) {
+    EXPECT_THROW(DropElements(dropout, memory.data(), memory.data() + start, 100, serial), InvalidArgument);
+    EXPECT_THROW(DropElements(dropout, memory.data() + start, memory.data(), 100, serial), InvalidArgument);
+  }
+}
+
+TEST(Overlap, OfACacheWithWhatItHoldsIsRefused) {
+  SerialExecutor serial;
+  Workspace workspace;
+  KeyValueCache<float> cache(1, 1, 4, 4, 8);
+  std::vector<float> memory(64, 1.0F);
+  const auto tokens = View<const float, 4>::Contiguous(memory.data(), {1, 1, 2, 4});
+  cache.Append(tokens, tokens);
+  EXPECT_THROW(cache.Append(cache.Keys(), tokens), InvalidArgument);
+  EXPECT_THROW(cache.Append(tokens, cache.Keys()), InvalidArgument);
+  EXPECT_THROW(cache.Append(cache.Values(), tokens), InvalidArgument);
+  EXPECT_EQ(cache.length(), 2);
+  for (const auto& held : {cache.Keys(), cache.Values()}) {
+    const View<float, 4> out{const_cast<float*>(held.data), {1, 1, 1, 4}, {4, 4, 4, 1}};
+    const auto q = View<const float, 4>::Contiguous(memory.data(), {1, 1, 1, 4});
+    EXPECT_THROW(cache.Attend({}, q, out, {}, workspace, serial), InvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace heed
