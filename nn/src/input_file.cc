@@ -44,7 +44,8 @@ const char* KindOfFile(unsigned mode) {
 }
 
 InputFile::InputFile(std::string path, int64_t most_bytes) : path_(std::move(path)) {
-  if (path_.find('\0') != std::string::npos) throw FileError("'" + path_.substr(0, path_.find('\0')) + "': a NUL is in the name");
+  if (path_.find('\0') != std::string::npos)
+    throw FileError("'" + path_.substr(0, path_.find('\0')) + "': a NUL is in the name");
   // Without O_NONBLOCK a FIFO would be waited for before it can be refused.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   const int error = errno;

@@ -55,8 +55,10 @@ bool IsWriterNumber(std::string_view text) {
 void RemoveIfAbandoned(int folder, const char* name) {
   const int descriptor = ::openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (descriptor < 0) return;
-  struct stat open {}, named {};
-  const bool abandoned = ::fstat(descriptor, &open) == 0 && S_ISREG(open.st_mode) && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+  struct stat open {
+  }, named{};
+  const bool abandoned =
+      ::fstat(descriptor, &open) == 0 && S_ISREG(open.st_mode) && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   // A writer that finished meanwhile has renamed it.
   if (abandoned && ::fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 && SameFile(open, named)) {
     ::unlinkat(folder, name, 0);

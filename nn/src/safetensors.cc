@@ -31,9 +31,10 @@ void CheckWritable(const std::string& name, const at::Tensor& tensor) {
   }
   if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_meta() || tensor.is_nested() ||
       SafetensorsDtype(tensor.scalar_type()) == nullptr) {
-    throw InvalidArgument(argument +
-                          ": a dense tensor with numbers of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 "
-                          "or bool is expected");
+    throw InvalidArgument(
+        argument +
+        ": a dense tensor with numbers of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 "
+        "or bool is expected");
   }
   if (tensor.dim() > SafetensorsLimits{}.rank) throw InvalidArgument(argument + ": at most 8 dimensions are expected");
 }

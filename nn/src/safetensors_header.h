@@ -24,7 +24,7 @@ inline constexpr int64_t kMaxNameBytes = 1024;
 // Every type of the format, by the name that it has there.
 struct SafetensorsType {
   const char* name;
-  int64_t bits;                        // of an element
+  int64_t bits;                         // of an element
   std::optional<at::ScalarType> dtype;  // nothing where heed does not read it
 };
 

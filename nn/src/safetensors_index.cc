@@ -68,7 +68,8 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
     if (!InMap()) return Scalar("a string");
     const bool is_name = text.size() <= kMaxFileName && text.size() > kShardSuffix.size() && text.ends_with(kShardSuffix) &&
                          text.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos && text.find("..") == text.npos;
-    if (!is_name) Fail("tensor " + QuotedName(key_) + " lies in " + QuotedName(text) + ", which names no file beside the index");
+    if (!is_name)
+      Fail("tensor " + QuotedName(key_) + " lies in " + QuotedName(text) + ", which names no file beside the index");
     shards_.insert(text);
     if (static_cast<int64_t>(shards_.size()) > kMaxShards) Fail("more than " + std::to_string(kMaxShards) + " files");
     files_.emplace(key_, text);

@@ -95,9 +95,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "load_weights_file(str[] names, Tensor(a!)[] parameters, str[] buffer_names, Tensor(b!)[] buffers, "
       "str[] attention_paths, int[] heads, int[] kv_heads, str path, str framework) -> ()",
       &LoadFile);
-  m.def(
-      "save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str path, str framework) -> ()",
-      &SaveFile);
+  m.def("save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str path, str framework) -> ()",
+        &SaveFile);
 }
 
 }  // namespace heed::nn

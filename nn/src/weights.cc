@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::size_t kListedFaults = 6;  // of one checkpoint, in one message
 constexpr char kStrictness[] =
-    "; every parameter and every buffer of the module's state dict needs a source, every source a place, and nothing was changed";
+    "; every parameter and every buffer of the module's state dict needs a source, every source a place, and nothing was "
+    "changed";
 
 [[noreturn]] void Refuse(const std::vector<std::string>& faults, const FrameworkTable& table) {
   std::string message = "tensors from " + std::string(table.name) + " do not fit the module: ";
@@ -131,8 +132,8 @@ TensorMap ExportWeights(const ModuleWeights& module, Framework framework) {
     const bool turned = name && layout == Layout::kTransposed;
     const std::string native = NativeName(name.value_or(own.name), table);
     if (!tensors.emplace(native, (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous)).second) {
-      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + table.name + ", '" +
-                            native + "'");
+      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + table.name +
+                            ", '" + native + "'");
     }
   };
   for (const NamedTensor& parameter : module.parameters) add("parameter", parameter, /*by_rows=*/true);

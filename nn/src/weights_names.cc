@@ -1,10 +1,8 @@
 #include "weights_names.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -153,19 +151,22 @@ std::map<LayerKind, std::vector<Path>> LayersOf(const std::vector<std::string>& 
 
 void NameNumberedLayers(std::vector<Path>& paths, const std::vector<std::string>& parameters) {
   std::vector<std::optional<NumberedLayer>> numbered;
-  std::map<LayerKind, std::set<int64_t>> numbers;
+  std::map<LayerKind, std::map<int64_t, std::size_t>> ranks;  // of the numbers in use
   for (const Path& path : paths) {
     numbered.push_back(ParseNumbered(path));
-    if (numbered.back()) numbers[numbered.back()->kind].insert(numbered.back()->number);
+    if (numbered.back()) ranks[numbered.back()->kind][numbered.back()->number] = 0;
   }
   // "embedding" alone is also an attribute's name.
-  if (numbers.count(LayerKind::kDense) == 0 && numbers.count(LayerKind::kNorm) == 0) return;
+  if (ranks.count(LayerKind::kDense) == 0 && ranks.count(LayerKind::kNorm) == 0) return;
+  for (auto& [kind, used] : ranks) {
+    std::size_t next = 0;
+    for (auto& [number, rank] : used) rank = next++;
+  }
   const std::map<LayerKind, std::vector<Path>> layers = LayersOf(parameters);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!numbered[i] || layers.count(numbered[i]->kind) == 0) continue;
-    const std::set<int64_t>& used = numbers[numbered[i]->kind];
     const std::vector<Path>& known = layers.at(numbered[i]->kind);
-    const auto rank = static_cast<std::size_t>(std::distance(used.begin(), used.find(numbered[i]->number)));
+    const std::size_t rank = ranks.at(numbered[i]->kind).at(numbered[i]->number);
     if (rank >= known.size()) continue;  // stays as it is and will find no parameter
     paths[i] = known[rank];
     paths[i].push_back(numbered[i]->parameter);

@@ -237,7 +237,10 @@ at::Tensor ToHeed(const at::Tensor& theirs, Layout layout) {
 
 std::string Described(const char* what, const std::string& name, const at::Tensor& tensor) {
   const bool has_shape = tensor.defined() && !tensor.is_nested();
-  return std::string(what) + " '" + name + "' " + (has_shape ? ShapeText(tensor) : tensor.defined() ? "(nested)" : "(undefined)");
+  return std::string(what) + " '" + name + "' " +
+         (has_shape          ? ShapeText(tensor)
+          : tensor.defined() ? "(nested)"
+                             : "(undefined)");
 }
 
 bool SameMemory(const at::Tensor& a, const at::Tensor& b) {

@@ -32,7 +32,8 @@ std::string FaultOf(const at::Tensor& tensor) {
 
 WeightSource SourceInFile(const std::shared_ptr<const SafetensorsFile>& file, const SafetensorsEntry& entry) {
   WeightSource source;
-  source.description = at::empty(entry.shape, at::TensorOptions().device(at::kMeta).dtype(entry.type->dtype.value_or(at::kByte)));
+  source.description =
+      at::empty(entry.shape, at::TensorOptions().device(at::kMeta).dtype(entry.type->dtype.value_or(at::kByte)));
   if (entry.type->dtype) {
     source.read = [file, &entry] { return file->Read(entry); };
   } else {
@@ -65,7 +66,8 @@ WeightSources OpenShards(const std::string& path) {
   }
   for (const auto& [name, shard] : index) {
     if (!sources.contains(name)) {
-      throw FileError("'" + path + "': tensor " + QuotedName(name) + " is not in '" + shard + "', where the index looks for it");
+      throw FileError("'" + path + "': tensor " + QuotedName(name) + " is not in '" + shard +
+                      "', where the index looks for it");
     }
   }
   return sources;

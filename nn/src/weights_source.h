@@ -1,5 +1,5 @@
-// Where weights come from: tensors in memory, a safetensors file, or several files with an index. A file's tensors are read when
-// everything else about them is known to be right.
+// Where weights come from: tensors in memory, a safetensors file, or several files with an index. A file's tensors are read
+// when everything else about them is known to be right.
 #ifndef HEED_NN_SRC_WEIGHTS_SOURCE_H_
 #define HEED_NN_SRC_WEIGHTS_SOURCE_H_
 

@@ -49,17 +49,18 @@ def _flattened(tree, prefix="", level=0):
 def _tensor(name, value):
     if isinstance(value, torch.Tensor):
         return value
+    expected = f"source '{name[:80]}': expected a tensor or an array of numbers, got"
     try:
         array = numpy.asarray(value)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"source '{name[:80]}': expected a tensor or an array of numbers, got {type(value).__name__}") from error
+        raise ValueError(f"{expected} {type(value).__name__}") from error
     if array.dtype.name == "bfloat16":  # an extension of NumPy's types that torch does not take
         return torch.tensor(array.view(numpy.int16)).view(torch.bfloat16)
     try:
         return torch.tensor(numpy.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape))
     except TypeError as error:
         kind = f"an array of type {array.dtype}" if isinstance(value, (numpy.ndarray, list, tuple)) else type(value).__name__
-        raise ValueError(f"source '{name[:80]}': expected a tensor or an array of numbers, got {kind}") from error
+        raise ValueError(f"{expected} {kind}") from error
 
 
 def _tensors(source):
