@@ -1,30 +1,14 @@
 #include "lab/data/text.h"
 
-#include <array>
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/nn/input_file.h"
+#include "lab/report/file.h"
 
 namespace heed::lab {
 namespace {
-
-std::string ReadAll(std::FILE* file, const std::string& name) {
-  std::string bytes;
-  std::array<char, 1 << 16> block;
-  while (true) {
-    errno = 0;
-    const std::size_t got = std::fread(block.data(), 1, block.size(), file);
-    bytes.append(block.data(), got);
-    if (got == block.size()) continue;
-    if (std::ferror(file) != 0) throw FileError("text '" + name + "' cannot be read: " + std::strerror(errno));
-    return bytes;
-  }
-}
 
 // The character at the front of `bytes` and its length in bytes; length 0 where there is no valid character.
 std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
@@ -47,10 +31,8 @@ std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
 }  // namespace
 
 Text ReadText(const std::string& path) {
-  if (path == "-") return DecodeText("standard input", ReadAll(stdin, "standard input"));
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
-  if (!file) throw FileError("text '" + path + "' cannot be opened: " + std::strerror(errno));
-  return DecodeText(path, ReadAll(file.get(), path));
+  if (path == "-") return DecodeText("standard input", nn::ReadStandardInput(MostDataBytes()));
+  return DecodeText(path, ReadFile(path));
 }
 
 Text DecodeText(std::string name, std::string_view utf8) {

@@ -12,8 +12,9 @@ struct Text {
   std::u32string characters;  // Unicode code points
 };
 
-// The UTF-8 file at `path`; standard input where path is "-". Throws FileError that names the file and what is wrong: it
-// cannot be read, is empty, or is not UTF-8 (with the byte offset).
+// The UTF-8 file at `path`, a regular file as lab/report/file.h reads it; standard input, of any kind, where path is "-".
+// Throws FileError that names the file and what is wrong: it cannot be read, is too large, is empty, or is not UTF-8 (with the
+// byte offset).
 Text ReadText(const std::string& path);
 
 // Strict UTF-8 (Unicode 15, table 3-7): overlong forms, surrogates, code points beyond U+10FFFF and truncated characters are

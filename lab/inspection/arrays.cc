@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "heed/nn/replacement_file.h"
 #include "lab/report/file.h"
 #include "lab/report/npy.h"
 
@@ -25,12 +26,15 @@ class LayerFiles {
 
   void Add(const HeadAttention& head) {
     if (written_ == 0) {
-      file_.emplace(folder_ / LayerFile(head.layer));
-      file_->Write(NpyHeader("f4", {heads_, tokens_, tokens_}));
+      MakeFolderOf(folder_ / LayerFile(head.layer));
+      file_.emplace((folder_ / LayerFile(head.layer)).string());
+      const std::string header = NpyHeader("f4", {heads_, tokens_, tokens_});
+      file_->Write(header.data(), header.size());
     }
-    file_->Write(Bytes(head.weights.contiguous()));
+    const at::Tensor weights = head.weights.contiguous();
+    file_->Write(weights.const_data_ptr(), weights.nbytes());
     if (++written_ < heads_) return;
-    file_->Finish();
+    file_->Commit();
     file_.reset();
     written_ = 0;
   }
@@ -38,7 +42,7 @@ class LayerFiles {
  private:
   const std::filesystem::path& folder_;
   int64_t heads_, tokens_, written_ = 0;
-  std::optional<NewFile> file_;
+  std::optional<nn::ReplacementFile> file_;
 };
 
 nlohmann::ordered_json Index(const std::u32string& text, const HeadSelection& selection) {

@@ -2,74 +2,34 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <algorithm>
 #include <system_error>
-#include <utility>
 
 #include "heed/error.h"
+#include "heed/nn/input_file.h"
+#include "heed/nn/replacement_file.h"
 
 namespace heed::lab {
-namespace {
 
-[[noreturn]] void Fail(const std::filesystem::path& path, const std::string& what, const std::string& reason) {
-  throw FileError(path.string() + ": " + what + ": " + reason);
-}
-
-// The reason is errno, which must have been 0 before.
-void CheckWritten(const std::ofstream& stream, const std::filesystem::path& path) {
-  if (!stream) Fail(path, "cannot be written", errno != 0 ? std::strerror(errno) : "write error");
-}
-
-}  // namespace
-
-NewFile::NewFile(std::filesystem::path path) : path_(std::move(path)), beside_(path_) {
+void MakeFolderOf(const std::filesystem::path& path) {
   std::error_code error;
-  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
-  if (error) Fail(path_, "its directory cannot be made", error.message());
-  // The process id keeps two programs that write the same file apart.
-  beside_ += ".part-" + std::to_string(getpid());
-  errno = 0;
-  stream_.open(beside_, std::ios::binary | std::ios::trunc);
-  CheckWritten(stream_, path_);
-}
-
-NewFile::~NewFile() {
-  std::error_code ignored;
-  if (!finished_) std::filesystem::remove(beside_, ignored);
-}
-
-void NewFile::Write(std::string_view bytes) {
-  errno = 0;
-  stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  CheckWritten(stream_, path_);
-}
-
-void NewFile::Finish() {
-  errno = 0;
-  stream_.close();  // a full disk shows here at the latest
-  CheckWritten(stream_, path_);
-  std::error_code error;
-  std::filesystem::rename(beside_, path_, error);
-  if (error) Fail(path_, "cannot be replaced", error.message());
-  finished_ = true;
+  if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), error);
+  if (error) throw FileError(path.string() + ": its directory cannot be made: " + error.message());
 }
 
 void WriteFile(const std::filesystem::path& path, std::string_view contents) {
-  NewFile file(path);
-  file.Write(contents);
-  file.Finish();
+  MakeFolderOf(path);
+  nn::ReplacementFile file(path.string());
+  file.Write(contents.data(), contents.size());
+  file.Commit();
 }
 
-std::string ReadFile(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) Fail(path, "cannot be opened", std::strerror(errno));
-  std::string contents{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  if (stream.bad()) Fail(path, "cannot be read", "read error");
-  return contents;
+int64_t MostDataBytes() {
+  constexpr int64_t kMost = int64_t{4} << 30;
+  const int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? std::min(pages / 16 * page, kMost) : kMost;
 }
+
+std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes) { return nn::ReadFile(path.string(), most_bytes); }
 
 }  // namespace heed::lab

@@ -1,37 +1,31 @@
-// Files that are either whole or not there.
+// Files of the laboratory: read within limits, written whole or not at all.
 #ifndef HEED_LAB_REPORT_FILE_H_
 #define HEED_LAB_REPORT_FILE_H_
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 namespace heed::lab {
 
-// A file written piece by piece beside `path` and renamed to it when finished, so a reader sees the old file or the new one,
-// never a part. Missing directories are made. Every method throws FileError naming the path and the reason; no partial file is
-// left behind then, nor when the object goes unfinished.
-class NewFile {
- public:
-  explicit NewFile(std::filesystem::path path);
-  ~NewFile();
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-  void Write(std::string_view bytes);
-  void Finish();
-
- private:
-  std::filesystem::path path_, beside_;
-  std::ofstream stream_;
-  bool finished_ = false;
-};
-
-// A NewFile in one piece.
+// An nn::ReplacementFile in one piece: a reader sees the old file or the new one, never a part, and only regular files are
+// replaced. Missing directories are made. Throws FileError naming the path and the reason.
 void WriteFile(const std::filesystem::path& path, std::string_view contents);
 
-// The whole file as bytes. Throws FileError naming the path and the reason.
-std::string ReadFile(const std::filesystem::path& path);
+// Makes the directories that `path` lies in. Throws FileError naming the path.
+void MakeFolderOf(const std::filesystem::path& path);
+
+// Of a file with settings or kept results, which is parsed into many small pieces.
+inline constexpr int64_t kMostSettingsBytes = int64_t{64} << 20;
+
+// Of a text or data file: a sixteenth of this machine's memory, at most 4 GiB. A text takes about nine times its bytes while it
+// is encoded, a table about eight.
+int64_t MostDataBytes();
+
+// The whole of a regular file as bytes. A directory, FIFO, socket or device, and a file of more than `most_bytes`, is refused
+// before memory is taken for it. Throws FileError naming the path and the reason.
+std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes = MostDataBytes());
 
 }  // namespace heed::lab
 

@@ -14,7 +14,7 @@ std::optional<nlohmann::ordered_json> ResultStore::Find(const std::string& name,
   const std::filesystem::path file = folder_ / (name + ".json");
   if (!std::filesystem::exists(file)) return std::nullopt;
   try {
-    const auto json = nlohmann::ordered_json::parse(ReadFile(file));
+    const auto json = nlohmann::ordered_json::parse(ReadFile(file, kMostSettingsBytes));
     if (json.at("settings") != All(settings)) return std::nullopt;
     return json.at("result");
   } catch (const std::exception&) {

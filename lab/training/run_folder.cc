@@ -15,6 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of config.json
+constexpr int kDeepest = 64;
 
 // Nlohmann's own conversions cut fractions and wrap signs; a field of another type is an error here.
 struct FieldError {
@@ -119,8 +120,12 @@ RunConfig FromJson(const Json& json) {
 
 // Nlohmann's own message quotes the bytes it stumbled over, whatever they are.
 Json Parse(const std::string& text) {
+  // What nests deeper is no setting, and destroying or printing it could exhaust the stack.
+  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
+    return depth <= kDeepest ? true : throw FieldError{"more than " + std::to_string(kDeepest) + " levels are nested"};
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, shallow);
   } catch (const Json::parse_error& error) {
     throw FieldError{"malformed JSON at byte " + std::to_string(error.byte)};
   }
@@ -155,7 +160,7 @@ void RunFolder::WriteConfig(const RunConfig& config) const {
 }
 
 RunConfig RunFolder::ReadConfig() const {
-  const std::string contents = ReadFile(config());
+  const std::string contents = ReadFile(config(), kMostSettingsBytes);
   try {
     return FromJson(Parse(contents));
   } catch (const FieldError& error) {

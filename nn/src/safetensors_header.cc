@@ -12,15 +12,29 @@
 namespace heed::nn {
 namespace {
 
-struct DtypeRow {
-  const char* name;
-  at::ScalarType dtype;
-};
-constexpr DtypeRow kDtypes[] = {
-    {"F64", at::ScalarType::Double},    {"F32", at::ScalarType::Float}, {"F16", at::ScalarType::Half},
-    {"BF16", at::ScalarType::BFloat16}, {"I64", at::ScalarType::Long},  {"I32", at::ScalarType::Int},
-    {"I16", at::ScalarType::Short},     {"I8", at::ScalarType::Char},   {"U8", at::ScalarType::Byte},
-    {"BOOL", at::ScalarType::Bool},
+constexpr SafetensorsType kTypes[] = {
+    {"F64", 64, at::ScalarType::Double},
+    {"F32", 32, at::ScalarType::Float},
+    {"F16", 16, at::ScalarType::Half},
+    {"BF16", 16, at::ScalarType::BFloat16},
+    {"I64", 64, at::ScalarType::Long},
+    {"I32", 32, at::ScalarType::Int},
+    {"I16", 16, at::ScalarType::Short},
+    {"I8", 8, at::ScalarType::Char},
+    {"U8", 8, at::ScalarType::Byte},
+    {"BOOL", 8, at::ScalarType::Bool},
+    {"U64", 64, {}},
+    {"U32", 32, {}},
+    {"U16", 16, {}},
+    {"C64", 64, {}},
+    {"F8_E4M3", 8, {}},
+    {"F8_E5M2", 8, {}},
+    {"F8_E8M0", 8, {}},
+    {"F8_E4M3FNUZ", 8, {}},
+    {"F8_E5M2FNUZ", 8, {}},
+    {"F6_E2M3", 6, {}},
+    {"F6_E3M2", 6, {}},
+    {"F4", 4, {}},
 };
 
 // Reads bytes and tells how far the parser has come.
@@ -174,7 +188,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void CheckName(const std::string& name) const {
-    if (name.empty() || Count(name) > kMaxNameBytes || name.find('\0') != std::string::npos) {
+    if (!IsTensorName(name)) {
       Fail("the name " + QuotedName(name) + " is not 1 to " + std::to_string(kMaxNameBytes) + " bytes without NUL");
     }
     if (inside_ != Inside::kFile || name == kMetadataKey) return;
@@ -193,26 +207,27 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   void ReadDtype(const std::string& name) {
-    for (const DtypeRow& row : kDtypes) {
-      if (name == row.name) {
-        entry_.dtype = row.dtype;
+    for (const SafetensorsType& type : kTypes) {
+      if (name == type.name) {
+        entry_.type = &type;
         return;
       }
     }
-    Fail("tensor " + QuotedName(name_) + " has the type " + QuotedName(name) + ", which heed does not read");
+    Fail("tensor " + QuotedName(name_) + " has the type " + QuotedName(name) + ", which the format does not have");
   }
 
   void FinishTensor() {
     const std::string tensor = "tensor " + QuotedName(name_);
     if (!has_dtype_ || !has_shape_ || !has_offsets_) Fail(tensor + " lacks dtype, shape or data_offsets");
     // Empty extents are left out of the checked product: a later computation of strides must not overflow either.
-    int64_t bytes = static_cast<int64_t>(c10::elementSize(entry_.dtype));
+    int64_t bits = entry_.type->bits;
     bool empty = false;
     for (int64_t extent : entry_.shape) {
       empty |= extent == 0;
-      if (extent != 0 && __builtin_mul_overflow(bytes, extent, &bytes)) Fail("the shape of " + tensor + " overflows");
+      if (extent != 0 && __builtin_mul_overflow(bits, extent, &bits)) Fail("the shape of " + tensor + " overflows");
     }
-    if (empty) bytes = 0;
+    if (!empty && bits % 8 != 0) Fail("the " + std::to_string(bits) + " bits of " + tensor + " do not fill whole bytes");
+    const int64_t bytes = empty ? 0 : bits / 8;
     if (entry_.end < entry_.begin) Fail(tensor + " ends before it begins");
     if (entry_.end > data_bytes_) Fail(tensor + " ends beyond the end of the file");
     if (entry_.end - entry_.begin != bytes) {
@@ -264,9 +279,13 @@ SafetensorsHeader ParseSafetensorsHeader(std::string_view text, int64_t data_byt
   return HeaderReader(data_bytes, path, limits).Read(text);
 }
 
+bool IsTensorName(std::string_view name) {
+  return !name.empty() && static_cast<int64_t>(name.size()) <= kMaxNameBytes && name.find('\0') == std::string_view::npos;
+}
+
 const char* SafetensorsDtype(at::ScalarType dtype) {
-  for (const DtypeRow& row : kDtypes) {
-    if (row.dtype == dtype) return row.name;
+  for (const SafetensorsType& type : kTypes) {
+    if (type.dtype == dtype) return type.name;
   }
   return nullptr;
 }

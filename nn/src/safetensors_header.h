@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,16 @@ inline constexpr int64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr int64_t kMaxTensors = 1'000'000;
 inline constexpr int64_t kMaxNameBytes = 1024;
 
+// Every type of the format, by the name that it has there.
+struct SafetensorsType {
+  const char* name;
+  int64_t bits;                         // of an element
+  std::optional<at::ScalarType> dtype;  // nothing where heed does not read it
+};
+
 struct SafetensorsEntry {
   std::string name;
-  at::ScalarType dtype = at::ScalarType::Float;
+  const SafetensorsType* type = nullptr;
   std::vector<int64_t> shape;
   int64_t begin = 0, end = 0;  // bytes, counted from the end of the header
   int64_t described_at = 0;    // byte of the file where the description of this tensor ends
@@ -32,6 +40,9 @@ struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;  // in the order of their data
   std::map<std::string, std::string> metadata;
 };
+
+// The name of a file's tensor, or of a metadata entry: 1 to kMaxNameBytes bytes without NUL.
+bool IsTensorName(std::string_view name);
 
 // text: the header's bytes; data_bytes: how many bytes follow it in the file. Throws FileError unless every tensor's name,
 // type, shape and place are valid and the tensors fill the data exactly, without holes or overlap. `path` serves the messages.

@@ -1,7 +1,6 @@
 #include "heed/nn/weights.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,237 +8,157 @@
 
 #include <ATen/ATen.h>
 
-#include "attention_call.h"
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/safetensors.h"
+#include "weights_module.h"
 #include "weights_names.h"
+#include "weights_plan.h"
+#include "weights_source.h"
 #include "weights_tables.h"
 
 namespace heed::nn {
 namespace {
 
 constexpr std::size_t kListedFaults = 6;  // of one checkpoint, in one message
-
-std::string Described(const char* what, const std::string& name, const at::Tensor& tensor) {
-  return std::string(what) + " '" + name + "' " + (tensor.defined() ? ShapeText(tensor) : "(undefined)");
-}
-
-// The tensor in heed's layout; undefined if its rank or extents do not allow that.
-at::Tensor ToHeed(const at::Tensor& theirs, Layout layout) {
-  const int64_t rank = theirs.dim();
-  switch (layout) {
-    case Layout::kSame:
-      return theirs;
-    case Layout::kTransposed:
-      return rank == 2 ? theirs.t() : at::Tensor();
-    case Layout::kHeadsIn:
-      return rank == 3 ? theirs.flatten(1).t() : at::Tensor();
-    case Layout::kHeadsOut:
-      return rank == 3 ? theirs.flatten(0, 1).t() : at::Tensor();
-    case Layout::kHeadsBias:
-      return rank == 2 ? theirs.flatten() : at::Tensor();
-    case Layout::kFirstThird:
-    case Layout::kSecondThird:
-    case Layout::kLastThird: {
-      if (rank == 0 || theirs.size(0) % 3 != 0) return {};
-      const int64_t rows = theirs.size(0) / 3;
-      return theirs.narrow(0, rows * (static_cast<int>(layout) - static_cast<int>(Layout::kFirstThird)), rows);
-    }
-  }
-  return {};
-}
-
-// The heads that a framework's own layer keeps as a dimension; 0 where the layout has none.
-int64_t HeadsOf(const at::Tensor& theirs, Layout layout) {
-  if (layout == Layout::kHeadsIn && theirs.dim() == 3) return theirs.size(1);
-  const bool first = layout == Layout::kHeadsOut || layout == Layout::kHeadsBias;
-  return first && theirs.dim() > 0 ? theirs.size(0) : 0;
-}
-
-// The heads that heed's module has for a projection, by the parameter's name: "attention.W_k.weight" -> key and value heads.
-class HeadCounts {
- public:
-  explicit HeadCounts(const torch::nn::Module& module) {
-    Note("", module);
-    for (const auto& item : module.named_modules("", /*include_self=*/false)) Note(item.key() + ".", *item.value());
-  }
-  int64_t Of(const std::string& parameter) const {
-    for (const auto& [prefix, options] : layers_) {
-      const int64_t kv_heads = options.kv_heads() > 0 ? options.kv_heads() : options.num_heads();
-      for (const char* name : {"W_q.", "W_o."}) {
-        if (parameter.starts_with(prefix + name)) return options.num_heads();
-      }
-      for (const char* name : {"W_k.", "W_v."}) {
-        if (parameter.starts_with(prefix + name)) return kv_heads;
-      }
-    }
-    return 0;
-  }
-
- private:
-  void Note(const std::string& prefix, const torch::nn::Module& module) {
-    if (const auto* attention = dynamic_cast<const MultiHeadAttentionImpl*>(&module)) {
-      layers_.emplace_back(prefix, attention->options);
-    }
-  }
-  std::vector<std::pair<std::string, MultiHeadAttentionOptions>> layers_;
-};
-
-// What goes where, and everything that is wrong with it.
-struct Plan {
-  std::vector<std::pair<at::Tensor, at::Tensor>> copies;  // parameter, value in heed's layout
-  std::vector<std::string> faults;
-};
-
-class Planner {
- public:
-  Planner(const torch::nn::Module& module, const TensorMap& sources, const FrameworkTable& table)
-      : sources_(sources), table_(table), heads_(module), parameters_(module.named_parameters()) {}
-
-  // A checkpoint may keep the module inside a scope ("params/", "model.encoder."): the scope is what all its names share, and
-  // as much of it is left out as brings most names home.
-  Plan Make() const {
-    std::vector<std::string> names;
-    for (const auto& [name, tensor] : sources_) names.push_back(name);
-    const std::vector<std::string> dotted = DottedNames(names, parameters_.keys());
-    Plan best = Match(dotted);
-    const std::size_t shared = SharedComponents(dotted);
-    for (std::size_t count = 1; count <= shared; ++count) {
-      std::vector<std::string> inner;
-      inner.reserve(dotted.size());
-      for (const std::string& name : dotted) inner.push_back(WithoutComponents(name, count));
-      Plan plan = Match(inner);
-      if (plan.faults.empty() || plan.copies.size() > best.copies.size()) best = std::move(plan);
-      if (best.faults.empty()) break;
-    }
-    return best;
-  }
-
- private:
-  struct Target {
-    std::string parameter;
-    Layout layout;
-  };
-
-  std::vector<Target> TargetsOf(const std::string& dotted) const {
-    std::vector<Target> targets;
-    for (const WeightRow& row : table_.rows) {
-      const std::optional<std::string> name = Rewrite(dotted, row.theirs, row.heed);
-      if (name && parameters_.contains(*name)) targets.push_back({*name, row.layout});
-    }
-    const bool same_name = targets.empty() && table_.shares_heeds_names && parameters_.contains(dotted);
-    if (same_name) targets.push_back({dotted, Layout::kSame});
-    return targets;
-  }
-
-  // dotted: the names of sources_, in its order.
-  Plan Match(const std::vector<std::string>& dotted) const {
-    Plan plan;
-    std::map<std::string, std::string> source_of;  // by parameter
-    std::vector<std::string> unused;
-    auto name = dotted.begin();
-    for (const auto& [source, tensor] : sources_) {
-      const std::vector<Target> targets = TargetsOf(*name++);
-      if (targets.empty()) unused.push_back(Described("source", source, tensor) + " has no parameter");
-      for (const Target& target : targets) {
-        const auto [previous, is_new] = source_of.emplace(target.parameter, source);
-        if (!is_new) {
-          plan.faults.push_back("parameter '" + target.parameter + "' has two sources, '" + previous->second + "' and '" +
-                                source + "'");
-        } else {
-          Fit(source, tensor, target, plan);
-        }
-      }
-    }
-    for (const auto& item : parameters_) {
-      if (source_of.count(item.key()) == 0) {
-        plan.faults.push_back(Described("parameter", item.key(), item.value()) + " has no source");
-      }
-    }
-    plan.faults.insert(plan.faults.end(), unused.begin(), unused.end());
-    return plan;
-  }
-
-  void Fit(const std::string& source, const at::Tensor& theirs, const Target& target, Plan& plan) const {
-    const at::Tensor& parameter = parameters_[target.parameter];
-    const std::string who = Described("source", source, theirs);
-    const std::string whom = Described("parameter", target.parameter, parameter);
-    if (!theirs.defined() || !at::isFloatingType(theirs.scalar_type())) {
-      plan.faults.push_back(who + " holds no floating-point numbers for " + whom);
-      return;
-    }
-    const at::Tensor value = ToHeed(theirs, target.layout);
-    if (!value.defined() || value.sizes() != parameter.sizes()) {
-      const bool turned = value.defined() && target.layout != Layout::kSame;
-      plan.faults.push_back(who + (turned ? ", in heed's layout " + ShapeText(value) + "," : "") + " does not fit " + whom);
-      return;
-    }
-    const int64_t heads = HeadsOf(theirs, target.layout);
-    if (heads != 0 && heads != heads_.Of(target.parameter)) {
-      plan.faults.push_back(who + " has " + std::to_string(heads) + " heads, " + whom + " has " +
-                            std::to_string(heads_.Of(target.parameter)));
-      return;
-    }
-    plan.copies.emplace_back(parameter, value);
-  }
-
-  const TensorMap& sources_;
-  const FrameworkTable& table_;
-  const HeadCounts heads_;
-  const torch::OrderedDict<std::string, at::Tensor> parameters_;
-};
+constexpr char kStrictness[] =
+    "; every parameter and every buffer of the module's state dict needs a source, every source a place, and nothing was "
+    "changed";
 
 [[noreturn]] void Refuse(const std::vector<std::string>& faults, const FrameworkTable& table) {
   std::string message = "tensors from " + std::string(table.name) + " do not fit the module: ";
   for (std::size_t i = 0; i < std::min(faults.size(), kListedFaults); ++i) message += (i > 0 ? "; " : "") + faults[i];
   if (faults.size() > kListedFaults) message += "; and " + std::to_string(faults.size() - kListedFaults) + " more";
-  throw InvalidArgument(message);
+  throw InvalidArgument(message + kStrictness);
+}
+
+// A tensor of the module's type and device that shares memory with nothing: sources may be views of the very parameters that
+// are about to change.
+at::Tensor Staged(const WeightCopy& copy, const WeightSource& source, std::vector<std::string>& faults) {
+  const at::Tensor value = ToHeed(source.read().detach(), copy.layout);
+  const at::Tensor& target = copy.target.tensor;
+  const at::Tensor staged = value.to(target.device(), target.scalar_type(), /*non_blocking=*/false, /*copy=*/source.in_memory);
+  const bool narrowed = at::isFloatingType(value.scalar_type()) && value.scalar_type() != target.scalar_type();
+  if (narrowed && at::any(at::logical_and(at::isinf(staged), at::isfinite(value).to(staged.device()))).item<bool>()) {
+    faults.push_back("source '" + ShownName(copy.source) + "' holds numbers beyond the range of " +
+                     at::toString(target.scalar_type()) + ", the type of parameter '" + copy.target.name + "'");
+  }
+  return staged;
+}
+
+bool SameNumbers(const at::Tensor& a, const at::Tensor& b) {
+  return at::logical_or(at::eq(a, b), at::logical_and(at::isnan(a), at::isnan(b))).all().item<bool>();
+}
+
+// One tensor under two names cannot hold the numbers of two.
+void RefuseContradictions(const WeightPlan& plan, const std::vector<at::Tensor>& staged, std::vector<std::string>& faults) {
+  std::map<const void*, std::vector<std::size_t>> by_storage;
+  for (std::size_t i = 0; i < staged.size(); ++i) {
+    std::vector<std::size_t>& others = by_storage[plan.copies[i].target.tensor.storage().unsafeGetStorageImpl()];
+    for (const std::size_t other : others) {
+      const WeightCopy &a = plan.copies[other], &b = plan.copies[i];
+      if (SameMemory(a.target.tensor, b.target.tensor) && !SameNumbers(staged[other], staged[i])) {
+        faults.push_back("parameters '" + a.target.name + "' and '" + b.target.name + "' are one tensor, and their sources '" +
+                         ShownName(a.source) + "' and '" + ShownName(b.source) + "' differ");
+      }
+    }
+    others.push_back(i);
+  }
+}
+
+// All that can fail comes before the first write.
+void Load(const ModuleWeights& module, const WeightSources& sources, const FrameworkTable& table) {
+  const at::NoGradGuard no_grad;
+  const WeightPlan plan = PlanWeights(module, sources, table);
+  if (!plan.faults.empty()) Refuse(plan.faults, table);
+  std::vector<at::Tensor> staged;
+  std::vector<std::string> faults;
+  for (const WeightCopy& copy : plan.copies) staged.push_back(Staged(copy, sources.at(copy.source), faults));
+  RefuseContradictions(plan, staged, faults);
+  if (!faults.empty()) Refuse(faults, table);
+  for (std::size_t i = 0; i < staged.size(); ++i) plan.copies[i].target.tensor.copy_(staged[i]);
 }
 
 }  // namespace
 
-void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework) {
-  const FrameworkTable& table = TableOf(framework);
-  const Plan plan = Planner(module, tensors, table).Make();
-  if (!plan.faults.empty()) Refuse(plan.faults, table);
-  const at::NoGradGuard no_grad;
-  for (const auto& [parameter, value] : plan.copies) parameter.copy_(value);
+ModuleWeights WeightsOf(const torch::nn::Module& module) {
+  ModuleWeights weights;
+  for (const auto& item : module.named_parameters()) weights.parameters.push_back({item.key(), item.value()});
+  for (const auto& item : module.named_buffers()) weights.buffers.push_back({item.key(), item.value()});
+  const auto note = [&weights](const std::string& path, const torch::nn::Module& layer) {
+    if (const auto* attention = dynamic_cast<const MultiHeadAttentionImpl*>(&layer)) {
+      const int64_t heads = attention->options.num_heads(), kv_heads = attention->options.kv_heads();
+      weights.attention.push_back({path, heads, kv_heads > 0 ? kv_heads : heads});
+    }
+  };
+  note("", module);
+  for (const auto& item : module.named_modules("", /*include_self=*/false)) note(item.key(), *item.value());
+  return weights;
 }
 
-void load_weights(torch::nn::Module& module, const std::string& path, Framework framework) {
-  const Safetensors file = ReadSafetensors(path);
+void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework) {
+  Load(module, SourcesOf(tensors), TableOf(framework));
+}
+
+void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
+  const WeightSources sources = OpenWeights(path);
   try {
-    load_weights(module, file.tensors, framework);
+    Load(module, sources, TableOf(framework));
   } catch (const InvalidArgument& error) {
     throw InvalidArgument("'" + path + "': " + error.what());
   }
 }
 
-TensorMap export_weights(const torch::nn::Module& module, Framework framework) {
+void CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework) {
+  const WeightPlan plan = PlanWeights(module, SourcesDescribed(described), TableOf(framework));
+  if (!plan.faults.empty()) Refuse(plan.faults, TableOf(framework));
+}
+
+TensorMap ExportWeights(const ModuleWeights& module, Framework framework) {
   const FrameworkTable& table = TableOf(framework);
   TensorMap tensors;
-  for (const auto& item : module.named_parameters()) {
+  const auto add = [&](const char* kind, const NamedTensor& own, bool by_rows) {
     std::optional<std::string> name;
     Layout layout = Layout::kSame;
     for (const WeightRow& row : table.rows) {
-      if (row.import_only || name) continue;
-      name = Rewrite(item.key(), row.heed, row.theirs);
+      if (row.import_only || name || !by_rows) continue;
+      name = Rewrite(own.name, row.heed, row.theirs);
       layout = row.layout;
     }
     if (!name && !table.shares_heeds_names) {
-      throw InvalidArgument(Described("parameter", item.key(), item.value()) + " has no counterpart in d2l's layers for " +
-                            table.name);
+      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has no counterpart in d2l's layers for " + table.name);
     }
-    const at::Tensor value = item.value().detach();
+    const at::Tensor value = own.tensor.detach();
     const bool turned = name && layout == Layout::kTransposed;
-    tensors[NativeName(name.value_or(item.key()), table)] = (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous);
-  }
+    const std::string native = NativeName(name.value_or(own.name), table);
+    if (!tensors.emplace(native, (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous)).second) {
+      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + table.name +
+                            ", '" + native + "'");
+    }
+  };
+  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter, /*by_rows=*/true);
+  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer, /*by_rows=*/false);
   return tensors;
 }
 
+void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
+  WriteSafetensors(path, ExportWeights(module, framework), {{"format", TableOf(framework).format}});
+}
+
+void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework) {
+  LoadWeights(WeightsOf(module), tensors, framework);
+}
+
+void load_weights(torch::nn::Module& module, const std::string& path, Framework framework) {
+  LoadWeights(WeightsOf(module), path, framework);
+}
+
+TensorMap export_weights(const torch::nn::Module& module, Framework framework) {
+  return ExportWeights(WeightsOf(module), framework);
+}
+
 void save_weights(const torch::nn::Module& module, const std::string& path, Framework framework) {
-  WriteSafetensors(path, export_weights(module, framework), {{"format", TableOf(framework).format}});
+  SaveWeights(WeightsOf(module), path, framework);
 }
 
 }  // namespace heed::nn

@@ -1,11 +1,10 @@
 #include "weights_names.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
-#include <regex>
-#include <set>
+#include <string_view>
+#include <utility>
 
 namespace heed::nn {
 namespace {
@@ -30,16 +29,40 @@ std::string Join(const Path& path, char separator) {
   return name;
 }
 
+// What follows `word`, which the text must begin with.
+std::optional<std::string_view> After(std::string_view text, std::string_view word) {
+  if (!text.starts_with(word)) return std::nullopt;
+  return text.substr(word.size());
+}
+
+// One to nine digits.
+std::optional<int64_t> Number(std::string_view text) {
+  constexpr std::size_t kMostDigits = 9;
+  if (text.empty() || text.size() > kMostDigits) return std::nullopt;
+  int64_t number = 0;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return std::nullopt;
+    number = 10 * number + (c - '0');
+  }
+  return number;
+}
+
+// The number of Keras's "dense", "dense_1", ...: 0 where there is none.
+std::optional<int64_t> KerasNumber(std::string_view text, std::string_view class_name) {
+  const std::optional<std::string_view> rest = After(text, class_name);
+  if (!rest) return std::nullopt;
+  return rest->empty() ? 0 : Number(rest->starts_with('_') ? rest->substr(1) : std::string_view());
+}
+
 // "blks", "0" and "blks_0" become "blks", "block0".
 void NumberBlocks(Path& path) {
-  static const std::regex joined("blks_([0-9]{1,9})"), number("[0-9]{1,9}");
   for (std::size_t i = 0; i < path.size(); ++i) {
-    std::smatch match;
-    if (std::regex_match(path[i], match, joined)) {
-      const std::string block = "block" + match[1].str();
+    const std::optional<std::string_view> joined = After(path[i], "blks_");
+    if (joined && Number(*joined)) {
+      const std::string block = "block" + std::string(*joined);
       path[i] = "blks";
       path.insert(path.begin() + static_cast<std::ptrdiff_t>(i) + 1, block);
-    } else if (path[i] == "blks" && i + 1 < path.size() && std::regex_match(path[i + 1], number)) {
+    } else if (path[i] == "blks" && i + 1 < path.size() && Number(path[i + 1])) {
       path[i + 1] = "block" + path[i + 1];
     }
   }
@@ -48,14 +71,11 @@ void NumberBlocks(Path& path) {
 // Keras's files name the members of a list after their class: transformer_encoder_block, transformer_encoder_block_1, ... The
 // numbers may start anywhere; their order is the blocks' order.
 void RankBlocks(std::vector<Path>& paths) {
-  static const std::regex class_name("transformer_encoder_block(?:_([0-9]{1,9}))?");
   std::map<int64_t, std::vector<std::string*>> blocks;
   for (Path& path : paths) {
     for (std::size_t i = 1; i < path.size(); ++i) {
-      std::smatch match;
-      if (path[i - 1] == "blks" && std::regex_match(path[i], match, class_name)) {
-        blocks[match[1].matched ? std::atoll(match[1].str().c_str()) : 0].push_back(&path[i]);
-      }
+      const std::optional<int64_t> number = KerasNumber(path[i], "transformer_encoder_block");
+      if (path[i - 1] == "blks" && number) blocks[*number].push_back(&path[i]);
     }
   }
   int rank = 0;
@@ -73,24 +93,44 @@ struct NumberedLayer {
   std::string parameter;  // "kernel", "weight", ...
 };
 
-LayerKind KindOf(const std::string& class_name) {
-  if (class_name == "dense") return LayerKind::kDense;
-  return class_name == "embedding" ? LayerKind::kEmbedding : LayerKind::kNorm;
+constexpr std::pair<std::string_view, LayerKind> kGluonLayers[] = {
+    {"dense", LayerKind::kDense}, {"layernorm", LayerKind::kNorm}, {"embedding", LayerKind::kEmbedding}};
+constexpr std::pair<std::string_view, LayerKind> kKerasLayers[] = {
+    {"dense", LayerKind::kDense}, {"layer_normalization", LayerKind::kNorm}, {"embedding", LayerKind::kEmbedding}};
+constexpr std::string_view kGluonParameters[] = {"weight", "bias", "gamma", "beta"};
+constexpr std::string_view kKerasVariables[] = {"kernel", "bias", "gamma", "beta", "embeddings"};
+
+// "dense12_weight", "transformer0_layernorm3_gamma"
+std::optional<NumberedLayer> ParseGluon(std::string_view name) {
+  const std::size_t underscore = name.rfind('_');
+  if (underscore == std::string_view::npos) return std::nullopt;
+  const std::string_view parameter = name.substr(underscore + 1);
+  if (std::ranges::find(kGluonParameters, parameter) == std::ranges::end(kGluonParameters)) return std::nullopt;
+  std::string_view layer = name.substr(0, underscore);
+  layer = layer.substr(layer.rfind('_') + 1);
+  for (const auto& [word, kind] : kGluonLayers) {
+    const std::optional<std::string_view> digits = After(layer, word);
+    const std::optional<int64_t> number = digits ? Number(*digits) : std::nullopt;
+    if (number) return NumberedLayer{kind, *number, std::string(parameter)};
+  }
+  return std::nullopt;
+}
+
+// "dense_9", "kernel"
+std::optional<NumberedLayer> ParseKeras(std::string_view layer, std::string_view variable) {
+  if (std::ranges::find(kKerasVariables, variable) == std::ranges::end(kKerasVariables)) return std::nullopt;
+  for (const auto& [word, kind] : kKerasLayers) {
+    if (const std::optional<int64_t> number = KerasNumber(layer, word)) {
+      return NumberedLayer{kind, *number, std::string(variable)};
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<NumberedLayer> ParseNumbered(const Path& path) {
-  static const std::regex gluon("(?:.*_)?(dense|layernorm|embedding)([0-9]{1,9})_(weight|bias|gamma|beta)");
-  static const std::regex keras("(dense|layer_normalization|embedding)(?:_([0-9]{1,9}))?");
-  static const std::regex keras_variable("kernel|bias|gamma|beta|embeddings");
-  std::smatch match;
-  if (std::regex_match(path.back(), match, gluon)) {
-    return NumberedLayer{KindOf(match[1]), std::atoll(match[2].str().c_str()), match[3]};
-  }
-  if (path.size() >= 2 && std::regex_match(path.back(), keras_variable) &&
-      std::regex_match(path[path.size() - 2], match, keras)) {
-    return NumberedLayer{KindOf(match[1]), match[2].matched ? std::atoll(match[2].str().c_str()) : 0, path.back()};
-  }
-  return std::nullopt;
+  const std::optional<NumberedLayer> gluon = ParseGluon(path.back());
+  if (gluon || path.size() < 2) return gluon;
+  return ParseKeras(path[path.size() - 2], path.back());
 }
 
 // The module's layers of one kind, in the order of their parameters.
@@ -111,19 +151,22 @@ std::map<LayerKind, std::vector<Path>> LayersOf(const std::vector<std::string>& 
 
 void NameNumberedLayers(std::vector<Path>& paths, const std::vector<std::string>& parameters) {
   std::vector<std::optional<NumberedLayer>> numbered;
-  std::map<LayerKind, std::set<int64_t>> numbers;
+  std::map<LayerKind, std::map<int64_t, std::size_t>> ranks;  // of the numbers in use
   for (const Path& path : paths) {
     numbered.push_back(ParseNumbered(path));
-    if (numbered.back()) numbers[numbered.back()->kind].insert(numbered.back()->number);
+    if (numbered.back()) ranks[numbered.back()->kind][numbered.back()->number] = 0;
   }
   // "embedding" alone is also an attribute's name.
-  if (numbers.count(LayerKind::kDense) == 0 && numbers.count(LayerKind::kNorm) == 0) return;
+  if (ranks.count(LayerKind::kDense) == 0 && ranks.count(LayerKind::kNorm) == 0) return;
+  for (auto& [kind, used] : ranks) {
+    std::size_t next = 0;
+    for (auto& [number, rank] : used) rank = next++;
+  }
   const std::map<LayerKind, std::vector<Path>> layers = LayersOf(parameters);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     if (!numbered[i] || layers.count(numbered[i]->kind) == 0) continue;
-    const std::set<int64_t>& used = numbers[numbered[i]->kind];
     const std::vector<Path>& known = layers.at(numbered[i]->kind);
-    const auto rank = static_cast<std::size_t>(std::distance(used.begin(), used.find(numbered[i]->number)));
+    const std::size_t rank = ranks.at(numbered[i]->kind).at(numbered[i]->number);
     if (rank >= known.size()) continue;  // stays as it is and will find no parameter
     paths[i] = known[rank];
     paths[i].push_back(numbered[i]->parameter);
@@ -166,9 +209,16 @@ std::string WithoutComponents(const std::string& dotted_name, std::size_t count)
 }
 
 std::string NativeName(const std::string& dotted_name, const FrameworkTable& table) {
-  static const std::regex block("(^|\\.)blks\\.block([0-9]+)\\.");
-  const std::string numbered = std::regex_replace(dotted_name, block, "$1" + std::string(table.block) + "$2.");
-  Path path = Split(numbered, ".");
+  const Path own = Split(dotted_name, ".");
+  std::string name;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const std::optional<std::string_view> digits =
+        i + 2 < own.size() && own[i] == "blks" ? After(own[i + 1], "block") : std::nullopt;
+    const bool is_block = digits && !digits->empty() && digits->find_first_not_of("0123456789") == std::string_view::npos;
+    name += (name.empty() ? "" : ".") + (is_block ? std::string(table.block) + std::string(*digits) : own[i]);
+    if (is_block) ++i;
+  }
+  Path path = Split(name, ".");
   if (!table.scope.empty()) path.insert(path.begin(), std::string(table.scope));
   return Join(path, table.separator);
 }

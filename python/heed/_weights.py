@@ -6,50 +6,106 @@ import os
 import numpy
 import torch
 
+from ._npz import NpzFile
 from .nn import MultiHeadAttention
 
 _ops = torch.ops.heed
+_DEEPEST = 64  # levels of nested dictionaries
 
 
-def _parameters(module):
-    names, parameters = zip(*module.named_parameters()) if next(module.parameters(), None) is not None else ((), ())
-    return list(names), [parameter.detach() for parameter in parameters]
+def _state(module):
+    """Names and tensors of parameters, then of the buffers that a state dict holds; a tied tensor under each of its names."""
+    if not isinstance(module, torch.nn.Module):
+        raise ValueError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
+    parameters = dict(module.named_parameters(remove_duplicate=False))
+    buffers = {}
+    for path, part in module.named_modules(remove_duplicate=False):
+        prefix = f"{path}." if path else ""
+        for name, buffer in part.named_buffers(recurse=False, remove_duplicate=False):
+            if name not in part._non_persistent_buffers_set:
+                buffers[prefix + name] = buffer
+    return [part for named in (parameters, buffers) for part in (list(named), [tensor.detach() for tensor in named.values()])]
 
 
 def _attention_layers(module):
-    layers = [(path, m.num_heads, m.kv_heads) for path, m in module.named_modules() if isinstance(m, MultiHeadAttention)]
+    parts = module.named_modules(remove_duplicate=False)
+    layers = [(path, part.num_heads, part.kv_heads) for path, part in parts if isinstance(part, MultiHeadAttention)]
     return [list(column) for column in zip(*layers)] if layers else [[], [], []]
 
 
-def _flattened(tree, prefix=""):
+def _flattened(tree, prefix="", level=0):
     """Nested dictionaries, as Flax keeps its parameters, with paths joined by slashes."""
+    if level > _DEEPEST:
+        raise ValueError(f"source: dictionaries are nested more than {_DEEPEST} levels deep at '{prefix[:80]}'")
     for name, value in tree.items():
+        if not isinstance(name, (str, int)):
+            raise ValueError(f"source: expected strings as names, got {type(name).__name__} below '{prefix[:80]}'")
         if isinstance(value, collections.abc.Mapping):
-            yield from _flattened(value, f"{prefix}{name}/")
+            yield from _flattened(value, f"{prefix}{name}/", level + 1)
         else:
-            yield prefix + name, value
+            yield f"{prefix}{name}", value
+
+
+def _tensor(name, value):
+    if isinstance(value, torch.Tensor):
+        return value
+    expected = f"source '{name[:80]}': expected a tensor or an array of numbers, got"
+    try:
+        array = numpy.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{expected} {type(value).__name__}") from error
+    if array.dtype.name == "bfloat16":  # an extension of NumPy's types that torch does not take
+        return torch.tensor(array.view(numpy.int16)).view(torch.bfloat16)
+    try:
+        return torch.tensor(numpy.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape))
+    except TypeError as error:
+        kind = f"an array of type {array.dtype}" if isinstance(value, (numpy.ndarray, list, tuple)) else type(value).__name__
+        raise ValueError(f"{expected} {kind}") from error
+
+
+def _tensors(source):
+    if not isinstance(source, collections.abc.Mapping):
+        hint = "; pass its state_dict()" if isinstance(source, torch.nn.Module) else ""
+        raise ValueError(f"source: expected a path or a dictionary of tensors, got {type(source).__name__}{hint}")
+    tensors = {}
+    for name, value in _flattened(source):
+        if name in tensors:
+            raise ValueError(f"source '{name[:80]}' appears twice")
+        tensors[name] = _tensor(name, value)
+    return tensors
 
 
 def load_weights(module, source, framework):
-    """Fills every parameter of the module from another framework's weights.
+    """Fills every parameter of the module, and every buffer of its state dict, from another framework's weights.
 
-    source: the path of a .safetensors or .npz file, or a dictionary of tensors or arrays, nested or flat. framework: "torch",
-    "flax", "keras", "paddle" or "mxnet". Names that are missing, left over or of the wrong shape raise ValueError, and nothing
-    is changed then.
+    source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
+    tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle" or "mxnet".
+
+    Names that are missing, left over, of the wrong shape or type, and numbers beyond the range of the parameter's type raise
+    ValueError; a file that cannot be read or is malformed raises RuntimeError. Everything is checked before the first number is
+    written: after an error the module is what it was. A tensor that the module knows under several names needs a source for one
+    of them. Of an .npz file no more is expanded than the module needs; object arrays are refused.
     """
-    names, parameters = _parameters(module)
+    state = _state(module)
     layers = _attention_layers(module)
-    if isinstance(source, (str, os.PathLike)) and not os.fspath(source).endswith(".npz"):
-        _ops.load_weights_file(names, parameters, *layers, os.fspath(source), framework)
-        return
-    if isinstance(source, (str, os.PathLike)):
-        with numpy.load(source, allow_pickle=False) as archive:
-            source = {name: archive[name] for name in archive.files}
-    tensors = {name: v if isinstance(v, torch.Tensor) else torch.tensor(numpy.asarray(v)) for name, v in _flattened(source)}
-    _ops.load_weights(names, parameters, *layers, list(tensors), list(tensors.values()), framework)
+    if isinstance(source, (str, bytes, os.PathLike)):
+        path = os.fsdecode(source)
+        if not path.endswith(".npz"):
+            _ops.load_weights_file(*state, *layers, path, framework)
+            return
+        with NpzFile(path) as archive:
+            described = archive.described()
+            _ops.check_weights(*state, *layers, list(described), list(described.values()), framework)
+            tensors = archive.tensors()
+    else:
+        tensors = _tensors(source)
+    _ops.load_weights(*state, *layers, list(tensors), list(tensors.values()), framework)
 
 
 def save_weights(module, path, framework):
-    """Writes the module's parameters with the framework's names and layouts as a safetensors file."""
-    names, parameters = _parameters(module)
-    _ops.save_weights(names, parameters, os.fspath(path), framework)
+    """Writes the module's parameters, and the buffers of its state dict, as a safetensors file.
+
+    They get the framework's names and layouts; one that has no counterpart there raises ValueError, so nothing is left out. The
+    file is replaced as a whole or not at all; only a regular file, or one that a symbolic link leads to, is replaced.
+    """
+    _ops.save_weights(*_state(module), os.fsdecode(path), framework)

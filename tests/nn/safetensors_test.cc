@@ -148,7 +148,9 @@ std::vector<Malformed> MalformedFiles() {
       {"NoDtype", FileOf(R"({"w":{"shape":[4],"data_offsets":[0,4]}})", four), "lacks dtype"},
       {"NoShape", FileOf(R"({"w":{"dtype":"U8","data_offsets":[0,4]}})", four), "lacks dtype, shape or"},
       {"NoOffsets", FileOf(R"({"w":{"dtype":"U8","shape":[4]}})", four), "data_offsets"},
-      {"UnknownDtype", FileOf(Entry("F8_E4M3", "[4]", "[0,4]"), four), "type \"F8_E4M3\", which heed does not read"},
+      {"UnknownDtype", FileOf(Entry("F12", "[4]", "[0,4]"), four), "type \"F12\", which the format does not have"},
+      {"PartOfAByte", FileOf(Entry("F4", "[3]", "[0,2]"), std::string(2, 'x')), "12 bits of tensor \"w\" do not fill"},
+      {"UnreadDtypeOfOtherSize", FileOf(Entry("C64", "[1]", "[0,4]"), four), "takes 8 bytes by its shape and 4 by its"},
       {"DtypeNumber", FileOf(R"({"w":{"dtype":4}})"), "a number stands where a string as dtype"},
       {"FloatExtent", FileOf(Entry("U8", "[4.0]", "[0,4]"), four), "not an integer"},
       {"ExponentExtent", FileOf(Entry("U8", "[4e0]", "[0,4]"), four), "not an integer"},
@@ -231,7 +233,7 @@ TEST_F(SafetensorsTest, EveryTruncationIsRefusedAndNoFlippedBitIsWorseThanThat) 
 }
 
 TEST_F(SafetensorsTest, NamesInMessagesCarryNoControlCharacters) {
-  WriteBytes(FileOf(R"({"\u001b[31m":{"dtype":"F4","shape":[0],"data_offsets":[0,0]}})"));
+  WriteBytes(FileOf(R"({"\u001b[31m":{"dtype":"F1","shape":[0],"data_offsets":[0,0]}})"));
   try {
     ReadSafetensors(path_);
     FAIL();
@@ -252,6 +254,26 @@ TEST_F(SafetensorsTest, BoolsOtherThanZeroAndOneAreRefused) {
   }
 }
 
+// Tensors that heed has no type for do not keep the others from being read.
+TEST_F(SafetensorsTest, TypesThatAreNotReadAreNamed) {
+  WriteBytes(FileOf(R"({"a":{"dtype":"F4","shape":[3,2],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[1],)"
+                    R"("data_offsets":[3,4]},"c":{"dtype":"C64","shape":[],"data_offsets":[4,12]}})",
+                    "xyz\7" + std::string(8, 'c')));
+  const Safetensors file = ReadSafetensors(path_);
+  EXPECT_EQ(file.unread, (std::map<std::string, std::string>{{"a", "F4"}, {"c", "C64"}}));
+  ASSERT_EQ(file.tensors.size(), 1u);
+  EXPECT_EQ(file.tensors.at("b").item<int64_t>(), 7);
+}
+
+TEST_F(SafetensorsTest, AFileLargerThanTheMemoryIsNotRead) {
+  const int64_t size = int64_t{1} << 43;
+  WriteBytes(FileOf(Entry("U8", "[" + std::to_string(size) + "]", "[0," + std::to_string(size) + "]")));
+  fs::resize_file(path_, fs::file_size(path_) + static_cast<std::uintmax_t>(size));
+  const AllocationCounter counter;
+  EXPECT_THROW(ReadSafetensors(path_), FileError);
+  EXPECT_EQ(counter.count(), 0);
+}
+
 TEST_F(SafetensorsTest, CallersLimitsHold) {
   WriteBytes(FileOf(ManyTinyTensors(3)));
   EXPECT_EQ(ReadSafetensors(path_, {.tensors = 3}).tensors.size(), 3u);
@@ -262,12 +284,13 @@ TEST_F(SafetensorsTest, CallersLimitsHold) {
 
 TEST_F(SafetensorsTest, OnlyRegularFilesAreRead) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  for (const std::string& path : {path_, folder_.string(), std::string("/dev/zero")}) {  // none may wait or be read
+  for (const auto& [path, kind] : {std::pair(path_, "FIFO"), std::pair(folder_.string(), "directory"),
+                                   std::pair(std::string("/dev/zero"), "device")}) {  // none may wait or be read
     try {
       ReadSafetensors(path);
       FAIL() << path;
     } catch (const FileError& error) {
-      EXPECT_EQ(error.what(), "'" + path + "' is not a regular file");
+      EXPECT_EQ(error.what(), "'" + path + "' is a " + kind + "; a regular file is expected");
     }
   }
   EXPECT_THROW(ReadSafetensors((folder_ / "absent").string()), FileError);
@@ -335,6 +358,7 @@ TEST_F(SafetensorsTest, WhatCannotBeStoredIsRefusedByName) {
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(WriteSafetensors(path_, {{"w", at::ones({1}, at::kComplexFloat)}}), InvalidArgument);
   EXPECT_THROW(WriteSafetensors(path_, {{"w", at::Tensor()}}), InvalidArgument);
+  EXPECT_THROW(WriteSafetensors(path_, {{"w", at::empty({1}, at::kMeta)}}), InvalidArgument);
   EXPECT_THROW(WriteSafetensors(path_, {{"w", at::ones({1, 1, 1, 1, 1, 1, 1, 1, 1})}}), InvalidArgument);
   EXPECT_THROW(WriteSafetensors(path_, {{"", one}}), InvalidArgument);
   EXPECT_THROW(WriteSafetensors(path_, {{"__metadata__", one}}), InvalidArgument);

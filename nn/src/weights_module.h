@@ -1,0 +1,43 @@
+// What weights are loaded into and taken from: a module of C++, or one of another language that describes itself.
+#ifndef HEED_NN_SRC_WEIGHTS_MODULE_H_
+#define HEED_NN_SRC_WEIGHTS_MODULE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "heed/nn/weights.h"
+
+namespace heed::nn {
+
+struct NamedTensor {
+  std::string name;  // dotted
+  at::Tensor tensor;
+};
+
+struct AttentionHeads {
+  std::string path;  // of the attention layer, dotted; "" for the module itself
+  int64_t heads = 0, kv_heads = 0;
+};
+
+// A tensor that is known under several names stands here under each of them.
+struct ModuleWeights {
+  std::vector<NamedTensor> parameters;  // in the order of their making
+  std::vector<NamedTensor> buffers;     // those that belong to a state dict
+  std::vector<AttentionHeads> attention;
+};
+
+ModuleWeights WeightsOf(const torch::nn::Module& module);
+
+void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework);
+void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework);
+// Throws as LoadWeights would for tensors of these shapes and types; `described` need not hold numbers, and nothing is loaded.
+void CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework);
+TensorMap ExportWeights(const ModuleWeights& module, Framework framework);
+void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_SRC_WEIGHTS_MODULE_H_

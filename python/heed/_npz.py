@@ -1,0 +1,146 @@
+"""NumPy's .npz files from outside: checked before anything is expanded, and never unpickled."""
+
+import math
+import os
+import stat
+import zipfile
+
+import numpy
+import torch
+
+_MOST_MEMBERS = 65536  # as in a safetensors file
+_MOST_DIRECTORY_BYTES = 8 << 20
+_MOST_NAME_BYTES = 1024
+_MOST_DIMENSIONS = 8
+_BLOCK = 1 << 20
+
+
+class _BoundedReads:
+    """A file for zipfile, which reads an archive's directory in one piece of the size that the archive claims."""
+
+    def __init__(self, file):
+        self._file = file
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+
+    def seekable(self):
+        return True
+
+    def read(self, count=-1):
+        data = self._file.read(min(count, _MOST_DIRECTORY_BYTES + 1) if count >= 0 else _MOST_DIRECTORY_BYTES + 1)
+        if len(data) > _MOST_DIRECTORY_BYTES:
+            raise ValueError(f"its directory claims more than {_MOST_DIRECTORY_BYTES} bytes")
+        return data
+
+
+class _Member:
+    """One array of an archive: where it lies, and what its header says."""
+
+    def __init__(self, archive, info):
+        self.info = info
+        self.name = info.filename.removesuffix(".npy")
+        if self.name == info.filename or not self.name or len(self.name.encode(errors="replace")) > _MOST_NAME_BYTES:
+            raise ValueError(f"the member {info.filename[:80]!r} is not an array with a name of 1 to {_MOST_NAME_BYTES} bytes")
+        if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"array {self.name[:80]!r} is encrypted or compressed in an unknown way")
+        with archive.open(info) as stream:
+            try:
+                version = numpy.lib.format.read_magic(stream)
+                self.shape, self.fortran_order, self.dtype = self._HEADERS[version](stream)
+            except MemoryError:
+                raise
+            except Exception as error:  # NumPy evaluates the header as a Python literal
+                raise ValueError(f"the header of array {self.name[:80]!r} is malformed: {str(error)[:200]}") from error
+            self.header_bytes = stream.tell()
+        self.bytes = math.prod(self.shape) * self.dtype.itemsize
+        self._check()
+
+    _HEADERS = {(1, 0): numpy.lib.format.read_array_header_1_0, (2, 0): numpy.lib.format.read_array_header_2_0}
+
+    def _check(self):
+        array = f"array {self.name[:80]!r}"
+        if self.dtype.hasobject:
+            raise ValueError(f"{array} holds objects; pickled objects are never read")
+        if self.dtype.kind not in "biufc" or self.dtype.char in "gG":
+            raise ValueError(f"{array} is of type {str(self.dtype)[:40]}; expected numbers")
+        if len(self.shape) > _MOST_DIMENSIONS or min(self.shape, default=0) < 0:
+            raise ValueError(f"{array} has the shape {str(self.shape)[:80]}; expected at most {_MOST_DIMENSIONS} dimensions")
+        held = self.info.file_size - self.header_bytes
+        if held != self.bytes:
+            raise ValueError(f"{array} takes {self.bytes} bytes by its shape and {held} in the file")
+
+    def described(self):
+        number = numpy.zeros((), self.dtype.newbyteorder("="))
+        return torch.empty(self.shape, dtype=torch.from_numpy(number).dtype, device="meta")
+
+    def tensor(self, archive):
+        buffer = bytearray(self.bytes)
+        with archive.open(self.info) as stream:
+            stream.read(self.header_bytes)
+            done = 0
+            while block := stream.read(min(_BLOCK, self.bytes - done) or 1):
+                buffer[done : done + len(block)] = block
+                done += len(block)
+        if done != self.bytes or len(buffer) != self.bytes:
+            raise ValueError(f"array {self.name[:80]!r} ends early")
+        array = numpy.frombuffer(buffer, self.dtype).reshape(self.shape, order="F" if self.fortran_order else "C")
+        return torch.from_numpy(numpy.ascontiguousarray(array, self.dtype.newbyteorder("=")).reshape(self.shape))
+
+
+class NpzFile:
+    """An open .npz file. RuntimeError, which names the file and what is wrong, for anything but arrays of numbers."""
+
+    def __init__(self, path):
+        self._path = path
+        try:
+            # Without O_NONBLOCK a FIFO would be waited for before it can be refused.
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        except (OSError, ValueError) as error:
+            raise RuntimeError(f"{path!r} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise RuntimeError(f"{path!r} is not a regular file")
+        self._file = os.fdopen(descriptor, "rb")
+        self._archive = None
+        try:
+            self._members = self._guarded(self._read_directory)
+        except BaseException:
+            self._close()
+            raise
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._close()
+
+    def described(self):
+        """Tensors of the arrays' shapes and types without numbers, by name."""
+        return self._guarded(lambda: {member.name: member.described() for member in self._members})
+
+    def tensors(self):
+        return self._guarded(lambda: {member.name: member.tensor(self._archive) for member in self._members})
+
+    def _close(self):
+        if self._archive is not None:
+            self._archive.close()
+        self._file.close()
+
+    def _read_directory(self):
+        self._archive = zipfile.ZipFile(_BoundedReads(self._file))
+        infos = self._archive.infolist()
+        if len(infos) > _MOST_MEMBERS:
+            raise ValueError(f"more than {_MOST_MEMBERS} arrays")
+        names = set()
+        for info in infos:
+            if info.filename in names:
+                raise ValueError(f"array {info.filename[:80]!r} appears twice")
+            names.add(info.filename)
+        return [_Member(self._archive, info) for info in infos]
+
+    def _guarded(self, read):
+        try:
+            return read()
+        except MemoryError:
+            raise
+        except Exception as error:  # parsers of malformed archives and headers raise a dozen kinds
+            raise RuntimeError(f"{self._path!r} is not a readable .npz file: {error}") from error

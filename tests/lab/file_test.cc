@@ -1,0 +1,95 @@
+// The laboratory reads regular files within limits and replaces regular files only.
+#include "lab/report/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "heed/error.h"
+#include "lab/data/text.h"
+#include "lab/series/data.h"
+#include "lab/series/npy_file.h"
+#include "lab/training/run_folder.h"
+#include "scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+template <class Read>
+std::string ErrorOf(const Read& read) {
+  try {
+    read();
+    ADD_FAILURE() << "it was read";
+  } catch (const FileError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// Each would be waited for, or read until memory ends.
+TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
+  const ScratchFolder scratch;
+  const std::filesystem::path fifo = scratch.path() / "fifo", folder = scratch.path() / "folder";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  std::filesystem::create_directory(folder);
+  for (const std::filesystem::path& path : {fifo, folder, std::filesystem::path("/dev/zero")}) {
+    for (const std::string& error :
+         {ErrorOf([&] { ReadText(path.string()); }), ErrorOf([&] { ReadNpy(path); }),
+          ErrorOf([&] { ReadSeriesCsv(path, SeriesColumns{.target = "y"}); }), ErrorOf([&] { ReadFile(path); })}) {
+      EXPECT_TRUE(Contains(error, path.string())) << error;
+      EXPECT_TRUE(Contains(error, "a regular file is expected")) << error;
+    }
+  }
+  const RunFolder run(scratch.path());
+  for (const std::filesystem::path& path : {run.config(), run.metrics()}) std::filesystem::create_symlink("/dev/zero", path);
+  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "config.json' is a device"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadMetrics(1); }), "metrics.jsonl' is a device"));
+}
+
+// Holes take no room on the disk.
+TEST(File, LimitsHoldBeforeMemoryIsTaken) {
+  const ScratchFolder scratch;
+  const RunFolder run(scratch.path());
+  const std::filesystem::path text = scratch.path() / "text";
+  for (const std::filesystem::path& path : {run.config(), text}) std::ofstream(path).close();
+  std::filesystem::resize_file(run.config(), kMostSettingsBytes + 1);
+  std::filesystem::resize_file(text, static_cast<std::uintmax_t>(MostDataBytes()) + 1);
+  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "at most 67108864 are read"));
+  EXPECT_TRUE(Contains(ErrorOf([&] { ReadText(text.string()); }), "are read"));
+}
+
+TEST(File, SettingsThatNestWithoutEndAreRefused) {
+  const ScratchFolder scratch;
+  const RunFolder run(scratch.path());
+  WriteFile(run.config(), std::string(1 << 20, '['));
+  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "more than 64 levels are nested"));
+}
+
+TEST(File, WritingFollowsLinksKeepsPermissionsAndSparesOthers) {
+  const ScratchFolder scratch;
+  const std::filesystem::path file = scratch.path() / "below" / "file", link = scratch.path() / "link",
+                              fifo = scratch.path() / "fifo";
+  WriteFile(file, "old");
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  std::filesystem::create_symlink("below/file", link);
+  WriteFile(link, "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(ReadFile(file), "new");
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_TRUE(Contains(ErrorOf([&] { WriteFile(fifo, "x"); }), "it is a FIFO, not a regular file"));
+  EXPECT_TRUE(std::filesystem::is_fifo(fifo));
+  EXPECT_EQ(scratch.Names(), (std::set<std::string>{"below", "fifo", "link"}));
+}
+
+}  // namespace
+}  // namespace heed::lab
