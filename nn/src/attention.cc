@@ -95,15 +95,14 @@ struct AttentionFunction : Function<AttentionFunction> {
 
 // The options with a scheme's tensors among them and no scheme.
 AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
-  constexpr const char* kNames[kDifferentiable] = {"bias",         "relative_bias",  "slopes",
-                                                   "content_keys", "content_values", "content_queries"};
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
   for (std::size_t t = 0; t < kDifferentiable; ++t) {
     const at::Tensor& tensor = *own.All()[t];
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {
-      throw InvalidArgument(std::string(kNames[t]) + ": position brings its own; give " + kNames[t] + " or position, not both");
+      const std::string name = AttentionTensors::kNames[t];
+      throw InvalidArgument(name + ": position brings its own; give " + name + " or position, not both");
     }
     *given[t] = tensor;
   }
@@ -115,11 +114,11 @@ AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions
 
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
-  CheckAttentionInputs(query_view, key_view, value_view);
-  CheckChosen(options.weights_of_heads(), options.weights_of_rows());
-  // A lazily negated tensor (the imaginary part of a conjugate) holds the opposite of what it stands for.
-  at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg();
-  const at::Tensor value = value_view.resolve_neg();
+  at::Tensor query = Dense("query", query_view), key = Dense("key", key_view);
+  const at::Tensor value = Dense("value", value_view);
+  CheckAttentionInputs(query, key, value);
+  const at::Tensor heads = DenseIndices("heads", options.weights_of_heads()),
+                   rows = DenseIndices("rows", options.weights_of_rows());
   const AttentionPosition* scheme = options.position().get();
   AttentionOptions resolved = scheme ? WithTensorsOf(*scheme, options) : options;
   resolved.tensors() = Resolved(resolved.tensors(), query);
@@ -138,8 +137,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   if (options.return_statistics()) result.statistics = outputs[2];
   if (options.return_weights()) {
     const at::NoGradGuard no_grad;
-    result.weights =
-        AttentionWeights(query, key, result.lse.detach(), resolved, options.weights_of_heads(), options.weights_of_rows());
+    result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, heads, rows);
   }
   return result;
 }

@@ -6,16 +6,11 @@
 
 #include "attention_tensors.h"
 #include "executor.h"
-#include "heed/workspace.h"
+#include "heed/thread_workspace.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
-
-// Engine calls of one thread follow one another, so they can share their scratch memory.
-Workspace& ThreadWorkspace() {
-  static thread_local Workspace workspace;
-  return workspace;
-}
 
 at::Tensor AllIndices(const at::Tensor& chosen, int64_t count) {
   return chosen.defined() ? chosen : at::arange(count, at::kLong);
@@ -58,7 +53,9 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
 Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
                             const AttentionOptions& options, const Wanted& wanted) {
-  const at::Tensor d_out = d_output.defined() ? d_output : at::zeros_like(output);
+  // These two come from outside of heed, past every check of its own.
+  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(output);
+  const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
   Gradients result{at::empty_like(query), at::empty_like(key), at::empty_like(value), {}};
   AttentionTensors tensors = options.tensors();
   for (std::size_t t = 0; t < wanted.size(); ++t)
@@ -72,7 +69,7 @@ Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse,
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                 ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(result.query),
                 ViewOf<T, 4>(result.key), ViewOf<T, 4>(result.value), d_biases, ThreadWorkspace(), executor,
-                ViewOf<const A, 3>(d_lse));
+                ViewOf<const A, 3>(d_rows));
   });
   return result;
 }
@@ -91,6 +88,8 @@ at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, cons
   });
   return weights;
 }
+
+void release_workspace() { ThreadWorkspace().Release(); }
 
 int64_t DrawSeed() { return at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong).item<int64_t>(); }
 

@@ -4,32 +4,30 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/nn/attention.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 
-// "[2, 3, 4]"
-std::string ShapeText(const at::Tensor& tensor);
-
-// Throws InvalidArgument unless the three are dense CPU tensors [B, H, N, D] of one floating type.
+// Throws InvalidArgument unless the three have four dimensions [B, H, N, D] and one floating type. Of dense tensors, and of
+// meta tensors.
 void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
 
 // Throws InvalidArgument unless gradients (where defined) and what the forward pass returned have the types it returned.
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse);
 
-// Throws InvalidArgument unless both are undefined or int64 [n]. The engine checks the range.
-void CheckChosen(const at::Tensor& heads, const at::Tensor& rows);
+// Chosen heads or rows, dense. Throws InvalidArgument unless undefined or int64 [n]. The engine checks the range.
+at::Tensor DenseIndices(const char* name, const at::Tensor& indices);
 
 // float64 for float64, float32 for the rest: the type of lse, statistics and tables.
 at::ScalarType AccumulatorType(at::ScalarType type);
 
-// Tensors as the engine takes them: tables in the accumulator's type, dense arrays with four dimensions, position lists with
-// two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
+// Tensors as the engine takes them: dense, tables in the accumulator's type, arrays over pairs with four dimensions, position
+// lists with two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
 AttentionTensors Resolved(const AttentionTensors& tensors, const at::Tensor& query);
 
 // Uninitialised output [B, Hq, Nq, Dv]. When query keeps its heads inside the steps, as a projection's output does, so does

@@ -9,10 +9,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
@@ -48,13 +50,23 @@ EmptyRow ParseEmptyRow(std::string_view name) {
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
 }
 
-// Reads the arguments of a boxed call from first to last.
+// Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
+// is about shapes, are on the meta device: the dispatcher picks a kernel by the foremost device among them.
 class Arguments {
  public:
-  Arguments(const OperatorHandle& op, Stack* stack) {
-    const std::size_t count = op.schema().arguments().size();
-    values_.assign(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-    torch::jit::drop(*stack, count);
+  Arguments(const OperatorHandle& op, Stack* stack, at::DeviceType device = at::kCPU) {
+    const std::vector<c10::Argument>& described = op.schema().arguments();
+    values_.assign(stack->end() - static_cast<std::ptrdiff_t>(described.size()), stack->end());
+    torch::jit::drop(*stack, described.size());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (!values_[i].isTensor() || !values_[i].toTensor().defined()) continue;
+      const char* name = described[i].name().c_str();
+      if (device == at::kCPU) {
+        values_[i] = Dense(name, values_[i].toTensor());
+      } else {
+        CheckDense(name, values_[i].toTensor(), device);
+      }
+    }
   }
 
   at::Tensor Tensor() {
@@ -101,7 +113,7 @@ class Arguments {
       throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
                             ShapeText(seed));
     }
-    options.seed(seed.item<int64_t>());
+    options.seed(*AddressOf<const int64_t>(seed));
   }
 
  private:
@@ -156,16 +168,16 @@ void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, 
 }
 
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
-  const bool statistics = stack->back().toBool();
-  Arguments arguments(op, stack);
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-  TORCH_CHECK_VALUE(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-                    "query, key, value: expected 4 dimensions [batch, heads, steps, width], got shapes ", query.sym_sizes(),
-                    ", ", key.sym_sizes(), ", ", value.sym_sizes());
-  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
-  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
-  torch::jit::push(*stack, EmptyOutput(query, value), at::empty_symint({batch, heads, steps}, rows),
-                   statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+  TranslateErrors([&] {
+    const bool statistics = stack->back().toBool();
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    CheckAttentionInputs(query, key, value);
+    const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+    const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
+    torch::jit::push(*stack, EmptyOutput(query, value), at::empty_symint({batch, heads, steps}, rows),
+                     statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+  });
 }
 
 // A gradient in the shape and type of what was given: one row of a table may have served all heads, and a dense array may have
@@ -199,23 +211,25 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
 }
 
 void BackwardShape(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
-  arguments.Tensor();
-  arguments.Tensor();
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-  arguments.Tensor();
-  arguments.Tensor();
-  AttentionTensors given = arguments.Tensors();
-  arguments.Tensor();
-  arguments.Options();
-  arguments.Double();
-  arguments.Int();
-  torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
-  for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
-    const at::Tensor* table = given.All()[t];
-    torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
-                                                                  : at::empty_symint({0}, query.options()));
-  }
+  TranslateErrors([&] {
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    CheckAttentionInputs(query, key, value);
+    CheckSavedTensors(d_output, d_lse, query, output, lse);
+    AttentionTensors given = arguments.Tensors();
+    arguments.Tensor();
+    arguments.Options();
+    arguments.Double();
+    arguments.Int();
+    torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
+    for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
+      const at::Tensor* table = given.All()[t];
+      torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
+                                                                    : at::empty_symint({0}, query.options()));
+    }
+  });
 }
 
 void WeightsOperator(const OperatorHandle& op, Stack* stack) {
@@ -225,8 +239,7 @@ void WeightsOperator(const OperatorHandle& op, Stack* stack) {
     CheckAttentionInputs(query, key, key);
     CheckSavedTensors({}, {}, query, query, lse);
     const AttentionTensors tensors = arguments.Tensors();
-    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-    CheckChosen(heads, rows);
+    const at::Tensor heads = DenseIndices("heads", arguments.Tensor()), rows = DenseIndices("rows", arguments.Tensor());
     AttentionOptions options = arguments.Options();
     options.tensors() = Resolved(tensors, query);
     torch::jit::push(*stack, AttentionWeights(query, key, lse, options, heads, rows));
@@ -234,14 +247,17 @@ void WeightsOperator(const OperatorHandle& op, Stack* stack) {
 }
 
 void WeightsShape(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
-  arguments.Tensor();
-  arguments.Tensors();
-  const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-  torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
-                                             rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
-                                            query.options().dtype(AccumulatorType(query.scalar_type()))));
+  TranslateErrors([&] {
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
+    CheckAttentionInputs(query, key, key);
+    CheckSavedTensors({}, {}, query, query, arguments.Tensor());
+    arguments.Tensors();
+    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+    torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
+                                               rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
+                                              query.options().dtype(AccumulatorType(query.scalar_type()))));
+  });
 }
 
 }  // namespace
@@ -283,5 +299,8 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
   m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
 }
+
+// Weights have no derivative: asking for it raises.
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("attention_weights", torch::autograd::autogradNotImplementedFallback()); }
 
 }  // namespace heed::nn

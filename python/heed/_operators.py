@@ -183,6 +183,7 @@ def weights(query, key, lse, options, heads, rows):
 def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):
     ctx.numbers = [keyword_only_inputs[name] for name in _NUMBERS]
     ctx.save_for_backward(*inputs, *output[:2])
+    ctx.mark_non_differentiable(output[2])
     ctx.set_materialize_grads(False)
 
 
