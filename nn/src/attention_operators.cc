@@ -3,6 +3,7 @@
 // heed::nn::attention as an operator.
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,6 +83,7 @@ class Arguments {
     return value.isNone() ? std::nullopt : std::optional(value.toSymInt().guard_int(__FILE__, __LINE__));
   }
   bool Bool() { return Next().toBool(); }
+  bool AtEnd() const { return next_ == values_.size(); }
   std::string_view String() { return Next().toStringView(); }
 
   AttentionTensors Tensors() {
@@ -127,6 +129,7 @@ class Arguments {
 struct ForwardCall {
   at::Tensor query, key, value;
   AttentionOptions options;
+  bool remainder = false;
 
   ForwardCall(const OperatorHandle& op, Stack* stack) {
     Arguments arguments(op, stack);
@@ -138,6 +141,7 @@ struct ForwardCall {
     options.tensors() = std::move(tensors);
     arguments.Dropout(seed, options);
     options.return_statistics(arguments.Bool());
+    if (!arguments.AtEnd()) remainder = arguments.Bool();
   }
 };
 
@@ -145,8 +149,9 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     ForwardCall call(op, stack);
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options);
-    torch::jit::push(*stack, result.output, result.lse, result.statistics);
+    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.remainder);
+    torch::jit::push(*stack, result.output, result.lse, result.statistics,
+                     result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)));
   });
 }
 
@@ -154,10 +159,23 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
 constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
                                       c10::DispatchKey::AutocastCPU});
 
+// Tensors of torch.func do not show whether a gradient is wanted of what they wrap.
+constexpr c10::DispatchKeySet kTransformed({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
+
+// Of the arguments of heed::attention on the stack.
+bool WillNeedGradient(const OperatorHandle& op, c10::DispatchKeySet keys, const Stack& stack) {
+  if (!at::GradMode::is_enabled()) return false;
+  return keys.has_any(kTransformed) ||
+         std::any_of(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end(),
+                     [](const IValue& value) { return value.isTensor() && value.toTensor().requires_grad(); });
+}
+
 void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) {
     static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
-    return forward.callBoxed(stack);
+    stack->emplace_back(WillNeedGradient(op, keys, *stack));
+    forward.callBoxed(stack);
+    return torch::jit::drop(*stack, 1);  // the remainder
   }
   TranslateErrors([&] {
     const ForwardCall call(op, stack);
@@ -169,14 +187,17 @@ void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, 
 
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
-    const bool statistics = stack->back().toBool();
+    const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), wanted = stack->back().toBool();
     Arguments arguments(op, stack, at::kMeta);
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     CheckAttentionInputs(query, key, value);
     const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
     const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
-    torch::jit::push(*stack, EmptyOutput(query, value), at::empty_symint({batch, heads, steps}, rows),
-                     statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+    const bool remainder = wanted && LeavesRemainder(query.scalar_type());
+    torch::jit::push(
+        *stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
+        statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows),
+        remainder ? EmptyOutput(query, value, at::kBFloat16) : at::empty_symint({0}, query.options().dtype(at::kBFloat16)));
   });
 }
 
@@ -194,6 +215,7 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    const at::Tensor remainder = PresentRemainder(arguments.Tensor());
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     AttentionTensors given = arguments.Tensors();
@@ -203,7 +225,7 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     arguments.Dropout(seed, options);
     Wanted wanted{};
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d = AttentionBackward(d_output, d_lse, query, key, value, output, lse, options, wanted);
+    const Gradients d = AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder}, options, wanted);
     torch::jit::push(*stack, d.query, d.key, d.value);
     for (std::size_t t = 0; t < wanted.size(); ++t)
       torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
@@ -216,6 +238,7 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    PresentRemainder(arguments.Tensor());
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     AttentionTensors given = arguments.Tensors();
@@ -262,20 +285,21 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-#define HEED_FORWARD                                               \
-  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS  \
-  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT \
-  ", bool statistics=False) -> (Tensor output, Tensor lse, Tensor statistics)"
+#define HEED_FORWARD                                              \
+  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS \
+  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False"
 
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  m.def("attention_forward" HEED_FORWARD);
+  // remainder: of 16-bit outputs what rounding took, for attention_backward; empty [0] unless asked for.
+  m.def("attention_forward" HEED_FORWARD
+        ", bool remainder=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder)");
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
-  m.def("attention" HEED_FORWARD);
+  m.def("attention" HEED_FORWARD ") -> (Tensor output, Tensor lse, Tensor statistics)");
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+      "lse, Tensor? remainder, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
       ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
       "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
       "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "

@@ -138,6 +138,14 @@ void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, cons
   CheckRowNumbers("lse", lse, accumulator);
 }
 
+bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
+
+at::Tensor PresentRemainder(const at::Tensor& remainder) {
+  if (!remainder.defined() || (remainder.dim() == 1 && remainder.sym_numel() == 0)) return {};
+  CheckOperand("remainder", remainder, at::kBFloat16);
+  return remainder;
+}
+
 at::ScalarType AccumulatorType(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query) {

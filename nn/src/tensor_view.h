@@ -4,7 +4,6 @@
 #define HEED_NN_SRC_TENSOR_VIEW_H_
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -72,19 +71,6 @@ template <class T>
 std::span<T> ElementsOf(const at::Tensor& contiguous) {
   CheckContiguous(contiguous);
   return {AddressOf<T>(contiguous), static_cast<std::size_t>(contiguous.numel())};
-}
-
-// The memory of a contiguous tensor of any type.
-template <class Byte>
-std::span<Byte> BytesOf(const at::Tensor& contiguous) {
-  static_assert(sizeof(Byte) == 1);
-  CheckContiguous(contiguous);
-  CheckAddressable(contiguous, contiguous.scalar_type());
-  if constexpr (std::is_const_v<Byte>) {
-    return {static_cast<Byte*>(contiguous.const_data_ptr()), contiguous.nbytes()};
-  } else {
-    return {static_cast<Byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
-  }
 }
 
 }  // namespace heed::nn
