@@ -45,8 +45,8 @@ TEST(Memory, ReleasedWorkspaceGoesBackToTheSystem) {
   const auto make = [](at::IntArrayRef shape) { return at::randn(shape).requires_grad_(); };
   const at::Tensor q = make({2, 8, 2048, 64}), k = make({2, 8, 2048, 64}), v = make({2, 8, 2048, 64}), table = make({4095, 64});
   const auto step = [&] {
-    const auto gradients = torch::autograd::grad({attention(q, k, v, AttentionOptions().content(table, {})).output.sum()},
-                                                 {q, k, v, table});
+    const auto gradients =
+        torch::autograd::grad({attention(q, k, v, AttentionOptions().content(table, {})).output.sum()}, {q, k, v, table});
     return gradients[3];
   };
   release_workspace();

@@ -153,7 +153,8 @@ TEST(TensorViewTest, LazilyNegatedGradients) {
   at::manual_seed(6);
   const auto random = [](at::IntArrayRef shape) { return at::randn(shape, at::kDouble); };
   const std::vector<at::Tensor> operands{random({2, 2, 3, 4}), random({2, 2, 5, 4}), random({2, 2, 5, 4})};
-  ExpectSameGradients("output", [](const auto& x) { return attention(x[0], x[1], x[2]).output; }, operands);
+  ExpectSameGradients(
+      "output", [](const auto& x) { return attention(x[0], x[1], x[2]).output; }, operands);
   ExpectSameGradients("lse", [&](const auto& x) { return attention(x[0], x[1], operands[2]).lse; }, {operands[0], operands[1]});
   const auto with_table = [&](const at::Tensor& table, const auto& set) {
     std::vector<at::Tensor> inputs = operands;

@@ -20,7 +20,7 @@ CASTS = {
 @pytest.mark.parametrize("cast", CASTS.values(), ids=CASTS)
 @pytest.mark.parametrize("trainable", [False, True])
 def test_slopes_are_not_rounded(cast, trainable):
-    scheme = heed.positions.Alibi(6, trainable=trainable)
+    scheme = heed.positions.Alibi(16, trainable=trainable)
     before, parameter = scheme.slopes.detach().clone(), scheme.slopes
     assert not torch.equal(before.bfloat16().float(), before)
     scheme = cast(scheme)
@@ -32,9 +32,9 @@ def test_slopes_are_not_rounded(cast, trainable):
 
 
 def test_trainable_slopes_keep_their_gradients():
-    layer = heed.nn.MultiHeadAttention(24, 6, 0.0, position=heed.positions.Alibi(6, trainable=True)).bfloat16()
+    layer = heed.nn.MultiHeadAttention(32, 16, 0.0, position=heed.positions.Alibi(16, trainable=True)).bfloat16()
     assert layer.W_q.weight.dtype == torch.bfloat16
-    X = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(1)).bfloat16()
+    X = torch.randn(2, 5, 32, generator=torch.Generator().manual_seed(1)).bfloat16()
     layer(X, X, X).float().square().sum().backward()
     gradient = layer.position.slopes.grad
     assert gradient.dtype == torch.float32 and gradient.abs().min() > 0
@@ -48,7 +48,7 @@ def test_trainable_slopes_keep_their_gradients():
 
 
 def test_wider_types_and_devices_are_followed():
-    scheme = heed.positions.Alibi(6)
+    scheme = heed.positions.Alibi(16)
     assert scheme.double().slopes.dtype == torch.float64
     assert scheme.float().slopes.dtype == torch.float32
     assert scheme.to("meta", torch.bfloat16).slopes.is_meta
