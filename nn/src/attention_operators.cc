@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include "attention_call.h"
+#include "forward_mode.h"
 #include "heed/error.h"
 #include "tensor_view.h"
 #include "translate_errors.h"
@@ -322,6 +323,11 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardShape>());
   m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
   m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
+}
+
+TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) {
+  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
 }
 
 // Weights have no derivative: asking for it raises.

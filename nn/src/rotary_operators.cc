@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include "forward_mode.h"
 #include "heed/error.h"
 #include "heed/nn/rotary.h"
 #include "heed/positions.h"
@@ -186,6 +187,8 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("rotary", &RotaryShape);
   m.impl("rotary_table", &TableShape);
 }
+
+TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>()); }
 
 // Tables have no derivative: asking for it raises.
 TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary_table", torch::autograd::autogradNotImplementedFallback()); }

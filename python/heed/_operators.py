@@ -118,7 +118,7 @@ def _gradients(apply, saved, numbers, needed, d_output, d_lse):
     query, key, value, *options_and_seed, output, lse, remainder = saved
     if remainder.dim() == 1 and query.dtype in _NARROW:
         # The forward pass did not know that a gradient would be wanted: its output is computed again for what rounding took.
-        remainder = _forward(query, key, value, *options_and_seed, *numbers[:-1], True)[3]
+        remainder = _Attention.apply(query, key, value, *options_and_seed, *numbers[:-1], True)[3]
     given = options_and_seed[: len(DIFFERENTIABLE)]
     wants = [t is not None and need for t, need in zip(given, needed[3:])]
     results = apply(d_output, d_lse, query, key, value, output, lse, remainder, *options_and_seed, *numbers[:-2], *wants)

@@ -66,13 +66,14 @@ TEST(CloneableTest, SchemesOfAnEncodersBlocksStayAsSharedAsTheyWere) {
   const auto attention_of = [](TransformerEncoderImpl& of, std::size_t block) {
     return of.blks->ptr(block)->as<TransformerEncoderBlockImpl>()->attention;
   };
-  const auto first = attention_of(*encoder, 0), second = attention_of(*encoder, 1);
+  MultiHeadAttention first = attention_of(*encoder, 0), second = attention_of(*encoder, 1);
   second->position = first->position;
   second->replace_module("position", std::dynamic_pointer_cast<T5BiasImpl>(first->position));
   const auto copy = std::dynamic_pointer_cast<TransformerEncoderImpl>(encoder->clone());
   EXPECT_EQ(attention_of(*copy, 0)->position, attention_of(*copy, 1)->position);
   EXPECT_NE(attention_of(*copy, 0)->position, attention_of(*copy, 2)->position);
   EXPECT_NE(attention_of(*copy, 0)->position, attention_of(*encoder, 0)->position);
+  EXPECT_EQ(copy->named_parameters().keys(), encoder->named_parameters().keys());
 }
 
 TEST(CloneableTest, AScopeAroundTheCloneOfAnyContainer) {

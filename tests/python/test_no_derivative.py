@@ -77,12 +77,24 @@ def test_weights_and_tables_raise():
         _ops.rotary_table(positions, *frequencies)[0].sum().backward()
 
 
-@pytest.mark.parametrize("name", ["attention_forward", "attention"])
-def test_forward_mode_of_the_operators_raises(name):
+def output_of_the_operator(x, k, v):
+    return _ops.attention_forward(x, k, v)[0]
+
+
+def output_of_the_composite(x, k, v):
+    return _ops.attention(x, k, v)[0]
+
+
+def rotated_by_the_operator(x, k, v):
+    return _ops.rotary(x, k[0, 0, :, :2], v[0, 0, :, :2], layout="half", rotary_dim=4)
+
+
+@pytest.mark.parametrize("function", [output_of_the_operator, output_of_the_composite, rotated_by_the_operator])
+def test_forward_mode_of_the_operators_raises(function):
     q, k, v = (t.detach() for t in operands())
 
     def output(x):
-        return getattr(_ops, name)(x, k, v)[0]
+        return function(x, k, v)
 
     with pytest.raises((RuntimeError, NotImplementedError)):
         torch.func.jvp(output, (q,), (torch.ones_like(q),))

@@ -50,7 +50,7 @@ def backward_calls():
     for call in attention_calls():
         output, lse = _ops.attention_forward(**call)[:2]
         gradients = {"d_output": random(*output.shape, seed=10), "d_lse": random(*lse.shape, seed=11)}
-        yield {**gradients, "output": output, "lse": lse, **call}
+        yield {**gradients, "output": output, "lse": lse, "remainder": None, **call}
     call = {name: random(2, 2, 3, 8, seed=seed, dtype=torch.bfloat16) for seed, name in enumerate(("query", "key", "value"))}
     output, lse, _, remainder = _ops.attention_forward(**call, remainder=True)
     yield {"d_output": output, "d_lse": lse, "output": output, "lse": lse, "remainder": remainder, **call}
@@ -106,7 +106,7 @@ ARGUMENTS = [pair for pair in tensor_arguments() if pair not in WITHOUT_CALL]
 
 def call_with(operator, argument):
     for call in CALLS[operator]():
-        if argument in call:
+        if call.get(argument) is not None:
             return call
     raise AssertionError(f"no sample call of {operator} has {argument}: add one")
 
