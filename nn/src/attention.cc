@@ -1,5 +1,7 @@
 #include "heed/nn/attention.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -39,9 +41,11 @@ struct AttentionGradient : Function<AttentionGradient> {
   static variable_list forward(AutogradContext*, const std::optional<at::Tensor>& d_output,
                                const std::optional<at::Tensor>& d_lse, const at::Tensor& query, const at::Tensor& key,
                                const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
-                               const AttentionOptions& options, const Wanted& wanted) {
-    const Gradients d = AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), query, key, value,
-                                          output, lse, options, wanted);
+                               const std::optional<at::Tensor>& remainder, const AttentionOptions& options,
+                               const Wanted& wanted) {
+    const SavedCall saved{query, key, value, output, lse, remainder.value_or(at::Tensor())};
+    const Gradients d =
+        AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), saved, options, wanted);
     variable_list results{d.query, d.key, d.value};
     for (std::size_t t = 0; t < wanted.size(); ++t)
       if (wanted[t]) results.push_back(d.tensors[t]);
@@ -59,9 +63,10 @@ struct AttentionFunction : Function<AttentionFunction> {
                                const std::optional<at::Tensor>& /*bias*/, const std::optional<at::Tensor>& /*relative_bias*/,
                                const std::optional<at::Tensor>& /*slopes*/, const std::optional<at::Tensor>& /*content_keys*/,
                                const std::optional<at::Tensor>& /*content_values*/,
-                               const std::optional<at::Tensor>& /*content_queries*/, const AttentionOptions& options) {
-    const ForwardResult result = AttentionForward(query, key, value, options);
-    variable_list saved{query, key, value, result.output, result.lse};
+                               const std::optional<at::Tensor>& /*content_queries*/, const AttentionOptions& options,
+                               bool remainder) {
+    const ForwardResult result = AttentionForward(query, key, value, options, remainder);
+    variable_list saved{query, key, value, result.output, result.lse, result.remainder};
     AttentionTensors tensors = options.tensors();
     for (const at::Tensor* tensor : tensors.All()) saved.push_back(*tensor);
     ctx->save_for_backward(saved);
@@ -72,19 +77,19 @@ struct AttentionFunction : Function<AttentionFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    variable_list gradients(3 + kDifferentiable + 1);
+    variable_list gradients(3 + kDifferentiable + 2);
     const std::optional<at::Tensor> d_output = Present(d_outputs[0]), d_lse = Present(d_outputs[1]);
     if (!d_output && !d_lse) return gradients;
     const variable_list saved = ctx->get_saved_variables();
     AttentionOptions options =
         c10::static_intrusive_pointer_cast<OptionsHolder>(ctx->saved_data["options"].toCapsule())->options;
     const auto all = options.tensors().All();
-    for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[5 + t];
+    for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[6 + t];
     Wanted wanted{};
     std::size_t edge = 3;  // absent tensors have none
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = all[t]->defined() && ctx->needs_input_grad(edge++);
-    const variable_list d =
-        AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[3], saved[4], options, wanted);
+    const variable_list d = AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[3], saved[4],
+                                                     Present(saved[5]), options, wanted);
     std::copy(d.begin(), d.begin() + 3, gradients.begin());
     std::size_t next = 3;
     for (std::size_t t = 0; t < wanted.size(); ++t)
@@ -93,17 +98,24 @@ struct AttentionFunction : Function<AttentionFunction> {
   }
 };
 
+bool WillNeedGradient(const std::array<at::Tensor, 3>& operands, AttentionTensors tensors) {
+  if (!at::GradMode::is_enabled()) return false;
+  const auto requires_grad = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
+  const auto all = tensors.All();
+  return std::any_of(operands.begin(), operands.end(), requires_grad) ||
+         std::any_of(all.begin(), all.end(), [&](const at::Tensor* tensor) { return requires_grad(*tensor); });
+}
+
 // The options with a scheme's tensors among them and no scheme.
 AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
-  constexpr const char* kNames[kDifferentiable] = {"bias",         "relative_bias",  "slopes",
-                                                   "content_keys", "content_values", "content_queries"};
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
   for (std::size_t t = 0; t < kDifferentiable; ++t) {
     const at::Tensor& tensor = *own.All()[t];
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {
-      throw InvalidArgument(std::string(kNames[t]) + ": position brings its own; give " + kNames[t] + " or position, not both");
+      const std::string name = AttentionTensors::kNames[t];
+      throw InvalidArgument(name + ": position brings its own; give " + name + " or position, not both");
     }
     *given[t] = tensor;
   }
@@ -115,11 +127,11 @@ AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions
 
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
-  CheckAttentionInputs(query_view, key_view, value_view);
-  CheckChosen(options.weights_of_heads(), options.weights_of_rows());
-  // A lazily negated tensor (the imaginary part of a conjugate) holds the opposite of what it stands for.
-  at::Tensor query = query_view.resolve_neg(), key = key_view.resolve_neg();
-  const at::Tensor value = value_view.resolve_neg();
+  at::Tensor query = Dense("query", query_view), key = Dense("key", key_view);
+  const at::Tensor value = Dense("value", value_view);
+  CheckAttentionInputs(query, key, value);
+  const at::Tensor heads = DenseIndices("heads", options.weights_of_heads()),
+                   rows = DenseIndices("rows", options.weights_of_rows());
   const AttentionPosition* scheme = options.position().get();
   AttentionOptions resolved = scheme ? WithTensorsOf(*scheme, options) : options;
   resolved.tensors() = Resolved(resolved.tensors(), query);
@@ -132,14 +144,14 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   const AttentionTensors& tensors = resolved.tensors();
   const variable_list outputs = AttentionFunction::apply(
       query, key, value, Present(tensors.bias), Present(tensors.relative_bias), Present(tensors.slopes),
-      Present(tensors.content_keys), Present(tensors.content_values), Present(tensors.content_queries), resolved);
+      Present(tensors.content_keys), Present(tensors.content_values), Present(tensors.content_queries), resolved,
+      WillNeedGradient({query, key, value}, resolved.tensors()));
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];
   if (options.return_weights()) {
     const at::NoGradGuard no_grad;
-    result.weights =
-        AttentionWeights(query, key, result.lse.detach(), resolved, options.weights_of_heads(), options.weights_of_rows());
+    result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, heads, rows);
   }
   return result;
 }

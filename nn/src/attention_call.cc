@@ -6,16 +6,11 @@
 
 #include "attention_tensors.h"
 #include "executor.h"
-#include "heed/workspace.h"
+#include "heed/thread_workspace.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
-
-// Engine calls of one thread follow one another, so they can share their scratch memory.
-Workspace& ThreadWorkspace() {
-  static thread_local Workspace workspace;
-  return workspace;
-}
 
 at::Tensor AllIndices(const at::Tensor& chosen, int64_t count) {
   return chosen.defined() ? chosen : at::arange(count, at::kLong);
@@ -23,21 +18,23 @@ at::Tensor AllIndices(const at::Tensor& chosen, int64_t count) {
 
 }  // namespace
 
-at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value) {
+at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type) {
   const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
   const c10::SymInt width = value.sym_size(3);
+  const at::TensorOptions options = query.options().dtype(type);
   if (query.sym_stride(1) < query.sym_stride(2)) {
-    return at::empty_symint({batch, steps, heads, width}, query.options()).transpose(1, 2);
+    return at::empty_symint({batch, steps, heads, width}, options).transpose(1, 2);
   }
-  return at::empty_symint({batch, heads, steps, width}, query.options());
+  return at::empty_symint({batch, heads, steps, width}, options);
 }
 
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options) {
+                               const AttentionOptions& options, bool remainder) {
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
   const std::vector<int64_t> row_shape{query.size(0), query.size(1), query.size(2)};
   ForwardResult result;
-  result.output = EmptyOutput(query, value);
+  result.output = EmptyOutput(query, value, query.scalar_type());
+  if (remainder && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
   result.lse = at::empty(row_shape, rows);
   result.statistics =
       options.return_statistics() ? at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows) : at::empty({0}, rows);
@@ -50,15 +47,18 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
       statistics.mean_distance = ViewOf<Accum<T>, 3>(result.statistics[2]);
     }
     Forward<T>(EngineOptions<Accum<T>>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
-               ViewOf<T, 4>(result.output), ViewOf<Accum<T>, 3>(result.lse), ThreadWorkspace(), executor, statistics);
+               ViewOf<T, 4>(result.output), ViewOf<Accum<T>, 3>(result.lse), ThreadWorkspace(), executor, statistics,
+               ViewOf<BFloat16, 4>(result.remainder));
   });
   return result;
 }
 
-Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& key,
-                            const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
+Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                             const AttentionOptions& options, const Wanted& wanted) {
-  const at::Tensor d_out = d_output.defined() ? d_output : at::zeros_like(output);
+  const auto& [query, key, value, output, lse, remainder] = saved;
+  // These two come from outside of heed, past every check of its own.
+  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(output);
+  const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
   Gradients result{at::empty_like(query), at::empty_like(key), at::empty_like(value), {}};
   AttentionTensors tensors = options.tensors();
   for (std::size_t t = 0; t < wanted.size(); ++t)
@@ -72,7 +72,7 @@ Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse,
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                 ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(result.query),
                 ViewOf<T, 4>(result.key), ViewOf<T, 4>(result.value), d_biases, ThreadWorkspace(), executor,
-                ViewOf<const A, 3>(d_lse));
+                ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(remainder));
   });
   return result;
 }
@@ -91,6 +91,8 @@ at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, cons
   });
   return weights;
 }
+
+void release_workspace() { ThreadWorkspace().Release(); }
 
 int64_t DrawSeed() { return at::randint(std::numeric_limits<int64_t>::max(), {}, at::kLong).item<int64_t>(); }
 

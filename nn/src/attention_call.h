@@ -4,54 +4,65 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/nn/attention.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 
-// "[2, 3, 4]"
-std::string ShapeText(const at::Tensor& tensor);
-
-// Throws InvalidArgument unless the three are dense CPU tensors [B, H, N, D] of one floating type.
+// Throws InvalidArgument unless the three have four dimensions [B, H, N, D] and one floating type. Of dense tensors, and of
+// meta tensors.
 void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value);
 
 // Throws InvalidArgument unless gradients (where defined) and what the forward pass returned have the types it returned.
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
                        const at::Tensor& lse);
 
-// Throws InvalidArgument unless both are undefined or int64 [n]. The engine checks the range.
-void CheckChosen(const at::Tensor& heads, const at::Tensor& rows);
+// Whether outputs of the type are rounded, and leave a remainder for the gradients.
+bool LeavesRemainder(at::ScalarType type);
+
+// A remainder as the operators hand it on, undefined where it is undefined or empty [0]. Throws InvalidArgument unless it is
+// bfloat16 with four dimensions.
+at::Tensor PresentRemainder(const at::Tensor& remainder);
+
+// Chosen heads or rows, dense. Throws InvalidArgument unless undefined or int64 [n]. The engine checks the range.
+at::Tensor DenseIndices(const char* name, const at::Tensor& indices);
 
 // float64 for float64, float32 for the rest: the type of lse, statistics and tables.
 at::ScalarType AccumulatorType(at::ScalarType type);
 
-// Tensors as the engine takes them: tables in the accumulator's type, dense arrays with four dimensions, position lists with
-// two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
+// Tensors as the engine takes them: dense, tables in the accumulator's type, arrays over pairs with four dimensions, position
+// lists with two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
 AttentionTensors Resolved(const AttentionTensors& tensors, const at::Tensor& query);
 
 // Uninitialised output [B, Hq, Nq, Dv]. When query keeps its heads inside the steps, as a projection's output does, so does
 // the result: what follows then needs no copy either. Works on meta tensors.
-at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value);
+at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type);
 
 struct ForwardResult {
   at::Tensor output, lse;
   at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0]
+  at::Tensor remainder;   // of 16-bit outputs what rounding took, bfloat16 [B, Hq, Nq, Dv]; undefined unless wanted
 };
 // Options carry a seed where dropout is not 0, and resolved tensors.
+// remainder: whether a backward pass will want it.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options);
+                               const AttentionOptions& options, bool remainder);
 
 struct Gradients {
   at::Tensor query, key, value;
   std::array<at::Tensor, AttentionTensors::kDifferentiable> tensors;  // undefined unless wanted
 };
 using Wanted = std::array<bool, AttentionTensors::kDifferentiable>;
+// What the forward pass took and gave; the remainder undefined where it was not wanted: 16-bit gradients then inherit the
+// rounding of the output.
+struct SavedCall {
+  at::Tensor query, key, value, output, lse, remainder;
+};
 // d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
-Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& key,
-                            const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
+Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                             const AttentionOptions& options, const Wanted& wanted);
 
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of

@@ -3,16 +3,20 @@
 // heed::nn::attention as an operator.
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "attention_call.h"
+#include "forward_mode.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
@@ -48,13 +52,23 @@ EmptyRow ParseEmptyRow(std::string_view name) {
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
 }
 
-// Reads the arguments of a boxed call from first to last.
+// Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
+// is about shapes, are on the meta device: the dispatcher picks a kernel by the foremost device among them.
 class Arguments {
  public:
-  Arguments(const OperatorHandle& op, Stack* stack) {
-    const std::size_t count = op.schema().arguments().size();
-    values_.assign(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
-    torch::jit::drop(*stack, count);
+  Arguments(const OperatorHandle& op, Stack* stack, at::DeviceType device = at::kCPU) {
+    const std::vector<c10::Argument>& described = op.schema().arguments();
+    values_.assign(stack->end() - static_cast<std::ptrdiff_t>(described.size()), stack->end());
+    torch::jit::drop(*stack, described.size());
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      if (!values_[i].isTensor() || !values_[i].toTensor().defined()) continue;
+      const char* name = described[i].name().c_str();
+      if (device == at::kCPU) {
+        values_[i] = Dense(name, values_[i].toTensor());
+      } else {
+        CheckDense(name, values_[i].toTensor(), device);
+      }
+    }
   }
 
   at::Tensor Tensor() {
@@ -70,6 +84,7 @@ class Arguments {
     return value.isNone() ? std::nullopt : std::optional(value.toSymInt().guard_int(__FILE__, __LINE__));
   }
   bool Bool() { return Next().toBool(); }
+  bool AtEnd() const { return next_ == values_.size(); }
   std::string_view String() { return Next().toStringView(); }
 
   AttentionTensors Tensors() {
@@ -101,7 +116,7 @@ class Arguments {
       throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
                             ShapeText(seed));
     }
-    options.seed(seed.item<int64_t>());
+    options.seed(*AddressOf<const int64_t>(seed));
   }
 
  private:
@@ -115,6 +130,7 @@ class Arguments {
 struct ForwardCall {
   at::Tensor query, key, value;
   AttentionOptions options;
+  bool remainder = false;
 
   ForwardCall(const OperatorHandle& op, Stack* stack) {
     Arguments arguments(op, stack);
@@ -126,6 +142,7 @@ struct ForwardCall {
     options.tensors() = std::move(tensors);
     arguments.Dropout(seed, options);
     options.return_statistics(arguments.Bool());
+    if (!arguments.AtEnd()) remainder = arguments.Bool();
   }
 };
 
@@ -133,8 +150,9 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     ForwardCall call(op, stack);
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options);
-    torch::jit::push(*stack, result.output, result.lse, result.statistics);
+    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.remainder);
+    torch::jit::push(*stack, result.output, result.lse, result.statistics,
+                     result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)));
   });
 }
 
@@ -142,10 +160,23 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
 constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
                                       c10::DispatchKey::AutocastCPU});
 
+// Tensors of torch.func do not show whether a gradient is wanted of what they wrap.
+constexpr c10::DispatchKeySet kTransformed({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
+
+// Of the arguments of heed::attention on the stack.
+bool WillNeedGradient(const OperatorHandle& op, c10::DispatchKeySet keys, const Stack& stack) {
+  if (!at::GradMode::is_enabled()) return false;
+  return keys.has_any(kTransformed) ||
+         std::any_of(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end(),
+                     [](const IValue& value) { return value.isTensor() && value.toTensor().requires_grad(); });
+}
+
 void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
   if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) {
     static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
-    return forward.callBoxed(stack);
+    stack->emplace_back(WillNeedGradient(op, keys, *stack));
+    forward.callBoxed(stack);
+    return torch::jit::drop(*stack, 1);  // the remainder
   }
   TranslateErrors([&] {
     const ForwardCall call(op, stack);
@@ -156,16 +187,19 @@ void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, 
 }
 
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
-  const bool statistics = stack->back().toBool();
-  Arguments arguments(op, stack);
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-  TORCH_CHECK_VALUE(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-                    "query, key, value: expected 4 dimensions [batch, heads, steps, width], got shapes ", query.sym_sizes(),
-                    ", ", key.sym_sizes(), ", ", value.sym_sizes());
-  const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
-  const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
-  torch::jit::push(*stack, EmptyOutput(query, value), at::empty_symint({batch, heads, steps}, rows),
-                   statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+  TranslateErrors([&] {
+    const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), wanted = stack->back().toBool();
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    CheckAttentionInputs(query, key, value);
+    const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
+    const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
+    const bool remainder = wanted && LeavesRemainder(query.scalar_type());
+    torch::jit::push(
+        *stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
+        statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows),
+        remainder ? EmptyOutput(query, value, at::kBFloat16) : at::empty_symint({0}, query.options().dtype(at::kBFloat16)));
+  });
 }
 
 // A gradient in the shape and type of what was given: one row of a table may have served all heads, and a dense array may have
@@ -182,6 +216,7 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    const at::Tensor remainder = PresentRemainder(arguments.Tensor());
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     AttentionTensors given = arguments.Tensors();
@@ -191,7 +226,7 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     arguments.Dropout(seed, options);
     Wanted wanted{};
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d = AttentionBackward(d_output, d_lse, query, key, value, output, lse, options, wanted);
+    const Gradients d = AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder}, options, wanted);
     torch::jit::push(*stack, d.query, d.key, d.value);
     for (std::size_t t = 0; t < wanted.size(); ++t)
       torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
@@ -199,23 +234,26 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
 }
 
 void BackwardShape(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
-  arguments.Tensor();
-  arguments.Tensor();
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
-  arguments.Tensor();
-  arguments.Tensor();
-  AttentionTensors given = arguments.Tensors();
-  arguments.Tensor();
-  arguments.Options();
-  arguments.Double();
-  arguments.Int();
-  torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
-  for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
-    const at::Tensor* table = given.All()[t];
-    torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
-                                                                  : at::empty_symint({0}, query.options()));
-  }
+  TranslateErrors([&] {
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor d_output = arguments.Tensor(), d_lse = arguments.Tensor();
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
+    const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
+    PresentRemainder(arguments.Tensor());
+    CheckAttentionInputs(query, key, value);
+    CheckSavedTensors(d_output, d_lse, query, output, lse);
+    AttentionTensors given = arguments.Tensors();
+    arguments.Tensor();
+    arguments.Options();
+    arguments.Double();
+    arguments.Int();
+    torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
+    for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
+      const at::Tensor* table = given.All()[t];
+      torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
+                                                                    : at::empty_symint({0}, query.options()));
+    }
+  });
 }
 
 void WeightsOperator(const OperatorHandle& op, Stack* stack) {
@@ -225,8 +263,7 @@ void WeightsOperator(const OperatorHandle& op, Stack* stack) {
     CheckAttentionInputs(query, key, key);
     CheckSavedTensors({}, {}, query, query, lse);
     const AttentionTensors tensors = arguments.Tensors();
-    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-    CheckChosen(heads, rows);
+    const at::Tensor heads = DenseIndices("heads", arguments.Tensor()), rows = DenseIndices("rows", arguments.Tensor());
     AttentionOptions options = arguments.Options();
     options.tensors() = Resolved(tensors, query);
     torch::jit::push(*stack, AttentionWeights(query, key, lse, options, heads, rows));
@@ -234,32 +271,36 @@ void WeightsOperator(const OperatorHandle& op, Stack* stack) {
 }
 
 void WeightsShape(const OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
-  const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
-  arguments.Tensor();
-  arguments.Tensors();
-  const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
-  torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
-                                             rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
-                                            query.options().dtype(AccumulatorType(query.scalar_type()))));
+  TranslateErrors([&] {
+    Arguments arguments(op, stack, at::kMeta);
+    const at::Tensor query = arguments.Tensor(), key = arguments.Tensor();
+    CheckAttentionInputs(query, key, key);
+    CheckSavedTensors({}, {}, query, query, arguments.Tensor());
+    arguments.Tensors();
+    const at::Tensor heads = arguments.Tensor(), rows = arguments.Tensor();
+    torch::jit::push(*stack, at::empty_symint({query.sym_size(0), heads.defined() ? heads.sym_size(0) : query.sym_size(1),
+                                               rows.defined() ? rows.sym_size(0) : query.sym_size(2), key.sym_size(2)},
+                                              query.options().dtype(AccumulatorType(query.scalar_type()))));
+  });
 }
 
 }  // namespace
 
-#define HEED_FORWARD                                               \
-  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS  \
-  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT \
-  ", bool statistics=False) -> (Tensor output, Tensor lse, Tensor statistics)"
+#define HEED_FORWARD                                              \
+  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS \
+  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False"
 
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  m.def("attention_forward" HEED_FORWARD);
+  // remainder: of 16-bit outputs what rounding took, for attention_backward; empty [0] unless asked for.
+  m.def("attention_forward" HEED_FORWARD
+        ", bool remainder=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder)");
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
-  m.def("attention" HEED_FORWARD);
+  m.def("attention" HEED_FORWARD ") -> (Tensor output, Tensor lse, Tensor statistics)");
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+      "lse, Tensor? remainder, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
       ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
       "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
       "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "
@@ -283,5 +324,13 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
   m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
 }
+
+TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) {
+  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
+}
+
+// Weights have no derivative: asking for it raises.
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("attention_weights", torch::autograd::autogradNotImplementedFallback()); }
 
 }  // namespace heed::nn

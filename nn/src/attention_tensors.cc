@@ -1,18 +1,17 @@
 #include "attention_tensors.h"
 
-#include <sstream>
 #include <string>
 
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
 
 void CheckOperand(const char* name, const at::Tensor& tensor, at::ScalarType type) {
-  CheckDense(name, tensor);
   if (tensor.dim() != 4) {
     throw InvalidArgument(std::string(name) + ": expected 4 dimensions [batch, heads, steps, width], got shape " +
                           ShapeText(tensor));
@@ -27,7 +26,6 @@ void CheckOperand(const char* name, const at::Tensor& tensor, at::ScalarType typ
 }
 
 void CheckRowNumbers(const char* name, const at::Tensor& tensor, at::ScalarType type) {
-  CheckDense(name, tensor);
   if (tensor.dim() != 3 || tensor.scalar_type() != type) {
     throw InvalidArgument(std::string(name) + ": expected shape [batch, heads, steps] in " + at::toString(type) + ", got " +
                           ShapeText(tensor) + " " + at::toString(tensor.scalar_type()));
@@ -35,15 +33,13 @@ void CheckRowNumbers(const char* name, const at::Tensor& tensor, at::ScalarType 
 }
 
 void CheckFloating(const char* name, const at::Tensor& tensor) {
-  CheckDense(name, tensor);
   if (!tensor.is_floating_point()) {
     throw InvalidArgument(std::string(name) + ": expected a floating-point tensor, got " + at::toString(tensor.scalar_type()));
   }
 }
 
 // [..] -> [1, .., 1, ..] with four dimensions, after checking that it broadcasts over pairs of queries and keys.
-at::Tensor Dense(const char* name, const at::Tensor& tensor) {
-  CheckDense(name, tensor);
+at::Tensor OverPairs(const char* name, const at::Tensor& tensor) {
   if (tensor.dim() > 4) {
     throw InvalidArgument(std::string(name) + ": expected at most 4 dimensions, broadcastable to [B, Hq, Nq, Nk], got shape " +
                           ShapeText(tensor));
@@ -74,9 +70,8 @@ at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
   return typed.expand({heads, -1});
 }
 
-at::Tensor CheckedLengths(const char* name, const at::Tensor& lengths, bool per_query) {
-  if (!lengths.defined()) return lengths;
-  CheckDense(name, lengths);
+void CheckLengths(const char* name, const at::Tensor& lengths, bool per_query) {
+  if (!lengths.defined()) return;
   if (lengths.scalar_type() != at::kLong) {
     throw InvalidArgument(std::string(name) + ": expected int64, got " + at::toString(lengths.scalar_type()));
   }
@@ -86,12 +81,10 @@ at::Tensor CheckedLengths(const char* name, const at::Tensor& lengths, bool per_
         (per_query ? ": expected shape [batch] or [batch, queries], got " : ": expected shape [batch], got ") +
         ShapeText(lengths));
   }
-  return lengths;
 }
 
 at::Tensor PositionList(const char* name, const at::Tensor& positions) {
   if (!positions.defined()) return positions;
-  CheckDense(name, positions);
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
     throw InvalidArgument(std::string(name) + ": expected int64 or float64, got " + at::toString(positions.scalar_type()));
   }
@@ -121,40 +114,19 @@ Positions PositionsOf(const std::optional<int64_t>& offset, const at::Tensor& li
 
 }  // namespace
 
-std::string ShapeText(const at::Tensor& tensor) {
-  std::ostringstream text;
-  text << tensor.sizes();
-  return text.str();
-}
-
-void CheckDense(const char* name, const at::Tensor& tensor) {
-  std::ostringstream text;
-  if (!tensor.defined()) {
-    text << name << ": expected a tensor, got an undefined one";
-  } else if (!tensor.device().is_cpu()) {
-    text << name << ": expected a CPU tensor, got one on " << tensor.device();
-  } else if (tensor.layout() != at::kStrided) {
-    text << name << ": expected a strided tensor, got layout " << tensor.layout();
-  } else {
-    return;
-  }
-  throw InvalidArgument(text.str());
-}
-
 void CheckAttentionInputs(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
-  CheckDense("query", query);
   CheckOperand("query", query, query.scalar_type());
   CheckOperand("key", key, query.scalar_type());
   CheckOperand("value", value, query.scalar_type());
 }
 
-void CheckChosen(const at::Tensor& heads, const at::Tensor& rows) {
-  for (const at::Tensor* chosen : {&heads, &rows}) {
-    if (chosen->defined() && (chosen->dim() != 1 || chosen->scalar_type() != at::kLong)) {
-      throw InvalidArgument("heads, rows: expected int64 indices [n], got " + ShapeText(*chosen) + " " +
-                            at::toString(chosen->scalar_type()));
-    }
+at::Tensor DenseIndices(const char* name, const at::Tensor& indices) {
+  if (!indices.defined()) return indices;
+  if (indices.dim() != 1 || indices.scalar_type() != at::kLong) {
+    throw InvalidArgument(std::string(name) + ": expected int64 indices [n], got " + ShapeText(indices) + " " +
+                          at::toString(indices.scalar_type()));
   }
+  return Dense(name, indices);
 }
 
 void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, const at::Tensor& query, const at::Tensor& output,
@@ -166,33 +138,44 @@ void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, cons
   CheckRowNumbers("lse", lse, accumulator);
 }
 
+bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
+
+at::Tensor PresentRemainder(const at::Tensor& remainder) {
+  if (!remainder.defined() || (remainder.dim() == 1 && remainder.sym_numel() == 0)) return {};
+  CheckOperand("remainder", remainder, at::kBFloat16);
+  return remainder;
+}
+
 at::ScalarType AccumulatorType(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
 AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query) {
   AttentionTensors resolved = given;
-  if (given.bias.defined()) {
-    CheckFloating("bias", given.bias);
-    resolved.bias = Dense("bias", given.bias).to(AccumulatorType(query.scalar_type()));
+  const auto all = resolved.All();
+  for (std::size_t t = 0; t < all.size(); ++t)
+    if (all[t]->defined()) *all[t] = Dense(AttentionTensors::kNames[t], *all[t]);
+  if (resolved.bias.defined()) {
+    CheckFloating("bias", resolved.bias);
+    resolved.bias = OverPairs("bias", resolved.bias).to(AccumulatorType(query.scalar_type()));
   }
-  if (given.mask.defined()) {
-    resolved.mask = Dense("mask", given.mask);
-    if (given.mask.scalar_type() != at::kBool) {
+  if (resolved.mask.defined()) {
+    resolved.mask = OverPairs("mask", resolved.mask);
+    if (resolved.mask.scalar_type() != at::kBool) {
       throw InvalidArgument(std::string("mask: expected bool, True where a query may look, got ") +
-                            at::toString(given.mask.scalar_type()) + "; numbers to add go into bias");
+                            at::toString(resolved.mask.scalar_type()) + "; numbers to add go into bias");
     }
   }
-  resolved.relative_bias = RelativeTable(given.relative_bias, query);
-  resolved.slopes = Table("slopes", given.slopes, 1, query);
-  resolved.content_keys = Table("content_keys", given.content_keys, 2, query);
-  resolved.content_values = Table("content_values", given.content_values, 2, query);
-  resolved.content_queries = Table("content_queries", given.content_queries, 2, query);
-  CheckedLengths("query_lengths", given.query_lengths, false);
-  CheckedLengths("key_lengths", given.key_lengths, true);
-  CheckedLengths("prefix_lengths", given.prefix_lengths, false);
-  CheckedLengths("packed_queries", given.packed_queries, false);
-  CheckedLengths("packed_keys", given.packed_keys, false);
-  resolved.query_positions = PositionList("query_positions", given.query_positions);
-  resolved.key_positions = PositionList("key_positions", given.key_positions);
+  resolved.relative_bias = RelativeTable(resolved.relative_bias, query);
+  resolved.slopes = Table("slopes", resolved.slopes, 1, query);
+  resolved.content_keys = Table("content_keys", resolved.content_keys, 2, query);
+  resolved.content_values = Table("content_values", resolved.content_values, 2, query);
+  resolved.content_queries = Table("content_queries", resolved.content_queries, 2, query);
+  CheckLengths("query_lengths", resolved.query_lengths, false);
+  CheckLengths("key_lengths", resolved.key_lengths, true);
+  CheckLengths("prefix_lengths", resolved.prefix_lengths, false);
+  CheckLengths("packed_queries", resolved.packed_queries, false);
+  CheckLengths("packed_keys", resolved.packed_keys, false);
+  resolved.query_positions = PositionList("query_positions", resolved.query_positions);
+  resolved.key_positions = PositionList("key_positions", resolved.key_positions);
   return resolved;
 }
 

@@ -1,43 +1,13 @@
-// Checks and views of the tensors that attention takes.
+// Checks of the tensors that attention takes, and the engine's options from them.
 #ifndef HEED_NN_SRC_ATTENTION_TENSORS_H_
 #define HEED_NN_SRC_ATTENTION_TENSORS_H_
-
-#include <type_traits>
 
 #include <ATen/core/Tensor.h>
 
 #include "heed/element.h"
 #include "heed/nn/attention.h"
-#include "heed/view.h"
 
 namespace heed::nn {
-
-// Throws InvalidArgument unless the tensor is a dense CPU tensor.
-void CheckDense(const char* name, const at::Tensor& tensor);
-
-// An empty tensor has no address, and a view without address means "absent".
-template <class T>
-T* AddressOf(const at::Tensor& tensor) {
-  static std::remove_const_t<T> nowhere{};
-  if (tensor.numel() == 0) return &nowhere;
-  if constexpr (std::is_const_v<T>) {
-    return static_cast<T*>(tensor.const_data_ptr());
-  } else {
-    return static_cast<T*>(tensor.mutable_data_ptr());
-  }
-}
-
-template <class T, int Rank>
-View<T, Rank> ViewOf(const at::Tensor& tensor) {
-  View<T, Rank> view;
-  if (!tensor.defined()) return view;
-  view.data = AddressOf<T>(tensor);
-  for (int r = 0; r < Rank; ++r) {
-    view.extent[r] = tensor.size(r);
-    view.stride[r] = tensor.stride(r);
-  }
-  return view;
-}
 
 // The engine's options from resolved tensors; A is the accumulator.
 template <class A>

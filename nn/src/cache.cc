@@ -9,6 +9,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -19,6 +20,7 @@ void CheckTokens(const char* name, const at::Tensor& tokens, const at::Tensor& o
     throw InvalidArgument(std::string("KeyValueCache: ") + name + ": expected shape [batch, kv_heads, n, width], got " +
                           (tokens.defined() ? ShapeText(tokens) : "an undefined tensor"));
   }
+  CheckDense((std::string("KeyValueCache: ") + name).c_str(), tokens);
   const bool fits =
       !own.defined() || (tokens.size(0) == own.size(0) && tokens.size(1) == own.size(1) && tokens.size(3) == own.size(3));
   if (!fits || tokens.size(2) != count) {
@@ -81,6 +83,7 @@ void KeyValueCache::reorder(const at::Tensor& rows) {
         "KeyValueCache: rows: expected int64 of shape [batch], got " +
         (rows.defined() ? std::string(at::toString(rows.scalar_type())) + " " + ShapeText(rows) : "an undefined tensor"));
   }
+  CheckDense("KeyValueCache: rows", rows);
   const int64_t batch = keys_.defined() ? keys_.size(0) : 0;
   if (rows.numel() > 0 && (rows.min().item<int64_t>() < 0 || rows.max().item<int64_t>() >= batch)) {
     throw InvalidArgument("KeyValueCache: rows: expected batch rows below " + std::to_string(batch) + ", got " +

@@ -10,6 +10,7 @@
 #include "executor.h"
 #include "heed/dropout.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -22,7 +23,7 @@ template <class T>
 void Drop(double p, int64_t seed, const at::Tensor& X, const at::Tensor& Y) {
   TorchExecutor executor;
   const heed::Dropout dropout{p, static_cast<uint64_t>(seed)};
-  DropElements(dropout, X.const_data_ptr<T>(), Y.mutable_data_ptr<T>(), X.numel(), executor);
+  DropElements(dropout, AddressOf<const T>(X), AddressOf<T>(Y), X.numel(), executor);
 }
 
 // The gradient is the same function of the output's gradient.
@@ -30,7 +31,7 @@ struct DropoutFunction : Function<DropoutFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& view, double p, int64_t seed) {
     ctx->saved_data["p"] = p;
     ctx->saved_data["seed"] = seed;
-    const at::Tensor X = view.contiguous();
+    const at::Tensor X = Dense("X", view).contiguous();
     at::Tensor Y = at::empty_like(X);
     X.scalar_type() == at::kDouble ? Drop<double>(p, seed, X, Y) : Drop<float>(p, seed, X, Y);
     return Y;
@@ -49,7 +50,7 @@ void CheckProbability(double p) {
 torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training) {
   CheckProbability(p);
   if (!training || p == 0.0) return X;
-  const bool ours = X.device().is_cpu() && X.layout() == at::kStrided && !X.is_neg() &&
+  const bool ours = X.device().is_cpu() && X.layout() == at::kStrided && !X.is_nested() &&
                     (X.scalar_type() == at::kFloat || X.scalar_type() == at::kDouble) && std::lround(p * 65536) < 65536;
   return ours ? DropoutFunction::apply(X, p, DrawSeed()) : at::dropout(X, p, /*train=*/true);
 }

@@ -138,8 +138,10 @@ void MultiHeadAttentionImpl::reset() {
   W_k = linear("W_k", options.key_size(), kv_width);
   W_v = linear("W_v", options.value_size(), kv_width);
   W_o = linear("W_o", width, width);
-  // A copy that clone() makes still points to the original's scheme and gets one of its own.
-  position = position ? std::dynamic_pointer_cast<AttentionPosition>(AsModule(position)->clone()) : PositionFor(options);
+  // A copy that clone() makes still points to the original's scheme and gets one of its own, or that of the modules which
+  // share it.
+  position =
+      position ? std::dynamic_pointer_cast<AttentionPosition>(CloneScope::Copy(AsModule(position))) : PositionFor(options);
   if (position) register_module("position", AsModule(position));
 }
 

@@ -4,7 +4,9 @@
 
 #include "heed/attention.h"
 #include "heed/error.h"
+#include "heed/nn/attention.h"
 #include "heed/positions.h"
+#include "tensor_view.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
@@ -25,9 +27,7 @@ at::Tensor SinusoidalTableOperator(int64_t steps, int64_t width, int64_t first_p
     options.layout = layout == "halves" ? SinusoidalLayout::kHalves : SinusoidalLayout::kInterleaved;
     options.angles = angles == "f32" ? Angles::kFloat32 : Angles::kFloat64;
     at::Tensor table = at::empty({steps, width}, at::kFloat);
-    if (table.numel() > 0) {
-      SinusoidalTable(options, first_position, View<float, 2>::Contiguous(table.mutable_data_ptr<float>(), {steps, width}));
-    }
+    if (table.numel() > 0) SinusoidalTable(options, first_position, ViewOf<float, 2>(table));
     return table;
   });
 }
@@ -50,6 +50,7 @@ TORCH_LIBRARY(heed, m) {
   m.def("alibi_slopes(int heads) -> float[]", &AlibiSlopesOperator);
   m.def("supported_targets() -> str[]", &SupportedTargetsOperator);
   m.def("version() -> str", &VersionOperator);
+  m.def("release_workspace() -> ()", &release_workspace);
 }
 
 }  // namespace heed::nn

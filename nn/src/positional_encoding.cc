@@ -7,6 +7,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -42,9 +43,7 @@ at::Tensor ClampedRows(const at::Tensor& table, int64_t offset, int64_t steps) {
 
 at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_position, int64_t steps, int64_t width) {
   at::Tensor table = at::empty({steps, width}, at::kFloat);
-  if (steps > 0) {
-    SinusoidalTable(options, first_position, View<float, 2>::Contiguous(table.mutable_data_ptr<float>(), {steps, width}));
-  }
+  if (steps > 0) SinusoidalTable(options, first_position, ViewOf<float, 2>(table));
   return table;
 }
 

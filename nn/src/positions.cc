@@ -12,6 +12,7 @@
 #include "heed/error.h"
 #include "heed/nn/rotary.h"
 #include "rotary_call.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -61,6 +62,8 @@ RotaryTables TablesFor(const at::Tensor& x, const RotaryFrequencies& frequencies
   return rotary_tables(frequencies, positions, x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
+bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::elementSize(type) < sizeof(float); }
+
 }  // namespace
 
 AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
@@ -71,6 +74,14 @@ AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
 void AlibiImpl::reset() {
   slopes = at::tensor(AlibiSlopes(heads_), at::kFloat);
   if (trainable_) slopes = register_parameter("slopes", slopes);
+}
+
+void AlibiImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Module::to(device, IsNarrow(dtype) ? slopes.scalar_type() : dtype, non_blocking);
+}
+
+void AlibiImpl::to(torch::Dtype dtype, bool non_blocking) {
+  if (!IsNarrow(dtype)) Module::to(dtype, non_blocking);
 }
 
 AttentionTensors AlibiImpl::tensors() const {
@@ -106,8 +117,7 @@ void T5BiasImpl::reset() {
   // Beyond max_distance all offsets share a bucket, as a table clipped there has them.
   const int64_t offsets = 2 * options_.max_distance + 1;
   bucket_of_offset_ = at::empty({offsets}, at::kLong);
-  T5Buckets(options_, options_.max_distance,
-            View<int64_t, 1>::Contiguous(bucket_of_offset_.mutable_data_ptr<int64_t>(), {offsets}));
+  T5Buckets(options_, options_.max_distance, ViewOf<int64_t, 1>(bucket_of_offset_));
   weight = register_parameter("weight", at::zeros({options_.buckets, heads_}));
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <optional>
 #include <sstream>
-#include <type_traits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -13,6 +12,7 @@
 #include "executor.h"
 #include "heed/error.h"
 #include "rotary_call.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -28,32 +28,12 @@ template <class... Parts>
   throw InvalidArgument(text.str());
 }
 
-void CheckDense(const char* name, const at::Tensor& tensor) {
-  if (!tensor.defined()) Refuse(name, ": expected a tensor, got an undefined one");
-  if (!tensor.device().is_cpu()) Refuse(name, ": expected a CPU tensor, got one on ", tensor.device());
-  if (tensor.layout() != at::kStrided) Refuse(name, ": expected a strided tensor, got layout ", tensor.layout());
-}
-
-template <class T, int Rank>
-View<T, Rank> ViewOf(const at::Tensor& tensor) {
-  View<T, Rank> view;
-  if constexpr (std::is_const_v<T>) {
-    view.data = tensor.const_data_ptr<std::remove_const_t<T>>();
-  } else {
-    view.data = tensor.mutable_data_ptr<T>();
-  }
-  for (int r = 0; r < Rank; ++r) {
-    view.extent[r] = tensor.size(r);
-    view.stride[r] = tensor.stride(r);
-  }
-  return view;
-}
-
-void CheckPositions(const at::Tensor& positions) {
+at::Tensor DensePositions(const at::Tensor& positions) {
   CheckDense("positions", positions);
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
     Refuse("positions: expected int64 or float64, got ", positions.scalar_type());
   }
+  return Dense("positions", positions.detach());
 }
 
 // The rows of a table [max, R] that positions [B, N] name: [B, N, R].
@@ -63,7 +43,6 @@ at::Tensor Rows(const char* name, const at::Tensor& table, const at::Tensor& pos
 }
 
 void CheckRowNumbers(const at::Tensor& positions, const at::Tensor& x, int64_t rows) {
-  CheckDense("positions", positions);
   if (positions.scalar_type() != at::kLong) Refuse("positions: expected int64, got ", positions.scalar_type());
   if (positions.dim() != 2 || (positions.size(0) != 1 && positions.size(0) != x.size(0)) || positions.size(1) != x.size(2)) {
     Refuse("positions: expected [B or 1, N] for x ", x.sizes(), ", got ", positions.sizes());
@@ -120,8 +99,8 @@ struct RotaryFunction : Function<RotaryFunction> {
 
 }  // namespace
 
-int64_t LengthOf(const at::Tensor& positions) {
-  CheckPositions(positions);
+int64_t LengthOf(const at::Tensor& any) {
+  const at::Tensor positions = DensePositions(any);
   if (positions.numel() == 0) return 0;
   const auto largest = positions.max().item<double>();
   // From 2^53 on a double no longer counts.
@@ -129,11 +108,10 @@ int64_t LengthOf(const at::Tensor& positions) {
   return std::max<int64_t>(0, static_cast<int64_t>(std::floor(largest)) + 1);
 }
 
-at::Tensor RotaryForward(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions,
-                         const Rotation& rotation) {
-  CheckDense("x", x);
-  CheckDense("cos", cos);
-  CheckDense("sin", sin);
+at::Tensor RotaryForward(const at::Tensor& any_x, const at::Tensor& any_cos, const at::Tensor& any_sin,
+                         const at::Tensor& any_positions, const Rotation& rotation) {
+  const at::Tensor x = Dense("x", any_x), cos = Dense("cos", any_cos), sin = Dense("sin", any_sin);
+  const at::Tensor positions = any_positions.defined() ? Dense("positions", any_positions) : any_positions;
   if (x.dim() != 4) Refuse("x: expected 4 dimensions [batch, heads, steps, width], got shape ", x.sizes());
   const at::ScalarType type = x.scalar_type();
   const bool narrow = type == at::kBFloat16 || type == at::kHalf;
@@ -143,27 +121,25 @@ at::Tensor RotaryForward(const at::Tensor& x, const at::Tensor& cos, const at::T
   if (cos.sizes() != sin.sizes()) Refuse("sin: expected the shape of cos ", cos.sizes(), ", got ", sin.sizes());
   if (positions.defined()) CheckRowNumbers(positions, x, cos.dim() > 0 ? cos.size(0) : 0);
   const at::ScalarType compute_type = type == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor rows_cos = TableOf("cos", cos.resolve_neg(), positions, compute_type);
-  const at::Tensor rows_sin = TableOf("sin", sin.resolve_neg(), positions, compute_type);
+  const at::Tensor rows_cos = TableOf("cos", cos, positions, compute_type);
+  const at::Tensor rows_sin = TableOf("sin", sin, positions, compute_type);
 
-  const at::Tensor input = x.resolve_neg();
-  at::Tensor out = at::empty_like(input);
+  at::Tensor out = at::empty_like(x);
   if (narrow) {
-    const at::Tensor wide = input.to(at::kFloat);
+    const at::Tensor wide = x.to(at::kFloat);
     Apply<float>(rotation, wide, rows_cos, rows_sin, wide);
     out.copy_(wide);
   } else if (type == at::kFloat) {
-    Apply<float>(rotation, input, rows_cos, rows_sin, out);
+    Apply<float>(rotation, x, rows_cos, rows_sin, out);
   } else {
-    Apply<double>(rotation, input, rows_cos, rows_sin, out);
+    Apply<double>(rotation, x, rows_cos, rows_sin, out);
   }
   return out;
 }
 
 RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tensor& positions, at::ScalarType type) {
-  CheckPositions(positions);
+  const at::Tensor list = DensePositions(positions).reshape({-1});
   if (type != at::kFloat && type != at::kDouble) Refuse("type: expected float32 or float64, got ", type);
-  const at::Tensor list = positions.detach().resolve_neg().reshape({-1});
   const auto pairs = static_cast<int64_t>(frequencies.values.size());
   const RotaryTables tables{at::empty({list.size(0), pairs}, type), at::empty({list.size(0), pairs}, type)};
   const auto fill = [&](auto element, auto position) {

@@ -1,16 +1,22 @@
 // torch.ops.heed.rotary and its kin: tables, rotation, buckets. As with attention, the caller's front end attaches derivatives.
 #include <cmath>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
+#include "forward_mode.h"
 #include "heed/error.h"
 #include "heed/nn/rotary.h"
 #include "heed/positions.h"
 #include "rotary_call.h"
+#include "tensor_view.h"
 #include "translate_errors.h"
 
 namespace heed::nn {
@@ -41,9 +47,18 @@ at::Tensor RotaryOperator(const at::Tensor& x, const at::Tensor& cos, const at::
   });
 }
 
+// The dispatcher picks a kernel by the foremost device among the tensors.
+void CheckAllMeta(std::initializer_list<std::pair<const char*, at::Tensor>> tensors) {
+  TranslateErrors([&] {
+    for (const auto& [name, tensor] : tensors)
+      if (tensor.defined()) CheckDense(name, tensor, at::kMeta);
+  });
+}
+
 // NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands numbers over by value
 at::Tensor RotaryShape(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const OptionalTensor& positions,
                        c10::string_view layout, c10::SymInt rotary_dim, bool inverse) {
+  CheckAllMeta({{"x", x}, {"cos", cos}, {"sin", sin}, {"positions", positions.value_or(at::Tensor())}});
   TORCH_CHECK_VALUE(x.dim() == 4, "x: expected 4 dimensions [batch, heads, steps, width], got shape ", x.sym_sizes());
   return at::empty_like(x);
 }
@@ -51,6 +66,7 @@ at::Tensor RotaryShape(const at::Tensor& x, const at::Tensor& cos, const at::Ten
 std::tuple<at::Tensor, at::Tensor> TableShape(const at::Tensor& positions, const at::Tensor& frequencies,
                                               const at::Tensor& attention_factor, c10::string_view angles,
                                               at::ScalarType dtype) {
+  CheckAllMeta({{"positions", positions}, {"frequencies", frequencies}, {"attention_factor", attention_factor}});
   c10::SymDimVector shape(positions.sym_sizes());
   shape.push_back(frequencies.sym_size(0));
   const auto options = positions.options().dtype(dtype);
@@ -67,10 +83,15 @@ std::tuple<at::Tensor, at::Tensor> TableOperator(const at::Tensor& positions, co
                             std::string(at::toString(frequencies.scalar_type())) + " of " + std::to_string(frequencies.dim()) +
                             " dimensions");
     }
+    if (attention_factor.numel() != 1 || attention_factor.scalar_type() != at::kDouble) {
+      throw InvalidArgument("attention_factor: expected one float64 number, got " +
+                            std::string(at::toString(attention_factor.scalar_type())) + " " + ShapeText(attention_factor));
+    }
     RotaryFrequencies numbers;
-    const at::Tensor list = frequencies.contiguous();
-    numbers.values.assign(list.const_data_ptr<double>(), list.const_data_ptr<double>() + list.numel());
-    numbers.attention_factor = attention_factor.item<double>();
+    const at::Tensor list = Dense("frequencies", frequencies).contiguous();
+    const std::span<const double> values = ElementsOf<const double>(list);
+    numbers.values.assign(values.begin(), values.end());
+    numbers.attention_factor = Dense("attention_factor", attention_factor).item<double>();
     numbers.angles = ParseAngles(angles);
     const RotaryTables tables = rotary_tables(numbers, positions, dtype);
     return std::make_tuple(tables.cos, tables.sin);
@@ -132,8 +153,7 @@ at::Tensor T5BucketsOperator(int64_t reach, int64_t buckets, int64_t max_distanc
   return TranslateErrors([&] {
     if (reach < 0) throw InvalidArgument("reach: expected at least 0, got " + std::to_string(reach));
     at::Tensor result = at::empty({2 * reach + 1}, at::kLong);
-    T5Buckets({buckets, max_distance, bidirectional}, reach,
-              View<int64_t, 1>::Contiguous(result.mutable_data_ptr<int64_t>(), {2 * reach + 1}));
+    T5Buckets({buckets, max_distance, bidirectional}, reach, ViewOf<int64_t, 1>(result));
     return result;
   });
 }
@@ -167,6 +187,11 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("rotary", &RotaryShape);
   m.impl("rotary_table", &TableShape);
 }
+
+TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>()); }
+
+// Tables have no derivative: asking for it raises.
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary_table", torch::autograd::autogradNotImplementedFallback()); }
 
 // These may be called without any tensor that tells a device; Python registers their shapes.
 TORCH_LIBRARY_IMPL(heed, CompositeExplicitAutograd, m) {

@@ -7,6 +7,7 @@
     heed.replace_sdpa()                                 a context in which PyTorch's calls of it go through heed
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      notions of order
+    heed.release_workspace()                            scratch memory of the calling thread
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
 """
 
@@ -32,6 +33,7 @@ __all__ = [
     "load_weights",
     "nn",
     "positions",
+    "release_workspace",
     "replace_sdpa",
     "save_weights",
     "scaled_dot_product_attention",
@@ -42,6 +44,14 @@ __all__ = [
 def set_num_threads(n):
     """How many threads attention may use; heed computes on PyTorch's own, so this is torch.set_num_threads."""
     torch.set_num_threads(n)
+
+
+def release_workspace():
+    """Frees the scratch memory that the calling thread keeps between calls: that of its largest call, for all workers.
+
+    The next call takes what it needs. Each thread keeps its own, which ends with it.
+    """
+    torch.ops.heed.release_workspace()
 
 
 def info():

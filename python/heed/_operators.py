@@ -41,8 +41,11 @@ _NUMBERS = {
     "dropout": 0.0,
     "batch_offset": 0,
     "statistics": False,
+    "remainder": False,
 }
+_SAVED = ("d_output", "d_lse", "query", "key", "value", "output", "lse", "remainder")
 _WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
+_NARROW = (torch.bfloat16, torch.float16)
 # Options that mean the same for every batch row put together: folding a mapped dimension into the batch keeps them right.
 _FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
 
@@ -53,8 +56,8 @@ def _forward(*arguments):
 
 
 def _backward(*arguments):
-    """d_output, d_lse, query, key, value, output, lse, then OPTIONS, seed, numbers without statistics, and _WANTS"""
-    names = (*tuple(_NUMBERS)[:-1], *_WANTS)
+    """The _SAVED tensors, OPTIONS, seed, numbers without the last two, and _WANTS."""
+    names = (*tuple(_NUMBERS)[:-2], *_WANTS)
     tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
     return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
 
@@ -100,8 +103,8 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        tensors = 7 + len(OPTIONS) + 1
-        if not _folds(arguments[7 : tensors - 1], arguments[tensors - 1]):
+        tensors = len(_SAVED) + len(OPTIONS) + 1
+        if not _folds(arguments[len(_SAVED) : tensors - 1], arguments[tensors - 1]):
             # One table serves the whole batch and dropout counts its rows: folding would add up what belongs apart.
             return _one_by_one(_Gradient.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[:tensors], in_dims)]
@@ -112,10 +115,13 @@ class _Gradient(torch.autograd.Function):
 
 def _gradients(apply, saved, numbers, needed, d_output, d_lse):
     """What backward returns for _TENSORS; None where nothing is needed."""
-    query, key, value, *options_and_seed, output, lse = saved
+    query, key, value, *options_and_seed, output, lse, remainder = saved
+    if remainder.dim() == 1 and query.dtype in _NARROW:
+        # The forward pass did not know that a gradient would be wanted: its output is computed again for what rounding took.
+        remainder = _Attention.apply(query, key, value, *options_and_seed, *numbers[:-1], True)[3]
     given = options_and_seed[: len(DIFFERENTIABLE)]
     wants = [t is not None and need for t, need in zip(given, needed[3:])]
-    results = apply(d_output, d_lse, query, key, value, output, lse, *options_and_seed, *numbers[:-1], *wants)
+    results = apply(d_output, d_lse, query, key, value, output, lse, remainder, *options_and_seed, *numbers[:-2], *wants)
     wanted = [*needed[:3], *wants]
     return (*(d if want else None for d, want in zip(results, wanted)), *(None,) * (len(_TENSORS) - len(wanted)))
 
@@ -128,12 +134,12 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.numbers = inputs[len(_TENSORS):]
-        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2])
-        ctx.mark_non_differentiable(output[2])
+        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2], output[3])
+        ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, d_output, d_lse, d_statistics):
+    def backward(ctx, d_output, d_lse, *_):
         if d_output is None and d_lse is None:
             return (None,) * (len(_TENSORS) + len(_NUMBERS))
         gradients = _gradients(
@@ -143,12 +149,15 @@ class _Attention(torch.autograd.Function):
 
     @staticmethod
     def vmap(info, in_dims, *arguments):
-        options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-1]
+        options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-2]
         if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[: len(_TENSORS)], in_dims)]
-        output, lse, nothing = _Attention.apply(*folded, *arguments[len(_TENSORS):])
-        return (_unfold(output, info.batch_size), _unfold(lse, info.batch_size), nothing), (0, 0, None)
+        output, lse, nothing, remainder = _Attention.apply(*folded, *arguments[len(_TENSORS):])
+        output, lse = _unfold(output, info.batch_size), _unfold(lse, info.batch_size)
+        if remainder.dim() == 1:
+            return (output, lse, nothing, remainder), (0, 0, None, None)
+        return (output, lse, nothing, _unfold(remainder, info.batch_size)), (0, 0, None, 0)
 
 
 @torch.compiler.allow_in_graph
@@ -168,9 +177,19 @@ def attend(query, key, value, options, further):
 
 
 def _function(query, key, value, options, further):
-    given = {**options, **further}
+    given = {**options, **further, "remainder": _will_need_gradient(query, key, value, options)}
     tensors, numbers = map(given.get, _TENSORS[3:]), (given.get(name, default) for name, default in _NUMBERS.items())
-    return _attend(query, key, value, *tensors, *numbers)
+    return _attend(query, key, value, *tensors, *numbers)[:3]
+
+
+def _will_need_gradient(query, key, value, options):
+    """Whether to keep what rounding takes from the output. Right where it can be known; where not, the gradient makes up."""
+    if query.dtype not in _NARROW or not torch.is_grad_enabled():
+        return False
+    if not torch.compiler.is_compiling():
+        return True  # tensors of torch.func do not show whether a gradient is wanted of what they wrap
+    given = (query, key, value, *(options.get(name) for name in DIFFERENTIABLE))
+    return any(t is not None and t.requires_grad for t in given)
 
 
 def weights(query, key, lse, options, heads, rows):
@@ -182,11 +201,12 @@ def weights(query, key, lse, options, heads, rows):
 
 def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):
     ctx.numbers = [keyword_only_inputs[name] for name in _NUMBERS]
-    ctx.save_for_backward(*inputs, *output[:2])
+    ctx.save_for_backward(*inputs, *output[:2], output[3])
+    ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
 
 
-def _raw_forward_backward(ctx, d_output, d_lse, d_statistics):
+def _raw_forward_backward(ctx, d_output, d_lse, *_):
     if d_output is None and d_lse is None:
         return (None,) * len(_TENSORS)
     needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: 3 + len(DIFFERENTIABLE)]]

@@ -64,8 +64,9 @@ torch.library.register_autograd("heed::rotary", _raw_backward, setup_context=_se
 
 
 @torch.library.register_fake("heed::rotary_frequencies")
-def _frequencies_shape(rotary_dim, *_, **__):
-    return torch.empty(rotary_dim // 2, dtype=torch.float64), torch.empty((), dtype=torch.float64)
+def _frequencies_shape(rotary_dim, base=10000.0, positions=None, **_):
+    kind = {"dtype": torch.float64, "device": "cpu" if positions is None else positions.device}
+    return torch.empty(rotary_dim // 2, **kind), torch.empty((), **kind)
 
 
 @torch.library.register_fake("heed::t5_buckets")

@@ -126,6 +126,13 @@ class Alibi(Scheme):
         else:
             self.register_buffer("slopes", slopes, persistent=False)
 
+    def _apply(self, fn, recurse=True):
+        def at_least_float32(tensor):
+            applied = fn(tensor)
+            return tensor.to(applied.device) if applied.element_size() < 4 else applied
+
+        return super()._apply(at_least_float32, recurse)
+
     def tensors(self):
         return {"slopes": self.slopes}
 
@@ -262,7 +269,7 @@ class Rotary(Scheme):
             raise ValueError(f"{operand}: expected shape [batch, heads, steps, {self.head_dim}], got {list(tensor.shape)}")
         batch, steps = tensor.shape[0], tensor.shape[2]
         if isinstance(positions, (int, torch.SymInt)) and not isinstance(positions, bool):
-            return torch.arange(positions, positions + steps, dtype=torch.int64)
+            return torch.arange(positions, positions + steps, dtype=torch.int64, device=tensor.device)
         if not isinstance(positions, torch.Tensor):
             raise TypeError(f"{name}: expected an integer or a tensor, got {type(positions).__name__}")
         if positions.dtype in (torch.float32, torch.float16, torch.bfloat16):
@@ -277,4 +284,6 @@ class Rotary(Scheme):
 
     def _tables(self, positions, fixed, tensor):
         dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+        if positions.is_meta:
+            fixed = [numbers.to("meta") for numbers in fixed]
         return _ops.rotary_table(positions, *fixed, angles=self.angles, dtype=dtype)

@@ -7,6 +7,7 @@ private headers (its src/) are its own; tests and benches of a room may see what
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business. Links in documents lead to files.
+Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
 """
 
 import pathlib
@@ -20,6 +21,9 @@ TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
 SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "lab/bench/", "cli/check")
+# Who may take the address of a tensor in nn; safetensors files are read into tensors of their own and written from copies.
+SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
+ADDRESS = re.compile(r"\b\w*data_ptr\b")
 MAX_LINES = 500
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 SOURCE_FOLDERS = ("engine", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
@@ -127,6 +131,8 @@ def check_file(root, path):
     for number, line in enumerate(lines, 1):
         if UNFINISHED.search(line):
             yield f"{source}:{number}: unfinished business"
+        if source.parts[0] == "nn" and ADDRESS.search(line) and not str(source).startswith(SEES_ADDRESSES):
+            yield f"{source}:{number}: asks a tensor for its address; take a view of nn/src/tensor_view.h"
 
 
 def check_links(root, path):

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -280,12 +281,14 @@ TEST(AttentionTest, EmptyExtents) {
 }
 
 // Output and all gradients for the dtype's own rounding, so that equality below is of bits.
-std::vector<at::Tensor> All(const Inputs& in, const AttentionOptions& options, at::ScalarType type = at::kFloat) {
+std::vector<at::Tensor> All(const Inputs& in, const AttentionOptions& options, at::ScalarType type = at::kFloat,
+                            int backward_threads = 0) {
   const at::Tensor q = in.q.to(type).detach().set_requires_grad(true), k = in.k.to(type).detach().set_requires_grad(true);
   const at::Tensor v = in.v.to(type).detach().set_requires_grad(true);
   const at::Tensor bias =
       (at::arange(17, at::kDouble) / 17).to(type).expand({in.q.size(1), 17}).clone().set_requires_grad(true);
   const auto result = attention(q, k, v, AttentionOptions(options).relative_bias(bias));
+  if (backward_threads > 0) at::set_num_threads(backward_threads);
   result.output.square().sum().backward();
   return {result.output.detach(), result.lse, q.grad(), k.grad(), v.grad(), bias.grad()};
 }
@@ -300,6 +303,19 @@ TEST(AttentionTest, ThreadsDoNotChangeABit) {
   const auto two = All(in, options);
   at::set_num_threads(before);
   for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], two[i])) << i;
+}
+
+TEST(AttentionTest, ThreadsThatChangeBeforeTheBackwardPassDoNotChangeABit) {
+  const Inputs in(1, 2, 1, 300, 300, 32, 32);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto one = All(in, {});
+  for (const auto& [forward, backward] : {std::pair(1, 4), std::pair(4, 1), std::pair(3, 2)}) {
+    at::set_num_threads(forward);
+    const auto other = All(in, {}, at::kFloat, backward);
+    for (size_t i = 0; i < one.size(); ++i) EXPECT_TRUE(at::equal(one[i], other[i])) << i;
+  }
+  at::set_num_threads(before);
 }
 
 TEST(AttentionTest, ABatchRowAloneEqualsTheRowInABatch) {

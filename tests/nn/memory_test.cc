@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include "heed/nn/attention.h"
 
@@ -37,6 +38,24 @@ TEST(Memory, GrowsByLessThan200MibForwardAndBackward) {
   const double growth = StatusMib("VmHWM") - before;
   EXPECT_GT(growth, 16.0);  // output and three gradients are 4 MiB each: the mark does move
   EXPECT_LT(growth, 200.0);
+}
+
+// The gradient of a content table is kept for every block of the call, here 2 x 8 x (2 * 2047 + 1) x 64 floats and more.
+TEST(Memory, ReleasedWorkspaceGoesBackToTheSystem) {
+  const auto make = [](at::IntArrayRef shape) { return at::randn(shape).requires_grad_(); };
+  const at::Tensor q = make({2, 8, 2048, 64}), k = make({2, 8, 2048, 64}), v = make({2, 8, 2048, 64}), table = make({4095, 64});
+  const auto step = [&] {
+    const auto gradients =
+        torch::autograd::grad({attention(q, k, v, AttentionOptions().content(table, {})).output.sum()}, {q, k, v, table});
+    return gradients[3];
+  };
+  release_workspace();
+  const at::Tensor before = step();
+  malloc_trim(0);
+  const double kept = StatusMib("VmRSS");
+  release_workspace();
+  EXPECT_GT(kept - StatusMib("VmRSS"), 16.0);
+  EXPECT_TRUE(at::equal(step(), before));
 }
 
 }  // namespace

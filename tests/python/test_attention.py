@@ -155,7 +155,7 @@ def test_second_derivative_raises():
     (first,) = torch.autograd.grad(heed.attention(q, k, v).square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivative"):
         first.sum().backward()
-    output, _, _ = torch.ops.heed.attention_forward(q, k, v)
+    output = torch.ops.heed.attention_forward(q, k, v)[0]
     (first,) = torch.autograd.grad(output.square().sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="second derivative"):
         first.sum().backward()
@@ -282,13 +282,18 @@ def test_operators_pass_opcheck():
     numbers = {"dropout": 0.3, "causal": "bottom_right", "softcap": 5.0}
     for operator in (forward, torch.ops.heed.attention.default):
         torch.library.opcheck(operator, (q, k, v, *options), {**numbers, "statistics": True})
+    narrow = [t.detach().bfloat16().requires_grad_() for t in (q, k, v)]
+    for remainder in (False, True):
+        torch.library.opcheck(forward, narrow, {"remainder": remainder})
+    torch.library.opcheck(torch.ops.heed.attention.default, narrow)
     strided = q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
     torch.library.opcheck(forward, (strided, k, v))
     options = (*every_option(requires_grad=False), torch.tensor(3))
-    output, lse, _ = (t.detach() for t in forward(q, k, v, *options, **numbers))
+    output, lse = (t.detach() for t in forward(q, k, v, *options, **numbers)[:2])
     detached = [t.detach() for t in (q, k, v)]
-    torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *detached, output, lse, *options), numbers)
-    torch.library.opcheck(backward, (torch.ones_like(output), None, *detached, output, lse))
+    saved = (*detached, output, lse, None)
+    torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *saved, *options), numbers)
+    torch.library.opcheck(backward, (torch.ones_like(output), None, *saved))
     torch.library.opcheck(torch.ops.heed.attention_weights.default, (*detached[:2], lse, *options[:-1]), {"softcap": 5.0})
 
 

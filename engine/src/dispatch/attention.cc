@@ -12,6 +12,7 @@
 #include "core/validation.h"
 #include "dispatch/bias_gradients.h"
 #include "dispatch/kernels.h"
+#include "heed/thread_workspace.h"
 #include "simd/tuning.h"
 
 namespace heed {
@@ -271,11 +272,6 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
     RunTasks(executor, work, shape.batch * shape.q_heads, scratch,
              [&](int64_t row, int64_t, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
   shared.biases.Finish();
-}
-
-Workspace& ThreadWorkspace() {
-  thread_local Workspace workspace;
-  return workspace;
 }
 
 // All gradients that a call may ask for, by presence alone.

@@ -4,6 +4,7 @@
 
 #include "heed/nn/attention.h"
 #include "heed/nn/cache.h"
+#include "heed/nn/cloneable.h"
 #include "heed/nn/decomposable_attention.h"
 #include "heed/nn/dropout.h"
 #include "heed/nn/encoders.h"

@@ -42,6 +42,10 @@ struct AttentionTensors {
     return {&bias,          &relative_bias, &slopes,         &content_keys,    &content_values, &content_queries, &mask,
             &query_lengths, &key_lengths,   &prefix_lengths, &query_positions, &key_positions,  &packed_queries,  &packed_keys};
   }
+  static constexpr std::array<const char*, kCount> kNames{
+      "bias",           "relative_bias", "slopes",      "content_keys",   "content_values",  "content_queries",
+      "mask",           "query_lengths", "key_lengths", "prefix_lengths", "query_positions", "key_positions",
+      "packed_queries", "packed_keys"};
 };
 
 // What to compute; see heed/attention.h for the meaning of each option. Every setter returns the options, so that they chain.
@@ -223,6 +227,10 @@ struct AttentionOutput {
 // Throws heed::InvalidArgument, naming the argument.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const AttentionOptions& options = {});
+
+// Frees the scratch memory that the calling thread keeps between its calls of attention: that of its largest call, for all
+// workers. The next call takes what it needs. The same as heed::ThreadWorkspace().Release().
+void release_workspace();
 
 }  // namespace heed::nn
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <utility>
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include "heed/nn/attention.h"
 #include "heed/nn/cache.h"
+#include "heed/nn/cloneable.h"
 #include "heed/nn/positions.h"
 
 namespace heed::nn {
@@ -46,7 +46,7 @@ struct MultiHeadAttentionOptions {
     position_module_ = nullptr;
     return *this;
   }
-  // A scheme that exists; modules may share one, as T5's layers do.
+  // A scheme that exists; modules may share one, as T5's layers do. See heed/nn/cloneable.h for what their copies share.
   MultiHeadAttentionOptions& position(std::shared_ptr<AttentionPosition> value) {
     position_module_ = std::move(value);
     return *this;
@@ -69,7 +69,7 @@ struct StepPositions {
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
 // Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
 // its parameters are position.relative_bias, position.weight, position.keys and so on.
-class MultiHeadAttentionImpl : public torch::nn::Cloneable<MultiHeadAttentionImpl> {
+class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
  public:
   explicit MultiHeadAttentionImpl(MultiHeadAttentionOptions options);
   // d2l 1.0.3

@@ -55,6 +55,10 @@ class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPositi
   void reset() override;
   AttentionTensors tensors() const override;
   bool symmetric() const override { return symmetric_; }
+  // Slopes stay float32 where a module goes to 16 bits, which would round them.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  using torch::nn::Module::to;
   torch::Tensor slopes;  // [heads] float32; a parameter where trainable, else out of the state dict
 
  private:

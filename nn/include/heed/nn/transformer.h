@@ -72,7 +72,7 @@ class PositionWiseFFNImpl : public torch::nn::Cloneable<PositionWiseFFNImpl> {
 TORCH_MODULE(PositionWiseFFN);
 
 // Submodules attention, addnorm1, ffn, addnorm2 (d2l's names). X [batch, steps, num_hiddens] -> same.
-class TransformerEncoderBlockImpl : public torch::nn::Cloneable<TransformerEncoderBlockImpl> {
+class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl> {
  public:
   explicit TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options);
   TransformerEncoderBlockImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, double dropout,
@@ -98,7 +98,7 @@ TORCH_MODULE(TransformerEncoderBlock);
 // d2l's encoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ...; pre-norm blocks
 // are followed by one more LayerNorm, final_norm.
 // tokens [batch, steps] int64 -> [batch, steps, num_hiddens].
-class TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
+class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:
   TransformerEncoderImpl(int64_t vocab_size, int64_t num_blks, TransformerEncoderBlockOptions block, int64_t max_len = 1000);
   TransformerEncoderImpl(int64_t vocab_size, int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, int64_t num_blks,

@@ -33,7 +33,7 @@ struct DecoderBlockCache {
 
 // Submodules attention1 (causal), addnorm1, attention2 (cross), addnorm2, ffn, addnorm3 (d2l's names).
 // Vaswani et al. 2017, section 3.1.
-class TransformerDecoderBlockImpl : public torch::nn::Cloneable<TransformerDecoderBlockImpl> {
+class TransformerDecoderBlockImpl : public Cloneable<TransformerDecoderBlockImpl> {
  public:
   explicit TransformerDecoderBlockImpl(TransformerDecoderBlockOptions options);
   TransformerDecoderBlockImpl(int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, double dropout,
@@ -76,7 +76,7 @@ struct DecoderCache {
 
 // d2l's decoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ..., dense; pre-norm
 // blocks are followed by one more LayerNorm, final_norm.
-class TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
+class TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
  public:
   TransformerDecoderImpl(int64_t vocab_size, int64_t num_blks, TransformerDecoderBlockOptions block, int64_t max_len = 1000);
   TransformerDecoderImpl(int64_t vocab_size, int64_t num_hiddens, int64_t ffn_num_hiddens, int64_t num_heads, int64_t num_blks,

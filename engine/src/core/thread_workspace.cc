@@ -1,0 +1,10 @@
+#include "heed/thread_workspace.h"
+
+namespace heed {
+
+Workspace& ThreadWorkspace() {
+  static thread_local Workspace workspace;
+  return workspace;
+}
+
+}  // namespace heed

@@ -1,0 +1,41 @@
+// Copies of modules in which what was shared stays shared.
+#ifndef HEED_NN_CLONEABLE_H_
+#define HEED_NN_CLONEABLE_H_
+
+#include <memory>
+#include <optional>
+
+#include <torch/nn/cloneable.h>
+
+namespace heed::nn {
+
+// While one lives, all copies that this thread makes belong together: a scheme that several modules share is copied once, and
+// their copies share the copy. Scopes nest; the outermost counts. Without a scope every module gets a copy of its own.
+class CloneScope {
+ public:
+  CloneScope();
+  ~CloneScope();
+  CloneScope(const CloneScope&) = delete;
+  CloneScope& operator=(const CloneScope&) = delete;
+
+  // The copy of a module that others may share.
+  static std::shared_ptr<torch::nn::Module> Copy(const std::shared_ptr<torch::nn::Module>& original);
+};
+
+// torch::nn::Cloneable whose clone() is a scope. LibTorch copies a module child by child and knows nothing of what children
+// share: derive a module from this one where its layers share a scheme. (torch::nn::Sequential and modules that derive from
+// torch::nn::Cloneable untie what their children share, unless a CloneScope lives around their clone().)
+template <class Derived>
+class Cloneable : public torch::nn::Cloneable<Derived> {
+ public:
+  using torch::nn::Cloneable<Derived>::Cloneable;
+
+  std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>& device = std::nullopt) const override {
+    const CloneScope scope;
+    return torch::nn::Cloneable<Derived>::clone(device);
+  }
+};
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_CLONEABLE_H_

@@ -1,0 +1,62 @@
+#include "tensor_view.h"
+
+#include <sstream>
+
+#include <ATen/ATen.h>
+
+#include "heed/error.h"
+
+namespace heed::nn {
+
+std::string ShapeText(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sym_sizes();
+  return text.str();
+}
+
+void CheckDense(const char* name, const at::Tensor& tensor, at::DeviceType device) {
+  std::ostringstream text;
+  if (!tensor.defined()) {
+    text << name << ": expected a tensor, got an undefined one";
+  } else if (tensor.is_nested()) {
+    text << name << ": expected a dense tensor, got a nested one";
+  } else if (tensor.layout() != at::kStrided) {
+    text << name << ": expected a strided tensor, got layout " << tensor.layout();
+  } else if (tensor.device().type() == device || (device == at::kMeta && tensor.is_cpu() && tensor.dim() == 0)) {
+    return;
+  } else if (device == at::kMeta) {
+    text << name << ": expected a meta tensor because another tensor of the call is one, got one on " << tensor.device();
+  } else {
+    text << name << ": expected a CPU tensor, got one on " << tensor.device();
+  }
+  throw InvalidArgument(text.str());
+}
+
+at::Tensor Dense(const char* name, const at::Tensor& tensor) {
+  CheckDense(name, tensor);
+  if (tensor._is_zerotensor()) return at::zeros(tensor.sizes(), tensor.options());
+  return tensor.resolve_conj().resolve_neg();
+}
+
+void CheckAddressable(const at::Tensor& tensor, at::ScalarType type) {
+  CheckDense("tensor", tensor);
+  if (tensor.is_neg() || tensor.is_conj() || tensor._is_zerotensor()) {
+    throw Error("a tensor whose memory does not hold its numbers was to be read; it should have been made dense");
+  }
+  if (tensor.scalar_type() != type) {
+    throw Error(std::string("a tensor of ") + at::toString(tensor.scalar_type()) + " stands where " + at::toString(type) +
+                " is read");
+  }
+}
+
+void CheckRank(const at::Tensor& tensor, int rank) {
+  if (tensor.dim() != rank) {
+    throw Error("a tensor of shape " + ShapeText(tensor) + " stands where " + std::to_string(rank) + " dimensions are read");
+  }
+}
+
+void CheckContiguous(const at::Tensor& tensor) {
+  if (!tensor.is_contiguous()) throw Error("a tensor with gaps stands where one without is read");
+}
+
+}  // namespace heed::nn

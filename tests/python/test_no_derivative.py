@@ -1,0 +1,102 @@
+"""What has no derivative says so: a gradient that was never computed does not arrive as zeros."""
+
+import pytest
+import torch
+
+import heed
+
+_ops = torch.ops.heed
+
+
+def operands():
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(2, 2, 5, 4, generator=generator, requires_grad=True) for _ in range(3)]
+
+
+def statistics_of_the_operator(q, k, v):
+    return _ops.attention_forward(q, k, v, statistics=True)[2]
+
+
+def statistics_of_the_composite(q, k, v):
+    return _ops.attention(q, k, v, statistics=True)[2]
+
+
+def entropy(q, k, v):
+    return heed.attention(q, k, v, return_statistics=True).statistics.entropy
+
+
+STATISTICS = [statistics_of_the_operator, statistics_of_the_composite, entropy]
+
+
+@pytest.mark.parametrize("function", STATISTICS)
+def test_statistics_require_no_gradient(function):
+    q, k, v = operands()
+    assert not function(q, k, v).requires_grad
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        function(q, k, v).sum().backward()
+    # Beside an output that has a derivative they count as constants.
+    both = function(q, k, v).sum() * heed.attention(q, k, v).sum()
+    (first,) = torch.autograd.grad(both, q)
+    torch.testing.assert_close(first, function(q, k, v).sum() * torch.autograd.grad(heed.attention(q, k, v).sum(), q)[0])
+
+
+@pytest.mark.parametrize("function", STATISTICS)
+def test_statistics_require_no_gradient_when_compiled(function):
+    q, k, v = operands()
+    result = torch.compile(function, backend="aot_eager", fullgraph=True)(q, k, v)
+    assert not result.requires_grad
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        result.sum().backward()
+
+
+@pytest.mark.parametrize("function", STATISTICS)
+def test_torch_func_gives_no_gradient_of_statistics(function):
+    """It raises, or gives the zeros of a constant where PyTorch itself does: what is marked non-differentiable."""
+    q, k, v = (t.detach() for t in operands())
+    of_constant = torch.func.grad(lambda x: x.detach().sum())(q)
+
+    def marked(x):
+        return function(x, k, v).sum()
+
+    try:
+        gradient = torch.func.grad(marked)(q)
+    except RuntimeError:
+        return
+    assert torch.equal(gradient, of_constant)
+
+
+def test_weights_and_tables_raise():
+    q, k, v = operands()
+    lse = _ops.attention_forward(q, k, v)[1].detach()
+    with pytest.raises(RuntimeError, match="not implemented"):
+        _ops.attention_weights(q, k, lse).sum().backward()
+    assert not heed.attention(q, k, v, return_weights=True).weights.requires_grad
+    positions = torch.arange(3.0, dtype=torch.float64, requires_grad=True)
+    frequencies = torch.ones(2, dtype=torch.float64), torch.ones((), dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="not implemented"):
+        _ops.rotary_table(positions, *frequencies)[0].sum().backward()
+
+
+def output_of_the_operator(x, k, v):
+    return _ops.attention_forward(x, k, v)[0]
+
+
+def output_of_the_composite(x, k, v):
+    return _ops.attention(x, k, v)[0]
+
+
+def rotated_by_the_operator(x, k, v):
+    return _ops.rotary(x, k[0, 0, :, :2], v[0, 0, :, :2], layout="half", rotary_dim=4)
+
+
+@pytest.mark.parametrize("function", [output_of_the_operator, output_of_the_composite, rotated_by_the_operator])
+def test_forward_mode_of_the_operators_raises(function):
+    q, k, v = (t.detach() for t in operands())
+
+    def output(x):
+        return function(x, k, v)
+
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.func.jvp(output, (q,), (torch.ones_like(q),))
+    with torch.autograd.forward_ad.dual_level(), pytest.raises((RuntimeError, NotImplementedError)):
+        output(torch.autograd.forward_ad.make_dual(q, torch.ones_like(q)))

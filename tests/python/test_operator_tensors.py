@@ -1,0 +1,335 @@
+"""Every tensor that an operator takes, spoilt in every way: it is refused, or the result is that of the tensor it stands for.
+
+The tensors are read from the operators' schemas, so that an argument without a sample call below fails.
+"""
+
+import pytest
+import torch
+
+import heed
+
+_ops = torch.ops.heed
+REFUSED = (ValueError, RuntimeError)  # NotImplementedError, of PyTorch's dispatcher, is a RuntimeError
+
+# Held by the tests of weights.
+OF_WEIGHTS = {"load_weights", "load_weights_file", "save_weights"}
+
+
+def random(*shape, seed=0, dtype=torch.float32):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def attention_calls():
+    """Together they have every tensor: some exclude each other."""
+    q, k, v = random(2, 2, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 8, seed=2)
+    yield {
+        "query": q,
+        "key": k,
+        "value": v,
+        "bias": random(2, 2, 3, 5, seed=3),
+        "relative_bias": random(2, 7, seed=4),
+        "slopes": random(2, seed=5),
+        "content_keys": random(7, 8, seed=6),
+        "content_values": random(7, 8, seed=7),
+        "content_queries": random(7, 8, seed=8),
+        "mask": random(2, 1, 3, 5, seed=9) > -1,
+        "query_lengths": torch.tensor([3, 2]),
+        "key_lengths": torch.tensor([5, 4]),
+        "query_positions": torch.tensor([3, 1, 2]),
+        "key_positions": torch.tensor([0, 2, 1, 4, 3]),
+        "seed": torch.tensor(17),
+        "dropout": 0.25,
+    }
+    yield {"query": q, "key": k, "value": v, "causal": "bottom_right", "prefix_lengths": torch.tensor([2, 3])}
+    tokens = random(1, 2, 6, 8)
+    offsets = {"packed_queries": torch.tensor([0, 2, 6]), "packed_keys": torch.tensor([0, 3, 6])}
+    yield {"query": tokens, "key": tokens, "value": tokens, **offsets}
+
+
+def backward_calls():
+    for call in attention_calls():
+        output, lse = _ops.attention_forward(**call)[:2]
+        gradients = {"d_output": random(*output.shape, seed=10), "d_lse": random(*lse.shape, seed=11)}
+        yield {**gradients, "output": output, "lse": lse, "remainder": None, **call}
+    call = {name: random(2, 2, 3, 8, seed=seed, dtype=torch.bfloat16) for seed, name in enumerate(("query", "key", "value"))}
+    output, lse, _, remainder = _ops.attention_forward(**call, remainder=True)
+    yield {"d_output": output, "d_lse": lse, "output": output, "lse": lse, "remainder": remainder, **call}
+
+
+def weights_calls():
+    for call in attention_calls():
+        if "packed_queries" in call:  # weights are not defined for packed sequences
+            call = {"query": random(2, 2, 3, 8), "key": random(2, 2, 5, 8), "value": random(2, 2, 5, 8)}
+        lse = _ops.attention_forward(**call)[1]
+        call = {name: value for name, value in call.items() if name not in ("value", "seed", "dropout")}
+        yield {"lse": lse, "heads": torch.tensor([1, 0]), "rows": torch.tensor([2, 0]), **call}
+
+
+def rotary_calls():
+    tables = {"cos": random(9, 4, seed=1), "sin": random(9, 4, seed=2)}
+    yield {"x": random(2, 2, 3, 8), **tables, "positions": torch.tensor([[0, 8, 3]]), "layout": "half", "rotary_dim": 8}
+
+
+def table_calls():
+    frequencies = {"frequencies": random(4, dtype=torch.float64), "attention_factor": torch.tensor(1.5, dtype=torch.float64)}
+    yield {"positions": torch.tensor([[0, 8, 3]]), **frequencies}
+
+
+def frequency_calls():
+    yield {"rotary_dim": 8, "positions": torch.tensor([3, 40]), "rope_type": "dynamic", "factor": 2.0, "original_length": 16}
+
+
+CALLS = {
+    "attention": attention_calls,
+    "attention_forward": attention_calls,
+    "attention_backward": backward_calls,
+    "attention_weights": weights_calls,
+    "rotary": rotary_calls,
+    "rotary_table": table_calls,
+    "rotary_frequencies": frequency_calls,
+}
+# attention_weights takes the packed lengths of the options that it shares with the others, and refuses them.
+WITHOUT_CALL = {("attention_weights", "packed_queries"), ("attention_weights", "packed_keys")}
+
+
+def tensor_arguments():
+    """(operator, argument) for every argument of every operator of heed that holds a tensor."""
+    names = {name.removeprefix("heed::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("heed::")}
+    for name in sorted(names - OF_WEIGHTS):
+        for argument in getattr(_ops, name).default._schema.arguments:
+            if "Tensor" in str(argument.type):
+                yield name, argument.name
+
+
+ARGUMENTS = [pair for pair in tensor_arguments() if pair not in WITHOUT_CALL]
+
+
+def call_with(operator, argument):
+    for call in CALLS[operator]():
+        if call.get(argument) is not None:
+            return call
+    raise AssertionError(f"no sample call of {operator} has {argument}: add one")
+
+
+def tensors_of(call):
+    return [value for value in call.values() if isinstance(value, torch.Tensor)]
+
+
+def run(operator, call):
+    result = getattr(_ops, operator)(**call)
+    return result if isinstance(result, (tuple, list)) else [result]
+
+
+def assert_same(results, expected):
+    for result, should_be in zip(results, expected, strict=True):
+        assert result.device == should_be.device and result.dtype == should_be.dtype
+        assert torch.equal(result, should_be)
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+def test_a_meta_tensor_among_cpu_tensors_raises(operator, argument):
+    call = call_with(operator, argument)
+    spoilt = {**call, argument: call[argument].to("meta")}
+    if len(tensors_of(call)) == 1:  # it is not among others
+        assert all(t.is_meta for t in run(operator, spoilt))
+        return
+    with pytest.raises(REFUSED):
+        run(operator, spoilt)
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
+    call = call_with(operator, argument)
+    on_meta = {name: v.to("meta") if isinstance(v, torch.Tensor) else v for name, v in call.items()}
+    if len(tensors_of(call)) == 1:
+        pytest.skip("the operator takes one tensor")
+    assert all(t.is_meta for t in run(operator, on_meta))
+    if call[argument].dim() == 0:  # a single number passes, as it does in PyTorch
+        assert all(t.is_meta for t in run(operator, {**on_meta, argument: call[argument]}))
+        return
+    with pytest.raises(REFUSED):
+        run(operator, {**on_meta, argument: call[argument]})
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+def test_a_lazily_negated_tensor_counts_as_what_it_stands_for(operator, argument):
+    call = call_with(operator, argument)
+    if call[argument].dtype == torch.bool:
+        pytest.skip("bool has no negative")
+    negated = torch._neg_view(-call[argument])
+    assert negated.is_neg()
+    assert_same(run(operator, {**call, argument: negated}), run(operator, call))
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+@pytest.mark.parametrize("conjugated", [False, True])
+def test_a_complex_tensor_raises(operator, argument, conjugated):
+    call = call_with(operator, argument)
+    number = call[argument].to(torch.complex64)
+    with pytest.raises(REFUSED):
+        run(operator, {**call, argument: number.conj() if conjugated else number})
+
+
+LAYOUTS = {
+    "sparse": torch.Tensor.to_sparse,
+    "mkldnn": lambda t: t.to(torch.float32).to_mkldnn(),
+    "nested": lambda t: torch.nested.nested_tensor(list(t) if t.dim() else [t]),
+    "jagged": lambda t: torch.nested.nested_tensor([t, t], layout=torch.jagged),
+}
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_tensor_of_another_layout_raises(operator, argument, layout):
+    call = call_with(operator, argument)
+    if call[argument].dim() == 0 and layout != "sparse":
+        pytest.skip("a number has no such layout")
+    with pytest.raises((*REFUSED, TypeError)):
+        run(operator, {**call, argument: LAYOUTS[layout](call[argument])})
+
+
+TYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool]
+
+
+@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_tensor_of_another_type_is_refused_or_counts_as_its_numbers(operator, argument, dtype):
+    call = call_with(operator, argument)
+    other = call[argument].to(dtype)
+    try:
+        results = run(operator, {**call, argument: other})
+    except REFUSED:
+        return
+    expected = run(operator, {**call, argument: other.to(call[argument].dtype)})
+    for result, should_be in zip(results, expected, strict=True):
+        # A gradient comes in the type of its tensor; float64 positions take part in sums of another order.
+        torch.testing.assert_close(result.double(), should_be.to(result.dtype).double(), rtol=1e-6, atol=1e-6)
+
+
+# The same through the front ends, whose tensors pass other checks first.
+def front_end_calls():
+    q, k, v = random(2, 2, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 8, seed=2)
+    operands = {"query": q, "key": k, "value": v}
+    call = next(attention_calls())
+    names = ("bias", "mask", "query_lengths", "key_lengths", "query_positions", "key_positions", "seed", "dropout")
+    options = {name: call[name] for name in names}
+    yield heed.attention, {**operands, **options}
+    yield heed.attention, {**operands, "causal": True, "prefix_lengths": torch.tensor([2, 3])}
+    dynamic = {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 2}
+    places = {"query_positions": torch.arange(3), "key_positions": torch.arange(5)}
+    for scheme in (heed.positions.Rotary(8), heed.positions.Rotary(8, scaling=dynamic)):
+        yield heed.attention, {**operands, "position": scheme, **places}
+    yield heed.attention_packed, {
+        **{name: random(6, 2, 8, seed=i) for i, name in enumerate(operands)},
+        "query_offsets": torch.tensor([0, 2, 6]),
+        "key_offsets": torch.tensor([0, 3, 6]),
+    }
+    for mask in (random(3, 5), random(3, 5) > -1):
+        yield heed.scaled_dot_product_attention, {**operands, "attn_mask": mask}
+    yield heed.positions.apply_rotary, next(rotary_calls())
+
+
+def front_end_arguments():
+    for number, (function, call) in enumerate(front_end_calls()):
+        for name, value in call.items():
+            if isinstance(value, torch.Tensor):
+                yield pytest.param(number, name, id=f"{number}-{function.__name__}-{name}")
+
+
+@pytest.mark.parametrize(("number", "argument"), list(front_end_arguments()))
+@pytest.mark.parametrize("gradient", [False, True])
+def test_a_meta_tensor_among_the_arguments_of_a_function_raises(number, argument, gradient):
+    function, call = list(front_end_calls())[number]
+    first = "x" if "x" in call else "query"
+    call[first] = call[first].clone().requires_grad_(gradient)
+    function(**call)
+    with pytest.raises(REFUSED):
+        function(**{**call, argument: call[argument].to("meta")})
+
+
+@pytest.mark.parametrize(("number", "argument"), list(front_end_arguments()))
+def test_a_lazily_negated_argument_of_a_function_counts_as_what_it_stands_for(number, argument):
+    function, call = list(front_end_calls())[number]
+    if call[argument].dtype == torch.bool:
+        pytest.skip("bool has no negative")
+    spoilt = function(**{**call, argument: torch._neg_view(-call[argument])})
+    assert torch.equal(spoilt, function(**call))
+
+
+@pytest.mark.parametrize("number", range(len(list(front_end_calls()))))
+def test_meta_tensors_alone_give_a_meta_tensor(number):
+    function, call = list(front_end_calls())[number]
+    on_meta = {name: v.to("meta") if isinstance(v, torch.Tensor) and v.dim() else v for name, v in call.items()}
+    result, expected = function(**on_meta), function(**call)
+    assert result.is_meta and result.shape == expected.shape and result.dtype == expected.dtype
+
+
+def test_a_cache_refuses_a_meta_tensor():
+    key = random(1, 2, 3, 4)
+    for spoilt in ((key.to("meta"), key), (key, key.to("meta"))):
+        cache = heed.KeyValueCache(1, 2, 4)
+        with pytest.raises(REFUSED):
+            cache.append(*spoilt)
+        assert cache.length == 0
+    cache.append(key, key)
+    with pytest.raises(REFUSED):
+        cache.attend(key.to("meta"))
+    with pytest.raises(REFUSED):
+        cache.reorder(torch.tensor([0]).to("meta"))
+
+
+# A gradient that arrives lazily negated, through the imaginary part of a conjugate, and the same without laziness.
+def negating(tensor):
+    other = random(*tensor.shape, seed=30, dtype=tensor.dtype)
+    return torch.complex(other, tensor).conj()
+
+
+def plain(tensor):
+    other = random(*tensor.shape, seed=30, dtype=tensor.dtype)
+    return torch.complex(other, -tensor)
+
+
+def gradient_cases():
+    q, k, v = random(2, 2, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 8, seed=2)
+
+    def scheme(made):
+        torch.nn.init.normal_(next(made.parameters()), std=0.5)
+        return made
+
+    yield "output", lambda q, k, v: heed.attention(q, k, v), (q, k, v)
+    yield "lse", lambda q, k, v: heed.attention(q, k, v, return_lse=True).lse, (q, k, v)
+    yield "dropout", lambda q, k, v: heed.attention(q, k, v, dropout=0.5, seed=3), (q, k, v)
+    yield "bias", lambda q, k, v, b: heed.attention(q, k, v, bias=b), (q, k, v, random(3, 5, seed=4))
+    yield "rotary", lambda x: heed.positions.apply_rotary(x, random(3, 4), random(3, 4, seed=1)), (q,)
+    yield "rotary scheme", lambda q, k, v: heed.attention(q, k, v, position=heed.positions.Rotary(8)), (q, k, v)
+    for made in (
+        heed.positions.RelativeBias(2, 3),
+        heed.positions.T5Bias(2, 4, 8),
+        heed.positions.Shaw(8, 2, queries=True),
+        heed.positions.Alibi(2, trainable=True),
+    ):
+        # The parameters are leaves of the call through the scheme that holds them.
+        yield type(made).__name__, lambda q, k, v, *_, made=scheme(made): heed.attention(q, k, v, position=made), (
+            q,
+            k,
+            v,
+            *made.parameters(),
+        )
+    raw = _ops.attention_forward
+    yield "raw output", lambda q, k, v: raw(q, k, v)[0], (q, k, v)
+    yield "raw lse", lambda q, k, v: raw(q, k, v)[1], (q, k, v)
+
+
+@pytest.mark.parametrize("name", [case[0] for case in gradient_cases()])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gradient_that_arrives_lazily_negated(name, compiled):
+    function, inputs = next((f, i) for n, f, i in gradient_cases() if n == name)
+    inputs = [t if isinstance(t, torch.nn.Parameter) else t.clone().requires_grad_() for t in inputs]
+    called = torch.compile(function, backend="aot_eager") if compiled else function
+    weight = torch.arange(1.0, 9.0)[: 1 if "lse" in name else 8]
+    gradients = [
+        torch.autograd.grad((wrap(called(*inputs)).abs() ** 2 * weight).sum(), inputs) for wrap in (negating, plain)
+    ]
+    for ours, expected in zip(*gradients):
+        torch.testing.assert_close(ours, expected)
