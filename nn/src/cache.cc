@@ -35,6 +35,15 @@ void CheckTokens(const char* name, const at::Tensor& tokens, const at::Tensor& o
   }
 }
 
+// A cache cannot pass a gradient on: it would be lost without a word.
+void CheckNeedsNoGradient(const char* name, const at::Tensor& tokens) {
+  if (tokens.requires_grad() && at::GradMode::is_enabled()) {
+    throw InvalidArgument(std::string("KeyValueCache: ") + name +
+                          ": requires a gradient, which a cache cannot pass on; decode under torch::NoGradGuard or "
+                          "torch::InferenceMode, or train without a cache");
+  }
+}
+
 // Room for `capacity` tokens like those given, that begins with the first `length` of `own`.
 at::Tensor Grown(const at::Tensor& own, const at::Tensor& like, int64_t length, int64_t capacity) {
   at::Tensor grown = at::empty({like.size(0), like.size(1), capacity, like.size(3)}, like.options());
@@ -57,6 +66,8 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value) {
                           at::toString(key.scalar_type()) + ", got " + ShapeText(value) + " " +
                           at::toString(value.scalar_type()));
   }
+  CheckNeedsNoGradient("key", key);
+  CheckNeedsNoGradient("value", value);
   const at::NoGradGuard no_grad;
   const int64_t end = length_ + count;
   if (!keys_.defined() || end > keys_.size(2)) {

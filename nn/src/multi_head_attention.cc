@@ -104,12 +104,13 @@ at::Tensor ClampValidLens(const at::Tensor& valid_lens, int64_t batch, int64_t q
                           (queries >= 0 ? " or [" + std::to_string(batch) + ", " + std::to_string(queries) + "]" : "") +
                           ", got " + ShapeText(valid_lens));
   }
-  if (valid_lens.is_complex()) {
+  if (valid_lens.is_complex() || valid_lens.scalar_type() == at::kBool) {
     throw InvalidArgument(std::string("valid_lens: expected integers or real numbers, got ") +
                           at::toString(valid_lens.scalar_type()));
   }
+  // `steps` may not fit the type that lengths are given in.
   at::Tensor lengths = valid_lens.detach();
-  if (lengths.is_floating_point()) lengths = lengths.nan_to_num(0.0).ceil();
+  lengths = lengths.is_floating_point() ? lengths.to(at::kDouble).nan_to_num(0.0).ceil() : lengths.to(at::kLong);
   return lengths.clamp(0, steps).to(at::kLong);
 }
 

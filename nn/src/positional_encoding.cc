@@ -75,7 +75,8 @@ torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t of
     ThrowTooLong("PositionalEncoding", steps, offset, max_len_,
                  "raise max_len, or choose the length policy 'extend' or 'clamp'");
   }
-  return dropout_(X + rows.to(X.device(), X.scalar_type()));
+  // Rounded to a floating type, as the sum would be; never to whole numbers.
+  return dropout_(X + rows.to(X.device(), X.is_floating_point() ? X.scalar_type() : rows.scalar_type()));
 }
 
 void PositionalEncodingImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {

@@ -1,10 +1,12 @@
 """heed.attention: arguments as users write them, checked and handed to the operators."""
 
+import numbers
 from typing import NamedTuple, Optional
 
 import torch
 
 from . import _operators, positions
+from ._token_positions import integers, listed
 
 _CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
 
@@ -42,19 +44,17 @@ def _check_operand(name, tensor):
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
 
-def _autocast(*tensors):
-    """What autocast casts matrix products to."""
-    dtype = torch.get_autocast_dtype("cpu")
-    return tuple(t.to(dtype) if t.is_floating_point() and t.dtype != torch.float64 else t for t in tensors)
+def autocast_type(dtype):
+    """What a matrix product of this type yields here: autocast leaves float64 and integers alone."""
+    if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:
+        return dtype
+    return torch.get_autocast_dtype("cpu")
 
 
-def _integers(name, values):
-    if values is None:
-        return None
-    values = torch.as_tensor(values)
-    if values.dtype == torch.bool or values.is_floating_point() or values.is_complex():
-        raise ValueError(f"{name}: expected integers, got {values.dtype}")
-    return values.to(torch.int64)
+def _number(name, value):
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        raise ValueError(f"{name}: expected a number or a tensor that requires no gradient: none flows into it")
+    return value
 
 
 def _add_positions(options, side, places):
@@ -69,9 +69,9 @@ def _add_positions(options, side, places):
     elif places.dim() == 0 and places.is_floating_point():
         raise ValueError(f"{name}: expected a whole number for the position of the first token, got {places.dtype}")
     elif places.dim() == 0:
-        options[f"{side}_offset"] = int(places)
+        options[f"{side}_offset"] = int(integers(name, places))
     else:
-        options[name] = places.to(torch.float64 if places.is_floating_point() else torch.int64)
+        options[name] = listed(name, places)
 
 
 def _causal(causal, query_positions):
@@ -94,7 +94,9 @@ def _window(window):
 
 
 def _dense(name, tensor, boolean):
-    if (tensor.dtype == torch.bool) != boolean:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+    if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
         raise ValueError(
             f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
         )
@@ -108,12 +110,19 @@ def _seed(seed):
         return torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu")
     if isinstance(seed, torch.Tensor):
         return seed
+    if not isinstance(seed, (numbers.Integral, torch.SymInt)):
+        raise TypeError(f"seed: expected an integer, got {type(seed).__name__}")
     return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
 
 
-def _typed(query, table):
-    """A table in the accumulator's type."""
-    return table.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+def _typed(name, query, table):
+    """A table in the accumulator's type; a finite number stays finite there, because an infinite one means something else."""
+    if not table.is_floating_point():
+        raise ValueError(f"{name}: expected floating point, got {table.dtype}")
+    if query.dtype == torch.float64 or table.dtype != torch.float64:
+        return table.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
+    most = torch.finfo(torch.float32).max
+    return torch.where(table.isinf(), table, table.clamp(-most, most)).to(torch.float32)
 
 
 class _Places(NamedTuple):
@@ -170,7 +179,7 @@ def _add_scheme(options, position, query, key, packed):
         options["symmetric"] = False
     for name, table in position.tensors().items():
         if table is not None:
-            options[name] = _typed(query, table)
+            options[name] = _typed(name, query, table)
     if not position.rotates:
         return query, key
     places = _Places.of(options)
@@ -218,8 +227,8 @@ def attention(
     key_lengths       integers [B] or [B, Nq], within 0..Nk; keys at and beyond the length do not exist for the query
     prefix_lengths    integers [B]; keys before it are seen whatever causality says
     query_positions,
-    key_positions     the position of the first token, or of every token: [N] or [B, N], integers or real numbers in any order;
-                      with query_positions, causal=True means key position <= query position
+    key_positions     the position of the first token, or of every token: [N] or [B, N], integers or float64 (timestamps) in any
+                      order; with query_positions, causal=True means key position <= query position
     mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     position          a scheme of heed.positions
@@ -237,8 +246,7 @@ def attention(
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
-    if torch.is_autocast_enabled("cpu"):
-        query, key, value = _autocast(query, key, value)
+    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
     options = {}
     if key_positions is not None:
         _add_positions(options, "key", key_positions)
@@ -249,28 +257,28 @@ def attention(
     if position is not None:
         query, key = _add_scheme(options, position, query, key, packed)
     if bias is not None:
-        options["bias"] = _typed(query, _dense("bias", bias, False))
+        options["bias"] = _typed("bias", query, _dense("bias", bias, False))
     if mask is not None:
         options["mask"] = _dense("mask", mask, True)
     if query_lengths is not None:
-        options["query_lengths"] = _integers("query_lengths", query_lengths)
+        options["query_lengths"] = integers("query_lengths", query_lengths)
     if key_lengths is not None:
-        options["key_lengths"] = _integers("key_lengths", key_lengths)
+        options["key_lengths"] = integers("key_lengths", key_lengths)
     if prefix_lengths is not None:
-        options["prefix_lengths"] = _integers("prefix_lengths", prefix_lengths)
+        options["prefix_lengths"] = integers("prefix_lengths", prefix_lengths)
     if packed is not None:
         options["packed_queries"], options["packed_keys"] = packed
     if window is not None:
         options["window_left"], options["window_right"] = _window(window)
     if scale is not None:
-        options["scale"] = scale
+        options["scale"] = _number("scale", scale)
     if softcap is not None:
-        options["softcap"] = softcap
+        options["softcap"] = _number("softcap", softcap)
     if empty_row != "zero":
         options["empty_row"] = empty_row
     further = {}
     if dropout != 0.0:
-        further = {"seed": _seed(seed), "dropout": dropout, "batch_offset": batch_offset}
+        further = {"seed": _seed(seed), "dropout": _number("dropout", dropout), "batch_offset": batch_offset}
     if return_statistics:
         further["statistics"] = True
     output, lse, statistics = _operators.attend(query, key, value, options, further)
@@ -280,7 +288,7 @@ def attention(
     if return_weights:
         chosen = return_weights if isinstance(return_weights, WeightsOf) else WeightsOf()
         weights = _operators.weights(
-            query, key, lse, options, _integers("heads", chosen.heads), _integers("rows", chosen.rows)
+            query, key, lse, options, integers("heads", chosen.heads), integers("rows", chosen.rows)
         )
     return AttentionOutput(
         output, lse if return_lse else None, weights, Statistics(*statistics.unbind(0)) if return_statistics else None
@@ -296,9 +304,11 @@ def attention_packed(query, key, value, query_offsets, key_offsets, **options):
     it would compute alone. Returns the output [Tq, Hq, Dv]; lse and statistics, where asked for, are [Tq, Hq].
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
         if tensor.dim() != 3:
             raise ValueError(f"{name}: expected 3 dimensions [tokens, heads, width], got shape {list(tensor.shape)}")
-    packed = (_integers("query_offsets", query_offsets), _integers("key_offsets", key_offsets))
+    packed = (integers("query_offsets", query_offsets), integers("key_offsets", key_offsets))
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
     result = attention(*(t.transpose(0, 1).unsqueeze(0) for t in (query, key, value)), packed=packed, **options)

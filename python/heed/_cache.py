@@ -1,8 +1,11 @@
 """Keys and values of the tokens so far, for decoding one step after the other."""
 
+import operator
+
 import torch
 
 from ._attention import attention
+from ._token_positions import integers
 
 
 class KeyValueCache:
@@ -11,7 +14,8 @@ class KeyValueCache:
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
     picks batch rows (beam search). Keys are kept as given, without positions: attend takes a scheme, and rotates where the
     scheme does, so that scalings that depend on the length stay right. Without a capacity the memory doubles when it is full.
-    For inference: what is appended is detached.
+    For inference: keys and values that require a gradient are refused, since none flows back through a cache. One thread at a
+    time: calls that change it exclude all others.
     """
 
     def __init__(self, batch, kv_heads, head_dim, value_dim=None, capacity=None, dtype=torch.float32):
@@ -34,6 +38,10 @@ class KeyValueCache:
         return self._keys.shape[2]
 
     @property
+    def dtype(self):
+        return self._keys.dtype
+
+    @property
     def keys(self):
         """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is."""
         return self._keys[:, :, : self.length]
@@ -43,7 +51,10 @@ class KeyValueCache:
         return self._values[:, :, : self.length]
 
     def append(self, key, value):
-        """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim]."""
+        """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
+
+        ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
+        """
         count = key.shape[2] if key.dim() == 4 else -1
         for name, tensor, own in (("key", key, self._keys), ("value", value, self._values)):
             expected = [own.shape[0], own.shape[1], count, own.shape[3]]
@@ -51,6 +62,11 @@ class KeyValueCache:
                 raise ValueError(f"{name}: expected shape {expected[:2] + ['n'] + expected[3:]}, got {list(tensor.shape)}")
             if tensor.dtype != own.dtype:
                 raise ValueError(f"{name}: expected {own.dtype} as the cache has, got {tensor.dtype}")
+            if tensor.requires_grad and torch.is_grad_enabled():
+                raise ValueError(
+                    f"{name}: requires a gradient, which a cache cannot pass on; decode under torch.no_grad() or "
+                    "torch.inference_mode(), or train without a cache"
+                )
         end = self.length + count
         if end > self.capacity:
             if not self._grows:
@@ -71,20 +87,23 @@ class KeyValueCache:
 
     def truncate(self, length):
         """Forgets all tokens from `length` on."""
+        length = operator.index(length)
         if not 0 <= length <= self.length:
             raise ValueError(f"length: expected 0..{self.length}, got {length}")
         self.length = length
 
     def reorder(self, rows):
         """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch."""
-        rows = torch.as_tensor(rows, dtype=torch.int64)
+        rows = integers("rows", rows)
         if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
             raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
         self._keys, self._values = self._keys[rows], self._values[rows]
 
     def _resize(self, capacity):
-        for name in ("_keys", "_values"):
-            old = getattr(self, name)
+        def moved(old):
             new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
             new[:, :, : self.length] = old[:, :, : self.length]
-            setattr(self, name, new)
+            return new
+
+        # Both or, where memory ends, neither.
+        self._keys, self._values = moved(self._keys), moved(self._values)

@@ -3,6 +3,7 @@
 import torch
 
 from . import _library  # noqa: F401  registers the operators
+from ._token_positions import integers
 
 _ops = torch.ops.heed
 
@@ -103,10 +104,7 @@ def apply_rotary(x, cos, sin, positions=None, layout="half", rotary_dim=None):
             raise ValueError(f"{name}: expected a tensor with dimensions, got a single number")
     _check_needs_no_gradient(cos, sin)
     if positions is not None:
-        positions = torch.as_tensor(positions)
-        if positions.dtype == torch.bool or positions.is_floating_point() or positions.is_complex():
-            raise ValueError(f"positions: expected integers, got {positions.dtype}")
-        positions = positions.to(torch.int64)
+        positions = integers("positions", positions)
         positions = positions.unsqueeze(0) if positions.dim() == 1 else positions
     return _rotate(x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim, False)
 

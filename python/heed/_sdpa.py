@@ -1,5 +1,6 @@
 """torch.nn.functional.scaled_dot_product_attention, through heed."""
 
+import functools
 import math
 import threading
 
@@ -7,9 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from ._attention import attention
+from ._attention import attention, autocast_type
 
-_NATIVE = F.scaled_dot_product_attention
+# PyTorch's own, whatever others have put into torch.nn.functional.
+_NATIVE = torch._C._nn.scaled_dot_product_attention
+
+
+def _is_foreign(*arguments):
+    """Whether a tensor among them is PyTorch's to compute with."""
+    return any(isinstance(a, torch.Tensor) and (a.device.type not in ("cpu", "meta") or a.is_nested) for a in arguments)
 
 
 def _four_dimensions(name, tensor, batch):
@@ -61,11 +68,12 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    tensors = [t for t in (query, key, value, attn_mask) if t is not None]
-    if any(t.device.type not in ("cpu", "meta") or t.is_nested for t in tensors):
+    if _is_foreign(query, key, value, attn_mask):
         return _NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and is_causal:
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
+        raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
     dims = max(t.dim() for t in (query, key, value))
     batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
     q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
@@ -81,38 +89,71 @@ def scaled_dot_product_attention(
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
 
 
-_depth = threading.local()  # of replace_sdpa contexts around the calling thread
-_installed = 0  # contexts open in all threads
+_thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
 _lock = threading.Lock()
 
 
-def _replaced(*args, **kwargs):
-    """Stands in for the attribute of torch.nn.functional, which PyTorch's own layers look up."""
-    inside = getattr(_depth, "value", 0) > 0
-    return (scaled_dot_product_attention if inside else _NATIVE)(*args, **kwargs)
+class _Replacement:
+    """Stands for scaled_dot_product_attention in torch.nn.functional, where PyTorch's own layers look it up.
+
+    Threads outside of any context get what it found there. So does everybody once its last context has ended, for whoever kept
+    a reference to it.
+    """
+
+    def __init__(self, found):
+        self.found, self.contexts = found, 0
+        functools.update_wrapper(self, found, updated=())
+
+    def __call__(self, *args, **kwargs):
+        inside = getattr(_thread, "depth", 0) > 0
+        if inside and not _is_foreign(*args, *kwargs.values()):
+            return scaled_dot_product_attention(*args, **kwargs)
+        return self.found(*args, **kwargs)
 
 
-def _install(change):
-    global _installed
+def _install():
+    """A replacement that stands in torch.nn.functional, now for one context more."""
     with _lock:
-        _installed += change
-        F.scaled_dot_product_attention = _replaced if _installed else _NATIVE
-    _depth.value = getattr(_depth, "value", 0) + change
+        current = F.scaled_dot_product_attention
+        if not (isinstance(current, _Replacement) and current.contexts > 0):
+            current = F.scaled_dot_product_attention = _Replacement(current)
+        current.contexts += 1
+    _thread.depth = getattr(_thread, "depth", 0) + 1
+    return current
+
+
+def _remove(replacement):
+    _thread.depth -= 1
+    with _lock:
+        replacement.contexts -= 1
+        # What others have put over it meanwhile is theirs to take away.
+        if replacement.contexts == 0 and F.scaled_dot_product_attention is replacement:
+            F.scaled_dot_product_attention = replacement.found
 
 
 class replace_sdpa(TorchFunctionMode):
     """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
 
-    However the function was imported, and from inside PyTorch's own modules too. Applies to the calling thread. What
-    PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it is.
+    However the function was imported, and from inside PyTorch's own modules too; calls with other tensors go where they went
+    before. What PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it
+    is. Activation checkpoints are computed again in the backward pass, which then belongs inside as well.
+
+    Threads: it acts on the calling thread, and on nothing that runs in another, also if it was started inside. While any thread
+    is inside, the attribute of torch.nn.functional is an object that hands the calls of all other threads on to what stood there
+    before. When the last one leaves, what was found is put back, unless somebody else has replaced the attribute meanwhile:
+    theirs then stays. Contexts may be nested, and those of different threads may overlap in any order.
     """
 
+    def __init__(self):
+        super().__init__()
+        self._replacements = []
+
     def __enter__(self):
-        _install(1)
+        self._replacements.append(_install())
         return super().__enter__()
 
     def __exit__(self, *exception):
-        _install(-1)
+        _remove(self._replacements.pop())
         return super().__exit__(*exception)
 
     def __torch_function__(self, func, types, args=(), kwargs=None):

@@ -3,18 +3,25 @@
 import torch
 
 from . import positions
-from ._attention import attention
+from ._attention import attention, autocast_type
 from ._cache import KeyValueCache
+from ._token_positions import integers
 
 
 def _clamped_lens(valid_lens, batch, queries, steps):
     """int64 lengths in 0..steps. A step j counts if j < valid_len: 2.5 leaves three, zero, less and NaN none."""
     if valid_lens is None:
         return None
+    if not isinstance(valid_lens, torch.Tensor):
+        raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
     if tuple(valid_lens.shape) not in ((batch,), (batch, queries)):
         raise ValueError(f"valid_lens: expected shape [{batch}] or [{batch}, {queries}], got {list(valid_lens.shape)}")
     if valid_lens.is_floating_point():
-        valid_lens = valid_lens.nan_to_num(0.0).ceil()
+        valid_lens = valid_lens.double().nan_to_num(0.0).ceil()
+    elif valid_lens.dtype == torch.bool or valid_lens.is_complex():
+        raise ValueError(f"valid_lens: expected integers or real numbers, got {valid_lens.dtype}")
+    else:
+        valid_lens = integers("valid_lens", valid_lens)  # `steps` may not fit a narrower type
     return valid_lens.clamp(0, steps).to(torch.int64)
 
 
@@ -75,8 +82,9 @@ class MultiHeadAttention(torch.nn.Module):
 
         valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
         cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
-        and with causal=True the last query is the last token. After an error it holds what it held before.
-        query_positions, key_positions: where the steps stand, whole or real numbers (timestamps), as in heed.attention; with a
+        and with causal=True the last query is the last token. For inference: ValueError where keys or values require a gradient
+        (call it under torch.no_grad()). After an error it holds what it held before.
+        query_positions, key_positions: where the steps stand, integers or float64 (timestamps), as in heed.attention; with a
         cache, key_positions are those of all it holds.
         return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
         """
@@ -86,27 +94,35 @@ class MultiHeadAttention(torch.nn.Module):
         if cache is None:
             return self._output(query, key, value, valid_lens, return_weights, places)
         before = cache.length
-        cache.append(key, value)
+        self._append(key, value, cache)
         try:
             return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
-        except Exception:
+        except BaseException:
             cache.truncate(before)
             raise
 
     def new_cache(self, batch, capacity=None):
-        """An empty heed.KeyValueCache for this module's keys and values."""
+        """An empty heed.KeyValueCache for this module's keys and values, in the type that its projections have here: under
+        torch.autocast that of matrix products."""
         width = self.num_hiddens // self.num_heads
-        return KeyValueCache(batch, self.kv_heads, width, capacity=capacity, dtype=self.W_k.weight.dtype)
+        dtype = autocast_type(self.W_k.weight.dtype)
+        return KeyValueCache(batch, self.kv_heads, width, capacity=capacity, dtype=dtype)
 
     def append(self, keys, values, cache):
         """Projects keys and values into a cache, to be looked at often: cross-attention to an encoder's outputs."""
-        cache.append(*self._projected(keys, values))
+        self._append(*self._projected(keys, values), cache)
 
     def attend(self, queries, cache, valid_lens=None, *, query_positions=None, key_positions=None, return_weights=False):
         """forward over all that a cache holds; adds nothing to it."""
         query = _heads("queries", queries, self.W_q, self.num_heads)
         places = {"query_positions": query_positions, "key_positions": key_positions}
         return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
+
+    def _append(self, key, value, cache):
+        # A cache made outside autocast is wider than what autocast projects, and holds it exactly.
+        if torch.is_autocast_enabled("cpu") and torch.promote_types(key.dtype, cache.dtype) == cache.dtype:
+            key, value = key.to(cache.dtype), value.to(cache.dtype)
+        cache.append(key, value)
 
     def _projected(self, keys, values):
         return _heads("keys", keys, self.W_k, self.kv_heads), _heads("values", values, self.W_v, self.kv_heads)

@@ -12,6 +12,7 @@ import torch
 
 from . import _rotary
 from ._rotary import apply_rotary  # noqa: F401  heed.positions.apply_rotary
+from ._token_positions import listed
 
 _ops = torch.ops.heed
 LENGTH_POLICIES = ("error", "extend", "clamp")
@@ -94,7 +95,8 @@ class Sinusoidal(_InputEncoding):
         return sinusoidal_table(steps, self.width, first_position=offset, **self.table_options)
 
     def forward(self, X, offset=0):
-        return X + self._rows(self.P[0], X, offset).to(X.device, X.dtype)
+        # Rounded to a floating type, as the sum would be; never to whole numbers.
+        return X + self._rows(self.P[0], X, offset).to(X.device, X.dtype if X.is_floating_point() else self.P.dtype)
 
 
 class Learned(_InputEncoding):
@@ -240,8 +242,9 @@ class Rotary(Scheme):
     def frequencies(self, positions=None):
         """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
 
-        positions: int64 or float64, those of a whole text; its length, the largest + 1, is what some scalings depend on.
+        positions: integers or float64, those of a whole text; its length, the largest + 1, is what some scalings depend on.
         """
+        positions = None if positions is None else listed("positions", positions)
         return _ops.rotary_frequencies(self.rotary_dim, self.base, positions, angles=self.angles, **self.scaling)
 
     def rotate(self, query, key, query_positions=0, key_positions=0):
@@ -272,15 +275,10 @@ class Rotary(Scheme):
             return torch.arange(positions, positions + steps, dtype=torch.int64, device=tensor.device)
         if not isinstance(positions, torch.Tensor):
             raise TypeError(f"{name}: expected an integer or a tensor, got {type(positions).__name__}")
-        if positions.dtype in (torch.float32, torch.float16, torch.bfloat16):
-            raise ValueError(f"{name}: expected integers or float64, got {positions.dtype}, which rounds large positions")
-        if positions.dtype == torch.bool or positions.is_complex():
-            raise ValueError(f"{name}: expected integers or float64, got {positions.dtype}")
-        if positions.requires_grad:
-            raise ValueError(f"{name}: expected positions that require no gradient")
+        positions = listed(name, positions)
         if list(positions.shape) not in ([steps], [1, steps], [batch, steps]):
             raise ValueError(f"{name}: expected shape [{steps}] or [{batch}, {steps}], got {list(positions.shape)}")
-        return positions if positions.is_floating_point() else positions.to(torch.int64)
+        return positions
 
     def _tables(self, positions, fixed, tensor):
         dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32

@@ -68,9 +68,14 @@ TEST(KeyValueCacheTest, TruncatesAndReorders) {
   EXPECT_TRUE(at::equal(cache.values(), at::stack({values[1], values[1], values[0]}).slice(2, 0, 3)));
 }
 
-TEST(KeyValueCacheTest, KeepsNoGradient) {
+TEST(KeyValueCacheTest, RefusesWhatRequiresAGradientWhileGradientsAreRecorded) {
   KeyValueCache cache;
-  cache.append(at::randn({1, 1, 2, 2}).set_requires_grad(true), at::randn({1, 1, 2, 2}).set_requires_grad(true));
+  const at::Tensor plain = at::randn({1, 1, 2, 2}), trained = at::randn({1, 1, 2, 2}).set_requires_grad(true);
+  ExpectRefused([&] { cache.append(trained, plain); }, "key: requires a gradient");
+  ExpectRefused([&] { cache.append(plain, trained); }, "value: requires a gradient");
+  EXPECT_FALSE(cache.keys().defined());
+  const at::NoGradGuard no_grad;
+  cache.append(trained, trained);
   EXPECT_FALSE(cache.keys().requires_grad());
 }
 
@@ -91,6 +96,7 @@ TEST(KeyValueCacheTest, RefusesBeforeAnythingChanges) {
 }
 
 TEST(CachedAttentionTest, AttendsOverAllThatWasAppended) {
+  const at::NoGradGuard no_grad;
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 4).kv_heads(2).causal(Causal::kBottomRight));
   attention->to(at::kDouble);
   const at::Tensor X = at::randn({2, 6, 8}, at::kDouble);
@@ -105,6 +111,7 @@ TEST(CachedAttentionTest, AttendsOverAllThatWasAppended) {
 }
 
 TEST(CachedAttentionTest, ProjectsKeysOnceForManyQueries) {
+  const at::NoGradGuard no_grad;
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).key_size(5).value_size(7));
   attention->to(at::kDouble);
   const at::Tensor X = at::randn({2, 3, 8}, at::kDouble), K = at::randn({2, 4, 5}, at::kDouble),
@@ -116,8 +123,22 @@ TEST(CachedAttentionTest, ProjectsKeysOnceForManyQueries) {
   EXPECT_EQ(cache.length(), 4);
 }
 
+// W_k and W_v would get no gradient, silently.
+TEST(CachedAttentionTest, IsRefusedWhereKeysWouldTrain) {
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2));
+  const at::Tensor X = at::randn({2, 3, 8});
+  KeyValueCache cache;
+  ExpectRefused([&] { attention->forward(X, X, X, {}, &cache); }, "key: requires a gradient");
+  ExpectRefused([&] { attention->append(X, X, cache); }, "key: requires a gradient");
+  EXPECT_EQ(cache.length(), 0);
+  for (const at::Tensor& parameter : {attention->W_k->weight, attention->W_v->weight}) parameter.set_requires_grad(false);
+  attention->forward(X, X, X, {}, &cache).sum().backward();
+  EXPECT_TRUE(attention->W_q->weight.grad().abs().max().item<float>() > 0);
+}
+
 // Timestamps, unevenly spaced and different in each row, reach the scheme and causality; with a cache as well.
 TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
+  const at::NoGradGuard no_grad;
   Rotary rotary(4);
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).position(rotary).causal(Causal::kBottomRight));
   attention->to(at::kDouble);
@@ -138,6 +159,7 @@ TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
 }
 
 TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {
+  const at::NoGradGuard no_grad;
   MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2));
   KeyValueCache cache;
   const at::Tensor X = at::randn({2, 3, 8});
@@ -149,6 +171,7 @@ TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {
 }
 
 TEST(EncoderStepTest, EqualsTheWholePass) {
+  const at::NoGradGuard no_grad;
   for (const std::string& scheme : PositionSchemeNames()) {
     for (const Norm norm : {Norm::kPre, Norm::kPost}) {
       PositionOptions position;
@@ -173,6 +196,7 @@ TEST(EncoderStepTest, EqualsTheWholePass) {
 }
 
 TEST(EncoderStepTest, IsRefusedWhereLaterStepsCount) {
+  const at::NoGradGuard no_grad;
   LayerCaches caches(2);
   const at::Tensor X = at::randn({1, 3, 8});
   AttentionEncoder both_ways(EncoderOptions(8).heads(2));

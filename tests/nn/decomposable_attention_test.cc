@@ -67,6 +67,7 @@ TEST(DecomposableAttentionTest, GradientsOfInputAndParameters) {
 }
 
 TEST(DecomposableEncoderTest, StepsEqualTheWholePass) {
+  const at::NoGradGuard no_grad;
   for (const Norm norm : {Norm::kPre, Norm::kPost}) {
     DecomposableEncoder encoder(EncoderOptions(8).layers(2).heads(2).ffn_width(12).causal(true).norm(norm));
     encoder->to(at::kDouble);

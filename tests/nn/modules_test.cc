@@ -117,6 +117,17 @@ TEST(MultiHeadAttentionTest, ValidLensMeanWhatTheyMeanInTheBook) {
   EXPECT_TRUE(at::equal(run(at::tensor({std::numeric_limits<double>::quiet_NaN(), 0.0})), none));
 }
 
+// The number of steps, which lengths are clamped to, need not fit their type.
+TEST(MultiHeadAttentionTest, ValidLensOfANarrowTypeMeanWhatTheySay) {
+  const at::NoGradGuard no_grad;
+  MultiHeadAttention module(4, 1, 0.0);
+  const at::Tensor X = at::randn({2, 300, 4}), lens = at::tensor(std::vector<int64_t>{100, 3});
+  const at::Tensor expected = module(X, X, X, lens);
+  for (const at::ScalarType type : {at::kByte, at::kChar, at::kHalf, at::kFloat})
+    EXPECT_TRUE(at::equal(module(X, X, X, lens.to(type)), expected)) << at::toString(type);
+  ExpectRefused([&] { module(X, X, X, lens.gt(50)); }, {"valid_lens", "Bool"});
+}
+
 TEST(MultiHeadAttentionTest, EmptyRowsCanBeUniform) {
   at::manual_seed(2);
   MultiHeadAttention module(MultiHeadAttentionOptions(8, 2).empty_row(EmptyRow::kUniform).keep_attention_weights(true));
@@ -319,6 +330,12 @@ TEST(PositionalEncodingTest, TableMovesWithTheModule) {
   model->to(at::kDouble);
   EXPECT_EQ(model->ptr<PositionalEncodingImpl>(0)->P().scalar_type(), at::kDouble);
   EXPECT_EQ(model->forward(at::zeros({1, 2, 6}, at::kDouble)).scalar_type(), at::kDouble);
+}
+
+TEST(PositionalEncodingTest, WholeNumbersAreEncodedAsRealOnes) {
+  PositionalEncoding encoding(6, 0.0, 10);
+  const at::Tensor X = at::ones({1, 2, 6});
+  EXPECT_TRUE(at::equal(encoding(X.to(at::kLong)), encoding(X)));
 }
 
 TEST(PositionalEncodingTest, LengthPolicies) {

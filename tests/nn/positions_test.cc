@@ -311,7 +311,15 @@ TEST(PositionsTest, RefusalsNameTheArgument) {
   const Rotary module(8);
   ExpectRefused([&] { module->rotate(in.q, in.k, at::Tensor(), 0); }, {"query_positions", "undefined"});
   ExpectRefused([&] { module->rotate(in.q, in.k, 0, Random({7}).set_requires_grad(true)); }, {"key_positions", "gradient"});
-  ExpectRefused([&] { module->rotate(in.q, in.k, 0, at::zeros({7})); }, {"positions", "int64 or float64"});
+  // float32 holds seconds since 1970 only to multiples of 128; the type decides, as in Python.
+  for (const at::ScalarType narrow : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    const at::Tensor lost = at::arange(7, narrow);
+    ExpectRefused([&] { module->rotate(in.q, in.k, 0, lost); }, {"positions", "int64 or float64"});
+    for (const AttentionOptions& options : {AttentionOptions(), rotary, AttentionOptions(rotary).packed(starts, starts)}) {
+      refused(AttentionOptions(options).query_positions(row).key_positions(lost), {"key_positions", "int64 or float64"});
+      refused(AttentionOptions(options).query_positions(lost).key_positions(row), {"query_positions", "int64 or float64"});
+    }
+  }
   ExpectRefused([] { Rotary(7); }, {"rotary_dim", "2..7", "got 7"});
   ExpectRefused([] { Rotary(8, RotaryOptions{.rotary_dim = 10}); }, {"rotary_dim", "got 10"});
   ExpectRefused([] { RelativeBias(0, 1); }, {"heads"});

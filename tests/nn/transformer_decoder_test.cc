@@ -70,6 +70,7 @@ TEST(TransformerDecoderBlockTest, EveryParameterLearns) {
 }
 
 TEST(TransformerDecoderBlockTest, CachedStepsEqualTheWholePass) {
+  const at::NoGradGuard no_grad;
   for (const Norm norm : {Norm::kPost, Norm::kPre}) {
     const Sample s;
     TransformerDecoderBlock block = Block(norm);
@@ -109,6 +110,7 @@ TransformerDecoder Decoder(Norm norm) {
 }
 
 TEST(TransformerDecoderTest, CachedStepsEqualTheWholePass) {
+  const at::NoGradGuard no_grad;
   for (const Norm norm : {Norm::kPost, Norm::kPre}) {
     const Sentence s;
     TransformerDecoder decoder = Decoder(norm);
@@ -128,6 +130,7 @@ TEST(TransformerDecoderTest, CachedStepsEqualTheWholePass) {
 }
 
 TEST(TransformerDecoderTest, BeamsAreReordered) {
+  const at::NoGradGuard no_grad;
   const Sentence s;
   TransformerDecoder decoder = Decoder(Norm::kPost);
   const at::Tensor rows = at::tensor(std::vector<int64_t>{2, 2});

@@ -45,7 +45,11 @@ OPTIONS = {
     "window, causal": {"window": (2, -1), "causal": True},
     "prefix": {"prefix_lengths": torch.tensor([3, 0]), "causal": True},
     "listed positions": {"query_positions": torch.tensor([4, 0, 2, 2, 9]), "key_positions": torch.arange(5).flip(0), "causal": True},
-    "real positions": {"query_positions": torch.arange(5) * 0.7, "key_positions": torch.arange(5) * 0.9, "window": (1, 1)},
+    "real positions": {
+        "query_positions": torch.arange(5).double() * 0.7,
+        "key_positions": torch.arange(5).double() * 0.9,
+        "window": (1, 1),
+    },
     "mask": {"mask": random(2, 1, 5, 5, seed=4) > 0},
     "mask, uniform": {"mask": random(2, 1, 5, 5, seed=4) > 1, "empty_row": "uniform"},
     "bias": {"bias": random(2, 5, 5, seed=5)},

@@ -55,6 +55,7 @@ def test_refuses_what_does_not_fit_and_stays_as_it_was():
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
+@torch.no_grad()
 def test_the_module_decodes_with_a_cache(scheme):
     torch.manual_seed(1)
     position = schemes(heads=4, width=4).get(scheme)
@@ -66,6 +67,7 @@ def test_the_module_decodes_with_a_cache(scheme):
     torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
 
 
+@torch.no_grad()
 def test_a_refused_call_leaves_the_cache_as_it_was():
     module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True), torch.randn(2, 3, 8)
     cache = module.new_cache(2)
@@ -76,6 +78,7 @@ def test_a_refused_call_leaves_the_cache_as_it_was():
         assert cache.length == 3
 
 
+@torch.no_grad()
 def test_the_module_projects_keys_once_for_many_queries():
     module = heed.nn.MultiHeadAttention(8, 4, 0.0, kv_heads=2, key_size=5, value_size=7).double()
     X, K, V, lens = torch.randn(2, 3, 8).double(), torch.randn(2, 4, 5).double(), torch.randn(2, 4, 7).double(), torch.tensor([2, 4])
@@ -87,3 +90,91 @@ def test_the_module_projects_keys_once_for_many_queries():
     torch.testing.assert_close(output, expected)
     torch.testing.assert_close(weights, expected_weights)
     assert cache.length == 4 and list(cache.keys.shape) == [2, 2, 4, 2] and module.new_cache(1, capacity=9).capacity == 9
+
+
+def test_refuses_keys_and_values_that_require_a_gradient():
+    """None would flow back, and training would go on with W_k and W_v as they were."""
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True), torch.randn(2, 3, 8)
+    cache = module.new_cache(2)
+    with torch.no_grad():
+        module(X, X, X, cache=cache)
+    held = cache.keys.clone()
+    for call in (lambda: module(X, X, X, cache=cache), lambda: module.append(X, X, cache)):
+        with pytest.raises(ValueError, match="key: requires a gradient.*no_grad"):
+            call()
+    keys, values = torch.randn(2, 2, 3, 4), torch.randn(2, 2, 3, 4)
+    for name, pair in {"key": (keys.clone().requires_grad_(), values), "value": (keys, values.clone().requires_grad_())}.items():
+        with pytest.raises(ValueError, match=f"{name}: requires a gradient"):
+            cache.append(*pair)
+    assert cache.length == 3 and torch.equal(cache.keys, held)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            module(X, X, X, cache=cache)
+    assert cache.length == 9
+
+
+def test_what_does_not_pass_through_the_cache_still_trains():
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True).double(), torch.randn(2, 3, 8).double()
+    for linear in (module.W_k, module.W_v):
+        linear.requires_grad_(False)
+    cache = module.new_cache(2)
+    module(X, X, X, cache=cache).square().sum().backward()
+    ours = module.W_q.weight.grad.clone()
+    module.W_q.weight.grad = None
+    module(X, X, X).square().sum().backward()
+    torch.testing.assert_close(ours, module.W_q.weight.grad)
+
+
+def test_a_cache_that_changed_after_it_was_attended_to_has_no_backward_pass():
+    q, k, v = operands()
+    cache = heed.KeyValueCache(2, 2, 8, capacity=14, dtype=torch.float64)
+    cache.append(k, v)
+    output = cache.attend(q.requires_grad_())
+    cache.append(k, v)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_under_autocast_module_and_cache_agree_on_the_type(dtype):
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, kv_heads=1, causal=True), torch.randn(2, 4, 8)
+    outside = module.new_cache(2)
+    with torch.no_grad(), torch.autocast("cpu", dtype):
+        inside = module.new_cache(2)
+        expected = module(X, X, X)
+        assert expected.dtype == dtype and (outside.dtype, inside.dtype) == (torch.float32, dtype)
+        for cache in (inside, outside):
+            steps = [module(x, x, x, cache=cache) for x in X.split([3, 1], dim=1)]
+            # The sums of a step and of the whole pass differ in float32, and may be rounded to neighbours.
+            torch.testing.assert_close(torch.cat(steps, dim=1), expected, rtol=0, atol=4 * torch.finfo(dtype).eps)
+            module.append(X, X, cache)
+            assert module.attend(X, cache).dtype == dtype
+        assert torch.equal(outside.keys, inside.keys.float())
+        assert heed.nn.MultiHeadAttention(8, 2, 0.0).double().new_cache(2).dtype == torch.float64
+    with torch.no_grad(), pytest.raises(ValueError, match=f"key: expected {dtype} as the cache has, got torch.float32"):
+        module(X, X, X, cache=inside)
+
+
+def test_rows_and_lengths_are_whole_numbers():
+    _, k, v = operands()
+    cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64)
+    cache.append(k, v)
+    for rows in ([0.5], [True, False], torch.tensor([0.0])):
+        with pytest.raises(ValueError, match="rows: expected integers"):
+            cache.reorder(rows)
+    with pytest.raises(TypeError):
+        cache.truncate(2.5)
+    assert cache.length == 7 and cache.batch == 2
+
+
+def test_an_interrupted_call_leaves_the_cache_as_it_was(monkeypatch):
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0), torch.randn(2, 3, 8)
+    cache = module.new_cache(2)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_output", interrupted)
+    with torch.no_grad(), pytest.raises(KeyboardInterrupt):
+        module(X, X, X, cache=cache)
+    assert cache.length == 0

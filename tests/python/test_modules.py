@@ -55,12 +55,33 @@ def test_steps_stand_where_the_caller_says():
     q, k, v = heads(module.W_q, X), heads(module.W_k, Y), heads(module.W_v, Y)
     expected = module.W_o(heed.attention(q, k, v, causal=True, position=position, **places).transpose(1, 2).flatten(2))
     torch.testing.assert_close(module(X, Y, Y, **places), expected)
-    cache = module.new_cache(2)
-    torch.testing.assert_close(module(X, Y, Y, cache=cache, **places), expected)
-    torch.testing.assert_close(module.attend(X, cache, **places), expected)
+    with torch.no_grad():
+        cache = module.new_cache(2)
+        torch.testing.assert_close(module(X, Y, Y, cache=cache, **places), expected)
+        torch.testing.assert_close(module.attend(X, cache, **places), expected)
     later = {"query_positions": asked + 7.25, "key_positions": times + 7.25}
     torch.testing.assert_close(module(X, Y, Y, **later), expected)
     assert not torch.allclose(module(X, Y, Y, query_positions=asked, key_positions=times / 2), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float16, torch.float32, torch.int64])
+def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
+    """The number of steps, which lengths are clamped to, need not fit their type."""
+    module, X = heed.nn.MultiHeadAttention(4, 1, 0.0), torch.randn(2, 300, 4)
+    lens = torch.tensor([100, 3])
+    assert torch.equal(module(X, X, X, lens.to(dtype)), module(X, X, X, lens))
+    with pytest.raises(ValueError, match="valid_lens.*bool"):
+        module(X, X, X, lens > 50)
+
+
+def test_lengths_that_float16_cannot_reach_mean_all():
+    lens, steps = torch.tensor([torch.inf, -torch.inf, torch.nan, 2.5], dtype=torch.float16), 70000
+    assert heed.nn._clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
+
+
+def test_whole_numbers_are_encoded_as_real_ones():
+    encoding, X = heed.nn.PositionalEncoding(8, 0.0), torch.ones(1, 5, 8)
+    assert torch.equal(encoding(X.long()), encoding(X))
 
 
 def test_evaluation_drops_nothing():

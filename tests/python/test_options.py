@@ -4,6 +4,7 @@ import pathlib
 import subprocess
 import sys
 
+import numpy
 import pytest
 import torch
 from golden import Case
@@ -152,6 +153,52 @@ def test_minus_infinity_in_a_bias_is_a_mask():
         torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.complex64])
+def test_a_bias_or_a_table_of_another_kind_is_refused(dtype):
+    """Zeros and ones as integers are somebody's mask, and would be added to the scores."""
+    q, k, v = operands()
+    with pytest.raises(ValueError, match="bias: expected floating point"):
+        heed.attention(q, k, v, bias=torch.ones(7, 7).to(dtype))
+    with pytest.raises(RuntimeError, match="attn_mask: expected bool, float32 or torch.float64"):
+        heed.scaled_dot_product_attention(q, k, v, torch.ones(7, 7).to(dtype))
+
+    class Table(positions.Scheme):
+        def tensors(self):
+            return {"relative_bias": torch.ones(2, 5).to(dtype)}
+
+    with pytest.raises(ValueError, match="relative_bias: expected floating point"):
+        heed.attention(q, k, v, position=Table())
+
+
+def test_a_finite_bias_stays_finite_in_a_narrower_type():
+    q, k, v = operands(dtype=torch.float32)
+    bias = torch.full((7, 7), torch.finfo(torch.float64).min, dtype=torch.float64)
+    bias[:, 3] = 0
+    output = heed.attention(q, k, v, bias=bias)
+    torch.testing.assert_close(output, v[:, :, 3:4].expand_as(output))
+    bias[0] = -torch.inf
+    assert heed.attention(q, k, v, bias=bias)[:, :, 0].abs().max() == 0
+    converted = heed._attention._typed("bias", q, bias)
+    assert torch.equal(converted.isinf(), bias.isinf()) and converted.dtype == torch.float32
+
+
+def test_numbers_that_require_a_gradient_are_refused():
+    q, k, v = operands()
+    number = torch.tensor(0.5, requires_grad=True)
+    for name in ("scale", "softcap", "dropout"):
+        with pytest.raises(ValueError, match=f"{name}: expected a number or a tensor that requires no gradient"):
+            heed.attention(q, k, v, **{name: number})
+    torch.testing.assert_close(heed.attention(q, k, v, scale=number.detach()), heed.attention(q, k, v, scale=0.5))
+
+
+def test_a_seed_is_an_integer():
+    q, k, v = operands()
+    with pytest.raises(TypeError, match="seed: expected an integer, got float"):
+        heed.attention(q, k, v, dropout=0.5, seed=1.5)
+    first = heed.attention(q, k, v, dropout=0.5, seed=7)
+    assert torch.equal(first, heed.attention(q, k, v, dropout=0.5, seed=numpy.int32(7)))
+
+
 def test_window_and_prefix_by_their_definition():
     q, k, v = operands(queries=20, keys=20)
     i, j = torch.arange(20).unsqueeze(1), torch.arange(20)
@@ -171,7 +218,7 @@ def test_pairs_that_exclude_each_other_are_both_named():
         ("causal", "query_positions"): {"causal": "top_left", "query_positions": 3},
         ("relative_bias", "key_positions"): {
             "position": positions.RelativeBias(2, 3),
-            "key_positions": torch.arange(7) * 0.5,
+            "key_positions": torch.arange(7).double() * 0.5,
             "query_positions": torch.arange(7),
         },
     }.items():

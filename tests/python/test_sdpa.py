@@ -147,6 +147,108 @@ def test_replaces_in_this_thread_alone_until_the_outermost_context_ends(calls):
     assert len(calls) == 1
 
 
+def counting(wrapped, seen):
+    def patch(*args, **kwargs):
+        seen.append(1)
+        return wrapped(*args, **kwargs)
+
+    return patch
+
+
+def test_puts_back_what_it_found(calls, monkeypatch):
+    """A patch that stood there before heed came, and is there when it leaves."""
+    q, seen = random(1, 1, 2, 2), []
+    native = F.scaled_dot_product_attention
+    patch = counting(native, seen)
+    monkeypatch.setattr(F, "scaled_dot_product_attention", patch)
+    with heed.replace_sdpa():
+        F.scaled_dot_product_attention(q, q, q)
+        with heed.replace_sdpa():
+            F.scaled_dot_product_attention(q, q, q)
+        worker = threading.Thread(target=lambda: F.scaled_dot_product_attention(q, q, q))
+        worker.start()
+        worker.join()
+        assert (len(calls), len(seen)) == (2, 1)  # another thread has the patch
+    assert F.scaled_dot_product_attention is patch
+    F.scaled_dot_product_attention(q, q, q)
+    assert (len(calls), len(seen)) == (2, 2)
+
+
+def test_patches_of_others_survive_in_any_order(calls, monkeypatch):
+    q, seen = random(1, 1, 2, 2), []
+    native = F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", native)  # to put back, whatever happens here
+    with heed.replace_sdpa():
+        between = F.scaled_dot_product_attention
+        patch = F.scaled_dot_product_attention = counting(between, seen)
+        with heed.replace_sdpa():
+            F.scaled_dot_product_attention(q, q, q)
+        assert F.scaled_dot_product_attention is patch
+        F.scaled_dot_product_attention(q, q, q)
+        assert (len(calls), len(seen)) == (2, 1)
+    assert F.scaled_dot_product_attention is patch
+    F.scaled_dot_product_attention(q, q, q)  # reaches PyTorch through the patch and what the patch had found
+    assert (len(calls), len(seen)) == (2, 2)
+    F.scaled_dot_product_attention = between  # the other's own way of leaving
+    torch.testing.assert_close(F.scaled_dot_product_attention(q, q, q), native(q, q, q))
+    assert len(calls) == 2
+    with heed.replace_sdpa():
+        F.scaled_dot_product_attention(q, q, q)
+    assert len(calls) == 3 and F.scaled_dot_product_attention is between
+
+
+def test_contexts_of_threads_overlap_in_any_order(calls):
+    q, native = random(1, 1, 2, 2), F.scaled_dot_product_attention
+    entered, leave = threading.Event(), threading.Event()
+
+    def other():
+        with heed.replace_sdpa():
+            entered.set()
+            leave.wait(10)
+            F.scaled_dot_product_attention(q, q, q)
+
+    worker = threading.Thread(target=other)
+    with heed.replace_sdpa():
+        worker.start()
+        assert entered.wait(10)
+    F.scaled_dot_product_attention(q, q, q)
+    assert not calls and F.scaled_dot_product_attention is not native
+    leave.set()
+    worker.join()
+    assert len(calls) == 1 and F.scaled_dot_product_attention is native
+
+
+def test_one_object_can_be_entered_again_and_an_error_leaves_as_well():
+    native, context = F.scaled_dot_product_attention, heed.replace_sdpa()
+    for _ in range(2):
+        with pytest.raises(KeyError), context, context:
+            raise KeyError
+    assert F.scaled_dot_product_attention is native
+
+
+def test_other_devices_go_where_they_went():
+    seen = []
+    patch = counting(lambda *_, **__: "theirs", seen)
+    native, F.scaled_dot_product_attention = F.scaled_dot_product_attention, patch
+    try:
+        nested = torch.nested.nested_tensor([torch.randn(1, 3, 4)], layout=torch.jagged)
+        with heed.replace_sdpa():
+            assert F.scaled_dot_product_attention(nested, nested, value=nested) == "theirs"
+    finally:
+        F.scaled_dot_product_attention = native
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
+def test_masks_have_the_types_that_pytorch_takes(dtype):
+    q, mask = random(1, 1, 3, 4, dtype=torch.float32), torch.zeros(3, 3, dtype=dtype)
+    for function in (F.scaled_dot_product_attention, heed.scaled_dot_product_attention):
+        with pytest.raises(RuntimeError):
+            function(q, q, q, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        heed.scaled_dot_product_attention(q, q, q, mask.bfloat16())
+
+
 MEMORY = """
 import re, torch, heed
 q = torch.randn(1, 1, 8192, 16, requires_grad=True)

@@ -1,0 +1,34 @@
+"""Integers and positions as callers write them: one rule for every function that takes them."""
+
+import torch
+
+
+def integers(name, values):
+    """int64 of the same values, or None for None; every integer type is accepted, nothing is rounded or wraps."""
+    if values is None:
+        return None
+    values = torch.as_tensor(values)
+    if values.dtype == torch.bool or values.is_floating_point() or values.is_complex():
+        raise ValueError(f"{name}: expected integers, got {values.dtype}")
+    whole = values.to(torch.int64)
+    if values.dtype == torch.uint64 and (whole < 0).any():
+        raise ValueError(f"{name}: expected integers below 2^63, got {values.dtype} beyond")
+    return whole
+
+
+def listed(name, positions):
+    """Positions of tokens as int64 or float64.
+
+    The type decides, never the values, so that compiled and eager calls agree: float32 holds 1.7e9 only to multiples of 128, and
+    a function that is given such seconds since 1970 can no longer tell that anything was lost.
+    """
+    if not positions.is_floating_point():
+        return integers(name, positions)
+    if positions.dtype != torch.float64:
+        raise ValueError(
+            f"{name}: expected integers or float64, got {positions.dtype}, which rounds large positions; make them float64 (or "
+            "integers) before they are computed or read"
+        )
+    if positions.requires_grad:
+        raise ValueError(f"{name}: expected positions that require no gradient: none flows into them")
+    return positions
