@@ -49,6 +49,7 @@ FAULTS = [
     ("lab/data/string_utils.h", "", "name it after what it holds"),
     ("lab/data/long.cc", "\n" * (check_house.MAX_LINES + 1), "at most"),
     ("lab/data/text.h", "// TOD" "O: later", "unfinished business"),
+    ("cli/check.cc", "std::cout << json.dump(2);", "alone makes text of JSON"),
     ("docs/page.md", "[gone](nowhere.md)", "no file nowhere.md"),
 ]
 
