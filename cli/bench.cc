@@ -9,10 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "heed/attention.h"
 #include "lab/bench/bench.h"
 #include "lab/report/csv.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
+#include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -67,6 +70,7 @@ int RunSuites(const Arguments& arguments, const Context& context) {
   options.quiet = context.quiet;
   options.threads = std::max(1, context.threads);
   lab::CasesOf(options.suite);
+  if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
   lab::WatchForInterrupt();
   if (!context.json) PrintHeader();
   const std::vector<lab::BenchRow> rows = lab::RunBench(options, [&](const lab::BenchRow& row) {
@@ -75,7 +79,7 @@ int RunSuites(const Arguments& arguments, const Context& context) {
   auto list = nlohmann::ordered_json::array();
   for (const lab::BenchRow& row : rows) list.push_back(ToJson(row));
   if (context.json) {
-    fmt::print("{}\n", list.dump());
+    fmt::print("{}\n", lab::JsonText(list));
   } else {
     fmt::print(
         "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
@@ -84,7 +88,7 @@ int RunSuites(const Arguments& arguments, const Context& context) {
   }
   if (!arguments.out.empty()) {
     const std::filesystem::path folder = arguments.out;
-    lab::WriteFile(folder / "bench.json", list.dump(1) + "\n");
+    lab::WriteFile(folder / "bench.json", lab::JsonText(list, 1) + "\n");
     lab::WriteFigure(lab::BenchFigure(rows), folder);
   }
   return 0;
@@ -104,7 +108,7 @@ void AddBench(CLI::App& app, Run& run) {
   command->add_option("--rounds", arguments->options.rounds, "Interleaved rounds a case, at least")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  command->add_option("--out", arguments->out, "Folder for bench.json, bench.csv and bench.svg");
+  AddName(*command, "--out", arguments->out, "Folder for bench.json, bench.csv and bench.svg");
   command->footer(
       "Threads are 1 unless --threads or the case says otherwise.\n\nExample:\n  heed bench --suite full --threads 1");
   command->callback(

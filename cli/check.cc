@@ -9,6 +9,7 @@
 
 #include "cli/command.h"
 #include "heed/attention.h"
+#include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "reference/cases.h"
@@ -78,7 +79,7 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
                       {"worst_eps", v.worst},
                       {"worst_case", v.worst_case},
                       {"limit_eps", v.limit}});
-    std::cout << rows.dump() << "\n";
+    std::cout << lab::JsonText(rows) << "\n";
     return;
   }
   std::cout << "target    type      cases  failed  worst (eps)  case\n";

@@ -9,10 +9,13 @@
 
 #include "cli/command.h"
 #include "cli/lengths.h"
+#include "cli/place.h"
 #include "cli/table.h"
 #include "lab/comparison/comparison.h"
 #include "lab/comparison/output.h"
 #include "lab/report/html.h"
+#include "lab/report/json.h"
+#include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -41,7 +44,7 @@ void PrintJson(const lab::Comparison& comparison, bool check, const std::string&
   for (const lab::ComparisonCheck& one : check ? lab::Checks(comparison) : std::vector<lab::ComparisonCheck>()) {
     json["checks"].push_back({{"what", one.what}, {"passed", one.passed}, {"found", one.found}});
   }
-  fmt::print("{}\n", json.dump(2));
+  fmt::print("{}\n", lab::JsonText(json, 2));
 }
 
 int RunCompare(Arguments arguments, const Context& context) {
@@ -51,6 +54,7 @@ int RunCompare(Arguments arguments, const Context& context) {
   options.measure_time = !arguments.no_time;
   options.seed = context.seed;
   options.quiet = context.quiet;
+  if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
   lab::WatchForInterrupt();
   const lab::Comparison comparison = lab::Compare(options);
 
@@ -83,7 +87,7 @@ void AddCompare(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_option("--influence", options.influence_length, "Tokens of the influence curves; 0: none")
       ->capture_default_str();
-  command->add_option("--out", arguments->out, "Directory for compare.html, compare.csv, compare.json and the figures");
+  AddName(*command, "--out", arguments->out, "Directory for compare.html, compare.csv, compare.json and the figures");
   command->add_flag("--no-time", arguments->no_time, "Count only; the output is then the same every time");
   command->add_flag(
       "--check", arguments->check,

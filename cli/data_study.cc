@@ -11,13 +11,18 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/place.h"
 #include "heed/error.h"
+#include "lab/report/json.h"
 #include "lab/series/data.h"
 #include "lab/series/findings.h"
 #include "lab/series/series.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::cli {
 namespace {
+
+constexpr char kGroup[] = "For labelled sequences (CSV or NPY) instead of a text";
 
 bool IsNpy(const std::filesystem::path& path) {
   std::string extension = path.extension().string();
@@ -88,14 +93,18 @@ bool DataArguments::Given() const {
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments) {
   const auto add = [&command](const char* name, auto& value, const char* text) {
-    return command.add_option(name, value, text)->group("For labelled sequences (CSV or NPY) instead of a text");
+    return command.add_option(name, value, text)->group(kGroup);
   };
-  add("--target", arguments.target, "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
-  add("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
-  add("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
+  const auto name = [&command](const char* option, std::string& value, const char* text) {
+    AddName(command, option, value, text)->group(kGroup);
+  };
+  name("--target", arguments.target,
+       "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
+  name("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
+  name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
   add("--features", arguments.features, "Columns to look at; default: all others")->expected(1, -1)->delimiter(',');
-  add("--goal", arguments.goal,
-      "classification, regression or forecast (of the target's next values); default: by the target's values");
+  name("--goal", arguments.goal,
+       "classification, regression or forecast (of the target's next values); default: by the target's values");
   add("--horizon", arguments.horizon, "Values that a forecast foretells; default: 1");
 }
 
@@ -107,13 +116,14 @@ int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::S
   if (arguments.horizon && data.goal != lab::SeriesGoal::kForecast) {
     throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
   }
+  lab::WatchForInterrupt();
   const lab::SeriesResult result = lab::RunSeries(data, options, out);
   lab::WriteSeries(result, CommandOf(path, arguments, options), out);
   const std::string page = (std::filesystem::path(out) / "report.html").string();
   if (context.json) {
     nlohmann::ordered_json json = lab::SeriesJson(result);
     json["page"] = page;
-    std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    std::cout << lab::JsonText(json, 2) << "\n";
   } else {
     for (const lab::SeriesAnswer& answer : lab::SeriesConclusion(result)) {
       std::cout << answer.question << "\n  " << answer.answer << "\n";

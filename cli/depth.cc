@@ -12,10 +12,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "lab/data/text.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
 #include "lab/report/environment.h"
+#include "lab/report/json.h"
+#include "lab/report/output_place.h"
 #include "lab/study/reference_text.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
@@ -86,10 +89,11 @@ std::string WritePage(const lab::DepthResult& result, const std::string& text, c
 }
 
 int RunDepth(const DepthArguments& arguments, const Context& context) {
-  lab::WatchForInterrupt();
   const lab::DepthOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
+  if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
+  lab::WatchForInterrupt();
   const lab::Corpus corpus = lab::MakeCorpus(text, options.context);
   const std::optional<lab::ResultStore> store = StoreOf(arguments, text);
   const lab::DepthResult result = lab::MeasureDepth(corpus, options, "depth", store ? &*store : nullptr);
@@ -99,7 +103,7 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   if (context.json) {
     nlohmann::ordered_json json = lab::DepthJson(result);
     if (!page.empty()) json["page"] = page;
-    std::cout << json.dump(2) << "\n";
+    std::cout << lab::JsonText(json, 2) << "\n";
   } else {
     for (const std::string& finding : lab::DepthFindings(result)) std::cout << finding << "\n\n";
   }
@@ -112,8 +116,8 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
 void AddDepth(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<DepthArguments>();
   CLI::App* command = app.add_subcommand("depth", "Measure deep stacks: rank, entropy and gradients by layer, and what trains");
-  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
-  command->add_option("--out", arguments->out, "Folder for depth.html, its figures and numbers; work that was stopped goes on");
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
+  AddName(*command, "--out", arguments->out, "Folder for depth.html, its figures and numbers; work that was stopped goes on");
   command->add_option("--budget", arguments->budget, "quick: seconds, default: half a minute, long: minutes, on two cores")
       ->capture_default_str();
   std::string known;

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
+#include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/evaluation.h"
@@ -36,6 +38,7 @@ std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::La
       arguments.contexts.empty() ? std::vector<int64_t>{model->options().context} : arguments.contexts;
   for (const int64_t context : contexts) lab::RequireReach(model, context);
   const lab::Text text = lab::ReadText(arguments.text);
+  lab::WatchForInterrupt();
   std::vector<int32_t> tokens = model->vocabulary().Encode(text);
   if (arguments.validation) tokens.erase(tokens.begin(), tokens.begin() + lab::TrainLength(tokens.size()));
   std::vector<lab::Evaluation> rows;
@@ -58,7 +61,7 @@ void PrintJson(const EvalArguments& arguments, const std::vector<lab::Evaluation
   }
   const nlohmann::ordered_json result = {
       {"model", arguments.folder}, {"text", arguments.text}, {"beyond", arguments.beyond}, {"rows", list}};
-  std::cout << result.dump() << "\n";
+  std::cout << lab::JsonText(result) << "\n";
 }
 
 void PrintTable(const std::vector<lab::Evaluation>& rows) {
@@ -72,7 +75,6 @@ void PrintTable(const std::vector<lab::Evaluation>& rows) {
 }
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
-  lab::WatchForInterrupt();
   lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
   const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, model, context.quiet);
   if (context.json) {
@@ -88,8 +90,8 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
 void AddEval(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text");
-  command->add_option("DIR", arguments->folder, "Folder of a training run")->required();
-  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
   command->add_option("--context", arguments->contexts, "Steps of a window, one or several; default: that of the training")
       ->expected(1, -1)
       ->delimiter(',');

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/text.h"
+#include "lab/report/json.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/generation.h"
 #include "lab/training/interrupt.h"
@@ -20,17 +22,17 @@ struct GenerateArguments {
 };
 
 int RunGenerate(const GenerateArguments& arguments, const Context& context) {
-  lab::WatchForInterrupt();
   if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
   const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
   lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  lab::WatchForInterrupt();
   if (context.json) {
     const std::string continuation = lab::EncodeUtf8(lab::Generate(model, prompt, options));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
-    std::cout << result.dump() << "\n";
+    std::cout << lab::JsonText(result) << "\n";
     return 0;
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
@@ -47,7 +49,7 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
 void AddGenerate(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Let a trained model continue a text");
-  command->add_option("DIR", arguments->folder, "Folder of a training run")->required();
+  AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
   command->add_option("--prompt", arguments->prompt, "Text to continue; default: a new line");
   command->add_option("--tokens", arguments->options.tokens, "Characters to add")->capture_default_str();
   command->add_option("--temperature", arguments->options.temperature, "Divides the logits; 0: the most likely character")

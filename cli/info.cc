@@ -9,6 +9,7 @@
 #include "heed/attention.h"
 #include "heed/executor.h"
 #include "lab/report/environment.h"
+#include "lab/report/json.h"
 
 namespace heed::cli {
 namespace {
@@ -20,7 +21,7 @@ int RunInfo(const Context& context) {
                                          {"simd_targets", targets},          {"threads_available", AvailableThreads()},
                                          {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION},
                                          {"compiler", __VERSION__}};
-    std::cout << info.dump() << "\n";
+    std::cout << lab::JsonText(info) << "\n";
     return 0;
   }
   std::cout << "heed      " << HEED_VERSION << "\n"

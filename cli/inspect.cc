@@ -9,11 +9,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "lab/data/text.h"
 #include "lab/inspection/arrays.h"
 #include "lab/inspection/inspection.h"
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
+#include "lab/report/output_place.h"
 #include "lab/report/progress.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
@@ -72,7 +75,7 @@ void PrintJson(const InspectArguments& arguments, const lab::Inspection& inspect
                        {"least_weight", inspection.code.least()},
                        {"heads", heads},
                        {"arrays", arrays}};
-  std::cout << result.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  std::cout << lab::JsonText(result) << "\n";
 }
 
 void PrintTable(const lab::Inspection& inspection, const Written& written) {
@@ -88,10 +91,12 @@ void PrintTable(const lab::Inspection& inspection, const Written& written) {
 }
 
 int RunInspect(const InspectArguments& arguments, const Context& context) {
-  lab::WatchForInterrupt();
   lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
   lab::SelectHeads(model, arguments.options.selection);  // refused before the text is read
   const lab::Text text = lab::ReadText(arguments.text);
+  lab::RequireWritableFile(arguments.out);
+  if (!arguments.arrays.empty()) lab::RequireWritableFolder(arguments.arrays);
+  lab::WatchForInterrupt();
   const lab::Inspection inspection = InspectText(arguments, model, text, context.quiet);
   if (inspection.reduced() && !context.quiet) std::cerr << "inspect: " << PrecisionInWords(inspection) << "\n";
   const std::string page = InspectionPage(inspection, arguments.folder);
@@ -111,9 +116,9 @@ void AddInspect(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<InspectArguments>();
   lab::InspectionOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("inspect", "Show what the attention heads of a trained model look at in a text");
-  command->add_option("DIR", arguments->folder, "Folder of a training run with --encoder attention")->required();
-  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
-  command->add_option("--out", arguments->out, "HTML page to write")->required();
+  AddName(*command, "DIR", arguments->folder, "Folder of a training run with --encoder attention")->required();
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  AddName(*command, "--out", arguments->out, "HTML page to write")->required();
   command->add_option("--tokens", options.tokens, "Only the first N characters of TEXT; default: all, at most 4096")
       ->check(CLI::PositiveNumber);
   command->add_option("--layers", options.selection.layers, "Layers to show, counted from 0; default: all")
@@ -122,8 +127,7 @@ void AddInspect(CLI::App& app, Run& run) {
   command->add_option("--heads", options.selection.heads, "Heads to show, counted from 0; default: all")
       ->expected(1, -1)
       ->delimiter(',');
-  command->add_option("--arrays", arguments->arrays,
-                      "Directory for the exact weights and statistics as NPY, with a JSON index");
+  AddName(*command, "--arrays", arguments->arrays, "Directory for the exact weights and statistics as NPY, with a JSON index");
   command->footer("Example:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps");
   command->callback(
       [arguments, &run] { run = [arguments](const Context& context) { return RunInspect(*arguments, context); }; });

@@ -1,10 +1,16 @@
 // The heed program: finds the command, runs it, turns errors into messages and exit codes.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iostream>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -88,12 +94,30 @@ int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
   }
 }
 
-int Execute(const Run& run, const Context& context) {
+// What the chosen command has of options whose smaller values need less memory.
+std::string OutOfMemory(const CLI::App& app) {
+  std::string options;
+  for (const CLI::App* command : app.get_subcommands()) {
+    for (const char* name :
+         {"--batch", "--context", "--width", "--layers", "--tokens", "--length", "--lengths", "--influence"}) {
+      if (command->get_option_no_throw(name) != nullptr) options += (options.empty() ? "; lower " : ", ") + std::string(name);
+    }
+  }
+  const std::size_t last = options.rfind(", ");
+  return "there is not enough memory" + (last == std::string::npos ? options : options.replace(last, 2, " or "));
+}
+
+// LibTorch has no type of error for memory of the CPU that cannot be had.
+bool IsOutOfMemory(const c10::Error& error) {
+  const std::string message = error.what_without_backtrace();
+  return message.find("DefaultCPUAllocator") != std::string::npos ||
+         message.find("calculation overflowed") != std::string::npos;
+}
+
+int Execute(const Run& run, const Context& context, const CLI::App& app) {
   try {
     at::set_num_threads(ThreadsOf(context));
-    const int code = run(context);
-    std::cout.flush();
-    return std::cout ? code : Fail("standard output cannot be written", kFailed);
+    return run(context);
   } catch (const InvalidArgument& error) {
     return Fail(error.what(), kUsage);
   } catch (const Error& error) {
@@ -101,11 +125,32 @@ int Execute(const Run& run, const Context& context) {
   } catch (const lab::Interruption& interruption) {
     return Fail(interruption.what(), kInterrupted);
   } catch (const c10::Error& error) {
-    return Fail(error.what_without_backtrace(), kFailed);
+    return Fail(IsOutOfMemory(error) ? OutOfMemory(app) : error.what_without_backtrace(), kFailed);
   } catch (const std::bad_alloc&) {
-    return Fail("there is not enough memory", kFailed);
+    return Fail(OutOfMemory(app), kFailed);
+  } catch (const std::length_error&) {  // of a container that no memory could hold
+    return Fail(OutOfMemory(app), kFailed);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return kDone;  // Finished says so
     return Fail(error.what(), kFailed);
+  }
+}
+
+// The one place where output that was not written shows: of --help as of results.
+int Finished(int code) {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if (flushed && std::ferror(stdout) == 0 && std::cout) return code;
+  const std::string reason = errno != 0 ? std::string(": ") + std::strerror(errno) : std::string();
+  return Fail("standard output cannot be written" + reason, code == kDone ? kFailed : static_cast<ExitCode>(code));
+}
+
+// The first file that is opened would take the place of a stream that was closed before the start, and messages would be
+// written into it. What is printed all the same then fails as on a full disk.
+void OpenStandardStreams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    if (stream == STDIN_FILENO || open("/dev/full", O_WRONLY) < 0) open("/dev/null", O_RDWR);
   }
 }
 
@@ -115,6 +160,7 @@ int Execute(const Run& run, const Context& context) {
 int main(int argc, char** argv) {
   // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
   std::signal(SIGXFSZ, SIG_IGN);
+  heed::cli::OpenStandardStreams();
 
   CLI::App app("Self-attention with positions on the CPU: train, measure and compare sequence encoders.", "heed");
   app.set_version_flag("--version", "heed " HEED_VERSION);
@@ -127,5 +173,5 @@ int main(int argc, char** argv) {
 
   bool proceed = false;
   const int code = heed::cli::Parse(app, argc, argv, proceed);
-  return proceed ? heed::cli::Execute(run, context) : code;
+  return heed::cli::Finished(proceed ? heed::cli::Execute(run, context, app) : code);
 }

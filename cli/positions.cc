@@ -15,10 +15,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/positions.h"
 #include "lab/positions/scheme_table.h"
 #include "lab/report/html.h"
+#include "lab/report/json.h"
+#include "lab/report/output_place.h"
 #include "lab/training/checkpoint.h"
 
 namespace heed::cli {
@@ -149,7 +152,7 @@ void PrintJson(const lab::PositionsOptions& options, const std::vector<std::stri
                        {"bound", lab::RotationCheck::kBound},
                        {"passed", check->Passed()}};
   }
-  std::cout << result.dump(2) << "\n";
+  std::cout << lab::JsonText(result, 2) << "\n";
 }
 
 void PrintText(const std::vector<std::string>& binary, const lab::RotationCheck* check) {
@@ -175,6 +178,7 @@ int RunPositions(Arguments arguments, const Context& context) {
   }
   // Before anything is written: the figures of a scheme that there is, with options that fit it.
   const std::vector<lab::Figure> figures = lab::PositionFigures(options, trained);
+  if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
   lab::RotationCheck check;
   if (arguments.check) check = lab::CheckRotation(arguments.options);
   const lab::RotationCheck* checked = arguments.check ? &check : nullptr;
@@ -196,7 +200,7 @@ void AddPositions(CLI::App& app, Run& run) {
   command->add_option("--steps", options.steps, "Positions (rows)")->capture_default_str();
   command->add_option("--width", options.width, "Encoding dimensions (columns); heads of alibi, relative, t5")
       ->capture_default_str();
-  command->add_option("--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
+  AddName(*command, "--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
   std::string known;
   for (const std::string& name : nn::PositionSchemeNames()) {
@@ -207,9 +211,9 @@ void AddPositions(CLI::App& app, Run& run) {
       ->add_option("--max-distance", options.max_distance,
                    "Where relative and shaw clip offsets, and from where t5 has one bucket")
       ->capture_default_str();
-  command->add_option("--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
+  AddName(*command, "--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
   command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
-  command->add_option("--out", arguments->out, "Directory for positions.html, the figures and their numbers");
+  AddName(*command, "--out", arguments->out, "Directory for positions.html, the figures and their numbers");
   command->add_flag("--check", arguments->check, "Check the table and the rotation; exit 1 when an error is above its bound");
   command->footer(
       "Examples:\n  heed positions --check --out positions\n"

@@ -13,9 +13,11 @@
 
 #include "cli/command.h"
 #include "cli/data_study.h"
+#include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
+#include "lab/report/json.h"
 #include "lab/study/findings.h"
 #include "lab/study/reference_text.h"
 #include "lab/study/study.h"
@@ -68,20 +70,20 @@ lab::SeriesOptions SeriesOptionsOf(const StudyArguments& arguments, const Contex
 }
 
 int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
-  lab::WatchForInterrupt();
   if (arguments.data.Given()) {
     return RunDataStudy(arguments.text, arguments.data, SeriesOptionsOf(arguments, context), arguments.out, context);
   }
   const lab::StudyOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
+  lab::WatchForInterrupt();
   const lab::StudyResult result = lab::RunStudy(text, options, arguments.out);
   lab::WriteStudy(result, arguments.out);
   const std::string page = (std::filesystem::path(arguments.out) / "report.html").string();
   if (context.json) {
     nlohmann::ordered_json summary = lab::StudyJson(result, /*curves=*/false);
     summary["page"] = page;
-    std::cout << summary.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    std::cout << lab::JsonText(summary, 2) << "\n";
   } else {
     for (const lab::Finding& finding : lab::Conclusion(result)) {
       std::cout << finding.question << "\n  " << finding.answer << "\n";
@@ -97,10 +99,10 @@ void AddStudy(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<StudyArguments>();
   CLI::App* command =
       app.add_subcommand("study", "Compare encoders and notions of order on a text, or on labelled sequences, as one page");
-  command->add_option("TEXT", arguments->text,
-                      "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
-  command
-      ->add_option("--out", arguments->out, "Folder for report.html, its figures and numbers; a study that was stopped goes on")
+  AddName(*command, "TEXT", arguments->text,
+          "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
+  AddName(*command, "--out", arguments->out,
+          "Folder for report.html, its figures and numbers; a study that was stopped goes on")
       ->capture_default_str();
   command->add_option("--budget", arguments->budget, "quick: a minute, default: five, long: an hour, on two cores")
       ->capture_default_str();

@@ -14,12 +14,14 @@
 
 #include "cli/command.h"
 #include "cli/lengths.h"
+#include "cli/place.h"
 #include "cli/table.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
+#include "lab/report/json.h"
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
 #include "lab/tasks/tasks.h"
@@ -80,7 +82,7 @@ void WritePage(const lab::TasksResult& result, const std::filesystem::path& fold
   lab::Report report("Tasks that separate encoders");
   report.Section("Tasks");
   lab::AddTasks(result, CommandOf(result.options), folder, report);
-  lab::WriteFile(folder / "tasks.json", json.dump(1) + "\n");
+  lab::WriteFile(folder / "tasks.json", lab::JsonText(json, 1) + "\n");
   report.Write(folder / "report.html");
 }
 
@@ -123,7 +125,7 @@ int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
     json["page"] = (folder / "report.html").string();
   }
   if (context.json) {
-    std::cout << json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n";
+    std::cout << lab::JsonText(json, 2) << "\n";
   } else {
     PrintFindings(result);
   }
@@ -147,12 +149,12 @@ void AddTasks(CLI::App& app, Run& run) {
   list("--encoders", arguments->encoders,
        some_of(nn::EncoderNames()) + fmt::format("; default: {}", fmt::join(lab::DefaultEncoders(), ", ")));
   list("--positions", arguments->positions, some_of(nn::PositionSchemeNames()) + ", of attention; default: the budget's");
-  command->add_option("--lengths", arguments->lengths,
-                      "Steps of the evaluations: numbers with commas, and ranges 16:128 that double; the training length is "
-                      "always one of them");
-  command->add_option("--out", arguments->out,
-                      "Folder for report.html, figures and numbers; finished runs are kept there, and "
-                      "the same command goes on after Ctrl-C");
+  AddName(*command, "--lengths", arguments->lengths,
+          "Steps of the evaluations: numbers with commas, and ranges 16:128 that double; the training length is always one of "
+          "them");
+  AddName(
+      *command, "--out", arguments->out,
+      "Folder for report.html, figures and numbers; finished runs are kept there, and the same command goes on after Ctrl-C");
   const auto add = [command](const char* name, auto& value, const char* text) {
     command->add_option(name, value, text)->group("Instead of the budget's");
   };

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 
@@ -11,10 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/place.h"
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/data/text.h"
+#include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/train.h"
@@ -100,17 +104,30 @@ std::map<std::string, std::string> Values(const lab::TrainOptions& options) {
   return values;
 }
 
-// A run goes on with the options it began with; another value on the command line is a mistake to point out.
-void RequireSameOptions(const TrainArguments& arguments, const Context& context, const lab::RunConfig& config) {
-  const auto asked = Values(FreshOptions(arguments, context)), stored = Values(config.options);
+// A run goes on with the options it began with; another value on the command line is a mistake to point out. Only what keeps
+// the numbers finite may change, so that a run which diverged goes on; nothing is returned where nothing changes.
+std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments, const Context& context,
+                                                const lab::RunConfig& config) {
+  const lab::TrainOptions fresh = FreshOptions(arguments, context);
+  const auto asked = Values(fresh), stored = Values(config.options);
+  const std::set<std::string> changeable = {"lr", "min_lr", "weight_decay", "clip"};
+  std::string changes;
   for (const auto& [name, value] : stored) {
-    if (arguments.Given(name) && asked.at(name) != value) {
-      std::string message = name;
-      message.append(": the run in ").append(arguments.out).append(" began with ").append(value);
-      message.append(", not ").append(asked.at(name)).append("; leave the option out to resume it");
-      throw InvalidArgument(message);
+    if (!arguments.Given(name) || asked.at(name) == value) continue;
+    if (!changeable.contains(name)) {
+      throw InvalidArgument(fmt::format("{}: the run in {} began with {}, not {}; leave the option out to resume it", name,
+                                        arguments.out, value, asked.at(name)));
     }
+    changes += fmt::format("{}{} is {} instead of {}", changes.empty() ? "" : ", ", name, asked.at(name), value);
   }
+  if (changes.empty()) return std::nullopt;
+  if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", changes.c_str());
+  lab::TrainOptions options = config.options;
+  if (arguments.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
+  if (arguments.Given("min_lr")) options.min_lr = fresh.min_lr;
+  if (arguments.Given("weight_decay")) options.weight_decay = fresh.weight_decay;
+  if (arguments.Given("clip")) options.clip = fresh.clip;
+  return options;
 }
 
 // The bar on stderr: a smoothed loss, the speed, and the last validation loss.
@@ -166,7 +183,7 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
                                         {"tokens_per_second", last.tokens_per_second},
                                         {"parameters", parameters},
                                         {"seconds", result.seconds}};
-    std::cout << row.dump() << "\n";
+    std::cout << lab::JsonText(row) << "\n";
     return;
   }
   char line[160];
@@ -177,12 +194,12 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
 
 lab::TrainResult ResumeRun(const TrainArguments& arguments, const Context& context, const lab::Text& text,
                            const lab::RunFolder& folder, const lab::RunConfig& config, const lab::TrainCallbacks& callbacks) {
-  RequireSameOptions(arguments, context, config);
+  const std::optional<lab::TrainOptions> changed = ChangedOptions(arguments, context, config);
   if (!context.quiet && config.threads != at::get_num_threads()) {
     std::fprintf(stderr, "heed: the run began with %d threads; with %d its last digits may differ\n", config.threads,
                  at::get_num_threads());
   }
-  return lab::Resume(text, folder, callbacks);
+  return lab::Resume(text, folder, callbacks, changed);
 }
 
 int RunTrain(const TrainArguments& arguments, const Context& context) {
@@ -207,11 +224,13 @@ void AddTrain(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
   arguments->command = command;
-  command->add_option("TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
-  command
-      ->add_option("--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  AddName(*command, "--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
       ->required();
-  command->add_flag("--resume", arguments->resume, "Go on where the run in --out stopped, to the same bits");
+  command->add_flag(
+      "--resume", arguments->resume,
+      "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip may "
+      "be new, as after numbers that were no longer finite");
   AddModelOptions(*command, arguments->options.model, arguments->objective);
   AddTrainingOptions(*command, arguments->options);
   command->footer(

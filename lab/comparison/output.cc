@@ -7,6 +7,7 @@
 
 #include "lab/comparison/reachability.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
 
 namespace heed::lab {
 namespace {
@@ -302,7 +303,7 @@ nlohmann::ordered_json ComparisonJson(const Comparison& comparison) {
 
 void AddComparison(const Comparison& comparison, const std::filesystem::path& directory, Report& report) {
   WriteFile(directory / "compare.csv", ComparisonCsv(comparison));
-  WriteFile(directory / "compare.json", ComparisonJson(comparison).dump(2) + "\n");
+  WriteFile(directory / "compare.json", JsonText(ComparisonJson(comparison), 2) + "\n");
   for (const Figure& figure : comparison.figures) report.Add(figure, WriteFigure(figure, directory));
   for (const Table& table : ComparisonTables(comparison)) report.Add(table);
 }

@@ -9,6 +9,7 @@
 #include "lab/depth/figures.h"
 #include "lab/depth/findings.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
 
 namespace heed::lab {
 namespace {
@@ -166,7 +167,7 @@ nlohmann::ordered_json DepthJson(const DepthResult& result) {
 void AddDepth(const DepthResult& result, const std::string& command, const std::filesystem::path& directory, Report& report) {
   WriteFile(directory / "depth.csv", DepthCsv(result));
   WriteFile(directory / "depth-heads.csv", DepthHeadsCsv(result));
-  WriteFile(directory / "depth.json", DepthJson(result).dump(1) + "\n");
+  WriteFile(directory / "depth.json", JsonText(DepthJson(result), 1) + "\n");
   const std::vector<Figure> figures = DepthFigures(result, command);
   // A finding, and the figures that show it.
   const auto add = [&](const std::string& finding, std::initializer_list<const char*> names) {

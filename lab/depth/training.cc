@@ -9,6 +9,7 @@
 #include "lab/training/optimizer.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/side_by_side.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -30,14 +31,14 @@ NamedTensors Parameters(const StackModel& model) {
   return parameters;
 }
 
-// One step; false, with nothing changed, when the loss or the gradient is no finite number.
+// One step; false when the numbers are no longer finite.
 bool Step(StackModel& model, AdamW& optimizer, const Batch& batch, double clip, int64_t step) {
-  optimizer.ClearGradients();
-  const at::Tensor loss = model->Loss(batch);
-  loss.backward();
-  if (!std::isfinite(loss.item<double>()) || !std::isfinite(optimizer.ClipGradients(clip))) return false;
-  optimizer.Step(step);
-  return true;
+  try {
+    TrainStep(optimizer, clip, step, [&] { return model->Loss(batch); });
+    return true;
+  } catch (const Divergence&) {
+    return false;
+  }
 }
 
 void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, TrainedStack& result,
@@ -97,7 +98,8 @@ TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const
   result.layers = layers;
   result.parameters = ParameterCount(*model);
   TrainAll(model, corpus, options, result, done);
-  result.loss = ValidationLoss(model, corpus, options);
+  result.loss = result.broke_at > 0 ? NAN : ValidationLoss(model, corpus, options);
+  if (!std::isfinite(result.loss) && result.broke_at == 0) result.broke_at = options.steps;
   result.profile = Profile(model, ProfileBatch(corpus, options, Objective::kCausal));
   return result;
 }
@@ -115,7 +117,7 @@ TrainedStack TrainedStackFromJson(const nlohmann::ordered_json& json, int64_t he
   stack.layers = json.at("layers").get<int64_t>();
   stack.parameters = json.at("parameters").get<int64_t>();
   stack.broke_at = json.at("broke_at").get<int64_t>();
-  stack.loss = NumberFromJson(json.at("loss"));
+  stack.loss = stack.broke_at > 0 ? NAN : NumberFromJson(json.at("loss"));
   stack.microseconds_per_token = json.at("microseconds_per_token").get<double>();
   stack.profile = ProfileFromJson(json.at("profile"), stack.layers, heads);
   return stack;

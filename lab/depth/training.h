@@ -18,9 +18,9 @@ namespace heed::lab {
 struct TrainedStack {
   std::string variant;
   int64_t layers = 0, parameters = 0;
-  // 0, or the first step whose loss or gradient was no finite number: the stack is as it was before that step.
+  // 0, or the step, the last one that was done, whose loss, gradient, updated parameters or validation were not all finite.
   int64_t broke_at = 0;
-  double loss = 0;                    // on validation text, nats per character
+  double loss = 0;                    // on validation text, nats per character; NaN where the numbers broke
   double microseconds_per_token = 0;  // of a training step, of the thread's own time
   StackProfile profile;               // afterwards, on the batch that untrained stacks are measured on
 };

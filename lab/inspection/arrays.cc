@@ -7,6 +7,7 @@
 
 #include "heed/nn/replacement_file.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
 #include "lab/report/npy.h"
 
 namespace heed::lab {
@@ -89,7 +90,7 @@ std::vector<std::filesystem::path> WriteArrays(LanguageModel& model, const std::
     if (on_head) on_head(++done);
   });
   WriteFile(folder / "statistics.npy", statistics);
-  WriteFile(folder / "arrays.json", Index(text, selection).dump(1) + "\n");
+  WriteFile(folder / "arrays.json", JsonText(Index(text, selection), 1) + "\n");
   std::vector<std::filesystem::path> written;
   written.reserve(selection.layers.size() + 2);
   for (const int64_t layer : selection.layers) written.push_back(folder / LayerFile(layer));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "inspection_page.h"
+#include "lab/report/json.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {
@@ -17,8 +18,7 @@ using Json = nlohmann::ordered_json;
 
 // JSON that may stand in a <script> element: nothing in it can end the element or open a comment.
 std::string ScriptJson(const Json& json) {
-  // A file name need not be UTF-8; what is not shows as a replacement character.
-  const std::string plain = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string plain = JsonText(json);
   std::string escaped;
   escaped.reserve(plain.size());
   for (const char c : plain) {

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "lab/report/file.h"
+#include "lab/report/json.h"
 
 namespace heed::lab {
 
@@ -25,7 +26,7 @@ std::optional<nlohmann::ordered_json> ResultStore::Find(const std::string& name,
 void ResultStore::Keep(const std::string& name, const nlohmann::ordered_json& settings,
                        const nlohmann::ordered_json& result) const {
   const nlohmann::ordered_json json = {{"settings", All(settings)}, {"result", result}};
-  WriteFile(folder_ / (name + ".json"), json.dump(1) + "\n");
+  WriteFile(folder_ / (name + ".json"), JsonText(json, 1) + "\n");
 }
 
 }  // namespace heed::lab

@@ -26,7 +26,8 @@ struct KeptRun {
 };
 
 // `threads` runs at a time, see SideBySide. Runs that the store holds are not repeated, finished ones are kept at once; without
-// a store all are done and none kept. One progress bar on stderr. Throws the first error of a run, and Interruption on Ctrl-C.
+// a store all are done and none kept. One progress bar on stderr. Throws the first error of a run, with the run's name before
+// what a Divergence says, and Interruption on Ctrl-C.
 void DoRuns(const std::string& what, const std::vector<KeptRun>& runs, const ResultStore* store, int threads, bool quiet);
 
 }  // namespace heed::lab

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "heed/error.h"
+#include "lab/series/magnitudes.h"
 
 namespace heed::lab {
 namespace {
@@ -20,11 +21,14 @@ struct Moments {
 // What never changes but by rounding, some 45 units in the last place of its mean, has a deviation of 1 and so stays near 0.
 Moments MomentsOf(const std::vector<double>& values) {
   const double count = static_cast<double>(values.size()), first = values.front();
-  double sum = 0, squares = 0;
+  double sum = 0, squares = 0, largest = 0;
   for (const double value : values) sum += value - first;  // the sum of equal values themselves is rounded once a value
   const double mean = first + sum / count;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double deviation = std::sqrt(squares / count);
+  for (const double value : values) largest = std::max(largest, std::abs(value - mean));
+  // A power of two, which changes no digit but keeps the squares of small numbers from vanishing.
+  const double unit = largest > 0 ? std::exp2(std::max(-1000, std::ilogb(largest))) : 1;
+  for (const double value : values) squares += (value - mean) / unit * ((value - mean) / unit);
+  const double deviation = unit * std::sqrt(squares / count);
   return {mean, deviation > 1e-14 * std::abs(mean) ? deviation : 1.0};
 }
 
@@ -39,6 +43,7 @@ double Median(std::vector<double> values) {
 
 SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesOptions& options)
     : data_(data), batch_(options.batch), context_(options.context), horizon_(options.horizon), cut_(options.longest) {
+  RequireMagnitudes(data_);
   if (Forecasts()) {
     SplitTimes(options.validation);
   } else {
@@ -124,9 +129,12 @@ void SeriesBatches::Standardise() {
     deviation_.push_back(moments.deviation);
   }
   time_unit_ = Median(std::move(differences));
-  if (data_.goal == SeriesGoal::kClassification) return;
-  const Moments moments = MomentsOf(targets);
-  target_mean_ = moments.mean, target_deviation_ = moments.deviation;
+  if (data_.goal != SeriesGoal::kClassification) {
+    const Moments moments = MomentsOf(targets);
+    target_mean_ = moments.mean, target_deviation_ = moments.deviation;
+  }
+  RequireStandardised(data_, {mean_, deviation_, target_mean_, target_deviation_});
+  if (data_.has_times) RequireTimes(data_, time_unit_, Forecasts() ? context_ : cut_, Forecasts());
 }
 
 SeriesBatch SeriesBatches::Draw(Random& random) const {

@@ -38,7 +38,8 @@ struct SeriesBaseline {
 // of times, which every model is given as a further feature.
 class SeriesBatches {
  public:
-  // Throws InvalidArgument where the data are too few. `data` must outlive the object.
+  // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
+  // small to compute with, see magnitudes.h. `data` must outlive the object.
   SeriesBatches(const SeriesData& data, const SeriesOptions& options);
 
   const SeriesData& data() const { return data_; }

@@ -31,6 +31,7 @@ class CsvTable {
   // The number, or nothing where Number throws.
   std::optional<double> TryNumber(int64_t row, int64_t column) const;
 
+  int64_t Line(int64_t row) const { return lines_[row]; }  // of the file, where 1 is the header
   // "data.csv: row 7, column 'x': " for errors; row counts from 0, the message by lines of the file.
   std::string Place(int64_t row, int64_t column) const;
 

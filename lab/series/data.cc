@@ -32,6 +32,13 @@ int64_t SeriesData::Longest() const {
   return longest;
 }
 
+std::string SeriesData::Place(const SeriesSequence& sequence, int64_t step, const std::string& column) const {
+  if (sequence.rows.empty()) {
+    return name + ": sequence " + sequence.id + ", step " + std::to_string(step) + ", '" + column + "': ";
+  }
+  return name + ": row " + std::to_string(sequence.rows[step]) + ", column '" + column + "': ";
+}
+
 int64_t SeriesData::Steps() const {
   return std::accumulate(sequences.begin(), sequences.end(), int64_t{0},
                          [](int64_t sum, const SeriesSequence& sequence) { return sum + sequence.steps; });

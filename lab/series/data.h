@@ -26,6 +26,7 @@ struct SeriesSequence {
   std::vector<double> times;     // [steps], increasing; empty where there are none
   // One for the sequence, or one a step. Classes are indices of the data's names.
   std::vector<double> targets;
+  std::vector<int64_t> rows = {};  // [steps], of a CSV file, where 1 is the header; empty: it comes from an array
 };
 
 struct SeriesData {
@@ -34,6 +35,7 @@ struct SeriesData {
   SeriesGoal goal = SeriesGoal::kClassification;
   std::vector<std::string> features;
   std::string target;
+  std::string time = {};  // the column; empty where there is none
   bool has_times = false;
   bool each_step = false;            // targets are one a step
   std::vector<std::string> classes;  // by index, sorted; numbers by value
@@ -42,6 +44,8 @@ struct SeriesData {
   int64_t Width() const { return static_cast<int64_t>(features.size()); }
   int64_t Longest() const;
   int64_t Steps() const;  // of all sequences
+  // "data.csv: row 7, column 'x': " or "X.npy: sequence 3, step 0, 'feature 1': ", for errors.
+  std::string Place(const SeriesSequence& sequence, int64_t step, const std::string& column) const;
 };
 
 struct SeriesColumns {

@@ -7,6 +7,7 @@
 
 #include "lab/report/file.h"
 #include "lab/report/html.h"
+#include "lab/report/json.h"
 #include "lab/series/findings.h"
 #include "lab/series/series.h"
 
@@ -213,7 +214,7 @@ void WriteSeries(const SeriesResult& result, const std::string& command, const s
   report.Add(SettingsTable(result));
   WriteFile(folder / "runs.csv", RunsCsv(result));
   // A file name need not be UTF-8; what is not shows as a replacement character.
-  WriteFile(folder / "study.json", SeriesJson(result).dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  WriteFile(folder / "study.json", JsonText(SeriesJson(result), 1) + "\n");
   report.Write(folder / "report.html");
 }
 

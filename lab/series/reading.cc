@@ -140,7 +140,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   data.name = path.string();
   // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
   data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time);
-  data.target = columns.target;
+  data.target = columns.target, data.time = columns.time;
   data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
   data.has_times = time >= 0;
   const std::vector<int64_t> features = FeatureColumns(table, columns, data.goal == SeriesGoal::kForecast);
@@ -156,6 +156,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   for (const auto& [id, rows] : Grouped(table, sequence)) {
     SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
     for (const int64_t row : rows) {
+      one.rows.push_back(table.Line(row));
       for (const int64_t column : features) one.features.push_back(table.Number(row, column));
       if (time >= 0) one.times.push_back(table.Number(row, time));
       one.targets.push_back(class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target)));

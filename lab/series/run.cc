@@ -9,6 +9,7 @@
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -64,6 +65,7 @@ void Evaluate(SequenceModel& model, const SeriesBatches& batches, SeriesRun& run
     run.accuracy += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
   });
   run.loss *= batches.error_scale() / count;
+  RequireFinite("evaluation", "the loss", run.loss);
   run.accuracy /= count;
 }
 

@@ -28,7 +28,7 @@ struct SeriesRun {
 std::vector<SeriesModel> PlanSeries(const SeriesBatches& batches, const SeriesOptions& options);
 
 // Trains in the calling thread; several calls may run side by side. Runs of one seed see the same sequences in the same order,
-// whatever the model. Throws Interruption on Ctrl-C.
+// whatever the model. Throws Divergence, and Interruption on Ctrl-C.
 SeriesRun TrainOnSeries(const SeriesBatches& batches, const SeriesModel& model, const SeriesOptions& options, uint64_t seed,
                         const std::function<void()>& on_step);
 

@@ -13,6 +13,7 @@
 #include "lab/report/csv.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
+#include "lab/report/json.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
@@ -327,9 +328,7 @@ void WriteStudy(const StudyResult& result, const std::filesystem::path& folder) 
   page.Tasks();
   page.Settings();
   WriteFile(folder / "runs.csv", RunsCsv(result));
-  // A file name need not be UTF-8; what is not shows as a replacement character.
-  const auto replace = nlohmann::ordered_json::error_handler_t::replace;
-  WriteFile(folder / "study.json", StudyJson(result, true).dump(1, ' ', false, replace) + "\n");
+  WriteFile(folder / "study.json", JsonText(StudyJson(result, true), 1) + "\n");
   page.Write();
 }
 

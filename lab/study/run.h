@@ -31,7 +31,7 @@ struct StudyRun {
 inline constexpr double kNoLoss = std::numeric_limits<double>::quiet_NaN();
 
 // Trains and evaluates in the calling thread; several calls may run side by side. on_step hears the steps done. Throws
-// Interruption on Ctrl-C.
+// Divergence, and Interruption on Ctrl-C.
 StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void(int64_t)>& on_step);
 
 // Numbers survive the way to JSON and back bit by bit; NaN becomes null.

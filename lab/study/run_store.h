@@ -26,12 +26,13 @@ class RunStore {
   // Throws FileError.
   void Keep(const StudyModel& model, const TrainOptions& options, const StudyRun& run) const;
 
+  // The name of a run, and of its file without the ending.
+  static std::string NameOf(const StudyModel& model, const TrainOptions& options);
+
   const std::filesystem::path& folder() const { return results_.folder(); }
   const ResultStore& results() const { return results_; }
 
  private:
-  static std::string NameOf(const StudyModel& model, const TrainOptions& options);
-
   ResultStore results_;
 };
 

@@ -2,9 +2,11 @@
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <optional>
 
 #include "lab/report/progress.h"
+#include "lab/training/divergence.h"
 #include "lab/training/side_by_side.h"
 
 namespace heed::lab {
@@ -15,6 +17,14 @@ struct Task {
   TrainOptions options;
   StudyRun* result;
 };
+
+StudyRun Trained(const Corpus& corpus, const Task& task, const std::function<void(int64_t)>& on_step) {
+  try {
+    return TrainAndEvaluate(corpus, task.options, on_step);
+  } catch (const Divergence& error) {
+    throw Divergence(RunStore::NameOf(*task.model, task.options) + ": " + error.what());
+  }
+}
 
 }  // namespace
 
@@ -38,7 +48,7 @@ std::vector<std::vector<StudyRun>> TrainStage(const std::string& what, const Cor
   Progress progress(what, total, options.quiet, found);
   SideBySide(static_cast<int64_t>(tasks.size()), options.threads, progress, found, [&](int64_t i, std::atomic<int64_t>& done) {
     const Task& task = tasks[static_cast<std::size_t>(i)];
-    *task.result = TrainAndEvaluate(corpus, task.options, [&done](int64_t) { ++done; });
+    *task.result = Trained(corpus, task, [&done](int64_t) { ++done; });
     store.Keep(*task.model, task.options, *task.result);
     char note[128];
     std::snprintf(note, sizeof note, "%s: %.3f", task.model->Label().c_str(), task.result->losses.front());

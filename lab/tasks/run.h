@@ -31,7 +31,8 @@ inline constexpr double kNoScore = std::numeric_limits<double>::quiet_NaN();
 std::vector<TaskModel> PlanTask(const SequenceTask& task, const TaskOptions& options);
 
 // Trains in the calling thread; several calls may run side by side. Runs of one seed see the same sequences, whatever the
-// model; those of an evaluation are the same for all seeds too. Throws Interruption on Ctrl-C.
+// model; those of an evaluation are the same for all seeds too. Throws Divergence, and Interruption on
+// Ctrl-C.
 TaskRun TrainOnTask(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed,
                     const std::function<void()>& on_step);
 

@@ -7,6 +7,7 @@
 
 #include "lab/tasks/translator.h"
 #include "lab/training/sequence_model.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -38,6 +39,8 @@ class StepSolver : public Solver {
 
   double Score(const TaskBatch& batch) override {
     const at::Tensor answers = Answers(batch);
+    // The largest of answers that are no numbers would be a class all the same.
+    RequireFinite("evaluation", {{"answers", answers}});
     if (measure_ == Measure::kAccuracy) return RightAnswers(answers, Classes(batch));
     return (answers.squeeze(1) - Values(batch)).square().sum().item<double>();
   }

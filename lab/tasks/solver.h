@@ -19,7 +19,8 @@ class Solver {
   virtual ~Solver() = default;
   // Mean over the scored places: cross-entropy in nats, or squared error. Differentiable.
   virtual at::Tensor Loss(const TaskBatch& batch) = 0;
-  // The sum over the scored places of what the task measures: right answers, or squared errors.
+  // The sum over the scored places of what the task measures: right answers, or squared errors. Throws Divergence where an
+  // answer is not finite.
   virtual double Score(const TaskBatch& batch) = 0;
   virtual torch::nn::Module& module() = 0;
   // The most steps that it takes.

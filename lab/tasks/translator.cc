@@ -6,6 +6,8 @@
 
 #include <ATen/ATen.h>
 
+#include "lab/training/step.h"
+
 namespace heed::lab {
 namespace {
 
@@ -56,6 +58,7 @@ at::Tensor TranslatorImpl::Write(const at::Tensor& tokens) {
   std::vector<at::Tensor> written = {StartSymbols(tokens.size(0))};
   for (int64_t i = 0; i < tokens.size(1); ++i) {
     const at::Tensor logits = decoder_->forward(written.back(), memory, {}, {}, &cache);
+    RequireFinite("evaluation", {{"answers", logits}});
     written.push_back(logits.narrow(2, 0, options_.encoder.outputs).argmax(2));
   }
   written.erase(written.begin());

@@ -29,7 +29,8 @@ class TranslatorImpl : public torch::nn::Module {
   // tokens int64 [batch, n], answer int64 [batch, m] -> logits [batch, m, outputs] of each step of the answer after those
   // before it.
   at::Tensor forward(const at::Tensor& tokens, const at::Tensor& answer);
-  // int64 [batch, n]: n steps, each the most likely symbol after those that were written before it. For inference.
+  // int64 [batch, n]: n steps, each the most likely symbol after those that were written before it. For inference. Throws
+  // Divergence where the scores of symbols are not finite.
   at::Tensor Write(const at::Tensor& tokens);
   int64_t longest() const;
 

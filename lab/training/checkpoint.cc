@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/safetensors.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -54,6 +55,8 @@ void CopyTensors(const std::map<std::string, at::Tensor>& from, const NamedTenso
 
 void SaveCheckpoint(const RunFolder& folder, Trainer& trainer) {
   const nn::Safetensors state = trainer.State();
+  RequireFinite("checkpoint of step " + std::to_string(trainer.step()),
+                NamedTensors(state.tensors.begin(), state.tensors.end()));
   nn::WriteSafetensors(folder.checkpoint().string(), state.tensors, state.metadata);
   std::map<std::string, at::Tensor> weights;
   for (const auto& parameter : trainer.model()->named_parameters()) {

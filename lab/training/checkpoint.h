@@ -12,7 +12,8 @@
 
 namespace heed::lab {
 
-// Writes checkpoint.safetensors and model.safetensors. Throws FileError; the files of an earlier checkpoint survive then.
+// Writes checkpoint.safetensors and model.safetensors. Throws FileError, and Divergence where a number is not finite; the files
+// of an earlier checkpoint survive then.
 void SaveCheckpoint(const RunFolder& folder, Trainer& trainer);
 
 // Both throw FileError naming the file. What config.json claims is held against the size of the weights before anything is

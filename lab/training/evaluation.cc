@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -61,6 +62,7 @@ Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, in
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double loss = total / static_cast<double>(predictions);
+  RequireFinite("evaluation over windows of " + std::to_string(context) + " steps", "the loss", loss);
   return {context, predictions, loss, std::exp(loss), static_cast<double>(done) / std::max(seconds, 1e-9)};
 }
 

@@ -21,7 +21,8 @@ struct Evaluation {
 
 // Every token once, in consecutive windows of `context` steps (0: the context of the training), without dropout; see
 // ForEachBatch. Leaves the model in the mode it was in. on_tokens hears how many tokens are done. Throws InvalidArgument that
-// names the context where a learned table ends before it or the text has nothing to predict, and Interruption on Ctrl-C.
+// names the context where a learned table ends before it or the text has nothing to predict, Divergence where the loss is not
+// finite, and Interruption on Ctrl-C.
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
                     const std::function<void(int64_t)>& on_tokens = {});
 // The same for a text; InvalidArgument names a character that the model does not know.

@@ -1,16 +1,14 @@
 #include "lab/training/fit.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
-#include <string>
 
 #include <torch/utils.h>
 
-#include "heed/error.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/optimizer.h"
 #include "lab/training/side_by_side.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -19,20 +17,6 @@ NamedTensors Parameters(const torch::nn::Module& module) {
   NamedTensors parameters;
   for (const auto& parameter : module.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
   return parameters;
-}
-
-double Step(AdamW& optimizer, const TrainOptions& options, int64_t step, const std::function<at::Tensor()>& loss) {
-  optimizer.ClearGradients();
-  const at::Tensor value = loss();
-  value.backward();
-  const double gradient = optimizer.ClipGradients(options.clip);
-  const double number = value.item<double>();
-  if (!std::isfinite(number) || !std::isfinite(gradient)) {
-    throw Error("training left the finite numbers at step " + std::to_string(step + 1) + " (loss " + std::to_string(number) +
-                ", gradient norm " + std::to_string(gradient) + ")");
-  }
-  optimizer.Step(step);
-  return number;
 }
 
 }  // namespace
@@ -53,7 +37,7 @@ FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const std:
   FitReport report;
   for (int64_t step = 0; step < options.steps; ++step) {
     if (Interrupted()) throw Interruption("interrupted during training");
-    const double value = Step(optimizer, options, step, loss);
+    const double value = TrainStep(optimizer, options.clip, step, loss);
     if (step >= options.steps - counted) report.last_loss += value / static_cast<double>(counted);
     on_step();
   }

@@ -21,7 +21,7 @@ struct FitReport {
 };
 
 // options.steps steps of AdamW by the options of the optimiser; their model and batch are not looked at. loss makes the next
-// batch and returns its loss. Throws Error where the loss or the gradient is no longer finite, and Interruption on Ctrl-C.
+// batch and returns its loss. Throws Divergence (see TrainStep), and Interruption on Ctrl-C.
 FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const std::function<at::Tensor()>& loss,
               const std::function<void()>& on_step);
 

@@ -6,7 +6,8 @@
 
 namespace heed::lab {
 
-// From now on SIGINT and SIGTERM set a flag; a second one ends the process at once.
+// From now on SIGINT and SIGTERM set a flag; a second one ends the process at once. To be called when all input has been read:
+// a process that waits for a terminal or a FIFO asks nothing, and the first signal is then to end it.
 void WatchForInterrupt();
 bool Interrupted();
 

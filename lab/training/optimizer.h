@@ -31,6 +31,7 @@ class AdamW {
   // step counts from 0.
   void Step(int64_t step);
 
+  const NamedTensors& parameters() const { return parameters_; }
   // The moments, named "exp_avg.<parameter>" and "exp_avg_sq.<parameter>". They share memory with the optimiser.
   NamedTensors State() const;
 

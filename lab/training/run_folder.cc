@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/report/json.h"
 
 namespace heed::lab {
 namespace {
@@ -154,10 +155,7 @@ TextIdentity Identify(const Text& text) {
   return {text.name, static_cast<int64_t>(text.characters.size()), digits};
 }
 
-void RunFolder::WriteConfig(const RunConfig& config) const {
-  // A file name need not be UTF-8; what is not shows as a replacement character.
-  WriteFile(this->config(), ToJson(config).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
-}
+void RunFolder::WriteConfig(const RunConfig& config) const { WriteFile(this->config(), JsonText(ToJson(config), 2) + "\n"); }
 
 RunConfig RunFolder::ReadConfig() const {
   const std::string contents = ReadFile(config(), kMostSettingsBytes);
@@ -175,7 +173,7 @@ void RunFolder::WriteMetrics(const std::vector<Metrics>& metrics) const {
   for (const Metrics& m : metrics) {
     const Json line = {
         {"step", m.step}, {"train_loss", m.train_loss}, {"val_loss", m.val_loss}, {"tokens_per_second", m.tokens_per_second}};
-    lines += line.dump() + "\n";
+    lines += JsonText(line) + "\n";
   }
   WriteFile(this->metrics(), lines);
 }

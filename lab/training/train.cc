@@ -1,6 +1,7 @@
 #include "lab/training/train.h"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -9,7 +10,9 @@
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/training/checkpoint.h"
+#include "lab/training/folder_watch.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/step.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
@@ -19,7 +22,9 @@ namespace {
 class Journal {
  public:
   Journal(const RunFolder* folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks)
-      : folder_(folder), metrics_(std::move(metrics)), callbacks_(callbacks) {}
+      : folder_(folder), metrics_(std::move(metrics)), callbacks_(callbacks) {
+    if (folder_ != nullptr) watch_.emplace(folder_->path(), folder_->config().filename().string());
+  }
 
   void Report(Trainer& trainer) {
     try {
@@ -28,16 +33,29 @@ class Journal {
       Interrupt(trainer);
     }
     // Metrics first: lines beyond the checkpoint are dropped when a run resumes, missing ones would stay missing.
-    if (folder_ != nullptr) folder_->WriteMetrics(metrics_);
+    if (folder_ != nullptr) {
+      watch_->Check();
+      folder_->WriteMetrics(metrics_);
+    }
     Save(trainer);
     if (callbacks_.on_report) callbacks_.on_report(metrics_.back());
   }
 
-  void Save(Trainer& trainer) const {
-    if (folder_ != nullptr) SaveCheckpoint(*folder_, trainer);
+  void Save(Trainer& trainer) {
+    if (folder_ == nullptr) return;
+    watch_->Check();
+    SaveCheckpoint(*folder_, trainer);
+    watch_->Check();
+    saved_ = trainer.step();
   }
 
-  [[noreturn]] void Interrupt(Trainer& trainer) const {
+  [[noreturn]] void Diverge(const Divergence& error) const {
+    if (folder_ == nullptr) throw error;
+    throw Divergence(error.what() + std::string("; ") + folder_->path().string() + " holds a checkpoint of step " +
+                     std::to_string(saved_) + ", from which --resume goes on, with a lower --lr or --weight-decay");
+  }
+
+  [[noreturn]] void Interrupt(Trainer& trainer) {
     Save(trainer);
     throw Interruption("interrupted after step " + std::to_string(trainer.step()) +
                        (folder_ != nullptr ? "; " + folder_->path().string() + " holds a checkpoint to resume from" : ""));
@@ -47,6 +65,8 @@ class Journal {
 
  private:
   const RunFolder* folder_;
+  std::optional<FolderWatch> watch_;  // of the folder, where there is one
+  int64_t saved_ = 0;                 // step of the last checkpoint
   std::vector<Metrics> metrics_;
   const TrainCallbacks& callbacks_;
 };
@@ -55,16 +75,29 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
   const auto start = std::chrono::steady_clock::now();
   if (callbacks.on_start) callbacks.on_start(trainer.model(), trainer.step());
   journal.Save(trainer);
-  while (true) {
-    if (trainer.ReportDue()) journal.Report(trainer);
-    if (trainer.Done()) break;
-    if (Interrupted()) journal.Interrupt(trainer);
-    const double loss = trainer.Step();
-    if (callbacks.on_step) callbacks.on_step(trainer.step(), loss, trainer.tokens_per_second());
+  try {
+    while (true) {
+      if (trainer.ReportDue()) journal.Report(trainer);
+      if (trainer.Done()) break;
+      if (Interrupted()) journal.Interrupt(trainer);
+      const double loss = trainer.Step();
+      if (callbacks.on_step) callbacks.on_step(trainer.step(), loss, trainer.tokens_per_second());
+    }
+  } catch (const Divergence& error) {
+    journal.Diverge(error);
   }
   trainer.model()->eval();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {trainer.model(), journal.TakeMetrics(), seconds};
+}
+
+// The options that may change within a run, of `changed`; all others of `begun`.
+TrainOptions Changed(const TrainOptions& begun, const TrainOptions& changed) {
+  TrainOptions options = begun;
+  options.lr = changed.lr, options.min_lr = changed.min_lr;
+  options.weight_decay = changed.weight_decay, options.clip = changed.clip;
+  Validate(options);
+  return options;
 }
 
 }  // namespace
@@ -90,8 +123,10 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
   return Drive(trainer, journal, callbacks);
 }
 
-TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks) {
-  const RunConfig config = folder.ReadConfig();
+TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks,
+                   const std::optional<TrainOptions>& changed) {
+  RunConfig config = folder.ReadConfig();
+  if (changed) config.options = Changed(config.options, *changed);
   const TextIdentity identity = Identify(text);
   if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {
     throw InvalidArgument("text '" + text.name + "' is not the text that the run in " + folder.path().string() +
@@ -99,6 +134,13 @@ TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbac
                           " characters)");
   }
   Trainer trainer = LoadTrainer(folder, config, MakeCorpus(text, config.options.model.context));
+  if (changed) {
+    if (trainer.Done()) {
+      throw InvalidArgument("lr, min_lr, weight_decay, clip: the run in " + folder.path().string() +
+                            " has no steps left to train with other values");
+    }
+    folder.WriteConfig(config);
+  }
   Journal journal(&folder, folder.ReadMetrics(trainer.last_report()), callbacks);
   return Drive(trainer, journal, callbacks);
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "lab/data/text.h"
@@ -27,17 +28,22 @@ struct TrainResult {
   double seconds = 0.0;          // spent in this process, evaluation included
 };
 
-// In memory. Throws InvalidArgument that names the option or the text, Error when the loss leaves the finite numbers, and
-// Interruption on Ctrl-C. See Trainer for what is reproducible.
+// In memory. Throws InvalidArgument that names the option or the text, Divergence that names the step when the numbers are no
+// longer finite, and Interruption on Ctrl-C. See Trainer for what is reproducible.
 TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks = {});
 
 // In a folder: a checkpoint is written before the first step, at every report, and before Interruption is thrown. A folder
-// that holds a checkpoint already is refused (InvalidArgument). Throws FileError when a file cannot be written.
+// that holds a checkpoint already is refused (InvalidArgument). Throws FileError when a file cannot be written, or the folder
+// is removed or replaced meanwhile. No checkpoint and no line of metrics holds a number that is not finite: after a Divergence
+// the folder has the last checkpoint before it.
 TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks = {});
 
 // Goes on where the folder's checkpoint was made, with the options of its config.json, and reaches the same bits as a run
 // without interruption on the same number of threads. The text must be the one that the run began with (InvalidArgument).
-TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks = {});
+// `changed` gives new values of lr, min_lr, weight_decay and clip for the steps that are left, which config.json tells from
+// then on; its other options are not looked at. InvalidArgument where no steps are left.
+TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks = {},
+                   const std::optional<TrainOptions>& changed = std::nullopt);
 
 }  // namespace heed::lab
 

@@ -1,7 +1,6 @@
 #include "lab/training/trainer.h"
 
 #include <chrono>
-#include <cmath>
 #include <mutex>
 #include <utility>
 
@@ -10,8 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "lab/report/json.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/evaluation.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -49,16 +50,7 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options)
 double Trainer::Step() {
   const auto start = std::chrono::steady_clock::now();
   const Batch batch = RandomBatch(corpus_.train, windows_, random_);
-  optimizer_.ClearGradients();
-  const at::Tensor loss = model_->Loss(batch);
-  loss.backward();
-  const double gradient = optimizer_.ClipGradients(options_.clip);
-  const double value = loss.item<double>();
-  if (!std::isfinite(value) || !std::isfinite(gradient)) {
-    throw Error("training left the finite numbers at step " + std::to_string(step_ + 1) + " (loss " + std::to_string(value) +
-                ", gradient norm " + std::to_string(gradient) + "); a lower lr or a smaller clip may help");
-  }
-  optimizer_.Step(step_);
+  const double value = TrainStep(optimizer_, options_.clip, step_, [&] { return model_->Loss(batch); });
   ++step_;
   loss_sum_ += value;
   ++loss_count_;
@@ -72,7 +64,12 @@ bool Trainer::ReportDue() const {
 }
 
 Metrics Trainer::Report() {
-  const double validation = Evaluate(model_, corpus_.validation).loss;
+  double validation = 0;
+  try {
+    validation = Evaluate(model_, corpus_.validation).loss;
+  } catch (const Divergence& error) {
+    throw Divergence("training left the finite numbers at step " + std::to_string(step_) + ": in validation, " + error.what());
+  }
   const Metrics metrics{step_, loss_sum_ / static_cast<double>(loss_count_), validation, tokens_per_second()};
   last_report_ = step_;
   loss_sum_ = seconds_ = 0.0;
@@ -101,7 +98,7 @@ nn::Safetensors Trainer::State() const {
                                    {"loss_sum", loss_sum_},
                                    {"loss_count", loss_count_},
                                    {"data_generator", random_.state()}};
-  state.metadata.emplace(kProgress, progress.dump());
+  state.metadata.emplace(kProgress, JsonText(progress));
   return state;
 }
 

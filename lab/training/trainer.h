@@ -21,13 +21,14 @@ class Trainer {
   // Throws InvalidArgument that names the option.
   Trainer(Corpus corpus, const TrainOptions& options);
 
-  // One batch; returns its loss. Throws Error when the loss or the gradient is no longer finite.
+  // One batch; returns its loss. Throws Divergence, see TrainStep.
   double Step();
   int64_t step() const { return step_; }  // steps done
   bool Done() const { return step_ == options_.steps; }
 
   // Every eval_every steps and after the last.
   bool ReportDue() const;
+  // Throws Divergence where the validation loss is not finite; what it reports on is then still to be reported.
   Metrics Report();
   int64_t last_report() const { return last_report_; }  // step of the last report, 0 before the first
 

@@ -6,7 +6,8 @@ Rooms: an include points to the same room or to one on its left (engine, nn, lab
 private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
-Files: at most MAX_LINES lines, named after a noun, no unfinished business. Links in documents lead to files.
+Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab and cli makes text of JSON. Links in
+documents lead to files.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
 """
 
@@ -29,6 +30,9 @@ VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
 SOURCE_FOLDERS = ("engine", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
+# nlohmann's dump() throws where a text is not UTF-8, and names of files need not be.
+JSON_DUMP = re.compile(r"\.dump\(")
+JSON_WRITER = "lab/report/json.cc"
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -133,6 +137,8 @@ def check_file(root, path):
             yield f"{source}:{number}: unfinished business"
         if source.parts[0] == "nn" and ADDRESS.search(line) and not str(source).startswith(SEES_ADDRESSES):
             yield f"{source}:{number}: asks a tensor for its address; take a view of nn/src/tensor_view.h"
+        if source.parts[0] in ("lab", "cli") and str(source) != JSON_WRITER and JSON_DUMP.search(line):
+            yield f"{source}:{number}: {JSON_WRITER} alone makes text of JSON"
 
 
 def check_links(root, path):

@@ -1,0 +1,81 @@
+#include "lab/series/magnitudes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "heed/error.h"
+#include "lab/report/csv.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr double kLargest = 1e100;
+constexpr double kLeastDeviation = 1e-100;         // of the target: its square is far from vanishing
+constexpr double kLargestStandardised = 1e15;      // squares of a float, and sums of millions of them, are finite
+constexpr double kMostSteps = 9007199254740992.0;  // 2^53
+
+bool Foretells(const SeriesData& data) { return data.goal != SeriesGoal::kClassification; }
+
+// Calls visit(value, step, feature) for every feature of a sequence.
+void ForEachFeature(const SeriesData& data, const SeriesSequence& sequence,
+                    const std::function<void(double, int64_t, int64_t)>& visit) {
+  for (int64_t i = 0; i < std::ssize(sequence.features); ++i) {
+    visit(sequence.features[i], i / data.Width(), i % data.Width());
+  }
+}
+
+}  // namespace
+
+void RequireMagnitudes(const SeriesData& data) {
+  for (const SeriesSequence& sequence : data.sequences) {
+    const auto require = [&](double value, int64_t step, const std::string& column) {
+      if (std::abs(value) <= kLargest) return;
+      throw FileError(data.Place(sequence, step, column) + FormatNumber(value) +
+                      " is beyond 1e100, too large to compute with; give the column in another unit");
+    };
+    ForEachFeature(data, sequence,
+                   [&](double value, int64_t step, int64_t feature) { require(value, step, data.features[feature]); });
+    for (int64_t i = 0; i < std::ssize(sequence.times); ++i) require(sequence.times[i], i, data.time);
+    for (int64_t i = 0; Foretells(data) && i < std::ssize(sequence.targets); ++i) require(sequence.targets[i], i, data.target);
+  }
+}
+
+void RequireStandardised(const SeriesData& data, const Standardisation& standardisation) {
+  if (Foretells(data) && standardisation.target_deviation < kLeastDeviation) {
+    throw FileError(data.name + ": column '" + data.target + "': its values differ by about " +
+                    FormatNumber(standardisation.target_deviation) + ", too little for squares; give it in another unit");
+  }
+  for (const SeriesSequence& sequence : data.sequences) {
+    const auto require = [&](double value, double mean, double deviation, int64_t step, const std::string& column) {
+      if (std::abs((value - mean) / deviation) <= kLargestStandardised) return;
+      throw FileError(data.Place(sequence, step, column) + FormatNumber(value) +
+                      " lies more than 1e15 deviations from the mean of the training part (" + FormatNumber(mean) +
+                      ", deviation " + FormatNumber(deviation) + "); is it a mistake?");
+    };
+    ForEachFeature(data, sequence, [&](double value, int64_t step, int64_t feature) {
+      require(value, standardisation.mean[feature], standardisation.deviation[feature], step, data.features[feature]);
+    });
+    for (int64_t i = 0; Foretells(data) && i < std::ssize(sequence.targets); ++i) {
+      require(sequence.targets[i], standardisation.target_mean, standardisation.target_deviation, i, data.target);
+    }
+  }
+}
+
+void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bool sliding) {
+  for (const SeriesSequence& sequence : data.sequences) {
+    const std::vector<double>& times = sequence.times;
+    const int64_t count = std::ssize(times), end = std::max<int64_t>(0, count - steps);
+    for (int64_t i = 1; i < count; ++i) {
+      const int64_t first = sliding ? std::max<int64_t>(0, i - steps + 1) : std::min(i, end);
+      const double since = (times[i] - times[i - 1]) / typical_step, whole = (times[i] - times[first]) / typical_step;
+      if (since > 0 && std::isfinite(since) && whole <= kMostSteps) continue;
+      throw FileError(data.Place(sequence, i, data.time) + FormatNumber(times[i]) + " lies " + FormatNumber(whole) +
+                      " typical steps (of " + FormatNumber(typical_step) + ") behind the start of its window and " +
+                      FormatNumber(since) + " behind the row before; times are told apart within 2^53 typical steps");
+    }
+  }
+}
+
+}  // namespace heed::lab
