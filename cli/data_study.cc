@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <string_view>
 #include <utility>
 
 #include <fmt/ranges.h>
@@ -14,6 +13,7 @@
 #include "cli/place.h"
 #include "heed/error.h"
 #include "lab/report/json.h"
+#include "lab/report/shell_word.h"
 #include "lab/series/data.h"
 #include "lab/series/findings.h"
 #include "lab/series/series.h"
@@ -48,22 +48,11 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
                                    .goal = arguments.goal});
 }
 
-// As one word of a shell's command line.
-std::string Quoted(const std::string& word) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view("_-./,:=").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 // As a command that gives the same numbers.
 std::string CommandOf(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options) {
-  std::string command = "heed study " + Quoted(path);
+  std::string command = "heed study " + lab::ShellWord(path);
   const auto add = [&command](const char* name, const std::string& value) {
-    if (!value.empty()) command += fmt::format(" {} {}", name, Quoted(value));
+    if (!value.empty()) command += fmt::format(" {} {}", name, lab::ShellWord(value));
   };
   add("--target", arguments.target);
   add("--sequence", arguments.sequence);

@@ -65,7 +65,7 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
   const bool of_heads = trained.position == "alibi" || trained.position == "relative" || trained.position == "t5";
   const bool of_a_head = trained.position == "rotary" || trained.position == "shaw";
   options.scheme = trained.position;
-  options.run = arguments.run + (arguments.layer > 0 ? " --layer " + std::to_string(arguments.layer) : "");
+  options.run = arguments.run, options.layer = arguments.layer;
   options.seed = folder.ReadConfig().options.seed;
   options.steps = trained.context;
   options.width = of_heads ? trained.heads : of_a_head ? trained.width / trained.heads : trained.width;

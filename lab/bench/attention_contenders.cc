@@ -37,21 +37,38 @@ AttentionContenders::AttentionContenders(const BenchCase& c) : case_(c) {
   }
 }
 
-void AttentionContenders::Finish(const at::Tensor& output, BenchPass pass) {
-  if (pass == BenchPass::kForward) return;
-  output.backward(d_out_);
-  for (at::Tensor* input : {&q_, &k_, &v_, &table_})
-    if (input->defined()) input->mutable_grad().reset();
+NamedTensors AttentionContenders::Inputs() const {
+  NamedTensors inputs{{"query", q_}, {"key", k_}, {"value", v_}};
+  if (table_.defined()) inputs.emplace_back("table", table_);
+  return inputs;
 }
 
-void AttentionContenders::RunHeed(BenchPass pass) {
+NamedTensors AttentionContenders::Arrays(BenchSide) {
+  NamedTensors arrays = Inputs();
+  arrays.emplace_back("d_output", d_out_);
+  return arrays;
+}
+
+NamedTensors AttentionContenders::Run(BenchSide side, BenchPass pass) {
   const c10::AutoGradMode mode(pass != BenchPass::kForward);
+  const at::Tensor output = side == BenchSide::kHeed ? HeedOutput() : TorchOutput();
+  NamedTensors computed{{"output", output.detach()}};
+  if (pass == BenchPass::kForward) return computed;
+  output.backward(d_out_);
+  for (auto& [name, input] : Inputs()) {
+    computed.emplace_back("d_" + name, input.grad());
+    input.mutable_grad().reset();
+  }
+  return computed;
+}
+
+at::Tensor AttentionContenders::HeedOutput() const {
   nn::AttentionOptions options;
   options.causal(causal_).dropout(dropout_);
   if (lengths_.defined()) options.key_lengths(lengths_);
   if (case_.option == BenchOption::kBothLengths) options.query_lengths(lengths_);
   if (table_.defined()) options.relative_bias(table_);
-  Finish(nn::attention(q_, k_, v_, options).output, pass);
+  return nn::attention(q_, k_, v_, options).output;
 }
 
 // The dense matrix that LibTorch needs, built in every call because its table trains.
@@ -60,16 +77,16 @@ at::Tensor AttentionContenders::TorchBias() const {
   return table_.index_select(1, offsets_.flatten()).view({1, case_.q_heads, case_.length, case_.length});
 }
 
-void AttentionContenders::RunTorch(BenchPass pass) {
-  const c10::AutoGradMode mode(pass != BenchPass::kForward);
+at::Tensor AttentionContenders::TorchOutput() const {
   const at::Tensor bias = TorchBias();
   const bool grouped = case_.q_heads != case_.kv_heads;
-  Finish(at::scaled_dot_product_attention(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_, causal_,
-                                          std::nullopt, grouped),
-         pass);
+  return at::scaled_dot_product_attention(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_, causal_,
+                                          std::nullopt, grouped);
 }
 
-std::string AttentionContenders::TorchPath() const {
+std::string AttentionContenders::TorchPath(BenchPass pass) const {
+  // A bias that needs a gradient is refused by the fused path.
+  const c10::AutoGradMode mode(pass != BenchPass::kForward);
   const at::Tensor bias = TorchBias();
   const bool grouped = case_.q_heads != case_.kv_heads;
   const int64_t choice = at::_fused_sdp_choice(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_,

@@ -14,14 +14,16 @@ class AttentionContenders : public Contenders {
  public:
   explicit AttentionContenders(const BenchCase& c);
 
-  void RunHeed(BenchPass pass) override;
-  void RunTorch(BenchPass pass) override;
-  std::string TorchPath() const override;
+  NamedTensors Run(BenchSide side, BenchPass pass) override;
+  NamedTensors Arrays(BenchSide side) override;
+  std::string TorchPath(BenchPass pass) const override;
   double Operations(BenchPass pass) const override;
 
  private:
+  at::Tensor HeedOutput() const;
+  at::Tensor TorchOutput() const;
   at::Tensor TorchBias() const;
-  void Finish(const at::Tensor& output, BenchPass pass);
+  NamedTensors Inputs() const;  // those with gradients
 
   BenchCase case_;
   at::Tensor q_, k_, v_, d_out_;

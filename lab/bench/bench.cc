@@ -66,12 +66,6 @@ std::string ShapeText(const BenchCase& c) {
   return text.str();
 }
 
-std::vector<BenchPass> PassesOf(const BenchCase& c) {
-  if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout) return {BenchPass::kTrainingStep};
-  if (c.option == BenchOption::kDecode) return {BenchPass::kForward};
-  return {BenchPass::kForward, BenchPass::kForwardBackward};
-}
-
 // Reads as many bytes as a decoding step does, on all threads.
 class Reader {
  public:
@@ -91,7 +85,29 @@ class Reader {
   mutable std::atomic<float> sink_ = 0.0F;  // the sums are used, so that the reads stay
 };
 
-BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass) {
+// Rows that differ in the length alone share a series.
+std::string SeriesName(const BenchRow& row) {
+  std::ostringstream name;
+  name << row.suite << (row.option == "plain" ? "" : ": " + row.option) << ", d" << row.head_dim << ", " << row.pass;
+  if (row.threads > 1) name << ", " << row.threads << " threads";
+  return name.str();
+}
+
+std::string CommandOf(const std::vector<BenchRow>& rows) {
+  const auto of_first = [&](const BenchRow& row) { return row.suite == rows.front().suite; };
+  const bool one = !rows.empty() && std::ranges::all_of(rows, of_first);
+  return "heed bench --suite " + (one ? rows.front().suite : "all") + " --out DIR";
+}
+
+}  // namespace
+
+std::vector<BenchPass> PassesOf(const BenchCase& c) {
+  if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout) return {BenchPass::kTrainingStep};
+  if (c.option == BenchOption::kDecode) return {BenchPass::kForward};
+  return {BenchPass::kForward, BenchPass::kForwardBackward};
+}
+
+BenchRow Measure(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
   const int threads = c.threads > 0 ? c.threads : options.threads;
   at::set_num_threads(threads);
   const std::unique_ptr<Contenders> contenders = MakeContenders(c);
@@ -103,15 +119,17 @@ BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass
   row.threads = threads;
   row.length = c.length;
   row.head_dim = c.head_dim;
-  row.torch_path = contenders->TorchPath();
-  row.heed_mib = PeakGrowth([&] { contenders->RunHeed(pass); });
-  row.torch_mib = PeakGrowth([&] { contenders->RunTorch(pass); });
+  row.torch_path = contenders->TorchPath(pass);
+  const auto heed = [&] { contenders->Run(BenchSide::kHeed, pass); };
+  const auto torch = [&] { contenders->Run(BenchSide::kTorch, pass); };
+  row.heed_mib = PeakGrowth(heed);
+  row.torch_mib = PeakGrowth(torch);
   const Reader reader(c);
   double peak = 0;
-  const std::vector<Timing> timings = TimeInTurn(
-      {[&] { contenders->RunHeed(pass); }, [&] { contenders->RunTorch(pass); },
-       [&] { peak = std::max(peak, reference::FmaPeak(c.type == at::kDouble ? 8 : 4, 0.005)); }, [&] { reader.Run(); }},
-      options.rounds, options.seconds);
+  const std::vector<Timing> timings =
+      TimeInTurn({heed, torch, [&] { peak = std::max(peak, reference::FmaPeak(c.type == at::kDouble ? 8 : 4, 0.005)); },
+                  [&] { reader.Run(); }},
+                 options.rounds, options.seconds);
   row.heed_ms = timings[0].minimum * 1e3;
   row.heed_median_ms = timings[0].median * 1e3;
   row.torch_ms = timings[1].minimum * 1e3;
@@ -128,16 +146,6 @@ BenchRow Measure(const BenchCase& c, const BenchOptions& options, BenchPass pass
   return row;
 }
 
-// Rows that differ in the length alone share a series.
-std::string SeriesName(const BenchRow& row) {
-  std::ostringstream name;
-  name << row.suite << (row.option == "plain" ? "" : ": " + row.option) << ", d" << row.head_dim << ", " << row.pass;
-  if (row.threads > 1) name << ", " << row.threads << " threads";
-  return name.str();
-}
-
-}  // namespace
-
 std::unique_ptr<Contenders> MakeContenders(const BenchCase& c) {
   if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout)
     return std::make_unique<TrainingContenders>(c);
@@ -153,7 +161,7 @@ std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<
   for (const BenchCase& c : cases)
     for (const BenchPass pass : PassesOf(c)) {
       if (Interrupted()) throw Interruption("interrupted after " + std::to_string(rows.size()) + " measurements");
-      rows.push_back(Measure(c, options, pass));
+      rows.push_back(Measure(c, pass, options));
       done(rows.back());
       progress.Update(static_cast<int64_t>(rows.size()), c.suite);
     }
@@ -184,7 +192,7 @@ Figure BenchFigure(const std::vector<BenchRow>& rows) {
   return {"bench",
           title.str(),
           "Above 1 heed is faster; the title has the geometric mean. Minima of interleaved rounds in one process.",
-          "heed bench",
+          CommandOf(rows),
           {},
           plot};
 }

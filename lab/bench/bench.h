@@ -55,7 +55,7 @@ struct BenchRow {
   // Bytes of keys and values per second against what as many threads read at most, measured between the rounds; 0 where
   // arithmetic is the limit.
   double percent_of_bandwidth = 0, torch_percent_of_bandwidth = 0;
-  double heed_mib = 0, torch_mib = 0;  // growth of the process during one call
+  double heed_mib = 0, torch_mib = 0;  // growth of the process during one call; NaN where Linux does not tell
   int64_t length = 0, head_dim = 0;
 };
 
@@ -66,6 +66,12 @@ struct BenchOptions {
   double seconds = 1.0;  // per case and pass, at least
   bool quiet = true;
 };
+
+// What is measured of a case.
+std::vector<BenchPass> PassesOf(const BenchCase& c);
+
+// One row: memory first, then the times.
+BenchRow Measure(const BenchCase& c, BenchPass pass, const BenchOptions& options);
 
 // Calls `done` with each row as it is measured. Throws Interruption between cases.
 std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done);

@@ -6,17 +6,25 @@
 #include <string>
 
 #include "lab/bench/bench.h"
+#include "lab/training/optimizer.h"
 
 namespace heed::lab {
+
+enum class BenchSide { kHeed, kTorch };
 
 class Contenders {
  public:
   virtual ~Contenders() = default;
 
-  virtual void RunHeed(BenchPass pass) = 0;
-  virtual void RunTorch(BenchPass pass) = 0;
-  // Which implementation of attention LibTorch chooses: "flash" or "math".
-  virtual std::string TorchPath() const = 0;
+  // One run as it is timed: what it computed, by names that both sides share. Of attention the output and, where the pass goes
+  // backward, the gradient of every input; of a training step the loss and the gradient of every parameter. Nothing that takes
+  // memory stays behind, so that every run needs what the first one did.
+  virtual NamedTensors Run(BenchSide side, BenchPass pass) = 0;
+  // What a side reads, by the same names: the inputs of attention, which both share, or the parameters of the side's model.
+  // Writing into these tensors changes what the next run reads.
+  virtual NamedTensors Arrays(BenchSide side) = 0;
+  // Which implementation of attention LibTorch chooses in this pass: "flash" or "math".
+  virtual std::string TorchPath(BenchPass pass) const = 0;
   // Useful floating-point operations of one run.
   virtual double Operations(BenchPass pass) const = 0;
 };

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <future>
+#include <limits>
 #include <string>
 
 namespace heed::lab {
@@ -16,12 +18,12 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// A line of /proc/self/status in MiB.
+// A line of /proc/self/status in MiB; NaN where there is none.
 double StatusMib(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
     if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024.0;
-  return 0;
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 // glibc keeps freed blocks of up to 32 MiB for the next call: right for timing, wrong for seeing what one call needs.
@@ -50,11 +52,15 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
 
 double PeakGrowth(const std::function<void()>& call) {
   mallopt(M_MMAP_THRESHOLD, kReturnBytes);
+  const auto on_new_thread = [&call] { std::async(std::launch::async, call).get(); };
+  on_new_thread();
   malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";  // resets the high-water mark to what is resident now
+  std::ofstream marks("/proc/self/clear_refs");
+  marks << "5" << std::flush;  // resets the high-water mark to what is resident now
   const double before = StatusMib("VmRSS");
-  call();
-  return std::max(0.0, StatusMib("VmHWM") - before);
+  on_new_thread();
+  const double peak = StatusMib("VmHWM");
+  return marks ? std::max(peak - before, 0.0) : std::numeric_limits<double>::quiet_NaN();
 }
 
 }  // namespace heed::lab

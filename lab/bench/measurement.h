@@ -15,7 +15,9 @@ struct Timing {
 // least `rounds` rounds and `seconds` in all; one unmeasured round first.
 std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds);
 
-// By how much the process grows at most during one call, in MiB.
+// By how much the process grows at most during one call, in MiB; NaN where Linux does not tell. The call is made twice, each
+// time on a new thread: code that is loaded and caches that are filled once do not count, scratch memory that a thread keeps
+// does. Throws what the call throws.
 double PeakGrowth(const std::function<void()>& call);
 
 }  // namespace heed::lab

@@ -1,8 +1,11 @@
 #include "lab/bench/training_contenders.h"
 
 #include <optional>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_sdp_choice.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -59,14 +62,15 @@ struct PlainModel : torch::nn::Module {
   explicit PlainModel(const ModelOptions& options)
       : embedding(register_module("embedding", torch::nn::Embedding(kSymbols, options.width))),
         positions(register_module("positions", torch::nn::Embedding(options.context, options.width))),
-        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width})))) {
+        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width})))),
+        dropout(register_module("dropout", torch::nn::Dropout(options.dropout))) {
     for (int64_t l = 0; l < options.layers; ++l)
       blocks.push_back(register_module("block" + std::to_string(l),
                                        std::make_shared<PlainBlock>(options.width, options.heads, options.dropout)));
   }
 
   at::Tensor Loss(const Batch& batch) {
-    at::Tensor X = embedding(batch.inputs) + positions(at::arange(batch.inputs.size(1)));
+    at::Tensor X = dropout(embedding(batch.inputs) + positions(at::arange(batch.inputs.size(1))));
     for (const auto& block : blocks) X = block->forward(X);
     const at::Tensor logits = at::linear(norm(X), embedding->weight).flatten(0, 1);
     return torch::nn::functional::cross_entropy(logits, batch.targets);
@@ -74,6 +78,7 @@ struct PlainModel : torch::nn::Module {
 
   torch::nn::Embedding embedding, positions;
   torch::nn::LayerNorm norm;
+  torch::nn::Dropout dropout;
   std::vector<std::shared_ptr<PlainBlock>> blocks;
 };
 
@@ -94,6 +99,46 @@ Vocabulary Symbols() {
   return Vocabulary(characters);
 }
 
+using Part = at::Tensor (*)(const at::Tensor& parameter);
+at::Tensor Itself(const at::Tensor& parameter) { return parameter.detach(); }
+at::Tensor Gradient(const at::Tensor& parameter) { return parameter.grad(); }
+
+NamedTensors Named(const torch::nn::Module& module, Part part) {
+  NamedTensors named;
+  for (const auto& parameter : module.named_parameters()) named.emplace_back(parameter.key(), part(parameter.value()));
+  return named;
+}
+
+// Prefixes of the plain model's names, and heed's. Queries, keys and values are three thirds of one projection there.
+constexpr std::pair<std::string_view, std::string_view> kHeedsNames[] = {
+    {"positions.", "encoder.learned."}, {"norm.", "encoder.final_norm."}, {"norm1.", "addnorm1.ln."},
+    {"norm2.", "addnorm2.ln."},         {"out.", "attention.W_o."},       {"ffn.0.", "ffn.dense1."},
+    {"ffn.2.", "ffn.dense2."},
+};
+
+std::string HeedsName(std::string_view name) {
+  for (const auto& [plain, heeds] : kHeedsNames)
+    if (name.starts_with(plain)) return std::string(heeds) + std::string(name.substr(plain.size()));
+  return std::string(name);
+}
+
+// The parameters of the plain model, or their gradients, as heed's model names and cuts them.
+NamedTensors ByHeedsNames(const torch::nn::Module& plain, Part part) {
+  NamedTensors named;
+  for (const auto& [name, tensor] : Named(plain, part)) {
+    const std::size_t after = name.starts_with("block") ? name.find('.') + 1 : 0;
+    const std::string prefix = after > 0 ? "encoder." + name.substr(0, after) : "";
+    const std::string own = name.substr(after);
+    if (!own.starts_with("qkv.")) {
+      named.emplace_back(prefix + HeedsName(own), tensor);
+      continue;
+    }
+    const std::vector<at::Tensor> thirds = tensor.chunk(3);
+    for (std::size_t i = 0; i < 3; ++i) named.emplace_back(prefix + "attention.W_" + "qkv"[i] + own.substr(3), thirds[i]);
+  }
+  return named;
+}
+
 AdamW OptimizerOf(const torch::nn::Module& model, const TrainOptions& options) {
   NamedTensors parameters;
   for (const auto& parameter : model.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
@@ -110,6 +155,9 @@ struct TrainingContenders::Sides {
         plain_optimizer(OptimizerOf(plain, options)) {
     heed->train();
     plain.train();
+    const at::NoGradGuard no_grad;
+    const auto& start = heed->named_parameters();
+    for (auto& [name, parameter] : ByHeedsNames(plain, Itself)) parameter.copy_(start[name]);
   }
 
   LanguageModel heed;
@@ -125,19 +173,24 @@ TrainingContenders::TrainingContenders(const BenchCase& c) : case_(c), sides_(st
 
 TrainingContenders::~TrainingContenders() = default;
 
-void TrainingContenders::RunHeed(BenchPass) {
-  sides_->heed_optimizer.ClearGradients();
-  sides_->heed->Loss(sides_->batch).backward();
-  sides_->heed_optimizer.Step(0);
+NamedTensors TrainingContenders::Run(BenchSide side, BenchPass) {
+  const bool heed = side == BenchSide::kHeed;
+  AdamW& optimizer = heed ? sides_->heed_optimizer : sides_->plain_optimizer;
+  const at::Tensor loss = heed ? sides_->heed->Loss(sides_->batch) : sides_->plain.Loss(sides_->batch);
+  loss.backward();
+  optimizer.Step(0);
+  NamedTensors computed{{"loss", loss.detach()}};
+  for (auto& [name, gradient] : heed ? Named(*sides_->heed, Gradient) : ByHeedsNames(sides_->plain, Gradient))
+    computed.emplace_back("d_" + name, gradient);
+  optimizer.ClearGradients();
+  return computed;
 }
 
-void TrainingContenders::RunTorch(BenchPass) {
-  sides_->plain_optimizer.ClearGradients();
-  sides_->plain.Loss(sides_->batch).backward();
-  sides_->plain_optimizer.Step(0);
+NamedTensors TrainingContenders::Arrays(BenchSide side) {
+  return side == BenchSide::kHeed ? Named(*sides_->heed, Itself) : ByHeedsNames(sides_->plain, Itself);
 }
 
-std::string TrainingContenders::TorchPath() const {
+std::string TrainingContenders::TorchPath(BenchPass) const {
   const at::Tensor q = at::empty({case_.batch, case_.q_heads, case_.length, case_.head_dim}).requires_grad_(true);
   const double dropout = OptionsOf(case_).model.dropout;
   return at::_fused_sdp_choice(q, q, q, std::nullopt, dropout, true) == 1 ? "flash" : "math";

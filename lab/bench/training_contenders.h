@@ -10,15 +10,15 @@
 namespace heed::lab {
 
 // A causal character model of four pre-norm layers with learned positions and the head tied to the embedding: forward,
-// backward, fused AdamW.
+// backward, fused AdamW. Both sides start with the same parameters.
 class TrainingContenders : public Contenders {
  public:
   explicit TrainingContenders(const BenchCase& c);
   ~TrainingContenders() override;
 
-  void RunHeed(BenchPass pass) override;
-  void RunTorch(BenchPass pass) override;
-  std::string TorchPath() const override;
+  NamedTensors Run(BenchSide side, BenchPass pass) override;
+  NamedTensors Arrays(BenchSide side) override;
+  std::string TorchPath(BenchPass pass) const override;
   double Operations(BenchPass pass) const override;
 
  private:

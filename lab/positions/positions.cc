@@ -10,6 +10,7 @@
 #include "heed/nn/positions.h"
 #include "lab/positions/figures.h"
 #include "lab/positions/scheme_table.h"
+#include "lab/report/shell_word.h"
 #include "lab/runs/spread.h"
 
 namespace heed::lab {
@@ -24,12 +25,13 @@ std::string Command(const PositionsOptions& options) {
   const PositionsOptions defaults;
   std::string command = "heed positions";
   if (!options.run.empty()) {
-    command += " --run " + options.run;
+    command += " --run " + ShellWord(options.run);
+    if (options.layer != defaults.layer) command += " --layer " + std::to_string(options.layer);
   } else {
     command += " --steps " + std::to_string(options.steps) + " --width " + std::to_string(options.width);
   }
   command += " --columns " + std::to_string(options.first_column) + ":" + std::to_string(options.last_column);
-  if (options.column_label != defaults.column_label) command += " --label " + options.column_label;
+  if (options.column_label != defaults.column_label) command += " --label " + ShellWord(options.column_label);
   if (options.run.empty()) {
     if (options.scheme != defaults.scheme) command += " --scheme " + options.scheme;
     if (options.max_distance != defaults.max_distance) command += " --max-distance " + std::to_string(options.max_distance);

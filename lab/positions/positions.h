@@ -21,7 +21,8 @@ struct PositionsOptions {
   int64_t max_distance = 128;                  // relative, shaw: where offsets are clipped; t5: where the last bucket begins
   int64_t buckets = 32;                        // t5
   uint64_t seed = 0;                           // of tables that start at random, or of the run that trained one
-  std::string run;                             // for the command beside a figure: the run that a trained table is of
+  std::string run;                             // for the command beside a figure: the run that a trained table is of,
+  int64_t layer = 0;                           // and its layer
 };
 
 // What a scheme trains: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1, head width], the

@@ -19,7 +19,7 @@ struct Environment {
 Environment ThisEnvironment();
 nlohmann::ordered_json ToJson(const Environment& environment);
 
-// What a kept result depends on: version, libtorch and cpu.
+// What a kept result depends on: version, libtorch, cpu and the best of the simd_targets.
 nlohmann::ordered_json ResultSettings(const Environment& environment);
 
 }  // namespace heed::lab

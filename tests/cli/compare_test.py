@@ -2,13 +2,9 @@
 
 import csv
 import json
-import pathlib
-import signal
-import subprocess
-import time
 
 import pytest
-from heed_program import program, run
+from heed_program import assert_commands_give_the_figures, handles_interrupts, interrupt, run
 
 FAST = ["--no-time", "--quiet", "--influence", "0"]
 LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm", "linear", "linear-scan",
@@ -84,12 +80,24 @@ def test_out_receives_page_tables_and_figures(tmp_path):
         assert row["multiply_adds"] == row["expected_multiply_adds"]
     assert json.loads((folder / "compare.json").read_text())["largest_error"] == 0
     page = (folder / "compare.html").read_text(encoding="utf-8")
-    for figure in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence"]:
-        figure = "compare-" + figure
+    figures = ["compare-" + name
+               for name in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence"]]
+    for figure in figures:
         assert (folder / f"{figure}.svg").stat().st_size > 500
-        assert (folder / f"{figure}.csv").exists()
         assert f"{figure}.csv" in page
-    assert not list(folder.glob("*.tmp*"))
+    files = {"compare.html", "compare.csv", "compare.json"} | {figure + end for figure in figures for end in (".svg", ".csv")}
+    assert {path.name for path in folder.iterdir()} == files, "all of them, and no part of a file"
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(tmp_path):
+    chosen = ["--layers", "convolution-causal,linear-scan,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
+              "--influence", 6, "--seed", 4, "--no-time"]
+    for name, arguments in [("chosen", ["--lengths", "4,12", "--width", 4, *chosen]), ("timed", ["--lengths", "4,8", "--width", 2, "--layers", "rnn", "--influence", 0, "--threads", 2])]:
+        folder = tmp_path / name
+        assert run("compare", *arguments, "--quiet", "--out", folder).returncode == 0
+        commands = assert_commands_give_the_figures(folder / "compare.html", tmp_path / (name + "-again"),
+                                                    timed=["compare-time.csv", "compare-speedup.csv"])
+        assert len(commands) == 2, "the diagram of the architectures needs no options"
 
 
 def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):
@@ -149,26 +157,11 @@ def test_a_folder_that_cannot_be_made_ends_with_1(tmp_path):
     assert "file" in result.stderr
 
 
-def handles_interrupts(process):
-    """Whether the process has a handler for SIGINT: then it is past its start and at work."""
-    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
-    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
-    return int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
-
-
 def test_an_interrupt_ends_with_130_and_writes_nothing(tmp_path):
     folder = tmp_path / "out"
-    # Far more work than is done before the signal arrives.
-    command = [program(), "compare", "--lengths", "256:4096", "--width", "16", "--out", str(folder), *FAST]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    while not handles_interrupts(process):
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    output, messages = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert output == ""
-    assert "interrupted" in messages
+    # Minutes of work.
+    result = interrupt(["compare", "--lengths", "256:4096", "--width", 256, "--out", folder, *FAST], handles_interrupts)
+    assert result.returncode == 130, result.stderr
+    assert result.stdout == ""
+    assert "interrupted" in result.stderr
     assert not folder.exists()

@@ -1,8 +1,13 @@
 """The program under test and how to run it."""
 
+import html
 import os
 import pathlib
+import re
+import shlex
+import signal
 import subprocess
+import time
 
 import pytest
 
@@ -30,5 +35,62 @@ ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}
 def run(*arguments, **options):
     """Runs the program to its end: run("train", text, ...) -> CompletedProcess, as text unless asked otherwise."""
     command = [program(), *(a if isinstance(a, bytes) else str(a) for a in arguments)]
-    options = {"env": ENVIRONMENT, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+    options = {"env": ENVIRONMENT, "stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True,
+               "encoding": "utf-8"} | options
+    if not options["text"]:
+        options.pop("encoding")
     return subprocess.run(command, timeout=1800, check=False, **options)
+
+
+def handles_interrupts(process):
+    """Whether the process has a handler for SIGINT: then it is past its start and at work."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
+    return int(caught.split()[1], 16) >> (signal.SIGINT - 1) & 1
+
+
+def interrupt(arguments, begun, sent=signal.SIGINT):
+    """Runs the program and sends it the signal once begun(process) holds -> CompletedProcess, as text.
+
+    The work must be so much that it cannot end by itself meanwhile, however late this process gets to look: more than anybody
+    would wait for, or the caller tries again with more of it.
+    """
+    command = [program(), *map(str, arguments)]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          encoding="utf-8") as process:
+        limit = time.monotonic() + 300
+        while process.poll() is None and not begun(process) and time.monotonic() < limit:
+            time.sleep(0.01)
+        late = time.monotonic() >= limit
+        process.send_signal(signal.SIGKILL if late else sent)
+        output, messages = process.communicate(timeout=300)
+    assert not late, messages
+    return subprocess.CompletedProcess(command, process.returncode, output, messages)
+
+
+def figures_of(page):
+    """(command, CSV file) of every figure of a page that tells its command."""
+    figures = []
+    for caption in re.findall(r"<figcaption>(.*?)</figcaption>", page.read_text(encoding="utf-8"), re.DOTALL):
+        command = re.search(r"Made by <code>(.*?)</code>", caption)
+        if command:
+            figures.append((html.unescape(command.group(1)), page.parent / re.search(r'href="([^"]*\.csv)"', caption).group(1)))
+    return figures
+
+
+def assert_commands_give_the_figures(page, scratch, text="TEXT", timed=()):
+    """Runs every command that the page names, and finds each figure's numbers among the files that it writes; of the files
+    whose names are in `timed`, which depend on the machine's speed, only that they are there. Returns the commands."""
+    figures = figures_of(page)
+    assert figures
+    commands = sorted({command for command, _ in figures})
+    for number, command in enumerate(commands):
+        folder = scratch / str(number)
+        words = [str({"TEXT": text, "DIR": folder}.get(word, word)) for word in shlex.split(command)]
+        assert words[0] == "heed"
+        again = run(*words[1:], "--quiet")
+        assert again.returncode == 0, (command, again.stderr)
+        made = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+        for _, csv in (figure for figure in figures if figure[0] == command):
+            assert csv.name in made if csv.name in timed else csv.read_bytes() in made.values(), (command, csv.name)
+    return commands

@@ -4,7 +4,7 @@ import json
 
 import numpy
 import pytest
-from heed_program import run
+from heed_program import SMALL, assert_commands_give_the_figures, run
 
 BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
 
@@ -98,6 +98,27 @@ def test_draws_what_a_run_has_learnt(trained, text, tmp_path):
     assert layer.returncode == 2 and "layer: 5 is outside 0..0" in layer.stderr
     missing = run("positions", "--run", tmp_path / "nowhere")
     assert missing.returncode == 1 and "nowhere" in missing.stderr
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_path):
+    deep = tmp_path / "a deep run"
+    options = ["--layers", "2", *SMALL[2:], "--position", "relative", "--steps", 3, "--lr", 0.1]
+    assert run("train", text, "--out", deep, *options, "--quiet").returncode == 0
+    for number, arguments in enumerate([
+        ["--steps", 9, "--width", 6, "--columns", "1:3", "--label", "two words"],
+        ["--scheme", "learned", "--steps", 9, "--seed", 5],
+        ["--scheme", "rotary", "--width", 8],
+        ["--scheme", "alibi", "--width", 4],
+        ["--scheme", "relative", "--width", 2, "--max-distance", 7],
+        ["--scheme", "t5", "--width", 2, "--max-distance", 40],
+        ["--scheme", "shaw", "--width", 4, "--max-distance", 7, "--seed", 2],
+        ["--run", trained],
+        ["--run", deep, "--layer", 1],
+    ]):
+        folder = tmp_path / f"out{number}"
+        result = run("positions", *arguments, "--out", folder, "--quiet")
+        assert result.returncode == 0, result.stderr
+        assert_commands_give_the_figures(folder / "positions.html", tmp_path / f"again{number}")
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,16 @@ import json
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
-from heed_program import ROOT, program, run
+from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run
 
 TINY = {"budget": "quick", "steps": 4, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2, "depth": 2}
 MODELS = ["attention-none", "attention-sinusoidal", "attention-learned", "attention-alibi", "attention-relative",
           "convolution", "dilated", "rnn", "gru", "lstm"]
+TIMED = ["speed.csv", "depth-time.csv", "compare-time.csv", "compare-speedup.csv"]
 
 
 def tiny(**changes):
@@ -111,26 +110,33 @@ def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book
 
 def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
     folder = tmp_path / "report"
-    arguments = ["study", str(book), "--out", str(folder), *tiny(steps=60, threads=1, encoders="convolution,gru")]
-    with subprocess.Popen([program(), *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        for _ in range(6000):
-            if (folder / "runs").exists() and any(path.suffix == ".json" for path in (folder / "runs").iterdir()):
-                break
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=600)
-    if process.returncode == 0:
-        pytest.skip("it ended before it could be interrupted")
-    assert process.returncode == 130
-    assert "goes on" in stderr
+    chosen = {"steps": 20, "threads": 1, "encoders": "convolution,gru", "depth": 0, "tasks": "none"}
+    # Hours of work; then the runs of its first two seeds alone.
+    endless = ["study", book, "--out", folder, *tiny(seeds=1000, **chosen)]
+    result = interrupt(endless, lambda _: len(list((folder / "runs").glob("*.json"))) >= 2)
+    assert result.returncode == 130, result.stderr
+    assert "goes on" in result.stderr
     assert not (folder / "report.html").exists()
     kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert kept
-    done = run(*arguments, "--quiet")
-    assert done.returncode == 0 and done.stderr == ""
+    assert {"causal-convolution-seed-0.json", "causal-convolution-seed-1.json"} <= set(kept)
+    assert all(re.fullmatch(r"causal-convolution-seed-\d+\.json", name) for name in kept), "no part of a file"
+    losses = []
+    for out in [folder, tmp_path / "whole"]:
+        done = run("study", book, "--out", out, *tiny(**chosen), "--quiet", "--json")
+        assert done.returncode == 0 and done.stderr == ""
+        losses.append([model["losses"] for model in json.loads(done.stdout)["models"]])
+    assert losses[0] == losses[1], "an interruption changes no number"
     after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(after) == 8
+    assert len(after) == len(kept) + 6
     assert {name: after[name] for name in kept} == kept
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(book, tmp_path):
+    chosen = {"seeds": 1, "steps": 2, "encoders": "attention,gru", "positions": "none,learned,relative", "depth": 1, "tasks": "copy"}
+    result = run("study", book, "--out", tmp_path / "report", *tiny(**chosen), "--seed", 3, "--quiet")
+    assert result.returncode == 0, result.stderr
+    commands = assert_commands_give_the_figures(tmp_path / "report" / "report.html", tmp_path, book, TIMED)
+    assert {command.split()[1] for command in commands} == {"study", "compare", "positions"}
 
 
 def test_a_choice_of_models(book, tmp_path):

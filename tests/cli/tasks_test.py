@@ -2,14 +2,12 @@
 
 import csv
 import json
-import os
-import signal
+import re
 import subprocess
 import sys
-import time
 
 import pytest
-from heed_program import ENVIRONMENT, ROOT, program, run
+from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run
 
 TINY = {"budget": "quick", "tasks": "adding,copy", "encoders": "attention,gru", "positions": "none,learned", "steps": 3, "seeds": 2,
         "width": 16, "batch": 2, "length": 16, "lengths": "8:32"}
@@ -80,25 +78,29 @@ def test_without_a_folder_it_prints_tables_and_findings():
 
 def test_interrupted_it_ends_with_130_and_goes_on(tmp_path):
     folder = tmp_path / "report"
-    arguments = ["tasks", *tiny(steps=400, threads=1), "--out", str(folder)]
-    with subprocess.Popen([program(), *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
-        for _ in range(6000):
-            if (folder / "runs").exists() and any(path.suffix == ".json" for path in (folder / "runs").iterdir()):
-                break
-            time.sleep(0.01)
-        os.kill(process.pid, signal.SIGINT)
-        _, stderr = process.communicate(timeout=600)
-    if process.returncode == 0:
-        pytest.skip("it ended before it could be interrupted")
-    assert process.returncode == 130
-    assert "goes on" in stderr
+    # Hours of work; then the runs of its first two seeds alone.
+    endless = ["tasks", *tiny(seeds=1000, steps=100, threads=1), "--out", folder]
+    result = interrupt(endless, lambda _: len(list((folder / "runs").glob("*.json"))) >= 2)
+    assert result.returncode == 130, result.stderr
+    assert "goes on" in result.stderr
     assert not (folder / "report.html").exists()
     kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert kept
-    done = run(*arguments, "--quiet")
-    assert done.returncode == 0 and done.stderr == ""
+    assert {"adding-attention-none-seed-0.json", "adding-attention-none-seed-1.json"} <= set(kept)
+    assert all(re.fullmatch(r"adding-attention-none-seed-\d+\.json", name) for name in kept), "no part of a file"
+    scores = []
+    for out in [folder, tmp_path / "whole"]:
+        done = run("tasks", *tiny(steps=100, threads=1), "--out", out, "--quiet", "--json")
+        assert done.returncode == 0 and done.stderr == ""
+        scores.append([[model["scores"] for model in task["models"]] for task in json.loads(done.stdout)["tasks"]])
+    assert scores[0] == scores[1], "an interruption changes no number"
     after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(after) == 12 and {name: after[name] for name in kept} == kept
+    assert len(after) == len(kept) + 10 and {name: after[name] for name in kept} == kept
+
+
+def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
+    folder, _ = learned
+    commands = assert_commands_give_the_figures(folder / "report.html", tmp_path)
+    assert commands == [(folder / "command.txt").read_text(encoding="utf-8").strip()]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 #include "lab/bench/bench.h"
 
+#include <algorithm>
 #include <variant>
 
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "lab/bench/contenders.h"
 
 namespace heed::lab {
 namespace {
@@ -33,6 +35,34 @@ TEST(BenchFigureTest, RowsThatDifferInLengthShareALine) {
   EXPECT_EQ(plot.series[0].y, (std::vector<double>{2.0, 8.0}));
   EXPECT_EQ(plot.series[2].name, "threads, d64, forward, 2 threads");
   EXPECT_NE(figure.title.find("2.83"), std::string::npos) << figure.title;  // (2 * 4 * 8 * 1)^(1/4)
+}
+
+TEST(BenchFigureTest, TellsTheCommandThatMeasuresItsRows) {
+  const BenchRow causal = Row("causal", "forward", 2048, 64, 2.0), full = Row("full", "forward", 2048, 64, 2.0);
+  EXPECT_EQ(BenchFigure({causal, causal}).command, "heed bench --suite causal --out DIR");
+  EXPECT_EQ(BenchFigure({causal, full}).command, "heed bench --suite all --out DIR");
+}
+
+// Few tokens of every case: what a row says must follow from what it measured.
+TEST(BenchRowTest, SharesFollowFromTimesAndOperations) {
+  BenchOptions options;
+  options.rounds = 1, options.seconds = 0, options.threads = 2;
+  for (BenchCase c : CasesOf("all")) {
+    c.batch = std::min<int64_t>(c.batch, 2), c.length = 16;
+    for (const BenchPass pass : PassesOf(c)) {
+      const BenchRow row = Measure(c, pass, options);
+      EXPECT_EQ(row.suite, c.suite);
+      EXPECT_EQ(row.threads, c.threads > 0 ? c.threads : 2);
+      EXPECT_EQ(row.length, 16);
+      EXPECT_EQ(row.ratio, row.torch_ms / row.heed_ms);
+      EXPECT_TRUE(0 < row.heed_ms && row.heed_ms <= row.heed_median_ms) << row.option;
+      EXPECT_TRUE(0 < row.torch_ms && row.torch_ms <= row.torch_median_ms) << row.option;
+      const double work = MakeContenders(c)->Operations(pass), peak = row.peak_gflops * 1e9 * row.threads;
+      EXPECT_NEAR(row.percent_of_peak, 100 * work / (row.heed_ms * 1e-3) / peak, 1e-9 * row.percent_of_peak) << row.option;
+      EXPECT_NEAR(row.torch_percent_of_peak * row.ratio, row.percent_of_peak, 1e-9 * row.percent_of_peak) << row.option;
+      EXPECT_EQ(row.percent_of_bandwidth > 0, c.option == BenchOption::kDecode) << row.option;
+    }
+  }
 }
 
 TEST(BenchSuitesTest, AreFoundByName) {

@@ -200,9 +200,9 @@ TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
 
 TEST(PositionFigures, OfARunTellItAndWhatIsDrawnOfIt) {
   PositionsOptions options = Options(10, 4, 1, 3);
-  options.scheme = "alibi", options.run = "folder --layer 1", options.column_label = "head";
+  options.scheme = "alibi", options.run = "a folder", options.layer = 1, options.column_label = "head";
   for (const Figure& figure : PositionFigures(options)) {
-    EXPECT_EQ(figure.command, "heed positions --run folder --layer 1 --columns 1:3 --label head --out DIR");
+    EXPECT_EQ(figure.command, "heed positions --run 'a folder' --layer 1 --columns 1:3 --label head --out DIR");
   }
 }
 
