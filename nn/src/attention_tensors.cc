@@ -142,7 +142,10 @@ bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type
 
 at::Tensor PresentRemainder(const at::Tensor& remainder) {
   if (!remainder.defined() || (remainder.dim() == 1 && remainder.sym_numel() == 0)) return {};
-  CheckOperand("remainder", remainder, at::kBFloat16);
+  if (remainder.dim() != 4 || remainder.scalar_type() != at::kBFloat16) {
+    throw InvalidArgument("remainder: expected bfloat16 [batch, heads, steps, width], or nothing, got " + ShapeText(remainder) +
+                          " " + at::toString(remainder.scalar_type()));
+  }
   return remainder;
 }
 

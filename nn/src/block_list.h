@@ -22,6 +22,11 @@ class BlockListImpl : public torch::nn::SequentialImpl {
   }
 };
 
+inline torch::nn::Sequential MakeBlockList() {
+  std::shared_ptr<torch::nn::SequentialImpl> blocks = std::make_shared<BlockListImpl>();
+  return torch::nn::Sequential(std::move(blocks));
+}
+
 }  // namespace heed::nn
 
 #endif  // HEED_NN_SRC_BLOCK_LIST_H_

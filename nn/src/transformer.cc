@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
+#include "block_list.h"
 #include "heed/error.h"
 
 namespace heed::nn {
@@ -107,7 +108,7 @@ TransformerEncoderImpl::TransformerEncoderImpl(int64_t vocab_size, int64_t num_h
 void TransformerEncoderImpl::reset() {
   embedding = register_module("embedding", torch::nn::Embedding(vocab_size_, block_.num_hiddens()));
   pos_encoding = register_module("pos_encoding", PositionalEncoding(block_.num_hiddens(), block_.dropout(), max_len_));
-  blks = register_module("blks", torch::nn::Sequential());
+  blks = register_module("blks", MakeBlockList());
   for (int64_t i = 0; i < num_blks_; ++i) blks->push_back("block" + std::to_string(i), TransformerEncoderBlock(block_));
   if (block_.norm() == Norm::kPre) {
     final_norm = register_module("final_norm", MakeLayerNorm(block_.num_hiddens(), block_.layer_norm_eps()));

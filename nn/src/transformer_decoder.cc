@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
+#include "block_list.h"
 #include "heed/error.h"
 
 namespace heed::nn {
@@ -108,7 +109,7 @@ void TransformerDecoderImpl::reset() {
   const int64_t width = block_.num_hiddens();
   embedding = register_module("embedding", torch::nn::Embedding(vocab_size_, width));
   pos_encoding = register_module("pos_encoding", PositionalEncoding(width, block_.dropout(), max_len_));
-  blks = register_module("blks", torch::nn::Sequential());
+  blks = register_module("blks", MakeBlockList());
   for (int64_t i = 0; i < num_blks_; ++i) blks->push_back("block" + std::to_string(i), TransformerDecoderBlock(block_));
   if (block_.norm() == Norm::kPre) {
     final_norm =

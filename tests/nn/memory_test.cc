@@ -40,10 +40,10 @@ TEST(Memory, GrowsByLessThan200MibForwardAndBackward) {
   EXPECT_LT(growth, 200.0);
 }
 
-// The gradient of a content table is kept for every block of the call, here 2 x 8 x (2 * 2047 + 1) x 64 floats and more.
+// The gradient of a content table is kept for every block of the call, here 8 x (2 * 1023 + 1) x 64 floats, and more.
 TEST(Memory, ReleasedWorkspaceGoesBackToTheSystem) {
   const auto make = [](at::IntArrayRef shape) { return at::randn(shape).requires_grad_(); };
-  const at::Tensor q = make({2, 8, 2048, 64}), k = make({2, 8, 2048, 64}), v = make({2, 8, 2048, 64}), table = make({4095, 64});
+  const at::Tensor q = make({1, 8, 1024, 64}), k = make({1, 8, 1024, 64}), v = make({1, 8, 1024, 64}), table = make({2047, 64});
   const auto step = [&] {
     const auto gradients =
         torch::autograd::grad({attention(q, k, v, AttentionOptions().content(table, {})).output.sum()}, {q, k, v, table});
@@ -54,7 +54,8 @@ TEST(Memory, ReleasedWorkspaceGoesBackToTheSystem) {
   malloc_trim(0);
   const double kept = StatusMib("VmRSS");
   release_workspace();
-  EXPECT_GT(kept - StatusMib("VmRSS"), 16.0);
+  malloc_trim(0);  // what malloc keeps for later is not the workspace's
+  EXPECT_GT(kept - StatusMib("VmRSS"), 4.0);
   EXPECT_TRUE(at::equal(step(), before));
 }
 

@@ -148,6 +148,7 @@ TEST(TransformerDecoderTest, ClonesAndRefuses) {
   TransformerDecoder decoder = Decoder(Norm::kPre);
   const auto copy = std::dynamic_pointer_cast<TransformerDecoderImpl>(decoder->clone());
   EXPECT_TRUE(at::equal(copy->forward(s.tokens, s.memory), decoder(s.tokens, s.memory)));
+  EXPECT_EQ(copy->named_parameters().keys(), decoder->named_parameters().keys());
   EXPECT_THROW(TransformerDecoder(0, 1, Options(Norm::kPre)), InvalidArgument);
   EXPECT_THROW(decoder(s.tokens[0], s.memory), InvalidArgument);
   DecoderCache of_another;
