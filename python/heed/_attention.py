@@ -112,6 +112,8 @@ def _seed(seed):
         return seed
     if not isinstance(seed, (numbers.Integral, torch.SymInt)):
         raise TypeError(f"seed: expected an integer, got {type(seed).__name__}")
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"seed: expected an integer of 64 bits, got {seed}")
     return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
 
 

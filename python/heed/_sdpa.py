@@ -138,10 +138,10 @@ class replace_sdpa(TorchFunctionMode):
     before. What PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it
     is. Activation checkpoints are computed again in the backward pass, which then belongs inside as well.
 
-    Threads: it acts on the calling thread, and on nothing that runs in another, also if it was started inside. While any thread
-    is inside, the attribute of torch.nn.functional is an object that hands the calls of all other threads on to what stood there
-    before. When the last one leaves, what was found is put back, unless somebody else has replaced the attribute meanwhile:
-    theirs then stays. Contexts may be nested, and those of different threads may overlap in any order.
+    Threads: it acts on the calling thread (and the coroutines that run in it), not on another, also if that was started inside.
+    While any thread is inside, the attribute of torch.nn.functional is an object that hands the calls of all other threads on
+    to what stood there before. When the last one leaves, what was found is put back, unless somebody else has replaced the
+    attribute meanwhile: theirs then stays. Contexts may be nested, and those of different threads may overlap in any order.
     """
 
     def __init__(self):

@@ -19,8 +19,8 @@ def integers(name, values):
 def listed(name, positions):
     """Positions of tokens as int64 or float64.
 
-    The type decides, never the values, so that compiled and eager calls agree: float32 holds 1.7e9 only to multiples of 128, and
-    a function that is given such seconds since 1970 can no longer tell that anything was lost.
+    The type decides, never the values, so that compiled and eager calls agree: float32 holds 1.7e9 only to multiples of 128,
+    and a function that is given such seconds since 1970 can no longer tell that anything was lost.
     """
     if not positions.is_floating_point():
         return integers(name, positions)

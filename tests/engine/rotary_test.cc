@@ -226,9 +226,15 @@ TEST(RotaryTable, TakesListsAndRealPositions) {
     EXPECT_NEAR(cos(by_list, 3)(2, t), static_cast<double>(std::cos(angle)), 2e-10);
     EXPECT_NEAR(sin(at_half, 1)(0, t), std::sin(2.5 * frequencies.values[static_cast<size_t>(t)]), 1e-16);
   }
-  const double nan = std::nan("");
-  EXPECT_THROW(RotaryTable(frequencies, View<const double, 1>::Contiguous(&nan, {1}), cos(at_half, 1), sin(at_half, 1)),
-               InvalidArgument);
+  for (const double lost : {std::nan(""), 1.7e18, -1.7e18}) {
+    EXPECT_THROW(RotaryTable(frequencies, View<const double, 1>::Contiguous(&lost, {1}), cos(at_half, 1), sin(at_half, 1)),
+                 InvalidArgument);
+  }
+  const int64_t nanoseconds = 1700000000000000000;  // since 1970; a double holds them to multiples of 256
+  EXPECT_THROW(
+      RotaryTable(frequencies, View<const int64_t, 1>::Contiguous(&nanoseconds, {1}), cos(at_half, 1), sin(at_half, 1)),
+      InvalidArgument);
+  EXPECT_THROW(RotaryTable(frequencies, nanoseconds, cos(at_half, 1), sin(at_half, 1)), InvalidArgument);
   EXPECT_THROW(RotaryTable(frequencies, 0, cos(by_list, 3), cos(by_list, 3)), InvalidArgument) << "one memory for both";
 }
 

@@ -103,7 +103,8 @@ def test_refuses_keys_and_values_that_require_a_gradient():
         with pytest.raises(ValueError, match="key: requires a gradient.*no_grad"):
             call()
     keys, values = torch.randn(2, 2, 3, 4), torch.randn(2, 2, 3, 4)
-    for name, pair in {"key": (keys.clone().requires_grad_(), values), "value": (keys, values.clone().requires_grad_())}.items():
+    trained = keys.clone().requires_grad_()
+    for name, pair in {"key": (trained, values), "value": (keys, trained)}.items():
         with pytest.raises(ValueError, match=f"{name}: requires a gradient"):
             cache.append(*pair)
     assert cache.length == 3 and torch.equal(cache.keys, held)

@@ -195,6 +195,9 @@ def test_a_seed_is_an_integer():
     q, k, v = operands()
     with pytest.raises(TypeError, match="seed: expected an integer, got float"):
         heed.attention(q, k, v, dropout=0.5, seed=1.5)
+    for seed in (2**64, -(2**63) - 1):
+        with pytest.raises(ValueError, match="seed: expected an integer of 64 bits"):
+            heed.attention(q, k, v, dropout=0.5, seed=seed)
     first = heed.attention(q, k, v, dropout=0.5, seed=7)
     assert torch.equal(first, heed.attention(q, k, v, dropout=0.5, seed=numpy.int32(7)))
 

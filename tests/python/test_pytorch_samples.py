@@ -20,7 +20,9 @@ import heed
 from heed import _sdpa
 
 methods = pytest.importorskip(
-    "torch.testing._internal.common_methods_invocations", reason="PyTorch's samples need the package expecttest", exc_type=ImportError
+    "torch.testing._internal.common_methods_invocations",
+    reason="PyTorch's samples need the package expecttest",
+    exc_type=ImportError,
 )
 modules = pytest.importorskip("torch.testing._internal.common_modules")
 
@@ -101,7 +103,8 @@ class Sample:
         d_output = d_output.double().numpy().astype(numpy.longdouble)
         d_weights = d_output @ v.swapaxes(-1, -2) * kept
         d_scores = p * (d_weights - (d_weights * p).sum(-1, keepdims=True))
-        gradients = (scale * d_scores @ k, scale * d_scores.swapaxes(-1, -2) @ q, (p * kept).swapaxes(-1, -2) @ d_output, d_scores)
+        d_query, d_key = scale * d_scores @ k, scale * d_scores.swapaxes(-1, -2) @ q
+        gradients = (d_query, d_key, (p * kept).swapaxes(-1, -2) @ d_output, d_scores)
         return [(p * kept) @ v, *(reduced(d, t.shape) for d, t in zip(gradients, (q, k, v, *bias)))]
 
 
@@ -163,11 +166,8 @@ def test_errors_are_at_most_twice_those_of_pytorch(dtype, name):
     assert not [(sample, pair) for sample, pair in enumerate(pairs) if not pair[0] <= 2 * pair[1] + 2]
 
 
-LAYERS = [
-    info
-    for info in modules.module_db
-    if info.name in ("nn.Transformer", "nn.TransformerEncoder", "nn.TransformerEncoderLayer", "nn.TransformerDecoderLayer", "nn.MultiheadAttention")
-]
+LAYER_NAMES = ("Transformer", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention")
+LAYERS = [info for info in modules.module_db if info.name.removeprefix("nn.") in LAYER_NAMES]
 
 
 def without_dropout(module):

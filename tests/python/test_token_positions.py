@@ -92,6 +92,18 @@ def test_integers_beyond_int64_do_not_wrap():
         heed.attention(q, k, v, key_positions=large)
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.float64])
+def test_rotary_refuses_positions_that_double_cannot_tell_apart(kind):
+    """Nanoseconds since 1970: the next one would turn by the same angle."""
+    q, _, _ = operands()
+    rotary, first = positions.Rotary(8), 1_700_000_000_000_000_000
+    places = (first + torch.arange(4)).to(kind)
+    with pytest.raises(ValueError, match=r"positions: expected .* 2\^53"):
+        rotary.rotate(q, q, places, places)
+    near = places - first + 2**53 - 4
+    rotary.rotate(q, q, near, near)
+
+
 def test_positions_that_require_a_gradient_are_refused():
     q, k, v = operands()
     places = torch.arange(6).double().requires_grad_()

@@ -97,8 +97,8 @@ struct RotaryOptions {
 RotaryFrequencies ComputeRotaryFrequencies(const RotaryOptions& options, int64_t length = 0);
 
 // cos, sin [N, rotary_dim/2]: attention_factor times the cosine and sine of position * frequency. The positions are a list [N],
-// whole or real numbers (timestamps), or count up from first_position. Throws InvalidArgument when the shapes do not fit or
-// a number of `frequencies` or `positions` is not finite.
+// whole or real numbers (timestamps), or count up from first_position. Throws InvalidArgument when the shapes do not fit, a
+// number of `frequencies` is not finite, or a position is not or passes 2^53, where angles no longer tell neighbours apart.
 void RotaryTable(const RotaryFrequencies& frequencies, View<const int64_t, 1> positions, View<float, 2> cos,
                  View<float, 2> sin);
 void RotaryTable(const RotaryFrequencies& frequencies, View<const int64_t, 1> positions, View<double, 2> cos,

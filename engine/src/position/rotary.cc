@@ -61,6 +61,13 @@ void FillTable(const RotaryFrequencies& frequencies, const PositionAt& position_
   }
 }
 
+// Angles are computed in double, which from 2^53 on cannot tell neighbouring whole numbers apart.
+template <class Position>
+bool IsHeld(Position position) {
+  constexpr double kLargest = 9007199254740992.0;
+  return std::abs(static_cast<double>(position)) <= kLargest;
+}
+
 template <class T, class Position>
 void TableOfList(const RotaryFrequencies& frequencies, const View<const Position, 1>& positions, const View<T, 2>& cos,
                  const View<T, 2>& sin) {
@@ -69,8 +76,9 @@ void TableOfList(const RotaryFrequencies& frequencies, const View<const Position
   CheckApart("cos", cos, "positions", positions);
   CheckApart("sin", sin, "positions", positions);
   for (int64_t i = 0; i < positions.extent[0]; ++i)
-    if (!std::isfinite(static_cast<double>(positions(i))))
-      Refuse("positions", "expected finite numbers, got " + std::to_string(positions(i)) + " at index " + std::to_string(i));
+    if (!IsHeld(positions(i)))
+      Refuse("positions",
+             "expected finite numbers of at most 2^53, got " + std::to_string(positions(i)) + " at index " + std::to_string(i));
   FillTable(
       frequencies, [&](int64_t i) { return positions(i); }, cos, sin);
 }
@@ -80,6 +88,7 @@ void TableFrom(const RotaryFrequencies& frequencies, int64_t first_position, con
   CheckTable(frequencies, cos.extent[0], cos, sin);
   int64_t end = 0;
   if (__builtin_add_overflow(first_position, cos.extent[0], &end)) Refuse("first_position", "the last position passes 2^63");
+  if (!IsHeld(first_position) || !IsHeld(end)) Refuse("first_position", "expected positions of at most 2^53");
   FillTable(
       frequencies, [&](int64_t i) { return first_position + i; }, cos, sin);
 }

@@ -10,7 +10,8 @@
 namespace heed::nn {
 
 // Holds keys [batch, kv_heads, length, head_dim] and values [batch, kv_heads, length, value_dim]. Batch, heads, widths and type
-// are those of the first tokens appended. For inference: what is appended is detached. Not safe for use by two threads at once.
+// are those of the first tokens appended. For inference: keys and values that require a gradient are refused while gradients
+// are recorded, since none flows back through a cache. Not safe for use by two threads at once.
 class KeyValueCache {
  public:
   // Memory for `capacity` tokens is set aside at the first append; when it is full, it doubles.

@@ -82,8 +82,8 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
   // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
   // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
-  // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: gradients do not
-  // reach keys and values through a cache. After an error it holds what it held before.
+  // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: where keys or values
+  // require a gradient that is recorded (no NoGradGuard), it throws. After an error the cache holds what it held before.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
                         const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
                         const StepPositions& positions = {});
