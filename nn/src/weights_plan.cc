@@ -46,6 +46,7 @@ bool IsNumbersOfHeed(at::ScalarType type) {
 
 // Why a module's tensor cannot be filled; empty when it can.
 std::string FaultOf(const at::Tensor& target) {
+  if (target.key_set().has(c10::DispatchKey::Python)) return "is a tensor of a class of its own";
   if (target.is_meta()) return "is on the meta device, where nothing can be stored; call to_empty first";
   if (target.is_quantized() || target.layout() != at::kStrided || target.is_nested()) return "is not a dense tensor";
   if (at::has_internal_overlap(target) == at::MemOverlap::Yes) return "has elements that share memory";

@@ -24,6 +24,7 @@ void CheckNames(const TensorMap& tensors) {
 
 std::string FaultOf(const at::Tensor& tensor) {
   if (!tensor.defined()) return "holds no numbers";
+  if (tensor.key_set().has(c10::DispatchKey::Python)) return "is a tensor of a class of its own; pass a plain one";
   if (tensor.is_meta()) return "is on the meta device and holds no numbers";
   if (tensor.is_quantized()) return "is quantised; dequantise it first";
   if (tensor.layout() != at::kStrided || tensor.is_nested()) return "is not dense; make it dense first";

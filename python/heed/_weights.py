@@ -13,6 +13,17 @@ _ops = torch.ops.heed
 _DEEPEST = 64  # levels of nested dictionaries
 
 
+def _text(argument, value):
+    """value as torch.ops takes it."""
+    if not isinstance(value, str):
+        raise ValueError(f"{argument}: expected a string, got {type(value).__name__}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{argument}: expected text in UTF-8, got {value[:80]!r}") from error
+    return value
+
+
 def _state(module):
     """Names and tensors of parameters, then of the buffers that a state dict holds; a tied tensor under each of its names."""
     if not isinstance(module, torch.nn.Module):
@@ -40,10 +51,11 @@ def _flattened(tree, prefix="", level=0):
     for name, value in tree.items():
         if not isinstance(name, (str, int)):
             raise ValueError(f"source: expected strings as names, got {type(name).__name__} below '{prefix[:80]}'")
+        path = prefix + _text(f"source: a name below '{prefix[:80]}'", str(name))
         if isinstance(value, collections.abc.Mapping):
-            yield from _flattened(value, f"{prefix}{name}/", level + 1)
+            yield from _flattened(value, f"{path}/", level + 1)
         else:
-            yield f"{prefix}{name}", value
+            yield path, value
 
 
 def _tensor(name, value):
@@ -88,10 +100,11 @@ def load_weights(module, source, framework):
     """
     state = _state(module)
     layers = _attention_layers(module)
+    framework = _text("framework", framework)
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if not path.endswith(".npz"):
-            _ops.load_weights_file(*state, *layers, path, framework)
+            _ops.load_weights_file(*state, *layers, _text("source", path), framework)
             return
         with NpzFile(path) as archive:
             described = archive.described()
@@ -108,4 +121,4 @@ def save_weights(module, path, framework):
     They get the framework's names and layouts; one that has no counterpart there raises ValueError, so nothing is left out. The
     file is replaced as a whole or not at all; only a regular file, or one that a symbolic link leads to, is replaced.
     """
-    _ops.save_weights(*_state(module), os.fsdecode(path), framework)
+    _ops.save_weights(*_state(module), _text("path", os.fsdecode(path)), _text("framework", framework))

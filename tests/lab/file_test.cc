@@ -40,10 +40,11 @@ TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
   const std::filesystem::path fifo = scratch.path() / "fifo", folder = scratch.path() / "folder";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   std::filesystem::create_directory(folder);
+  SeriesColumns columns;
+  columns.target = "y";
   for (const std::filesystem::path& path : {fifo, folder, std::filesystem::path("/dev/zero")}) {
-    for (const std::string& error :
-         {ErrorOf([&] { ReadText(path.string()); }), ErrorOf([&] { ReadNpy(path); }),
-          ErrorOf([&] { ReadSeriesCsv(path, SeriesColumns{.target = "y"}); }), ErrorOf([&] { ReadFile(path); })}) {
+    for (const std::string& error : {ErrorOf([&] { ReadText(path.string()); }), ErrorOf([&] { ReadNpy(path); }),
+                                     ErrorOf([&] { ReadSeriesCsv(path, columns); }), ErrorOf([&] { ReadFile(path); })}) {
       EXPECT_TRUE(Contains(error, path.string())) << error;
       EXPECT_TRUE(Contains(error, "a regular file is expected")) << error;
     }

@@ -8,6 +8,7 @@ import struct
 import numpy
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import heed
 
@@ -139,6 +140,13 @@ def test_a_source_that_cannot_be_used_changes_nothing(name, where):
     refused(module, {**ones(module), where: tensor}, message)
 
 
+def test_a_fake_tensor_changes_nothing():
+    with FakeTensorMode():
+        fake = torch.ones(8, 8)
+    module = attention()
+    refused(module, {**ones(module), "W_v.weight": fake}, "of a class of its own")
+
+
 def test_infinities_and_rounding_are_taken_as_they_are():
     module = attention()
     source = {**ones(module), "W_q.weight": torch.full((8, 8), float("-inf"), dtype=torch.float64)}
@@ -203,6 +211,7 @@ ODD_SOURCES = {
     "twice": ({"a/b": torch.ones(1), "a": {"b": torch.ones(1)}}, "'a/b' appears twice"),
     "long name": ({"W" * 1025: torch.ones(1)}, "a name of 1 to 1024 bytes"),
     "nul": ({"W_q.weight\0": torch.ones(1)}, "without NUL"),
+    "surrogate": ({"\udcff": torch.ones(1)}, "expected text in UTF-8"),
     "empty name": ({"": torch.ones(1)}, "a name of 1 to 1024 bytes"),
 }
 
@@ -380,6 +389,10 @@ def test_save_weights_replaces_regular_files_only(tmp_path):
     assert fifo.is_fifo()
     with pytest.raises(RuntimeError, match="NUL"):
         heed.save_weights(module, f"{real}\0.part", "torch")
+    with pytest.raises(ValueError, match="path: expected text in UTF-8"):
+        heed.save_weights(module, os.fsencode(tmp_path) + b"/\xff.safetensors", "torch")
+    with pytest.raises(ValueError, match="framework: expected a string, got NoneType"):
+        heed.save_weights(module, real, None)
     with pytest.raises(ValueError, match="meta|numbers"):
         with torch.device("meta"):
             heed.save_weights(attention(), real, "torch")
