@@ -25,7 +25,7 @@ def test_rows_hold_what_was_measured(tmp_path):
         operations = 4 * 8 * 32768 * 128
         peak = row["peak_gflops"] * 1e9 * row["threads"]
         assert row["percent_of_peak"] == pytest.approx(100 * operations / (row["heed_ms"] * 1e-3) / peak)
-    assert json.loads((tmp_path / "bench.json").read_text()) == rows
+    assert json.loads((tmp_path / "bench.json").read_text(encoding="utf-8")) == rows
     assert (tmp_path / "bench.csv").exists()
 
 
