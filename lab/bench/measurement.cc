@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <limits>
@@ -29,6 +30,14 @@ double StatusMib(const std::string& field) {
 // glibc keeps freed blocks of up to 32 MiB for the next call: right for timing, wrong for seeing what one call needs.
 constexpr int kKeepBytes = 32 << 20, kReturnBytes = 64 << 10;
 
+// malloc_trim leaves the end of a thread's arena as it is, and the next thread gets the arena with the pages in it: blocks
+// from that end, when they are freed, make glibc return what is above the threshold.
+void TrimArena() {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(std::malloc(kReturnBytes));
+  for (void* block : blocks) std::free(block);
+}
+
 }  // namespace
 
 std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds) {
@@ -52,13 +61,19 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
 
 double PeakGrowth(const std::function<void()>& call) {
   mallopt(M_MMAP_THRESHOLD, kReturnBytes);
-  const auto on_new_thread = [&call] { std::async(std::launch::async, call).get(); };
-  on_new_thread();
+  mallopt(M_TRIM_THRESHOLD, kReturnBytes);
+  const auto on_new_thread = [&call](bool first) {
+    std::async(std::launch::async, [&] {
+      call();
+      if (first) TrimArena();
+    }).get();
+  };
+  on_new_thread(true);
   malloc_trim(0);
   std::ofstream marks("/proc/self/clear_refs");
   marks << "5" << std::flush;  // resets the high-water mark to what is resident now
   const double before = StatusMib("VmRSS");
-  on_new_thread();
+  on_new_thread(false);
   const double peak = StatusMib("VmHWM");
   return marks ? std::max(peak - before, 0.0) : std::numeric_limits<double>::quiet_NaN();
 }

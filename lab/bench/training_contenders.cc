@@ -100,7 +100,7 @@ Vocabulary Symbols() {
 }
 
 using Part = at::Tensor (*)(const at::Tensor& parameter);
-at::Tensor Itself(const at::Tensor& parameter) { return parameter.detach(); }
+at::Tensor Itself(const at::Tensor& parameter) { return parameter; }
 at::Tensor Gradient(const at::Tensor& parameter) { return parameter.grad(); }
 
 NamedTensors Named(const torch::nn::Module& module, Part part) {
@@ -133,8 +133,9 @@ NamedTensors ByHeedsNames(const torch::nn::Module& plain, Part part) {
       named.emplace_back(prefix + HeedsName(own), tensor);
       continue;
     }
-    const std::vector<at::Tensor> thirds = tensor.chunk(3);
-    for (std::size_t i = 0; i < 3; ++i) named.emplace_back(prefix + "attention.W_" + "qkv"[i] + own.substr(3), thirds[i]);
+    const int64_t width = tensor.size(0) / 3;
+    for (int64_t i = 0; i < 3; ++i)
+      named.emplace_back(prefix + "attention.W_" + "qkv"[i] + own.substr(3), tensor.narrow(0, i * width, width));
   }
   return named;
 }

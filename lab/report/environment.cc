@@ -21,10 +21,8 @@ nlohmann::ordered_json ToJson(const Environment& environment) {
 nlohmann::ordered_json ResultSettings(const Environment& environment) {
   // The kernels of another target round otherwise, on the same processor too where a build or a host leaves some out.
   const std::string target = environment.simd_targets.empty() ? "" : environment.simd_targets.front();
-  return {{"version", environment.version},
-          {"libtorch", environment.libtorch},
-          {"cpu", environment.cpu},
-          {"simd_target", target}};
+  return {
+      {"version", environment.version}, {"libtorch", environment.libtorch}, {"cpu", environment.cpu}, {"simd_target", target}};
 }
 
 }  // namespace heed::lab

@@ -111,7 +111,7 @@ def test_eval_of_the_held_out_tenth_is_the_reported_loss(trained, text):
     result = run("eval", trained, text, "--validation", "--json")
     assert result.returncode == 0, result.stderr
     row = json.loads(result.stdout)["rows"][0]
-    last = json.loads((trained / "metrics.jsonl").read_text().splitlines()[-1])
+    last = json.loads((trained / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert row["loss"] == last["val_loss"]
     assert row["context"] == 16
     assert row["predictions"] == 2100 - 1890 - 1

@@ -78,7 +78,7 @@ def test_out_receives_page_tables_and_figures(tmp_path):
     for row in rows:
         assert row["error"] == "0"
         assert row["multiply_adds"] == row["expected_multiply_adds"]
-    assert json.loads((folder / "compare.json").read_text())["largest_error"] == 0
+    assert json.loads((folder / "compare.json").read_text(encoding="utf-8"))["largest_error"] == 0
     page = (folder / "compare.html").read_text(encoding="utf-8")
     figures = ["compare-" + name
                for name in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence"]]
@@ -92,12 +92,13 @@ def test_out_receives_page_tables_and_figures(tmp_path):
 def test_figures_tell_the_command_that_gives_their_numbers(tmp_path):
     chosen = ["--layers", "convolution-causal,linear-scan,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
               "--influence", 6, "--seed", 4, "--no-time"]
-    for name, arguments in [("chosen", ["--lengths", "4,12", "--width", 4, *chosen]), ("timed", ["--lengths", "4,8", "--width", 2, "--layers", "rnn", "--influence", 0, "--threads", 2])]:
+    timed = ["--lengths", "4,8", "--width", 2, "--layers", "rnn", "--influence", 0, "--threads", 2]
+    for name, arguments in [("chosen", ["--lengths", "4,12", "--width", 4, *chosen]), ("timed", timed)]:
         folder = tmp_path / name
         assert run("compare", *arguments, "--quiet", "--out", folder).returncode == 0
         commands = assert_commands_give_the_figures(folder / "compare.html", tmp_path / (name + "-again"),
                                                     timed=["compare-time.csv", "compare-speedup.csv"])
-        assert len(commands) == 2, "the diagram of the architectures needs no options"
+        assert len(commands) == 2, "the diagram of the architectures needs no numbers"
 
 
 def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):

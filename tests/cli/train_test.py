@@ -20,7 +20,7 @@ def names(folder):
 
 
 def metrics(folder):
-    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def test_a_run_leaves_its_files_and_prints_its_result(text, tmp_path):
@@ -239,7 +239,7 @@ def test_an_interrupted_run_ends_with_130_and_resumes_to_the_same_bits(text, tmp
 
 
 def test_resuming_with_other_threads_says_what_may_differ(text, trained):
-    threads = json.loads((trained / "config.json").read_text())["threads"]
+    threads = json.loads((trained / "config.json").read_text(encoding="utf-8"))["threads"]
     result = run("train", text, "--out", trained, "--resume", "--threads", threads + 1)
     assert result.returncode == 0
     assert "digits" in result.stderr

@@ -19,7 +19,9 @@ def missing_line(expected, printed):
 
 def main():
     expected = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()
-    result = subprocess.run(sys.argv[2:], text=True, capture_output=True, check=False)
+    if not any(line.strip() for line in expected):
+        sys.exit(f"{sys.argv[1]}: expected lines to look for, found none")
+    result = subprocess.run(sys.argv[2:], encoding="utf-8", capture_output=True, check=False)
     print(result.stdout + result.stderr)
     if result.returncode != 0:
         sys.exit(f"exit status {result.returncode}")

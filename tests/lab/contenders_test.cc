@@ -277,8 +277,13 @@ TEST(ContendersTest, ARunLeavesNoGradients) {
     const auto contenders = MakeContenders(c);
     for (const BenchSide side : kSides) {
       contenders->Run(side, PassesOf(c).back());
-      for (const auto& [name, array] : contenders->Arrays(side))
+      int64_t leaves = 0;
+      for (const auto& [name, array] : contenders->Arrays(side)) {
+        if (!array.is_leaf() || !array.requires_grad()) continue;
         EXPECT_FALSE(array.grad().defined()) << c.suite << ": " << name;
+        ++leaves;
+      }
+      EXPECT_GE(leaves, 3) << c.suite;
     }
   }
 }

@@ -6,8 +6,8 @@ namespace heed::lab {
 namespace {
 
 TEST(SpreadTest, IsMeanLeastAndGreatest) {
-  const Spread spread = SpreadOf({2.0, 5.0, -1.0, 4.0});
-  EXPECT_EQ(spread.mean, 2.5);
+  const Spread spread = SpreadOf({2.25, 5.0, -1.0, 4.5});
+  EXPECT_EQ(spread.mean, 2.6875);
   EXPECT_EQ(spread.low, -1.0);
   EXPECT_EQ(spread.high, 5.0);
   const Spread one = SpreadOf({3.0});

@@ -53,6 +53,8 @@ def test_shifting_all_positions_changes_nothing(name):
     q, k, v = operands()
     at = [heed.attention(q, k, v, causal=True, position=schemes()[name], query_positions=o, key_positions=o) for o in (0, 5000)]
     torch.testing.assert_close(*at, rtol=1e-9, atol=1e-9)
+    apart = heed.attention(q, k, v, causal=True, position=schemes()[name], query_positions=3, key_positions=0)
+    assert not torch.allclose(apart, at[0], atol=1e-3), "positions are read"
 
 
 @pytest.mark.parametrize("name", SCHEMES)
