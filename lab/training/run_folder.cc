@@ -129,6 +129,8 @@ Json Parse(const std::string& text) {
     return Json::parse(text, shallow);
   } catch (const Json::parse_error& error) {
     throw FieldError{"malformed JSON at byte " + std::to_string(error.byte)};
+  } catch (const Json::out_of_range&) {
+    throw FieldError{"malformed JSON: a number that no double holds"};
   }
 }
 

@@ -140,7 +140,7 @@ TEST(DamagedFiles, Tables) {
 
 TEST(DamagedFiles, Arrays) {
   std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }";
-  header.resize(64 - 10 - 1, ' ');
+  header.resize(128 - 10 - 1, ' ');
   const std::vector<double> values{1, 2, 3, 4, 5, 6};
   const std::string whole = std::string("\x93NUMPY\x01\x00", 8) + std::string{static_cast<char>(header.size() + 1), '\0'} +
                             header + "\n" + std::string(reinterpret_cast<const char*>(values.data()), 48);
