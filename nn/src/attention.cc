@@ -41,9 +41,11 @@ struct AttentionGradient : Function<AttentionGradient> {
   static variable_list forward(AutogradContext*, const std::optional<at::Tensor>& d_output,
                                const std::optional<at::Tensor>& d_lse, const at::Tensor& query, const at::Tensor& key,
                                const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
-                               const std::optional<at::Tensor>& remainder, const AttentionOptions& options,
-                               const Wanted& wanted) {
-    const SavedCall saved{query, key, value, output, lse, remainder.value_or(at::Tensor())};
+                               const std::optional<at::Tensor>& remainder, const std::optional<at::Tensor>& correction,
+                               const AttentionOptions& options, const Wanted& wanted) {
+    const SavedCall saved{query,  key, value,
+                          output, lse, remainder.value_or(at::Tensor()),
+                          correction.value_or(at::Tensor())};
     const Gradients d =
         AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), saved, options, wanted);
     variable_list results{d.query, d.key, d.value};
@@ -64,9 +66,9 @@ struct AttentionFunction : Function<AttentionFunction> {
                                const std::optional<at::Tensor>& /*slopes*/, const std::optional<at::Tensor>& /*content_keys*/,
                                const std::optional<at::Tensor>& /*content_values*/,
                                const std::optional<at::Tensor>& /*content_queries*/, const AttentionOptions& options,
-                               bool remainder) {
-    const ForwardResult result = AttentionForward(query, key, value, options, remainder);
-    variable_list saved{query, key, value, result.output, result.lse, result.remainder};
+                               bool exact) {
+    const ForwardResult result = AttentionForward(query, key, value, options, exact);
+    variable_list saved{query, key, value, result.output, result.lse, result.remainder, result.correction};
     AttentionTensors tensors = options.tensors();
     for (const at::Tensor* tensor : tensors.All()) saved.push_back(*tensor);
     ctx->save_for_backward(saved);
@@ -84,12 +86,12 @@ struct AttentionFunction : Function<AttentionFunction> {
     AttentionOptions options =
         c10::static_intrusive_pointer_cast<OptionsHolder>(ctx->saved_data["options"].toCapsule())->options;
     const auto all = options.tensors().All();
-    for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[6 + t];
+    for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[7 + t];
     Wanted wanted{};
     std::size_t edge = 3;  // absent tensors have none
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = all[t]->defined() && ctx->needs_input_grad(edge++);
     const variable_list d = AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[3], saved[4],
-                                                     Present(saved[5]), options, wanted);
+                                                     Present(saved[5]), Present(saved[6]), options, wanted);
     std::copy(d.begin(), d.begin() + 3, gradients.begin());
     std::size_t next = 3;
     for (std::size_t t = 0; t < wanted.size(); ++t)

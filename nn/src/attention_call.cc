@@ -29,13 +29,14 @@ at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::Sca
 }
 
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options, bool remainder) {
+                               const AttentionOptions& options, bool exact) {
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
   const std::vector<int64_t> row_shape{query.size(0), query.size(1), query.size(2)};
   ForwardResult result;
   result.output = EmptyOutput(query, value, query.scalar_type());
-  if (remainder && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
   result.lse = at::empty(row_shape, rows);
+  if (exact) result.correction = at::empty(row_shape, rows);
+  if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
   result.statistics =
       options.return_statistics() ? at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows) : at::empty({0}, rows);
   TorchExecutor executor;
@@ -48,14 +49,14 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
     }
     Forward<T>(EngineOptions<Accum<T>>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                ViewOf<T, 4>(result.output), ViewOf<Accum<T>, 3>(result.lse), ThreadWorkspace(), executor, statistics,
-               ViewOf<BFloat16, 4>(result.remainder));
+               ViewOf<BFloat16, 4>(result.remainder), ViewOf<Accum<T>, 3>(result.correction));
   });
   return result;
 }
 
 Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                             const AttentionOptions& options, const Wanted& wanted) {
-  const auto& [query, key, value, output, lse, remainder] = saved;
+  const auto& [query, key, value, output, lse, remainder, correction] = saved;
   // These two come from outside of heed, past every check of its own.
   const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(output);
   const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
@@ -72,7 +73,7 @@ Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse,
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
                 ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(result.query),
                 ViewOf<T, 4>(result.key), ViewOf<T, 4>(result.value), d_biases, ThreadWorkspace(), executor,
-                ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(remainder));
+                ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(remainder), ViewOf<const A, 3>(correction));
   });
   return result;
 }

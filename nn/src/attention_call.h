@@ -27,6 +27,9 @@ bool LeavesRemainder(at::ScalarType type);
 // bfloat16 with four dimensions.
 at::Tensor PresentRemainder(const at::Tensor& remainder);
 
+// A correction likewise: undefined, or in the type of lse with three dimensions.
+at::Tensor PresentCorrection(const at::Tensor& correction, const at::Tensor& lse);
+
 // Chosen heads or rows, dense. Throws InvalidArgument unless undefined or int64 [n]. The engine checks the range.
 at::Tensor DenseIndices(const char* name, const at::Tensor& indices);
 
@@ -44,22 +47,23 @@ at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::Sca
 struct ForwardResult {
   at::Tensor output, lse;
   at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0]
-  at::Tensor remainder;   // of 16-bit outputs what rounding took, bfloat16 [B, Hq, Nq, Dv]; undefined unless wanted
+  // What rounding took, undefined unless wanted: of 16-bit outputs, bfloat16 [B, Hq, Nq, Dv]; of lse, a factor [B, Hq, Nq].
+  at::Tensor remainder, correction;
 };
 // Options carry a seed where dropout is not 0, and resolved tensors.
-// remainder: whether a backward pass will want it.
+// exact: whether a backward pass will want what rounding took.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options, bool remainder);
+                               const AttentionOptions& options, bool exact);
 
 struct Gradients {
   at::Tensor query, key, value;
   std::array<at::Tensor, AttentionTensors::kDifferentiable> tensors;  // undefined unless wanted
 };
 using Wanted = std::array<bool, AttentionTensors::kDifferentiable>;
-// What the forward pass took and gave; the remainder undefined where it was not wanted: 16-bit gradients then inherit the
-// rounding of the output.
+// What the forward pass took and gave; remainder and correction undefined where they were not wanted: gradients then inherit
+// the rounding of a 16-bit output and of the log-sum-exp.
 struct SavedCall {
-  at::Tensor query, key, value, output, lse, remainder;
+  at::Tensor query, key, value, output, lse, remainder, correction;
 };
 // d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
 Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,

@@ -130,7 +130,7 @@ class Arguments {
 struct ForwardCall {
   at::Tensor query, key, value;
   AttentionOptions options;
-  bool remainder = false;
+  bool exact = false;
 
   ForwardCall(const OperatorHandle& op, Stack* stack) {
     Arguments arguments(op, stack);
@@ -142,7 +142,7 @@ struct ForwardCall {
     options.tensors() = std::move(tensors);
     arguments.Dropout(seed, options);
     options.return_statistics(arguments.Bool());
-    if (!arguments.AtEnd()) remainder = arguments.Bool();
+    if (!arguments.AtEnd()) exact = arguments.Bool();
   }
 };
 
@@ -150,9 +150,10 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     ForwardCall call(op, stack);
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.remainder);
+    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.exact);
     torch::jit::push(*stack, result.output, result.lse, result.statistics,
-                     result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)));
+                     result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)),
+                     result.correction.defined() ? result.correction : at::empty({0}, result.lse.options()));
   });
 }
 
@@ -176,7 +177,7 @@ void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, 
     static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
     stack->emplace_back(WillNeedGradient(op, keys, *stack));
     forward.callBoxed(stack);
-    return torch::jit::drop(*stack, 1);  // the remainder
+    return torch::jit::drop(*stack, 2);  // what rounding took
   }
   TranslateErrors([&] {
     const ForwardCall call(op, stack);
@@ -198,7 +199,8 @@ void ForwardShape(const OperatorHandle& op, Stack* stack) {
     torch::jit::push(
         *stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
         statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows),
-        remainder ? EmptyOutput(query, value, at::kBFloat16) : at::empty_symint({0}, query.options().dtype(at::kBFloat16)));
+        remainder ? EmptyOutput(query, value, at::kBFloat16) : at::empty_symint({0}, query.options().dtype(at::kBFloat16)),
+        wanted ? at::empty_symint({batch, heads, steps}, rows) : at::empty_symint({0}, rows));
   });
 }
 
@@ -217,6 +219,7 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
     const at::Tensor remainder = PresentRemainder(arguments.Tensor());
+    const at::Tensor correction = PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     AttentionTensors given = arguments.Tensors();
@@ -226,7 +229,8 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     arguments.Dropout(seed, options);
     Wanted wanted{};
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d = AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder}, options, wanted);
+    const Gradients d = AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction},
+                                           options, wanted);
     torch::jit::push(*stack, d.query, d.key, d.value);
     for (std::size_t t = 0; t < wanted.size(); ++t)
       torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
@@ -240,6 +244,7 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     const at::Tensor query = arguments.Tensor(), key = arguments.Tensor(), value = arguments.Tensor();
     const at::Tensor output = arguments.Tensor(), lse = arguments.Tensor();
     PresentRemainder(arguments.Tensor());
+    PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     AttentionTensors given = arguments.Tensors();
@@ -291,16 +296,17 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
   "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False"
 
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  // remainder: of 16-bit outputs what rounding took, for attention_backward; empty [0] unless asked for.
+  // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward, and empty [0]
+  // unless exact gradients are asked for.
   m.def("attention_forward" HEED_FORWARD
-        ", bool remainder=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder)");
+        ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)");
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
   m.def("attention" HEED_FORWARD ") -> (Tensor output, Tensor lse, Tensor statistics)");
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, Tensor? remainder, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+      "lse, Tensor? remainder, Tensor? correction, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
       ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
       "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
       "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "

@@ -140,6 +140,12 @@ void CheckSavedTensors(const at::Tensor& d_output, const at::Tensor& d_lse, cons
 
 bool LeavesRemainder(at::ScalarType type) { return type == at::kBFloat16 || type == at::kHalf; }
 
+at::Tensor PresentCorrection(const at::Tensor& correction, const at::Tensor& lse) {
+  if (!correction.defined() || (correction.dim() == 1 && correction.sym_numel() == 0)) return {};
+  CheckRowNumbers("correction", correction, lse.scalar_type());
+  return correction;
+}
+
 at::Tensor PresentRemainder(const at::Tensor& remainder) {
   if (!remainder.defined() || (remainder.dim() == 1 && remainder.sym_numel() == 0)) return {};
   if (remainder.dim() != 4 || remainder.scalar_type() != at::kBFloat16) {

@@ -41,11 +41,10 @@ _NUMBERS = {
     "dropout": 0.0,
     "batch_offset": 0,
     "statistics": False,
-    "remainder": False,
+    "exact": False,
 }
-_SAVED = ("d_output", "d_lse", "query", "key", "value", "output", "lse", "remainder")
+_SAVED = ("d_output", "d_lse", "query", "key", "value", "output", "lse", "remainder", "correction")
 _WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
-_NARROW = (torch.bfloat16, torch.float16)
 # Options that mean the same for every batch row put together: folding a mapped dimension into the batch keeps them right.
 _FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
 
@@ -115,13 +114,14 @@ class _Gradient(torch.autograd.Function):
 
 def _gradients(apply, saved, numbers, needed, d_output, d_lse):
     """What backward returns for _TENSORS; None where nothing is needed."""
-    query, key, value, *options_and_seed, output, lse, remainder = saved
-    if remainder.dim() == 1 and query.dtype in _NARROW:
-        # The forward pass did not know that a gradient would be wanted: its output is computed again for what rounding took.
-        remainder = _Attention.apply(query, key, value, *options_and_seed, *numbers[:-1], True)[3]
+    query, key, value, *options_and_seed, output, lse, remainder, correction = saved
+    if correction.dim() == 1:
+        # The forward pass did not know that a gradient would be wanted: it is computed again for what rounding took.
+        remainder, correction = _Attention.apply(query, key, value, *options_and_seed, *numbers[:-1], True)[3:]
     given = options_and_seed[: len(DIFFERENTIABLE)]
     wants = [t is not None and need for t, need in zip(given, needed[3:])]
-    results = apply(d_output, d_lse, query, key, value, output, lse, remainder, *options_and_seed, *numbers[:-2], *wants)
+    outputs = (output, lse, remainder, correction)
+    results = apply(d_output, d_lse, query, key, value, *outputs, *options_and_seed, *numbers[:-2], *wants)
     wanted = [*needed[:3], *wants]
     return (*(d if want else None for d, want in zip(results, wanted)), *(None,) * (len(_TENSORS) - len(wanted)))
 
@@ -134,7 +134,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         ctx.numbers = inputs[len(_TENSORS):]
-        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2], output[3])
+        ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2], *output[3:])
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
@@ -153,11 +153,9 @@ class _Attention(torch.autograd.Function):
         if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[: len(_TENSORS)], in_dims)]
-        output, lse, nothing, remainder = _Attention.apply(*folded, *arguments[len(_TENSORS):])
-        output, lse = _unfold(output, info.batch_size), _unfold(lse, info.batch_size)
-        if remainder.dim() == 1:
-            return (output, lse, nothing, remainder), (0, 0, None, None)
-        return (output, lse, nothing, _unfold(remainder, info.batch_size)), (0, 0, None, 0)
+        results = _Attention.apply(*folded, *arguments[len(_TENSORS):])
+        dims = tuple(None if result.dim() == 1 else 0 for result in results)  # what was not asked for is empty
+        return tuple(r if dim is None else _unfold(r, info.batch_size) for r, dim in zip(results, dims)), dims
 
 
 @torch.compiler.allow_in_graph
@@ -177,14 +175,14 @@ def attend(query, key, value, options, further):
 
 
 def _function(query, key, value, options, further):
-    given = {**options, **further, "remainder": _will_need_gradient(query, key, value, options)}
+    given = {**options, **further, "exact": _will_need_gradient(query, key, value, options)}
     tensors, numbers = map(given.get, _TENSORS[3:]), (given.get(name, default) for name, default in _NUMBERS.items())
     return _attend(query, key, value, *tensors, *numbers)[:3]
 
 
 def _will_need_gradient(query, key, value, options):
-    """Whether to keep what rounding takes from the output. Right where it can be known; where not, the gradient makes up."""
-    if query.dtype not in _NARROW or not torch.is_grad_enabled():
+    """Whether to keep what rounding takes. Right where it can be known; where not, the gradient makes up."""
+    if not torch.is_grad_enabled():
         return False
     if not torch.compiler.is_compiling():
         return True  # tensors of torch.func do not show whether a gradient is wanted of what they wrap
@@ -201,7 +199,7 @@ def weights(query, key, lse, options, heads, rows):
 
 def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):
     ctx.numbers = [keyword_only_inputs[name] for name in _NUMBERS]
-    ctx.save_for_backward(*inputs, *output[:2], output[3])
+    ctx.save_for_backward(*inputs, *output[:2], *output[3:])
     ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
 

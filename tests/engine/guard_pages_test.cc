@@ -33,7 +33,7 @@ struct Views {
   View<const A, 3> d_lse;
   View<const int64_t, 1> heads, rows;
   View<T, 4> out, d_q, d_k, d_v;
-  View<A, 3> lse;
+  View<A, 3> lse, correction;
   Statistics<A> statistics;
   BiasGradients<A> d_biases;
   View<A, 4> weights;
@@ -46,7 +46,7 @@ struct Views {
   }
   template <class Visit>
   void ForEachOutput(const Visit& visit) {
-    visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(weights), visit(remainder);
+    visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(correction), visit(weights), visit(remainder);
     auto& [entropy, max_weight, mean_distance] = statistics;
     visit(entropy), visit(max_weight), visit(mean_distance);
     auto& [bias, relative_bias, slopes, content_keys, content_values, content_queries] = d_biases;
@@ -54,9 +54,10 @@ struct Views {
   }
 
   void Run(Workspace& workspace, Executor& executor) const {
-    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics, remainder);
+    Forward<T>(attention, q, k, v, out, lse, workspace, executor, statistics, remainder, correction);
     if (weights.present()) Weights<T>(attention, q, k, lse, heads, rows, weights, workspace, executor);
-    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse, remainder);
+    Backward<T>(attention, q, k, v, out, lse, d_out, d_q, d_k, d_v, d_biases, workspace, executor, d_lse, remainder,
+                correction);
   }
 
   // The bytes of all results.
@@ -94,6 +95,7 @@ class CaseArrays {
     views.lse = Take(rows);
     if (c.statistics) views.statistics = {Take(rows), Take(rows), Take(rows)};
     if (c.lse_gradient) views.d_lse = Take(rows);
+    if (c.correction) views.correction = Take(rows);
     if (c.weights) {
       views.heads = Count(rows[1]), views.rows = Count(rows[2]);
       views.weights = Take(std::array{rows[0], rows[1], rows[2], views.k.extent[2]});

@@ -178,29 +178,36 @@ struct BiasGradients {
 
 // T is float, double, BFloat16 or Float16. All functions throw InvalidArgument before anything is written.
 //
-// out and, where present, lse, statistics and remainder are overwritten. The overload without workspace and executor uses a
-// workspace of the calling thread and ThreadPool::Default().
+// out and, where present, lse, statistics, remainder and correction are overwritten. The overload without workspace and
+// executor uses a workspace of the calling thread and ThreadPool::Default().
 //
 // remainder: of 16-bit calls alone, in the shape of out: what rounding took from out, itself rounded to BFloat16. Gradients
-// contain sum(out * d_out), which the rounding of out alone would spoil where scores are large; whoever will call Backward
-// keeps the remainder for it.
+// contain sum(out * d_out), which the rounding of out alone would spoil where scores are large.
+//
+// correction: [B, Hq, Nq], close to 1: the weights of the forward pass are exp(s - lse) times this, because lse is rounded, and
+// more so the larger the scores are; 0 where it cannot say.
+//
+// Whoever will call Backward keeps both for it.
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {});
+             Executor& executor, const Statistics<Accum<T>>& statistics = {}, View<BFloat16, 4> remainder = {},
+             View<Accum<T>, 3> correction = {});
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse = {});
 
-// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out, lse and remainder are those of
-// the forward pass with the same Attention; 16-bit gradients are computed in float and rounded once where the remainder is
-// given, else they inherit the rounding of out. d_q, d_k, d_v and the gradients of biases that are present are overwritten.
+// The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out, lse, remainder and correction
+// are those of the forward pass with the same Attention; 16-bit gradients are computed in float and rounded once where the
+// remainder is given, else they inherit the rounding of out; without the correction, that of lse. d_q, d_k, d_v and the
+// gradients of biases that are present are overwritten.
 template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
               const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor,
-              View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {});
+              View<const Accum<T>, 3> d_lse = {}, View<const BFloat16, 4> remainder = {},
+              View<const Accum<T>, 3> correction = {});
 
 // The weights before dropout of chosen heads and queries: weights[b, x, y, :] are those of head heads[x] and query rows[y]
 // over all keys, [B, heads, rows, Nk]. lse is that of the forward pass. Not for packed sequences.

@@ -41,7 +41,7 @@ class BackwardChunk {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        normaliser_(scratch.minus_lse, scratch.reference, scratch.share) {}
+        normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum) {}
 
   // The chunk that is likely to come after the next Run.
   void Expect(int64_t b, int64_t kv_head, int64_t chunk) { next_ = Place{b, kv_head, chunk}; }
@@ -144,7 +144,8 @@ class BackwardChunk {
     for (int64_t w = 0; w < panel_.width; ++w) {
       // A live row whose scores are all -inf has no weights either.
       const bool active = lanes.rows[w].active();
-      normaliser_.Set(w, active ? RowNumber(problem_.lse, b, h, w) : -std::numeric_limits<T>::infinity());
+      normaliser_.Set(w, active ? RowNumber(problem_.lse, b, h, w) : -std::numeric_limits<T>::infinity(),
+                      active && problem_.correction.present() ? RowNumber(problem_.correction, b, h, w) : T{0});
       // d lse / d s is p too, so its gradient joins the term that p multiplies.
       scratch_.minus_delta[w] = active && problem_.d_lse.present() ? RowNumber(problem_.d_lse, b, h, w) : T{0};
     }

@@ -20,6 +20,7 @@
 
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
+#include "attention/normaliser-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
@@ -186,12 +187,18 @@ class ForwardPanel {
   // output[c, w] becomes out[w, c], normalised; rows without a key become 0.
   void Finish(const SoftmaxState<T>& state) {
     WriteWeightStatistics(state);
+    if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));
     for (int64_t w = 0; w < panel_.used(); ++w) {
       const bool active = scratch_.lanes.rows[w].active();
       if (!active) state.sum[w] = 0;
       if (problem_.lse.present())
         RowNumber(problem_.lse, w) = active ? state.minus_max[w] : -std::numeric_limits<T>::infinity();
+    }
+    if (problem_.correction.present()) {
+      Normaliser<T>::Correct(state.minus_max, scratch_.largest, scratch_.weighted, panel_.width);
+      for (int64_t w = 0; w < panel_.used(); ++w)
+        RowNumber(problem_.correction, w) = scratch_.lanes.rows[w].active() ? scratch_.weighted[w] : T{1};
     }
     state.Normalise(d_);
     for (PositionHook<T>* hook : hooks_) hook->End(arrays_);

@@ -1,6 +1,7 @@
-// Weights from a log-sum-exp alone: p = exp(s - lse). Far from 0 the log-sum-exp is rounded so coarsely that the logarithm of
-// the sum is lost in it (a row whose biases are all as low as numbers go has n weights of 1 then, not of 1/n). Such rows get
-// their reference and their sum anew, by one more walk along their keys.
+// Weights from a log-sum-exp: p = exp(s - lse). It is rounded, and the more coarsely the farther it is from 0: at a few hundred
+// a row of weights misses 1 by many roundings, and where all biases of a row are as low as numbers go, log(n) is lost
+// altogether. The forward pass therefore leaves a correction, the factor that makes exp(s - lse) its own weights. Rows without
+// one that are far from 0 get their reference and their sum anew, by one more walk along their keys.
 #if defined(HEED_ATTENTION_NORMALISER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_NORMALISER_INL_H_
 #undef HEED_ATTENTION_NORMALISER_INL_H_
@@ -8,8 +9,8 @@
 #define HEED_ATTENTION_NORMALISER_INL_H_
 #endif
 
-#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 
@@ -27,31 +28,51 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 class Normaliser {
  public:
-  // Arrays of [panel]. minus_lse: what is subtracted from the scores, base 2.
-  Normaliser(T* minus_lse, T* reference, T* share) : minus_lse_(minus_lse), reference_(reference), share_(share) {}
+  // Arrays of [panel] to work in.
+  Normaliser(T* minus_lse, T* share, T* reference, T* sum)
+      : minus_lse_(minus_lse), share_(share), reference_(reference), sum_(sum) {}
 
-  // The log-sum-exp of lane w in nats; -inf: the lane has no weights.
-  void Set(int64_t w, T lse) {
-    minus_lse_[w] =
-        lse == -std::numeric_limits<T>::infinity() ? lse : static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);
+  // The log-sum-exp of lane w in nats (-inf: the lane has no weights) and its correction, 0 where there is none.
+  void Set(int64_t w, T lse, T correction) {
+    minus_lse_[w] = InPowersOfTwo(lse);
+    share_[w] = correction;
   }
 
   // After Set of all lanes and scores.Begin: walks the keys of the panel where that is needed. tile: room for a tile of scores.
   void Prepare(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
                attention::ScoreScratch<T>& scratch, T* tile) {
-    shared_ = std::any_of(minus_lse_, minus_lse_ + panel.used(), Far);
-    if (!shared_) return;
-    const SoftmaxState<T> state{reference_, share_, nullptr, panel.width, 0, nullptr, nullptr};
-    state.Reset();
-    const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch.ahead; };
-    ForEachTile(panel, tile_keys, panel.range.reach, lanes, [&](const Strips& strips) HWY_ATTR {
-      scores.FillTile(d_, strips, tile, ahead);
-      TakeTile(d_, state, strips, tile);
-    });
+    uint64_t far = 0;
+    shared_ = false;
     for (int64_t w = 0; w < panel.width; ++w) {
-      const bool far = w < panel.used() && Far(minus_lse_[w]) && share_[w] != 0;
-      if (far) minus_lse_[w] = reference_[w];
-      share_[w] = far ? T{1} / share_[w] : T{1};
+      shared_ |= share_[w] != 0;
+      if (share_[w] != 0) continue;
+      share_[w] = 1;
+      if (w < panel.used() && Far(minus_lse_[w])) far |= uint64_t{1} << w;
+    }
+    if (far == 0) return;
+    shared_ = true;
+    Walk(panel, tile_keys, lanes, scores, scratch, tile);
+    for (int64_t w = 0; w < panel.used(); ++w) {
+      if ((far >> w & 1) == 0 || sum_[w] == 0) continue;
+      minus_lse_[w] = reference_[w];
+      share_[w] = T{1} / sum_[w];
+    }
+  }
+
+  // The corrections of `width` lanes take the place of `sum`. lse: the log-sum-exps in nats, minus_max and sum: what they were
+  // made of.
+  static void Correct(const T* lse, const T* minus_max, T* sum, int64_t width) {
+    // Beyond, the rounding of lse is no small matter and its power may not be a number.
+    constexpr double kSmall = 64;
+    const hn::Vec<hn::ScalableTag<T>> limit = hn::Set(d_, static_cast<T>(kSmall));
+    HWY_ALIGN T minus_lse[attention::kLaneQuantum];
+    for (int64_t w = 0; w < width; w += attention::kLaneQuantum) {
+      for (int64_t x = 0; x < attention::kLaneQuantum; ++x) minus_lse[x] = InPowersOfTwo(lse[w + x]);
+      for (int64_t x = 0; x < attention::kLaneQuantum; x += static_cast<int64_t>(hn::Lanes(d_))) {
+        const auto lost = hn::Sub(hn::Load(d_, minus_max + w + x), hn::Load(d_, minus_lse + x));
+        const auto factor = hn::Div(PowerOfTwo(d_, lost), hn::Load(d_, sum + w + x));
+        hn::Store(hn::IfThenElseZero(hn::Lt(hn::Abs(lost), limit), factor), d_, sum + w + x);
+      }
     }
   }
 
@@ -62,15 +83,31 @@ class Normaliser {
   }
 
  private:
-  // Where half the spacing of numbers exceeds 2^-14: the error of a weight then nears what rounding does to its score.
+  // What is added to scores to divide their powers; both passes must find the same.
+  static T InPowersOfTwo(T lse) {
+    return lse == -std::numeric_limits<T>::infinity() ? lse : static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);
+  }
+
+  // Where half the spacing of numbers reaches 2^-18 (2^6 in float): some thirty roundings of a weight.
   static bool Far(T minus_lse) {
-    constexpr int kExponent = std::numeric_limits<T>::digits - 14;
+    constexpr int kExponent = std::numeric_limits<T>::digits - 18;
     return std::isfinite(minus_lse) && std::abs(minus_lse) >= static_cast<T>(int64_t{1} << kExponent);
   }
 
+  void Walk(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
+            attention::ScoreScratch<T>& scratch, T* tile) {
+    const SoftmaxState<T> state{reference_, sum_, nullptr, panel.width, 0, nullptr, nullptr};
+    state.Reset();
+    const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch.ahead; };
+    ForEachTile(panel, tile_keys, panel.range.reach, lanes, [&](const Strips& strips) HWY_ATTR {
+      scores.FillTile(d_, strips, tile, ahead);
+      TakeTile(d_, state, strips, tile);
+    });
+  }
+
   static constexpr hn::ScalableTag<T> d_{};
-  T *minus_lse_, *reference_, *share_;
-  bool shared_ = false;  // some lane takes its share of a sum of its own
+  T *minus_lse_, *share_, *reference_, *sum_;
+  bool shared_ = false;  // some lane has a correction, or a sum of its own
 };
 
 }  // namespace heed::HWY_NAMESPACE

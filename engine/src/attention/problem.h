@@ -37,6 +37,7 @@ struct ForwardProblem : Problem {
   View<T, 3> lse;
   heed::Statistics<T> statistics;
   core::Output remainder;  // what rounding took from out, or without data
+  View<T, 3> correction;   // what rounding took from lse, or absent
   T* parts;                // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
@@ -68,8 +69,9 @@ struct BackwardProblem : Problem {
   core::Input v, out;
   View<const T, 3> lse;
   core::Input d_out;
-  View<const T, 3> d_lse;  // or absent
-  core::Input remainder;   // of out, or without data
+  View<const T, 3> d_lse;       // or absent
+  core::Input remainder;        // of out, or without data
+  View<const T, 3> correction;  // of lse, or absent
   core::Output d_q, d_k, d_v;
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
   T* d_q_wide;
@@ -241,17 +243,17 @@ struct ForwardScratch : ScoreScratch<T> {
 
 template <class T>
 struct BackwardScratch : ScoreScratch<T> {
-  T* query_rows;         // [panel, D padded], scaled by scale
-  T* d_out;              // [Dv, panel]
-  T* d_out_rows;         // [panel, Dv padded]
-  T* minus_lse;          // [panel], base 2; -inf for inactive lanes
-  T *reference, *share;  // [panel] where the sum is lost in the log-sum-exp, see attention/normaliser-inl.h
-  T* minus_delta;        // [panel]
-  T* weights;            // [tile, panel]
-  T* d_scores;           // [tile, panel]
-  T* d_queries;          // [D, panel]
-  T* values;             // [tile, Dv], as keys
-  T *d_keys, *d_values;  // [chunk, D padded], [chunk, Dv padded]
+  T* query_rows;               // [panel, D padded], scaled by scale
+  T* d_out;                    // [Dv, panel]
+  T* d_out_rows;               // [panel, Dv padded]
+  T* minus_lse;                // [panel], base 2; -inf for inactive lanes
+  T *share, *reference, *sum;  // [panel], see attention/normaliser-inl.h
+  T* minus_delta;              // [panel]
+  T* weights;                  // [tile, panel]
+  T* d_scores;                 // [tile, panel]
+  T* d_queries;                // [D, panel]
+  T* values;                   // [tile, Dv], as keys
+  T *d_keys, *d_values;        // [chunk, D padded], [chunk, Dv padded]
 
   BackwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
     ScoreScratch<T>::Lay(arena, attention, cut, shape, true);
@@ -259,8 +261,9 @@ struct BackwardScratch : ScoreScratch<T> {
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     minus_lse = arena.Take<T>(cut.panel);
-    reference = arena.Take<T>(cut.panel);
     share = arena.Take<T>(cut.panel);
+    reference = arena.Take<T>(cut.panel);
+    sum = arena.Take<T>(cut.panel);
     minus_delta = arena.Take<T>(cut.panel);
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);

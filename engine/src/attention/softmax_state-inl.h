@@ -106,6 +106,12 @@ struct SoftmaxState {
     }
   }
 
+  // Copies of minus_max and sum, which Finish overwrites.
+  void Keep(T* kept_minus_max, T* kept_sum) const {
+    std::copy_n(minus_max, width, kept_minus_max);
+    std::copy_n(sum, width, kept_sum);
+  }
+
   // minus_max becomes the natural log-sum-exp (-inf where no key was seen), sum becomes `scale` over the sum (0 there).
   template <class D>
   void Finish(D d, T scale) const {

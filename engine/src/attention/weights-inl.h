@@ -28,7 +28,7 @@ class WeightsPanel {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        normaliser_(scratch.minus_max, scratch.largest, scratch.sum) {}
+        normaliser_(scratch.minus_max, scratch.weighted, scratch.largest, scratch.sum) {}
 
   // Panel `index` of the chosen rows, for the chosen head `slot`.
   void Run(int64_t b, int64_t slot, int64_t index) {
@@ -59,7 +59,8 @@ class WeightsPanel {
                                 nullptr, nullptr, nullptr,      nullptr};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
     for (int64_t w = 0; w < panel_.width; ++w)
-      normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity());
+      normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity(),
+                      T{0});
     normaliser_.Prepare(panel_, problem_.cut.tile, scratch_.lanes, scores_, scratch_, scratch_.scores);
     ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
       for (const TilePlace& place : strips.all()) Tile(b, slot, first, count, place, strips.masked);

@@ -160,6 +160,7 @@ Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   };
   check_rows("lse", arrays.lse);
   ForEachStatistic(arrays.statistics, check_rows);
+  check_rows("correction", arrays.correction);
   if (arrays.remainder.present()) {
     CheckNarrow("remainder", arrays.out);
     CheckOutput("remainder", arrays.remainder, arrays.out.extent, "the shape of out");
@@ -191,6 +192,10 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
     CheckPresent("remainder", arrays.remainder);
     CheckShape("remainder", arrays.remainder, out_shape, "the shape of out");
   }
+  if (arrays.correction.present()) {
+    CheckPresent("correction", arrays.correction);
+    CheckShape("correction", arrays.correction, RowShape(attention, shape), "the shape of lse");
+  }
   CheckOutput("d_q", arrays.d_q, arrays.q.extent, "the shape of q");
   CheckOutput("d_k", arrays.d_k, arrays.k.extent, "the shape of k");
   CheckOutput("d_v", arrays.d_v, arrays.v.extent, "the shape of v");
@@ -203,6 +208,7 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   regions.Read("d_out", arrays.d_out);
   regions.Read("d_lse", arrays.d_lse);
   regions.Read("remainder", arrays.remainder);
+  regions.Read("correction", arrays.correction);
   regions.Write("d_q", arrays.d_q);
   regions.Write("d_k", arrays.d_k);
   regions.Write("d_v", arrays.d_v);

@@ -41,6 +41,7 @@ struct ForwardArrays {
   View<T, 3> lse;
   Statistics<T> statistics;
   Output remainder;
+  View<T, 3> correction;
 };
 
 template <class T>
@@ -50,6 +51,7 @@ struct BackwardArrays {
   Input d_out;
   View<const T, 3> d_lse;
   Input remainder;
+  View<const T, 3> correction;
   Output d_q, d_k, d_v;
   BiasGradients<T> d_biases;
 };

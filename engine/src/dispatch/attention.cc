@@ -105,6 +105,7 @@ void RunForward(const Attention& attention, const core::ForwardArrays<T>& arrays
       arrays.lse,
       arrays.statistics,
       arrays.remainder,
+      arrays.correction,
       parts};
   const int64_t rows = core::CheckedProduct(shape.batch, shape.q_heads / cut.group, "q");
   const int64_t panels = core::CheckedProduct(rows, cut.panels, "q"), tasks = core::CheckedProduct(panels, cut.splits, "q");
@@ -255,6 +256,7 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       arrays.d_out,
       arrays.d_lse,
       arrays.remainder,
+      arrays.correction,
       arrays.d_q,
       arrays.d_k,
       arrays.d_v,
@@ -322,11 +324,12 @@ void CheckQuery(const Attention& attention, const Shape& shape, int element_byte
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
              View<const std::type_identity_t<T>, 4> v, View<T, 4> out, View<Accum<T>, 3> lse, Workspace& workspace,
-             Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder) {
+             Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder,
+             View<Accum<T>, 3> correction) {
   using core::OperandOf;
-  RunForward<Accum<T>>(attention,
-                       {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics, OperandOf(remainder)},
-                       workspace, executor);
+  RunForward<Accum<T>>(
+      attention, {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics, OperandOf(remainder), correction},
+      workspace, executor);
 }
 
 template <class T>
@@ -340,11 +343,11 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,
               View<const std::type_identity_t<T>, 4> d_out, View<T, 4> d_q, View<T, 4> d_k, View<T, 4> d_v,
               const BiasGradients<Accum<T>>& d_biases, Workspace& workspace, Executor& executor, View<const Accum<T>, 3> d_lse,
-              View<const BFloat16, 4> remainder) {
+              View<const BFloat16, 4> remainder, View<const Accum<T>, 3> correction) {
   using core::OperandOf;
   RunBackward<Accum<T>>(attention,
                         {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, OperandOf(d_out), d_lse,
-                         OperandOf(remainder), OperandOf(d_q), OperandOf(d_k), OperandOf(d_v), d_biases},
+                         OperandOf(remainder), correction, OperandOf(d_q), OperandOf(d_k), OperandOf(d_v), d_biases},
                         workspace, executor);
 }
 
@@ -371,13 +374,13 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>, View<Accum<T>, 3>, \
-                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>);                                \
+                        Workspace&, Executor&, const Statistics<Accum<T>>&, View<BFloat16, 4>, View<Accum<T>, 3>);             \
   template void Forward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<T, 4>,                    \
                         View<Accum<T>, 3>);                                                                                    \
   template void Backward(const Attention&, View<const T, 4>, View<const T, 4>, View<const T, 4>, View<const T, 4>,             \
                          View<const Accum<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>,                        \
                          const BiasGradients<Accum<T>>&, Workspace&, Executor&, View<const Accum<T>, 3>,                       \
-                         View<const BFloat16, 4>);                                                                             \
+                         View<const BFloat16, 4>, View<const Accum<T>, 3>);                                                    \
   template void Weights(const Attention&, View<const T, 4>, View<const T, 4>, View<const Accum<T>, 3>, View<const int64_t, 1>, \
                         View<const int64_t, 1>, View<Accum<T>, 4>, Workspace&, Executor&)
 HEED_INSTANTIATE(float);

@@ -56,6 +56,7 @@ struct Case {
   Layout layout = Layout::kContiguous;
   bool statistics = true, weights = false;  // what is asked for besides output and lse
   bool lse_gradient = false;                // whether lse has a gradient of its own
+  bool correction = true;                   // whether gradients are given what rounding took from lse
   bool remainder = true;                    // of 16-bit outputs, whether gradients are given what rounding took
 };
 

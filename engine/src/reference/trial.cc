@@ -124,11 +124,14 @@ class Trial {
       remainder_.assign(out_.memory.size(), BFloat16{});
       remainder = {remainder_.data() + (out_.view.data - out_.memory.data()), out_.view.extent, out_.view.stride};
     }
+    View<A, 3> correction;
+    if (case_.correction) correction = correction_.Make(rows);
     Workspace workspace;
-    Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder);
+    Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction);
     if (case_.weights) RunWeights(lse, workspace, executor);
     Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
-                d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride});
+                d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride},
+                {correction.data, correction.extent, correction.stride});
   }
 
   TrialErrors Errors() const {
@@ -189,7 +192,7 @@ class Trial {
   std::vector<A> d_lse_;
   Output<T> out_, d_q_, d_k_, d_v_;
   std::vector<BFloat16> remainder_;  // laid out as out
-  Numbers<A> lse_, entropy_, max_weight_, mean_distance_, weights_;
+  Numbers<A> lse_, correction_, entropy_, max_weight_, mean_distance_, weights_;
   TableGradients<A> d_tables_;
 };
 
