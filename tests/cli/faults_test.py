@@ -20,7 +20,7 @@ def test_help_that_cannot_be_written_is_an_error(arguments):
     with open("/dev/full", "w", encoding="utf-8") as full:
         result = run(*arguments, stdout=full)
     assert result.returncode == 1
-    assert "standard output cannot be written: No space left on device" in result.stderr
+    assert "standard output cannot be written" in result.stderr
 
 
 def test_results_that_cannot_be_written_are_an_error(trained, text):
