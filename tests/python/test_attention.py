@@ -287,8 +287,8 @@ def test_operators_pass_opcheck():
     for operator in (forward, torch.ops.heed.attention.default):
         torch.library.opcheck(operator, (q, k, v, *options), {**numbers, "statistics": True})
     narrow = [t.detach().bfloat16().requires_grad_() for t in (q, k, v)]
-    for remainder in (False, True):
-        torch.library.opcheck(forward, narrow, {"remainder": remainder})
+    for exact in (False, True):
+        torch.library.opcheck(forward, narrow, {"exact": exact})
     torch.library.opcheck(torch.ops.heed.attention.default, narrow)
     strided = q.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_()
     torch.library.opcheck(forward, (strided, k, v))

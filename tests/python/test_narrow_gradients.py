@@ -54,8 +54,8 @@ def raw(query, key, value):
     return _ops.attention_forward(query, key, value)[0]
 
 
-def raw_with_remainder(query, key, value):
-    return _ops.attention_forward(query, key, value, remainder=True)[0]
+def raw_and_exact(query, key, value):
+    return _ops.attention_forward(query, key, value, exact=True)[0]
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -72,7 +72,7 @@ def test_all_ways_to_a_gradient_give_the_same_bits(dtype):
 
     ways = {
         "raw operator": gradients(raw, inputs, d_output),
-        "raw operator, remainder kept": gradients(raw_with_remainder, inputs, d_output),
+        "raw operator, exact": gradients(raw_and_exact, inputs, d_output),
         "torch.func.grad": torch.func.grad(loss, (0, 1, 2))(*inputs),
         "vmap of grad": torch.vmap(torch.func.grad(loss_of_row, (0, 1, 2)))(*inputs, d_output),
         "grad of vmap": torch.func.grad(lambda *t: torch.vmap(loss_of_row)(*t, d_output).sum(), (0, 1, 2))(*inputs),
@@ -87,11 +87,14 @@ def test_all_ways_to_a_gradient_give_the_same_bits(dtype):
 
 
 @pytest.mark.parametrize("dtype", [*TYPES, torch.float32])
-def test_the_remainder_is_kept_where_a_gradient_will_be_wanted_alone(dtype):
+def test_what_rounding_took_is_kept_where_a_gradient_will_be_wanted_alone(dtype):
     (query, key, value), _ = operands(dtype)
-    output, _, _, remainder = _ops.attention_forward(query, key, value)
-    assert remainder.shape == (0,) and remainder.dtype == torch.bfloat16
-    _, _, _, asked_for = _ops.attention_forward(query, key, value, remainder=True)
+    output, lse, _, remainder, correction = _ops.attention_forward(query, key, value)
+    assert remainder.shape == correction.shape == (0,) and remainder.dtype == torch.bfloat16
+    _, _, _, asked_for, correction = _ops.attention_forward(query, key, value, exact=True)
+    assert correction.shape == lse.shape
+    # lse below 2^10 is rounded by 2^-15 in nats and, times log2(e), once more.
+    assert worst(correction, torch.ones_like(lse)) <= 2**-13
     if dtype == torch.float32:
         assert asked_for.shape == (0,)
         return

@@ -50,10 +50,11 @@ def backward_calls():
     for call in attention_calls():
         output, lse = _ops.attention_forward(**call)[:2]
         gradients = {"d_output": random(*output.shape, seed=10), "d_lse": random(*lse.shape, seed=11)}
-        yield {**gradients, "output": output, "lse": lse, "remainder": None, **call}
+        yield {**gradients, "output": output, "lse": lse, "remainder": None, "correction": None, **call}
     call = {name: random(2, 2, 3, 8, seed=seed, dtype=torch.bfloat16) for seed, name in enumerate(("query", "key", "value"))}
-    output, lse, _, remainder = _ops.attention_forward(**call, remainder=True)
-    yield {"d_output": output, "d_lse": lse, "output": output, "lse": lse, "remainder": remainder, **call}
+    output, lse, _, remainder, correction = _ops.attention_forward(**call, exact=True)
+    saved = {"output": output, "lse": lse, "remainder": remainder, "correction": correction}
+    yield {"d_output": output, "d_lse": lse, **saved, **call}
 
 
 def weights_calls():
