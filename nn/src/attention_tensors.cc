@@ -1,5 +1,6 @@
 #include "attention_tensors.h"
 
+#include <limits>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -49,6 +50,14 @@ at::Tensor OverPairs(const char* name, const at::Tensor& tensor) {
   return result;
 }
 
+// Numbers in the accumulator's type. What is finite stays finite: a mask made of float64's lowest number hides nothing.
+at::Tensor Accumulated(const at::Tensor& numbers, const at::Tensor& query) {
+  const at::ScalarType type = AccumulatorType(query.scalar_type());
+  if (numbers.scalar_type() != at::kDouble || type == at::kDouble) return numbers.to(type);
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return at::where(at::isinf(numbers), numbers, numbers.clamp(-kMost, kMost)).to(type);
+}
+
 at::Tensor Table(const char* name, const at::Tensor& tensor, int64_t dims, const at::Tensor& query) {
   if (!tensor.defined()) return tensor;
   CheckFloating(name, tensor);
@@ -56,7 +65,7 @@ at::Tensor Table(const char* name, const at::Tensor& tensor, int64_t dims, const
     throw InvalidArgument(std::string(name) + ": expected " + std::to_string(dims) + " dimensions, got shape " +
                           ShapeText(tensor));
   }
-  return tensor.to(AccumulatorType(query.scalar_type()));
+  return Accumulated(tensor, query);
 }
 
 at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
@@ -164,7 +173,7 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
     if (all[t]->defined()) *all[t] = Dense(AttentionTensors::kNames[t], *all[t]);
   if (resolved.bias.defined()) {
     CheckFloating("bias", resolved.bias);
-    resolved.bias = OverPairs("bias", resolved.bias).to(AccumulatorType(query.scalar_type()));
+    resolved.bias = Accumulated(OverPairs("bias", resolved.bias), query);
   }
   if (resolved.mask.defined()) {
     resolved.mask = OverPairs("mask", resolved.mask);

@@ -271,6 +271,17 @@ TEST(AttentionTest, NotANumberBehindAMaskStaysThere) {
   EXPECT_TRUE(at::equal(in.v.grad(), poisoned.v.grad()));
 }
 
+// In the type of its own: of float64 it lies outside of what the float32 call computes in.
+TEST(AttentionTest, TheLowestBiasOfAnyTypeIsFinite) {
+  const at::Tensor q = at::randn({1, 2, 3, 8}), k = at::randn({1, 2, 5, 8}), v = at::randn({1, 2, 5, 4});
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16}) {
+    const double lowest = type == at::kDouble ? std::numeric_limits<double>::lowest() : -3.3e38;
+    const at::Tensor bias = at::full({3, 5}, lowest, type);
+    const at::Tensor out = attention(q, k, v, AttentionOptions().bias(bias)).output;
+    EXPECT_TRUE(at::allclose(out, v.mean(2, true).expand_as(out), 1e-5, 1e-6)) << type;
+  }
+}
+
 TEST(AttentionTest, EmptyExtents) {
   EXPECT_EQ(attention(Random({0, 2, 3, 4}), Random({0, 2, 5, 4}), Random({0, 2, 5, 4})).output.numel(), 0);
   const at::Tensor q = Random({1, 2, 3, 4}).set_requires_grad(true);
