@@ -43,9 +43,7 @@ struct AttentionGradient : Function<AttentionGradient> {
                                const at::Tensor& value, const at::Tensor& output, const at::Tensor& lse,
                                const std::optional<at::Tensor>& remainder, const std::optional<at::Tensor>& correction,
                                const AttentionOptions& options, const Wanted& wanted) {
-    const SavedCall saved{query,  key, value,
-                          output, lse, remainder.value_or(at::Tensor()),
-                          correction.value_or(at::Tensor())};
+    const SavedCall saved{query, key, value, output, lse, remainder.value_or(at::Tensor()), correction.value_or(at::Tensor())};
     const Gradients d =
         AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), saved, options, wanted);
     variable_list results{d.query, d.key, d.value};

@@ -229,8 +229,8 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     arguments.Dropout(seed, options);
     Wanted wanted{};
     for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d = AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction},
-                                           options, wanted);
+    const Gradients d =
+        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, wanted);
     torch::jit::push(*stack, d.query, d.key, d.value);
     for (std::size_t t = 0; t < wanted.size(); ++t)
       torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
@@ -306,7 +306,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(
       "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, Tensor? remainder, Tensor? correction, " HEED_OPTION_TENSORS "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
+      "lse, Tensor? remainder, Tensor? correction, " HEED_OPTION_TENSORS
+      "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
       ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
       "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
       "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "

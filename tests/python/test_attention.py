@@ -295,7 +295,7 @@ def test_operators_pass_opcheck():
     options = (*every_option(requires_grad=False), torch.tensor(3))
     output, lse = (t.detach() for t in forward(q, k, v, *options, **numbers)[:2])
     detached = [t.detach() for t in (q, k, v)]
-    saved = (*detached, output, lse, None)
+    saved = (*detached, output, lse, None, None)
     torch.library.opcheck(backward, (torch.ones_like(output), torch.ones_like(lse), *saved, *options), numbers)
     torch.library.opcheck(backward, (torch.ones_like(output), None, *saved))
     torch.library.opcheck(torch.ops.heed.attention_weights.default, (*detached[:2], lse, *options[:-1]), {"softcap": 5.0})

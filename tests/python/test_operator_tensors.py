@@ -12,7 +12,7 @@ _ops = torch.ops.heed
 REFUSED = (ValueError, RuntimeError)  # NotImplementedError, of PyTorch's dispatcher, is a RuntimeError
 
 # Held by the tests of weights.
-OF_WEIGHTS = {"load_weights", "load_weights_file", "save_weights"}
+OF_WEIGHTS = {"check_weights", "load_weights", "load_weights_file", "save_weights"}
 
 
 def random(*shape, seed=0, dtype=torch.float32):

@@ -158,14 +158,18 @@ class BackwardChunk {
     return view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
   }
 
-  // minus_delta[w] -= dO . the row of lane w
+  // minus_delta[w] -= dO . the row of lane w, in the order in which the products of dO and V are summed: where a row looks at
+  // one key alone the two are the same number, and the gradient of its score is 0.
   void SubtractProducts(const core::Input& operand) {
-    const HeadRows<const T> rows =
-        PanelSource<T>{operand, problem_.plan, shape_.value_dim, T{1}, false, scratch_.rows}.Rows(panel_, 0);
-    for (int64_t w = 0; w < panel_.count; ++w) {
-      if (!scratch_.lanes.rows[w].active()) continue;
-      const HeadRows<const T> row{rows.Row(w), 0, rows.element_stride};
-      scratch_.minus_delta[w] -= Dot(d_, scratch_.d_out_rows + w * problem_.cut.value_dim, row, shape_.value_dim);
+    PackColumns(panel_, scratch_.lanes, PanelSource<T>{operand, problem_.plan, shape_.value_dim, T{1}, false, scratch_.rows},
+                scratch_.out);
+    for (int64_t w = 0; w < panel_.width; w += static_cast<int64_t>(hn::Lanes(d_))) {
+      auto sum = hn::Zero(d_);
+      for (int64_t c = 0; c < shape_.value_dim; ++c) {
+        const int64_t at = c * panel_.width + w;
+        sum = hn::MulAdd(hn::Load(d_, scratch_.out + at), hn::Load(d_, scratch_.d_out + at), sum);
+      }
+      hn::Store(hn::Sub(hn::Load(d_, scratch_.minus_delta + w), sum), d_, scratch_.minus_delta + w);
     }
   }
 
@@ -176,9 +180,8 @@ class BackwardChunk {
     const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
     scores_.Fill(place, key_rows, scratch_.weights, scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim);
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
-            place.keys, shape_.value_dim, place.lanes(), Dropping() ? Start::kZero : Start::kColumns,
-            static_cast<const T*>(scratch_.minus_delta + place.lane_begin),
-            {scratch_.d_scores + place.lane_begin, panel_.width}, scratch_.ahead);
+            place.keys, shape_.value_dim, place.lanes(), Start::kZero, {scratch_.d_scores + place.lane_begin, panel_.width},
+            scratch_.ahead);
     for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
     if (Dropping()) {
@@ -195,7 +198,8 @@ class BackwardChunk {
 
   bool Dropping() const { return problem_.dropout.of_65536 != 0; }
 
-  // weights = p; d_scores = p * (dP - delta), where d_scores holds dP - delta.
+  // weights = p; d_scores = p * (dP - delta), where d_scores holds dP. delta is subtracted last: in rows of nearly one key the
+  // two are nearly the same, and products that began with delta would be rounded at its size all the way.
   void ScoreGradient(const TilePlace& place) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
     for (int64_t j = 0; j < place.keys; ++j)
@@ -203,7 +207,8 @@ class BackwardChunk {
         const int64_t at = j * place.panel + w;
         const auto p = normaliser_.Weight(scratch_.weights + at, w);
         hn::Store(p, d_, scratch_.weights + at);
-        hn::Store(hn::Mul(p, hn::Load(d_, scratch_.d_scores + at)), d_, scratch_.d_scores + at);
+        const auto d_weight = hn::Add(hn::Load(d_, scratch_.d_scores + at), hn::Load(d_, scratch_.minus_delta + w));
+        hn::Store(hn::Mul(p, d_weight), d_, scratch_.d_scores + at);
       }
   }
 
@@ -226,8 +231,8 @@ class BackwardChunk {
       VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
     } else {
       Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
-              shape_.head_dim, place.keys, place.lanes(), Start::kMemory, static_cast<const T*>(nullptr),
-              {scratch_.d_queries + place.lane_begin, panel_.width}, scratch_.ahead);
+              shape_.head_dim, place.keys, place.lanes(), Start::kMemory, {scratch_.d_queries + place.lane_begin, panel_.width},
+              scratch_.ahead);
     }
     AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
     AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
@@ -241,8 +246,7 @@ class BackwardChunk {
       return;
     }
     Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width}, place.keys,
-            place.used_end() - place.lane_begin, width, Start::kMemory, static_cast<const T*>(nullptr), {sums, width},
-            scratch_.ahead);
+            place.used_end() - place.lane_begin, width, Start::kMemory, {sums, width}, scratch_.ahead);
   }
 
   // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.

@@ -164,8 +164,7 @@ class ForwardPanel {
     const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
     auto&& memory = ahead(place);
     Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width}, shape_.value_dim,
-            place.keys, lanes, Start::kMemory, static_cast<const T*>(nullptr),
-            {scratch_.output + place.lane_begin, panel_.width}, memory);
+            place.keys, lanes, Start::kMemory, {scratch_.output + place.lane_begin, panel_.width}, memory);
   }
 
   // The last row of the output: weight times distance.

@@ -147,19 +147,6 @@ void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelS
   }
 }
 
-// The inner product of an array with the first of `row`'s rows; the order of the sum depends on the target alone.
-template <class D, class T>
-T Dot(D d, const T* a, const HeadRows<const T>& row, int64_t width) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> sums = hn::Zero(d);
-  int64_t c = 0;
-  if (row.element_stride == 1)
-    for (; c + lanes <= width; c += lanes) sums = hn::MulAdd(hn::LoadU(d, a + c), hn::LoadU(d, row.data + c), sums);
-  T rest = hn::GetLane(hn::SumOfLanes(d, sums));
-  for (; c < width; ++c) rest += a[c] * row.data[c * row.element_stride];
-  return rest;
-}
-
 // Whether all of `count` rows are free of NaN and infinity.
 template <class D, class T>
 bool AllFinite(D d, const HeadRows<const T>& rows, int64_t count, int64_t width) {

@@ -245,6 +245,7 @@ template <class T>
 struct BackwardScratch : ScoreScratch<T> {
   T* query_rows;               // [panel, D padded], scaled by scale
   T* d_out;                    // [Dv, panel]
+  T* out;                      // [Dv, panel]
   T* d_out_rows;               // [panel, Dv padded]
   T* minus_lse;                // [panel], base 2; -inf for inactive lanes
   T *share, *reference, *sum;  // [panel], see attention/normaliser-inl.h
@@ -259,6 +260,7 @@ struct BackwardScratch : ScoreScratch<T> {
     ScoreScratch<T>::Lay(arena, attention, cut, shape, true);
     query_rows = arena.Take<T>(cut.panel * cut.head_dim);
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
+    out = arena.Take<T>(shape.value_dim, cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     minus_lse = arena.Take<T>(cut.panel);
     share = arena.Take<T>(cut.panel);

@@ -109,7 +109,7 @@ class Scores {
     }
     const VectorRows<T> tile{scores + place.lane_begin, place.panel};
     Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
-            shape_.head_dim, lanes, empty ? Start::kZero : Start::kMemory, static_cast<const T*>(nullptr), tile, ahead);
+            shape_.head_dim, lanes, empty ? Start::kZero : Start::kMemory, tile, ahead);
     if (!capped) return;
     AddHooks(place, true, false, scores);
     Cap(place, scores);

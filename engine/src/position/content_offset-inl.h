@@ -110,15 +110,13 @@ class ContentOffset final : public PositionHook<T> {
   // products[r, w] = table row r . column w
   void Products(const Table<2>& table, int64_t width, const T* columns, int64_t panel, T* products) {
     const T* rows = Rows(table, width);
-    Product(d_, Scalars<T>{rows, width, 1}, {columns, panel}, rows_, width, panel, Start::kZero, static_cast<const T*>(nullptr),
-            {products, panel});
+    Product(d_, Scalars<T>{rows, width, 1}, {columns, panel}, rows_, width, panel, Start::kZero, {products, panel});
   }
 
   // columns[c, w] += sum over rows of table(r, c) * factors[r, w]
   void AddColumns(const Table<2>& table, int64_t width, const T* factors, int64_t panel, T* columns) {
     const T* rows = Rows(table, width);
-    Product(d_, Scalars<T>{rows, 1, width}, {factors, panel}, width, rows_, panel, Start::kMemory,
-            static_cast<const T*>(nullptr), {columns, panel});
+    Product(d_, Scalars<T>{rows, 1, width}, {factors, panel}, width, rows_, panel, Start::kMemory, {columns, panel});
   }
 
   // d_table[r, :] += sum over lanes of factors[r, w] * lane_rows[w, :]
@@ -127,7 +125,7 @@ class ContentOffset final : public PositionHook<T> {
     if (!d_table) return;
     const int64_t kv_head = panel.head / (shape_.q_heads / shape_.kv_heads);
     Product(d_, Scalars<T>{factors, panel.panel, 1}, {lane_rows, width}, rows_, panel.used, width, Start::kMemory,
-            static_cast<const T*>(nullptr), {d_table + panel.b * batch_stride + kv_head * head_stride, width});
+            {d_table + panel.b * batch_stride + kv_head * head_stride, width});
   }
 
   // tile[j, w] += products[row of the pair, w], where an empty tile counts as 0

@@ -76,7 +76,7 @@ class ContentQuery final : public PositionHook<T> {
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     const T* products = scratch_.key_content;
     Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {scratch_.query_columns + first_, columns_}, place.keys,
-            shape_.head_dim, Padded(), Start::kZero, static_cast<const T*>(nullptr), {scratch_.key_content, stride_});
+            shape_.head_dim, Padded(), Start::kZero, {scratch_.key_content, stride_});
     if (common_ >= 0) {
       AddTerms(d_, place, empty, scores,
                [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, products[j * stride_ + common_]); });
@@ -97,7 +97,7 @@ class ContentQuery final : public PositionHook<T> {
     Gather(place, d_scores);
     // d_k[j] += scale * sum over rows of gathered[j, r] * table[r]
     Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {scratch_.query_rows + first_ * width_, width_}, place.keys,
-            count_, width_, Start::kMemory, static_cast<const T*>(nullptr), {arrays_.d_keys, width_});
+            count_, width_, Start::kMemory, {arrays_.d_keys, width_});
     if (d_table_) AddToTable(place);
   }
 
@@ -147,7 +147,7 @@ class ContentQuery final : public PositionHook<T> {
     T* sums = d_table_ + first_ * width_;
     if (AllFinite(d_, HeadRows<const T>{scratch_.key_rows, width_, 1}, place.keys, width_)) {
       Product(d_, Scalars<T>{scratch_.key_content, 1, stride_}, {scratch_.key_rows, width_}, count_, place.keys, width_,
-              Start::kMemory, static_cast<const T*>(nullptr), {sums, width_});
+              Start::kMemory, {sums, width_});
       return;
     }
     // A key that holds NaN or infinity does not reach the rows of pairs that are masked.

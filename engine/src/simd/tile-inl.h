@@ -26,8 +26,7 @@ constexpr int kTileRows = 6, kTileVectors = 2;
 // What the accumulators start from.
 enum class Start {
   kZero,
-  kColumns,  // row 0 of C's initial values, given once for all rows
-  kMemory,   // C itself: accumulate
+  kMemory,  // C itself: accumulate
 };
 
 // A as scalars: element (row, step) lies at data[row * row_stride + step * step_stride].
@@ -47,8 +46,8 @@ struct VectorRows {
 // C[r, v] = start + sum over steps of A(r, step) * B[step, v] for R rows and V vectors. GCC keeps the accumulators in memory
 // unless the loops over them are unrolled by force, which costs a factor of 2.5.
 template <int R, int V, class D, class T, class Ahead>
-HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Start start, const T* columns,
-                             VectorRows<T> c, Ahead& ahead) {
+HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Start start, VectorRows<T> c,
+                             Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][V];
   if (start == Start::kMemory) {
@@ -57,12 +56,10 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[r][v] = hn::Load(d, c.data + r * c.stride + v * lanes);
   } else {
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const hn::Vec<D> first = start == Start::kColumns ? hn::Load(d, columns + v * lanes) : hn::Zero(d);
 #pragma GCC unroll 16
-      for (int r = 0; r < R; ++r) acc[r][v] = first;
-    }
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) acc[r][v] = hn::Zero(d);
   }
   // Rows in fours: three strides then address all of them, and no address is computed within the loop.
   const T* fours[(R + 3) / 4];
@@ -95,7 +92,7 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 // All rows of one column group of V vectors: full register tiles, then the remaining rows in halves.
 template <int V, class D, class T, class Ahead>
 HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, Start start,
-                              const T* columns, VectorRows<T> c, Ahead& ahead) {
+                              VectorRows<T> c, Ahead& ahead) {
   const auto advance = [&](int64_t by) {
     ahead.between();
     a.data += by * a.row_stride;
@@ -105,52 +102,51 @@ HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t 
   // One vector of columns leaves room for twice the rows, which the latency of an FMA needs where two are issued a cycle.
   constexpr int kRows = V == 1 ? 2 * kTileRows : kTileRows;
   while (rows >= kRows) {
-    RegisterTile<kRows, V>(d, a, b, steps, start, columns, c, ahead);
+    RegisterTile<kRows, V>(d, a, b, steps, start, c, ahead);
     advance(kRows);
   }
   if (kRows > 8 && rows >= 8) {
-    RegisterTile<8, V>(d, a, b, steps, start, columns, c, ahead);
+    RegisterTile<8, V>(d, a, b, steps, start, c, ahead);
     advance(8);
   }
   if (rows >= 4) {
-    RegisterTile<4, V>(d, a, b, steps, start, columns, c, ahead);
+    RegisterTile<4, V>(d, a, b, steps, start, c, ahead);
     advance(4);
   }
   if (rows >= 2) {
-    RegisterTile<2, V>(d, a, b, steps, start, columns, c, ahead);
+    RegisterTile<2, V>(d, a, b, steps, start, c, ahead);
     advance(2);
   }
-  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, columns, c, ahead);
+  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, c, ahead);
 }
 
 // C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of Lanes(d). ahead: what to do for
 // memory meanwhile, see simd/ahead.h.
 template <class D, class T, class Ahead>
 HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
-                        const T* columns, VectorRows<T> c, Ahead& ahead) {
+                        VectorRows<T> c, Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto advance = [&](int64_t vectors) {
     b.data += vectors * lanes;
     c.data += vectors * lanes;
-    if (columns) columns += vectors * lanes;
     width -= vectors * lanes;
   };
   while (width >= kTileVectors * lanes) {
-    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, columns, c, ahead);
+    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, c, ahead);
     advance(kTileVectors);
   }
   if (kTileVectors > 2 && width >= 2 * lanes) {
-    ColumnGroup<2>(d, a, b, rows, steps, start, columns, c, ahead);
+    ColumnGroup<2>(d, a, b, rows, steps, start, c, ahead);
     advance(2);
   }
-  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, columns, c, ahead);
+  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, c, ahead);
 }
 
 template <class D, class T>
 HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
-                        const T* columns, VectorRows<T> c) {
+                        VectorRows<T> c) {
   simd::NothingAhead nothing;
-  Product(d, a, b, rows, steps, width, start, columns, c, nothing);
+  Product(d, a, b, rows, steps, width, start, c, nothing);
 }
 
 }  // namespace heed::HWY_NAMESPACE
