@@ -3,6 +3,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -33,8 +34,8 @@ constexpr int kKeepBytes = 32 << 20, kReturnBytes = 64 << 10;
 // malloc_trim leaves the end of a thread's arena as it is, and the next thread gets the arena with the pages in it: blocks
 // from that end, when they are freed, make glibc return what is above the threshold.
 void TrimArena() {
-  std::vector<void*> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(std::malloc(kReturnBytes));
+  std::array<void*, 4> blocks{};
+  for (void*& block : blocks) block = std::malloc(kReturnBytes);
   for (void* block : blocks) std::free(block);
 }
 

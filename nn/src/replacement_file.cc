@@ -117,7 +117,8 @@ void ReplacementFile::FindTarget() {
   if (replaces_) RefuseUnlessRegular(old_);
   target_ = path_;
   struct stat status {};
-  for (int links = 0; ::lstat(target_.c_str(), &status) == 0 && S_ISLNK(status.st_mode); ++links) {
+  bool named = false;
+  for (int links = 0; (named = ::lstat(target_.c_str(), &status) == 0) && S_ISLNK(status.st_mode); ++links) {
     if (links == kMaxLinks) Fail("create", ELOOP);
     std::string next(PATH_MAX, '\0');
     const ssize_t length = ::readlink(target_.c_str(), next.data(), next.size());
@@ -127,8 +128,9 @@ void ReplacementFile::FindTarget() {
   }
   if (target_.ends_with('/')) Fail("create", EISDIR);
   if (!replaces_) return;
-  // Links of /proc lead to files whose names may be gone.
-  if (!SameFile(status, old_)) throw FileError("cannot replace '" + path_ + "': its link leads to a file without a name");
+  // Links of /proc lead to files whose names may be gone. A file with a name may be another by now: writers race.
+  if (!named) throw FileError("cannot replace '" + path_ + "': its link leads to a file without a name");
+  RefuseUnlessRegular(old_ = status);
   if (::faccessat(AT_FDCWD, target_.c_str(), W_OK, AT_EACCESS) != 0) Fail("replace", errno);
 }
 

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -136,9 +137,9 @@ TEST_F(ForkedChild, MayBeginWithManyThreadsAtOnce) {
   for (int repeat = 0; repeat < 20; ++repeat)
     ASSERT_EQ(ExitCodeOfChild([&] {
                 std::atomic<int> failed{0}, ready{0};
-                std::vector<std::thread> callers;
-                for (int c = 0; c < 4; ++c)
-                  callers.emplace_back([&] {
+                std::array<std::thread, 4> callers;
+                for (std::thread& caller : callers)
+                  caller = std::thread([&] {
                     ++ready;
                     while (ready.load() < 4) std::this_thread::yield();
                     failed += RunOnce(pool);

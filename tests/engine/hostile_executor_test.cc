@@ -68,7 +68,7 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  const auto make = [](Unruly::Act act) { return std::make_shared<Unruly>(std::move(act)); };
+  const auto make = [](const Unruly::Act& act) { return std::make_shared<Unruly>(act); };
   const auto count = [](std::function<int(int)> say) {
     // A caller that trusted the first answer gets as many calls as the last would allow.
     return std::make_shared<Unruly>([](int64_t tasks, TaskRef task) { InOrder(tasks + 8, task); }, std::move(say));
@@ -169,6 +169,7 @@ TEST(UnrulyExecutors, ChangeNothingOrThrow) {
   SerialExecutor serial;
   const auto calls = Calls();
   std::vector<Numbers> expected;
+  expected.reserve(calls.size());
   for (const auto& call : calls) expected.push_back(call(serial));
   for (const Case& c : Cases())
     for (std::size_t x = 0; x < calls.size(); ++x) {

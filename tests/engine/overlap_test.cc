@@ -205,12 +205,14 @@ TEST(Overlap, OfARemainderIsRefused) {
   std::vector<float> numbers(64);
   std::array<View<Float16, 4>, 8> arrays;  // q, k, v, out, d_out, d_q, d_k, d_v
   for (std::size_t x = 0; x < arrays.size(); ++x) arrays[x] = View<Float16, 4>::Contiguous(memory.data() + 64 * x, shape);
-  const auto& [q, k, v, out, d_out, d_q, d_k, d_v] = arrays;
   const auto lse = View<float, 3>::Contiguous(numbers.data(), {1, 2, 5});
   const auto at = [&](void* address) { return View<BFloat16, 4>::Contiguous(static_cast<BFloat16*>(address), shape); };
-  const auto forward = [&](void* address) { Forward<Float16>({}, q, k, v, out, lse, workspace, serial, {}, at(address)); };
+  const auto forward = [&](void* address) {
+    Forward<Float16>({}, arrays[0], arrays[1], arrays[2], arrays[3], lse, workspace, serial, {}, at(address));
+  };
   const auto backward = [&](void* address) {
-    Backward<Float16>({}, q, k, v, out, lse, d_out, d_q, d_k, d_v, {}, workspace, serial, {}, at(address));
+    Backward<Float16>({}, arrays[0], arrays[1], arrays[2], arrays[3], lse, arrays[4], arrays[5], arrays[6], arrays[7], {},
+                      workspace, serial, {}, at(address));
   };
   EXPECT_NO_THROW(forward(memory.data() + std::size_t{8} * 64));
   EXPECT_NO_THROW(backward(memory.data() + std::size_t{8} * 64));

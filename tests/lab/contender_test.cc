@@ -9,6 +9,7 @@ namespace {
 
 std::vector<std::string> Ids(const std::vector<Contender>& contenders) {
   std::vector<std::string> ids;
+  ids.reserve(contenders.size());
   for (const Contender& contender : contenders) ids.push_back(contender.Id());
   return ids;
 }

@@ -202,14 +202,17 @@ class BackwardChunk {
   // two are nearly the same, and products that began with delta would be rounded at its size all the way.
   void ScoreGradient(const TilePlace& place) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
-        const int64_t at = j * place.panel + w;
-        const auto p = normaliser_.Weight(scratch_.weights + at, w);
-        hn::Store(p, d_, scratch_.weights + at);
-        const auto d_weight = hn::Add(hn::Load(d_, scratch_.d_scores + at), hn::Load(d_, scratch_.minus_delta + w));
-        hn::Store(hn::Mul(p, d_weight), d_, scratch_.d_scores + at);
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
+      const typename Normaliser<T>::Lanes of = normaliser_.At(w);
+      const auto minus_delta = hn::Load(d_, scratch_.minus_delta + w);
+      T *weights = scratch_.weights + w, *d_scores = scratch_.d_scores + w;
+      for (int64_t j = 0; j < place.keys; ++j) {
+        const int64_t at = j * place.panel;
+        const auto p = of.Weight(weights + at);
+        hn::Store(p, d_, weights + at);
+        hn::Store(hn::Mul(p, hn::Add(hn::Load(d_, d_scores + at), minus_delta)), d_, d_scores + at);
       }
+    }
   }
 
   // The same with dropout, where d_scores holds dO.V: weights = kept p / keep, d_scores = p * (kept dO.V / keep - delta).
@@ -218,7 +221,7 @@ class BackwardChunk {
     ForEachDropped(d_, stream_, place, [&](int64_t j, int64_t w, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
       T* weight = scratch_.weights + j * place.panel + w;
       T* gradient = scratch_.d_scores + j * place.panel + w;
-      const auto p = normaliser_.Weight(weight, w);
+      const auto p = normaliser_.At(w).Weight(weight);
       const auto share = hn::IfThenZeroElse(dropped, scale);
       const auto d_weight = hn::IfThenZeroElse(dropped, hn::Mul(scale, hn::Load(d_, gradient)));
       hn::Store(hn::Mul(p, share), d_, weight);

@@ -42,15 +42,12 @@ class Normaliser {
   void Prepare(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
                attention::ScoreScratch<T>& scratch, T* tile) {
     uint64_t far = 0;
-    shared_ = false;
     for (int64_t w = 0; w < panel.width; ++w) {
-      shared_ |= share_[w] != 0;
       if (share_[w] != 0) continue;
       share_[w] = 1;
       if (w < panel.used() && Far(minus_lse_[w])) far |= uint64_t{1} << w;
     }
     if (far == 0) return;
-    shared_ = true;
     Walk(panel, tile_keys, lanes, scores, scratch, tile);
     for (int64_t w = 0; w < panel.used(); ++w) {
       if ((far >> w & 1) == 0 || sum_[w] == 0) continue;
@@ -76,11 +73,16 @@ class Normaliser {
     }
   }
 
-  // The weight of a score in the lanes from w on.
-  HWY_INLINE hn::Vec<hn::ScalableTag<T>> Weight(const T* score, int64_t w) const {
-    const auto p = PowerOfTwo(d_, hn::Add(hn::Load(d_, score), hn::Load(d_, minus_lse_ + w)));
-    return shared_ ? hn::Mul(p, hn::Load(d_, share_ + w)) : p;
-  }
+  // What turns the scores of some lanes into weights.
+  struct Lanes {
+    hn::Vec<hn::ScalableTag<T>> minus_lse, share;
+
+    HWY_INLINE hn::Vec<hn::ScalableTag<T>> Weight(const T* score) const {
+      return hn::Mul(PowerOfTwo(d_, hn::Add(hn::Load(d_, score), minus_lse)), share);
+    }
+  };
+  // Those from w on.
+  HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, share_ + w)}; }
 
  private:
   // What is added to scores to divide their powers; both passes must find the same.
@@ -107,7 +109,6 @@ class Normaliser {
 
   static constexpr hn::ScalableTag<T> d_{};
   T *minus_lse_, *share_, *reference_, *sum_;
-  bool shared_ = false;  // some lane has a correction, or a sum of its own
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -86,7 +86,7 @@ class WeightsPanel {
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
         T* at = scratch_.scores + j * place.panel + w;
-        hn::Store(normaliser_.Weight(at, w), d_, at);
+        hn::Store(normaliser_.At(w).Weight(at), d_, at);
       }
   }
 
