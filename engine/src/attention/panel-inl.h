@@ -38,7 +38,8 @@ struct Panel {
 // Which query of which head stands in each lane, and what follows from its row for all tiles.
 template <class T>
 void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
-  lanes.uniform = lanes.idle = 0;
+  lanes.uniform = 0;
+  lanes.idle = attention::LowBits(panel.width) & ~attention::LowBits(panel.used());
   int64_t w = 0;
   for (int64_t x = 0; x < panel.heads; ++x)
     for (int64_t i = 0; i < panel.count; ++i, ++w) {
@@ -52,7 +53,6 @@ void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
     }
   for (; w < panel.width; ++w) {
     lanes.rows[w] = {};
-    lanes.idle |= uint64_t{1} << w;
     lanes.query[w] = 0;
     lanes.head[w] = panel.head;
     lanes.rank_first[w] = lanes.rank_last[w] = 0;

@@ -15,16 +15,22 @@ class Arena {
  public:
   explicit Arena(std::byte* base = nullptr) : base_(base) {}
 
-  // As many elements as the product of the counts. Throws InvalidArgument when that does not fit; hand over as separate counts
-  // what comes from separate arguments.
+  // As many elements as the product of the counts. Counting throws InvalidArgument when that does not fit; hand over as
+  // separate counts what comes from separate arguments. With memory behind it nothing is checked: the same layout was counted
+  // before.
   template <class T, class... Counts>
-  T* Take(int64_t count, Counts... counts) {
-    T* array = base_ ? reinterpret_cast<T*>(base_ + used_) : nullptr;
-    int64_t bytes = CheckedProduct(count, sizeof(T), kName);
-    ((bytes = CheckedProduct(bytes, counts, kName)), ...);
+  T* Take(Counts... counts) {
     constexpr int64_t kAlign = Workspace::kAlignment;
+    if (base_) {
+      T* array = reinterpret_cast<T*>(base_ + used_);
+      const int64_t bytes = (static_cast<int64_t>(sizeof(T)) * ... * int64_t{counts});
+      used_ += (bytes + kAlign - 1) / kAlign * kAlign;
+      return array;
+    }
+    int64_t bytes = sizeof(T);
+    ((bytes = CheckedProduct(bytes, counts, kName)), ...);
     used_ = CheckedSum(used_, CheckedSum(bytes, kAlign - 1, kName) / kAlign * kAlign, kName);
-    return array;
+    return nullptr;
   }
 
   std::size_t used() const { return static_cast<std::size_t>(used_); }
