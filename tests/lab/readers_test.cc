@@ -25,7 +25,7 @@ namespace {
 using Random = std::mt19937_64;
 
 // What breaks readers: ends of numbers, separators, quotes, marks of encodings.
-const std::vector<std::string> kPieces{"\0",
+const std::vector<std::string> kPieces{std::string(1, '\0'),
                                        "\n",
                                        "\r\n",
                                        ",",
