@@ -21,7 +21,7 @@
 namespace heed::cli {
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   lab::BenchOptions options;
   std::string against = "torch";
   std::string out;
@@ -65,7 +65,7 @@ void PrintRow(const lab::BenchRow& row) {
   std::fflush(stdout);
 }
 
-int RunSuites(const Arguments& arguments, const Context& context) {
+int RunSuites(const BenchArguments& arguments, const Context& context) {
   lab::BenchOptions options = arguments.options;
   options.quiet = context.quiet;
   options.threads = std::max(1, context.threads);
@@ -98,7 +98,7 @@ int RunSuites(const Arguments& arguments, const Context& context) {
 
 void AddBench(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("bench", "Speed and memory beside LibTorch and the FMA peak of this processor");
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchArguments>();
   std::string suites = "all";
   for (const std::string& name : lab::BenchSuites()) suites += ", " + name;
   command->add_option("--suite", arguments->options.suite, "One of " + suites)->capture_default_str();

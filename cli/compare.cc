@@ -21,7 +21,7 @@
 namespace heed::cli {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   lab::ComparisonOptions options;
   std::vector<std::string> layers;
   std::string lengths = "16:1024";
@@ -47,7 +47,7 @@ void PrintJson(const lab::Comparison& comparison, bool check, const std::string&
   fmt::print("{}\n", lab::JsonText(json, 2));
 }
 
-int RunCompare(Arguments arguments, const Context& context) {
+int RunCompare(CompareArguments arguments, const Context& context) {
   lab::ComparisonOptions& options = arguments.options;
   if (!arguments.layers.empty()) options.layers = lab::LayersNamed(arguments.layers);
   options.lengths = ParseLengths(arguments.lengths);
@@ -73,7 +73,7 @@ int RunCompare(Arguments arguments, const Context& context) {
 }  // namespace
 
 void AddCompare(CLI::App& app, Run& run) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CompareArguments>();
   lab::ComparisonOptions& options = arguments->options;
   CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
   std::string known;

@@ -32,6 +32,36 @@ if(HEED_SANITIZE)
   endif()
 endif()
 
+# Most of the time of a small file goes into headers and, with precompiled ones, into templates that gcc instantiates once for
+# each file: files that are compiled as one save it. A group has up to `size` files of one target, in the order given, which
+# share their unnamed namespaces. Tools that look at files one by one want HEED_JOIN off.
+option(HEED_JOIN "Compile small files of one folder together" ON)
+function(heed_join target group size)
+  if(NOT HEED_JOIN)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set(count 0)
+  foreach(source IN LISTS ARGN)
+    math(EXPR index "${count} / ${size}")
+    set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${group}_${index})
+    math(EXPR count "${count} + 1")
+  endforeach()
+endfunction()
+
+# The same for files that do not include LibTorch: they compile faster without its precompiled headers.
+function(heed_join_plain target group size)
+  heed_join(${target} ${group} ${size} ${ARGN})
+  list(LENGTH ARGN count)
+  math(EXPR last "(${count} - 1) / ${size}")
+  get_target_property(folder ${target} BINARY_DIR)
+  set(files ${ARGN})
+  foreach(index RANGE ${last})
+    list(APPEND files ${folder}/CMakeFiles/${target}.dir/Unity/unity_${group}_${index}_cxx.cxx)
+  endforeach()
+  set_source_files_properties(${files} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+endfunction()
+
 # Interface target with the warnings of heed's own code.
 add_library(heed_warnings INTERFACE)
 target_compile_options(heed_warnings INTERFACE -Wall -Wextra -Wno-unused-parameter)

@@ -4,6 +4,8 @@
 #
 # gives SOURCE, a file of TARGET, the header HEADER to include, with `inline constexpr std::string_view kPageCss` for page.css, in
 # namespace heed::lab::text. Built again when a file changes.
+# All such headers.
+add_custom_target(heed_embedded_texts)
 function(heed_embed_text target source header)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${header})
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
@@ -16,5 +18,6 @@ function(heed_embed_text target source header)
   string(MAKE_C_IDENTIFIER "${target}_${header}" embedding)
   add_custom_target(${embedding} DEPENDS ${out})
   add_dependencies(${target} ${embedding})
+  add_dependencies(heed_embedded_texts ${embedding})
   set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY INCLUDE_DIRECTORIES ${CMAKE_CURRENT_BINARY_DIR}/embedded)
 endfunction()

@@ -16,12 +16,12 @@ namespace heed::lab {
 namespace {
 
 constexpr uint64_t kEvaluationSeed = 0x7a5c0000;  // any fixed number: runs are compared on the same sequences
-constexpr int64_t kStepsAtOnce = 8192;            // of an evaluation, which bounds its memory
+constexpr int64_t kEvaluatedAtOnce = 8192;        // of an evaluation, which bounds its memory
 
 double Evaluate(const SequenceTask& task, Solver& solver, int64_t length, int64_t sequences) {
   const at::NoGradGuard no_grad;
   Random random(kEvaluationSeed + static_cast<uint64_t>(length));
-  const int64_t at_once = std::max<int64_t>(1, kStepsAtOnce / length);
+  const int64_t at_once = std::max<int64_t>(1, kEvaluatedAtOnce / length);
   double sum = 0;
   int64_t count = 0;
   for (int64_t done = 0; done < sequences; done += at_once) {

@@ -45,7 +45,7 @@ bool IsNumbersOfHeed(at::ScalarType type) {
 }
 
 // Why a module's tensor cannot be filled; empty when it can.
-std::string FaultOf(const at::Tensor& target) {
+std::string TargetFault(const at::Tensor& target) {
   if (target.key_set().has(c10::DispatchKey::Python)) return "is a tensor of a class of its own";
   if (target.is_meta()) return "is on the meta device, where nothing can be stored; call to_empty first";
   if (target.is_quantized() || target.layout() != at::kStrided || target.is_nested()) return "is not a dense tensor";
@@ -181,7 +181,7 @@ class Planner {
     const std::string who = Who(source, found), whom = Whom(fitting.target);
     const auto fault = [&plan](std::string what) { plan.faults.push_back(std::move(what)); };
     if (!found.fault.empty()) return fault(who + " " + found.fault + "; " + whom + " needs it");
-    if (const std::string wrong = FaultOf(target.tensor); !wrong.empty()) return fault(whom + " " + wrong);
+    if (const std::string wrong = TargetFault(target.tensor); !wrong.empty()) return fault(whom + " " + wrong);
     const at::ScalarType theirs = found.description.scalar_type(), ours = target.tensor.scalar_type();
     if (IsNumbersOfHeed(ours) && !IsNumbersOfHeed(theirs)) {
       return fault(who + " holds no floating-point numbers for " + whom + ": it is of type " + at::toString(theirs) +

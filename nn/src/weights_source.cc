@@ -22,7 +22,7 @@ void CheckNames(const TensorMap& tensors) {
   }
 }
 
-std::string FaultOf(const at::Tensor& tensor) {
+std::string SourceFault(const at::Tensor& tensor) {
   if (!tensor.defined()) return "holds no numbers";
   if (tensor.key_set().has(c10::DispatchKey::Python)) return "is a tensor of a class of its own; pass a plain one";
   if (tensor.is_meta()) return "is on the meta device and holds no numbers";
@@ -80,7 +80,7 @@ WeightSources SourcesOf(const TensorMap& tensors) {
   CheckNames(tensors);
   WeightSources sources;
   for (const auto& [name, tensor] : tensors) {
-    sources[name] = {tensor, FaultOf(tensor), /*optional=*/false, /*in_memory=*/true, [tensor = tensor] { return tensor; }};
+    sources[name] = {tensor, SourceFault(tensor), /*optional=*/false, /*in_memory=*/true, [tensor = tensor] { return tensor; }};
   }
   return sources;
 }
@@ -89,7 +89,7 @@ WeightSources SourcesDescribed(const TensorMap& tensors) {
   CheckNames(tensors);
   WeightSources sources;
   for (const auto& [name, tensor] : tensors) {
-    sources[name] = {tensor, tensor.defined() ? "" : FaultOf(tensor), /*optional=*/false, /*in_memory=*/false, nullptr};
+    sources[name] = {tensor, tensor.defined() ? "" : SourceFault(tensor), /*optional=*/false, /*in_memory=*/false, nullptr};
   }
   return sources;
 }

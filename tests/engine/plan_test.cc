@@ -34,6 +34,8 @@ TEST_P(Plans, SeeWhatTheDefinitionSees) {
       for (int64_t i = begin; i < begin + count; ++i) {
         const QueryRow row = plan.Row(b, 0, i);
         EXPECT_EQ(rows[i - begin].keys.end, row.keys.end);
+        EXPECT_EQ((panel.idle >> (i - begin) & 1) != 0, !row.active());
+        EXPECT_EQ((panel.uniform >> (i - begin) & 1) != 0, row.uniform);
         for (int64_t j = 0; j < s.kv_len; ++j) {
           const bool visible = i < query_lengths[static_cast<size_t>(b)] && j < key_lengths[static_cast<size_t>(b)] &&
                                (s.causal == Causal::kNone || key_first + j <= query_first + i);

@@ -14,16 +14,10 @@
 #include "lab/comparison/counting.h"
 #include "lab/comparison/layers.h"
 #include "lab/comparison/reachability.h"
+#include "tests/lab/waves.h"
 
 namespace heed::lab {
 namespace {
-
-// Weights and inputs of no special values; different ones for different seeds.
-std::vector<double> Waves(int64_t size, double seed) {
-  std::vector<double> values(size);
-  for (int64_t i = 0; i < size; ++i) values[i] = std::sin(0.7 * static_cast<double>(i) + seed);
-  return values;
-}
 
 LayerWeights<double> WavyWeights(const Layer& layer, const LayerShape& shape) {
   LayerWeights<double> weights;

@@ -26,16 +26,11 @@
 #include "lab/comparison/output.h"
 #include "lab/comparison/thread_count.h"
 #include "lab/report/html.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/lab/waves.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
-
-std::vector<double> Waves(int64_t size, double seed) {
-  std::vector<double> values(size);
-  for (int64_t i = 0; i < size; ++i) values[i] = std::sin(0.7 * static_cast<double>(i) + seed);
-  return values;
-}
 
 ComparisonOptions Small() {
   ComparisonOptions options;

@@ -13,7 +13,8 @@
 #include "lab/depth/output.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -42,17 +43,6 @@ DepthOptions SmallDepth() {
 at::Tensor Tokens(int64_t windows, int64_t steps) { return at::arange(windows * steps, at::kLong).view({windows, steps}) % 19; }
 
 Batch SmallBatch() { return {Tokens(2, 16), (Tokens(2, 16).flatten() + 1) % 19, {}}; }
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return {};
-}
 
 void Copy(const torch::nn::Module& from, torch::nn::Module& to) {
   const at::NoGradGuard no_grad;
@@ -243,18 +233,19 @@ TEST(DepthTest, WindowsMustFitTheText) {
   const Corpus corpus = SmallCorpus();
   DepthOptions options = SmallDepth();
   options.context = static_cast<int64_t>(corpus.validation.size());
-  EXPECT_TRUE(Holds(ErrorOf([&] { MeasureDepth(corpus, options); }), "context: windows of 320 characters do not fit the 320"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }),
+                    "context: windows of 320 characters do not fit the 320"));
   options.trained.clear();
   options.context = static_cast<int64_t>(corpus.train.size());
-  EXPECT_TRUE(Holds(ErrorOf([&] { MeasureDepth(corpus, options); }), "context: windows of 2880 characters"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }), "context: windows of 2880 characters"));
 }
 
 TEST(DepthOptionsTest, NamesWhatIsWrong) {
-  EXPECT_TRUE(Holds(ErrorOf([] { DepthBudget("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { DepthBudget("huge"); }), "'huge'"));
   const auto error = [](const auto& change) {
     DepthOptions options = SmallDepth();
     change(options);
-    return ErrorOf([&] { Validate(options); });
+    return ErrorOf<InvalidArgument>([&] { Validate(options); });
   };
   EXPECT_EQ(error([](DepthOptions&) {}), "");
   EXPECT_TRUE(

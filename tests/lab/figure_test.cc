@@ -13,7 +13,7 @@
 #include "heed/error.h"
 #include "lab/report/csv.h"
 #include "lab/report/file.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -17,22 +17,10 @@
 #include "lab/series/npy_file.h"
 #include "lab/training/run_folder.h"
 #include "scratch_folder.h"
+#include "tests/error_text.h"
 
 namespace heed::lab {
 namespace {
-
-template <class Read>
-std::string ErrorOf(const Read& read) {
-  try {
-    read();
-    ADD_FAILURE() << "it was read";
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "";
-}
-
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Each would be waited for, or read until memory ends.
 TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
@@ -43,16 +31,17 @@ TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
   SeriesColumns columns;
   columns.target = "y";
   for (const std::filesystem::path& path : {fifo, folder, std::filesystem::path("/dev/zero")}) {
-    for (const std::string& error : {ErrorOf([&] { ReadText(path.string()); }), ErrorOf([&] { ReadNpy(path); }),
-                                     ErrorOf([&] { ReadSeriesCsv(path, columns); }), ErrorOf([&] { ReadFile(path); })}) {
-      EXPECT_TRUE(Contains(error, path.string())) << error;
-      EXPECT_TRUE(Contains(error, "a regular file is expected")) << error;
+    for (const std::string& error :
+         {ErrorOf<FileError>([&] { ReadText(path.string()); }), ErrorOf<FileError>([&] { ReadNpy(path); }),
+          ErrorOf<FileError>([&] { ReadSeriesCsv(path, columns); }), ErrorOf<FileError>([&] { ReadFile(path); })}) {
+      EXPECT_TRUE(Holds(error, path.string())) << error;
+      EXPECT_TRUE(Holds(error, "a regular file is expected")) << error;
     }
   }
   const RunFolder run(scratch.path());
   for (const std::filesystem::path& path : {run.config(), run.metrics()}) std::filesystem::create_symlink("/dev/zero", path);
-  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "config.json' is a device"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadMetrics(1); }), "metrics.jsonl' is a device"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "config.json' is a device"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadMetrics(1); }), "metrics.jsonl' is a device"));
 }
 
 // Holes take no room on the disk.
@@ -63,15 +52,15 @@ TEST(File, LimitsHoldBeforeMemoryIsTaken) {
   for (const std::filesystem::path& path : {run.config(), text}) std::ofstream(path).close();
   std::filesystem::resize_file(run.config(), kMostSettingsBytes + 1);
   std::filesystem::resize_file(text, static_cast<std::uintmax_t>(MostDataBytes()) + 1);
-  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "at most 67108864 are read"));
-  EXPECT_TRUE(Contains(ErrorOf([&] { ReadText(text.string()); }), "are read"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "at most 67108864 are read"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { ReadText(text.string()); }), "are read"));
 }
 
 TEST(File, SettingsThatNestWithoutEndAreRefused) {
   const ScratchFolder scratch;
   const RunFolder run(scratch.path());
   WriteFile(run.config(), std::string(1 << 20, '['));
-  EXPECT_TRUE(Contains(ErrorOf([&] { run.ReadConfig(); }), "more than 64 levels are nested"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "more than 64 levels are nested"));
 }
 
 TEST(File, WritingFollowsLinksKeepsPermissionsAndSparesOthers) {
@@ -87,7 +76,7 @@ TEST(File, WritingFollowsLinksKeepsPermissionsAndSparesOthers) {
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_TRUE(Contains(ErrorOf([&] { WriteFile(fifo, "x"); }), "it is a FIFO, not a regular file"));
+  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { WriteFile(fifo, "x"); }), "it is a FIFO, not a regular file"));
   EXPECT_TRUE(std::filesystem::is_fifo(fifo));
   EXPECT_EQ(scratch.Names(), (std::set<std::string>{"below", "fifo", "link"}));
 }

@@ -10,7 +10,7 @@
 #include "lab/report/file.h"
 #include "lab/report/machine.h"
 #include "lab/report/svg.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

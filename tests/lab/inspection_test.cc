@@ -11,7 +11,7 @@
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
 #include "tests/lab/sample_runs.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -8,7 +8,8 @@
 #include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/series/batches.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -44,8 +45,6 @@ std::string ErrorOf(int changed, const std::string& cells, const std::string& go
   }
   return {};
 }
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(MagnitudesTest, NumbersThatCannotBeComputedWithAreNamedByTheirPlace) {
   EXPECT_EQ(ErrorOf(7, "7,1,2"), "");

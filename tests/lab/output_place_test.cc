@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/positions.h"
+#include "tests/error_text.h"
 
 namespace heed::lab {
 namespace {
@@ -22,15 +22,6 @@ PositionsOptions Options(int64_t steps, int64_t width, int64_t first, int64_t la
   options.first_column = first;
   options.last_column = last;
   return options;
-}
-
-std::string ErrorOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(BinaryTable, CountsAsTheBookDoes) {
@@ -148,7 +139,7 @@ TEST(PositionFigures, RotaryScoresAreSumsOfCosines) {
   double sum = 0;
   for (int t = 0; t < 8; ++t) sum += 2 * std::cos(31 * std::pow(10000.0, -2 * t / 16.0));
   EXPECT_NEAR(score.y[31], sum, 1e-12);
-  EXPECT_NE(ErrorOf([] { FiguresOf("rotary", 50, 15); }).find("width:"), std::string::npos);
+  EXPECT_NE(ErrorOf<InvalidArgument>([] { FiguresOf("rotary", 50, 15); }).find("width:"), std::string::npos);
 }
 
 TEST(PositionFigures, BiasesStartAtZeroAndFollowTheTable) {
@@ -207,13 +198,15 @@ TEST(PositionFigures, OfARunTellItAndWhatIsDrawnOfIt) {
 }
 
 TEST(PositionFigures, AreOfASchemeWithNumbers) {
-  EXPECT_EQ(ErrorOf([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
-  EXPECT_NE(ErrorOf([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
+  EXPECT_NE(ErrorOf<InvalidArgument>([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
 }
 
 TEST(CheckPositionsOptions, NamesTheOption) {
-  const auto error = [](const PositionsOptions& options) { return ErrorOf([&] { CheckPositionsOptions(options); }); };
-  EXPECT_EQ(error(Options(60, 32, 6, 10)), "no error");
+  const auto error = [](const PositionsOptions& options) {
+    return ErrorOf<InvalidArgument>([&] { CheckPositionsOptions(options); });
+  };
+  EXPECT_EQ(error(Options(60, 32, 6, 10)), "");
   EXPECT_EQ(error(Options(0, 32, 6, 10)).find("steps:"), 0u);
   EXPECT_EQ(error(Options(60, 0, 6, 10)).find("width:"), 0u);
   EXPECT_EQ(error(Options(60, 9, 6, 10)).find("columns:"), 0u);
@@ -291,10 +284,10 @@ TEST(CheckRotation, TheFittedMapIsThatOfTheTable) {
 TEST(CheckRotation, RefusesWhatItCannotCheck) {
   PositionsOptions alibi;
   alibi.scheme = "alibi";
-  EXPECT_EQ(ErrorOf([&] { CheckRotation(alibi); }).find("scheme:"), 0u);
-  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(2, 32, 0, 1)); }).find("steps:"), 0u);
-  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(60, 1, 0, 1)); }).find("width:"), 0u);
-  EXPECT_EQ(ErrorOf([] { CheckRotation(Options(1000000, 2, 0, 1)); }).find("steps:"), 0u);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { CheckRotation(alibi); }).find("scheme:"), 0u);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(2, 32, 0, 1)); }).find("steps:"), 0u);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(60, 1, 0, 1)); }).find("width:"), 0u);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(1000000, 2, 0, 1)); }).find("steps:"), 0u);
 }
 
 }  // namespace

@@ -17,12 +17,12 @@
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
 #include "lab/training/run_folder.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
 
-using Random = std::mt19937_64;
+using Damage = std::mt19937_64;
 
 // What breaks readers: ends of numbers, separators, quotes, marks of encodings.
 const std::vector<std::string> kPieces{std::string(1, '\0'),
@@ -63,7 +63,7 @@ const std::vector<std::string> kPieces{std::string(1, '\0'),
                                        "\t",
                                        " "};
 
-std::string Damaged(std::string bytes, Random& random) {
+std::string Damaged(std::string bytes, Damage& random) {
   const auto place = [&] { return static_cast<std::size_t>(random() % (bytes.size() + 1)); };
   for (uint64_t edits = 1 + random() % 4; edits > 0; --edits) {
     const std::size_t at = place(), length = std::min<std::size_t>(random() % 40, bytes.size() - at);
@@ -93,7 +93,7 @@ std::string Damaged(std::string bytes, Random& random) {
 // Reads `whole`, which must work, and then damaged copies of it.
 void Attack(const std::string& whole, const std::function<void(const std::string&)>& read) {
   ASSERT_NO_THROW(read(whole));
-  Random random(1);
+  Damage random(1);
   int refused = 0;
   for (int trial = 0; trial < 1500; ++trial) {
     const std::string bytes = Damaged(whole, random);

@@ -12,7 +12,7 @@
 #include "lab/training/checkpoint.h"
 #include "lab/training/train.h"
 #include "tests/lab/sample_runs.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -12,12 +12,11 @@
 #include "lab/series/findings.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/timed_attention.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Two classes: a spike before a dip, and a dip before a spike, at random places of sequences of 8 to 12 steps. Their means are
 // the same, so only order tells them apart.

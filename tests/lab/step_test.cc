@@ -12,46 +12,38 @@
 #include "lab/training/checkpoint.h"
 #include "lab/training/fit.h"
 #include "lab/training/train.h"
+#include "tests/error_text.h"
 #include "tests/lab/sample_runs.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-template <class Function>
-std::string DivergenceOf(const Function& function) {
-  try {
-    function();
-  } catch (const Divergence& error) {
-    return error.what();
-  }
-  return {};
-}
 
 TEST(RequireFiniteTest, FindsEveryKindOfNumberThatIsNotFinite) {
   const double infinity = std::numeric_limits<double>::infinity();
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const int64_t size : {1, 7, 64, 1000}) {
       const at::Tensor good = at::full({size}, type == at::kHalf ? 65504.0 : 3e38, type);
-      EXPECT_EQ(DivergenceOf([&] { RequireFinite("x", {{"w", good}}); }), "") << type << size;
+      EXPECT_EQ(ErrorOf<Divergence>([&] { RequireFinite("x", {{"w", good}}); }), "") << type << size;
       for (const double bad : {infinity, -infinity, std::nan("")}) {
         at::Tensor tensor = at::zeros({size}, type);
         tensor[size - 1] = bad;
-        const std::string message = DivergenceOf([&] { RequireFinite("x", {{"ok", good}, {"w", tensor}}); });
+        const std::string message = ErrorOf<Divergence>([&] { RequireFinite("x", {{"ok", good}, {"w", tensor}}); });
         EXPECT_TRUE(Holds(message, "x: the values of 'w'")) << type << size << bad << message;
       }
     }
   }
-  EXPECT_EQ(DivergenceOf([&] { RequireFinite("x", {{"bytes", at::ones({3}, at::kByte)}, {"none", at::empty({0})}}); }), "");
+  EXPECT_EQ(ErrorOf<Divergence>([&] {
+              RequireFinite("x", {{"bytes", at::ones({3}, at::kByte)}, {"none", at::empty({0})}});
+            }),
+            "");
 }
 
 struct Fitted {
   torch::nn::Linear module{torch::nn::LinearOptions(4, 4)};
   TrainOptions options;
   std::string Message(double factor) {
-    return DivergenceOf([&] {
+    return ErrorOf<Divergence>([&] {
       Fit(
           *module, options,
           [&] {
@@ -82,7 +74,7 @@ TEST(KeptRunTest, ARunThatDivergesIsNamedAndNotKept) {
               1,
               [](const auto&) -> nlohmann::ordered_json { throw Divergence("step 1"); },
               [](const auto&) { return std::string(); }};
-  EXPECT_EQ(DivergenceOf([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
+  EXPECT_EQ(ErrorOf<Divergence>([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
   run.compute = [](const auto&) { return nlohmann::ordered_json{{"loss", nullptr}}; };
   run.take = [](const auto&) -> std::string { throw InvalidArgument("run: it is not whole"); };
   try {
@@ -103,7 +95,7 @@ TEST(CheckpointTest, NoNumberThatIsNotFiniteIsWritten) {
   const std::string before = ReadFile(folder.checkpoint());
   Trainer trainer(MakeCorpus(SampleText(), SmallRun().model.context), SmallRun());
   trainer.model()->parameters().front().data().flatten()[0] = std::nan("");
-  EXPECT_TRUE(Holds(DivergenceOf([&] { SaveCheckpoint(folder, trainer); }), "checkpoint of step 0"));
+  EXPECT_TRUE(Holds(ErrorOf<Divergence>([&] { SaveCheckpoint(folder, trainer); }), "checkpoint of step 0"));
   EXPECT_EQ(ReadFile(folder.checkpoint()), before);
 }
 

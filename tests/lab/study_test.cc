@@ -16,7 +16,8 @@
 #include "lab/study/stage.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -55,18 +56,6 @@ ModelResult Lost(const std::string& encoder, const std::string& position, const 
   return result;
 }
 
-template <class Function>
-std::string ErrorOf(const Function& function) {
-  try {
-    function();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return {};
-}
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
   StudyOptions options = BudgetOptions("quick");
   EXPECT_EQ(CommandOf(options), "heed study TEXT --budget quick --out DIR");
@@ -82,22 +71,22 @@ TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
 }
 
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
-  EXPECT_TRUE(Holds(ErrorOf([] { BudgetOptions("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { BudgetOptions("huge"); }), "'huge'"));
   StudyOptions options = Tiny();
   options.encoders = {"attention", "mamba"};
-  const std::string message = ErrorOf([&] { Validate(options); });
+  const std::string message = ErrorOf<InvalidArgument>([&] { Validate(options); });
   EXPECT_TRUE(Holds(message, "'mamba'")) << message;
   for (const std::string& known : nn::EncoderNames()) EXPECT_TRUE(Holds(message, known)) << message;
   options = Tiny();
   options.positions = {"none", "rotation"};
-  const std::string schemes = ErrorOf([&] { Validate(options); });
+  const std::string schemes = ErrorOf<InvalidArgument>([&] { Validate(options); });
   EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5 or shaw")) << schemes;
   options = Tiny();
   options.width = 18, options.positions = {"rotary"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
   options = Tiny();
   options.seeds = 0;
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "seeds"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "seeds"));
 }
 
 TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
@@ -152,7 +141,7 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   StudyOptions options = Tiny();
   options.context = 4096;
   const Corpus corpus = TinyCorpus();
-  EXPECT_TRUE(Holds(ErrorOf([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
 }
 
 TEST(StudyMeasurementsTest, GapsAreTakenSeedBySeed) {
@@ -294,7 +283,7 @@ TEST(StudyStageTest, CtrlCStopsAndFinishedRunsAreNotRepeated) {
 
 TEST(StudyTest, RefusesATextTooShortForTheLongestWindow) {
   const ScratchFolder folder;
-  const std::string message = ErrorOf([&] { RunStudy(Lines(5), Tiny(), folder.path()); });
+  const std::string message = ErrorOf<InvalidArgument>([&] { RunStudy(Lines(5), Tiny(), folder.path()); });
   EXPECT_TRUE(Holds(message, "'lines'") && Holds(message, "330")) << message;
   EXPECT_TRUE(folder.Names().empty());
 }

@@ -12,7 +12,8 @@
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
 #include "lab/training/interrupt.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -27,7 +28,7 @@ TaskOptions Small(const std::vector<std::string>& tasks, const std::vector<std::
   return options;
 }
 
-TaskOptions Tiny() {
+TaskOptions TinyTasks() {
   TaskOptions options = Small({"copy", "adding"}, {"attention", "convolution"}, {"none", "learned"});
   options.length = 16, options.lengths = {8, 16, 32};
   options.width = 8, options.heads = 2, options.batch = 2, options.steps = 3, options.evaluated = 3, options.seeds = 2;
@@ -41,18 +42,6 @@ double ScoreOf(const std::string& task, const std::string& encoder, const std::s
   const TasksResult result = RunTasks(options, "test");
   return result.tasks.front().models.front().Score(0).mean;
 }
-
-template <class Function>
-std::string ErrorOf(const Function& function) {
-  try {
-    function();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return {};
-}
-
-bool Holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TaskModelResult Scored(const std::string& encoder, const std::string& position, const std::vector<double>& scores) {
   TaskModelResult result{{{encoder, position}, 64, 1000}, {}};
@@ -79,7 +68,7 @@ TEST(TasksTest, SinusoidalPositionsFindThePreviousToken) {
 TEST(TasksTest, AttentionSolvesTheAddingProblem) { EXPECT_LE(ScoreOf("adding", "attention", "none", 400), 0.03); }
 
 TEST(TasksTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
-  TaskOptions options = Tiny();
+  TaskOptions options = TinyTasks();
   const TasksResult alone = RunTasks(options, "test");
   options.threads = 3;
   const TasksResult beside = RunTasks(options, "test");
@@ -96,7 +85,7 @@ TEST(TasksTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(TasksTest, WhatDoesNotReachALengthHasNoScoreThere) {
-  const TasksResult result = RunTasks(Tiny(), "test");
+  const TasksResult result = RunTasks(TinyTasks(), "test");
   for (const TaskModelResult& model : result.tasks[0].models) {
     EXPECT_FALSE(model.Reaches(0)) << "copying eight symbols takes 16 steps";
     EXPECT_TRUE(model.Reaches(1));
@@ -119,27 +108,27 @@ TEST(TasksTest, ParametersAreNearlyEqual) {
 TEST(TasksTest, FinishedRunsAreNotRepeatedAndCtrlCStops) {
   const ScratchFolder folder;
   const ResultStore store(folder.path(), {{"version", "1"}}), newer(folder.path(), {{"version", "2"}});
-  const TasksResult first = RunTasks(Tiny(), "test", &store);
+  const TasksResult first = RunTasks(TinyTasks(), "test", &store);
   EXPECT_EQ(folder.Names().size(), 12u);
 
   WatchForInterrupt();
   raise(SIGINT);
   // Everything is in the store, so nothing is left that could be interrupted.
-  const TasksResult again = RunTasks(Tiny(), "test", &store);
+  const TasksResult again = RunTasks(TinyTasks(), "test", &store);
   EXPECT_EQ(again.tasks[1].models[1].runs[1].loss, first.tasks[1].models[1].runs[1].loss);
-  EXPECT_THROW(RunTasks(Tiny(), "test", &newer), Interruption) << "another version is another run";
+  EXPECT_THROW(RunTasks(TinyTasks(), "test", &newer), Interruption) << "another version is another run";
   WatchForInterrupt();
 }
 
 TEST(TasksTest, ADamagedResultIsComputedAgain) {
   const ScratchFolder folder;
   const ResultStore store(folder.path(), {});
-  const TasksResult first = RunTasks(Tiny(), "test", &store);
+  const TasksResult first = RunTasks(TinyTasks(), "test", &store);
   const std::filesystem::path file = folder.path() / *folder.Names().begin();
   nlohmann::ordered_json json = nlohmann::ordered_json::parse(ReadFile(file));
   json["result"]["scores"].erase(0);
   WriteFile(file, json.dump());
-  const TasksResult again = RunTasks(Tiny(), "test", &store);
+  const TasksResult again = RunTasks(TinyTasks(), "test", &store);
   for (std::size_t t = 0; t < 2; ++t) {
     for (std::size_t m = 0; m < 3; ++m) {
       EXPECT_EQ(again.tasks[t].models[m].runs[0].loss, first.tasks[t].models[m].runs[0].loss);
@@ -149,27 +138,29 @@ TEST(TasksTest, ADamagedResultIsComputedAgain) {
 }
 
 TEST(TaskOptionsTest, RefusesWhatCannotBe) {
-  TaskOptions options = Tiny();
+  TaskOptions options = TinyTasks();
   options.length = 12, options.lengths = {12};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "copy needs at least 16")) << ErrorOf([&] { Validate(options); });
-  options = Tiny();
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "copy needs at least 16"))
+      << ErrorOf<InvalidArgument>([&] { Validate(options); });
+  options = TinyTasks();
   options.lengths = {8, 32};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "training length 16"));
-  options = Tiny();
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "training length 16"));
+  options = TinyTasks();
   options.tasks = {"copy", "sorting"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "'sorting'"));
-  options = Tiny();
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "'sorting'"));
+  options = TinyTasks();
   options.encoders = {"mamba"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "encoders: 'mamba' is unknown; choose among attention,"));
-  options = Tiny();
+  EXPECT_TRUE(
+      Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "encoders: 'mamba' is unknown; choose among attention,"));
+  options = TinyTasks();
   options.lengths = {16, 16};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "lengths: expected increasing"));
-  options = Tiny();
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "lengths: expected increasing"));
+  options = TinyTasks();
   options.width = 12, options.heads = 4, options.positions = {"none"};
-  EXPECT_EQ(ErrorOf([&] { Validate(options); }), ErrorOf([] {}));
+  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { Validate(options); }), ErrorOf<InvalidArgument>([] {}));
   options.positions = {"none", "rotary"};
-  EXPECT_TRUE(Holds(ErrorOf([&] { Validate(options); }), "width: 12 leaves each of 4 heads 3 features"));
-  EXPECT_TRUE(Holds(ErrorOf([] { TaskBudget("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "width: 12 leaves each of 4 heads 3 features"));
+  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { TaskBudget("huge"); }), "'huge'"));
 }
 
 TEST(TaskFindingsTest, SaysWhichSolveAndWhichAreAtChance) {
@@ -208,7 +199,7 @@ TEST(TaskFindingsTest, SchemesAreComparedWithNoneByTheirSpreads) {
 }
 
 TEST(TasksOutputTest, TableJsonAndCsvHoldEveryScore) {
-  const TasksResult result = RunTasks(Tiny(), "test");
+  const TasksResult result = RunTasks(TinyTasks(), "test");
   const Table table = TaskTable(result.tasks[0], result);
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.header.size(), 5u);

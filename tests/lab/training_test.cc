@@ -15,7 +15,7 @@
 #include "lab/training/interrupt.h"
 #include "lab/training/trainer.h"
 #include "tests/lab/sample_runs.h"
-#include "tests/lab/scratch_folder.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

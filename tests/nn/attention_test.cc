@@ -18,6 +18,7 @@
 #include "executor.h"
 #include "gradient_check.h"
 #include "heed/error.h"
+#include "tests/nn/random_tensor.h"
 
 namespace heed::nn {
 namespace {
@@ -26,7 +27,6 @@ using testing::ExpectGradientsMatch;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
 at::Tensor Ints(const std::vector<int64_t>& values, at::IntArrayRef shape) {
   return at::tensor(values, at::kLong).reshape(shape);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "heed/nn/weights.h"
@@ -19,6 +20,9 @@ std::vector<std::string> GoldenNames();
 std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part = "");
 // Why there are no cases, for GTEST_SKIP.
 std::string WhyNoGoldenCases();
+
+// Names tests by their case.
+inline std::string CaseName(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 struct GoldenCase {
   explicit GoldenCase(const std::string& name);

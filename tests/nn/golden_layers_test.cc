@@ -18,8 +18,6 @@ namespace heed::nn {
 namespace {
 
 class GoldenTest : public testing::TestWithParam<std::string> {};
-std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
-
 // d2l 1.0.3 and 0.17.6 set masked scores to -1e6: a query without keys sees all of them alike.
 EmptyRow EmptyRowOf(const GoldenCase& golden) {
   return golden.options.at("mask_policy").get<std::string>().starts_with("d2l_1_0") ? EmptyRow::kUniform : EmptyRow::kZero;
@@ -94,7 +92,7 @@ TEST_P(GoldenAttentionLayerTest, Agrees) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenAttentionLayerTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenAttentionLayerTest, testing::ValuesIn(GoldenNames("d2l_", "_mha_")), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenAttentionLayerTest, testing::ValuesIn(GoldenNames("d2l_", "_mha_")), CaseName);
 
 class GoldenEncodingTest : public GoldenTest {};
 
@@ -112,7 +110,7 @@ TEST_P(GoldenEncodingTest, Agrees) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenEncodingTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenEncodingTest, testing::ValuesIn(GoldenNames("d2l_", "_pe_")), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenEncodingTest, testing::ValuesIn(GoldenNames("d2l_", "_pe_")), CaseName);
 
 TransformerEncoderBlockOptions BlockOptions(const GoldenCase& golden) {
   const auto& options = golden.options;
@@ -139,7 +137,7 @@ TEST_P(GoldenBlockTest, Agrees) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenBlockTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenBlockTest, testing::ValuesIn(GoldenNames("d2l_", "_encblock")), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenBlockTest, testing::ValuesIn(GoldenNames("d2l_", "_encblock")), CaseName);
 
 TransformerEncoder MakeEncoder(const GoldenCase& golden) {
   return TransformerEncoder(golden.options.at("vocab_size").get<int64_t>(), golden.options.at("num_blks").get<int64_t>(),
@@ -163,7 +161,7 @@ TEST_P(GoldenEncoderTest, Agrees) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenEncoderTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenEncoderTest, testing::ValuesIn(GoldenNames("d2l_", "_encoder")), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenEncoderTest, testing::ValuesIn(GoldenNames("d2l_", "_encoder")), CaseName);
 
 std::vector<std::string> NamesWithParameters() {
   std::vector<std::string> names;
@@ -202,7 +200,7 @@ TEST_P(GoldenSpellingTest, EveryNameOfAParameterLeadsToIt) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenSpellingTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenSpellingTest, testing::ValuesIn(NamesWithParameters()), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenSpellingTest, testing::ValuesIn(NamesWithParameters()), CaseName);
 
 }  // namespace
 }  // namespace heed::nn

@@ -15,8 +15,6 @@
 namespace heed::nn {
 namespace {
 
-std::string NameOf(const testing::TestParamInfo<std::string>& info) { return info.param; }
-
 // Self-attention without masks other than causality and padding of keys; what other cases of these layers add (dense masks,
 // other widths, normalised queries) is not heed's layer.
 std::vector<std::string> OwnLayerNames() {
@@ -78,7 +76,7 @@ TEST_P(GoldenOwnLayerTest, Agrees) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOwnLayerTest);  // without the cases
-INSTANTIATE_TEST_SUITE_P(, GoldenOwnLayerTest, testing::ValuesIn(OwnLayerNames()), NameOf);
+INSTANTIATE_TEST_SUITE_P(, GoldenOwnLayerTest, testing::ValuesIn(OwnLayerNames()), CaseName);
 
 // A layer's tensors under one of its submodules' names.
 TensorMap PartOf(const TensorMap& tensors, const std::string& prefix) {

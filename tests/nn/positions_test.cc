@@ -17,13 +17,12 @@
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/rotary.h"
+#include "tests/nn/random_tensor.h"
 
 namespace heed::nn {
 namespace {
 
 constexpr int64_t kHeads = 2, kWidth = 8;  // of a head
-
-at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
 
 std::shared_ptr<torch::nn::Module> ModuleOf(const std::shared_ptr<AttentionPosition>& scheme) {
   return std::dynamic_pointer_cast<torch::nn::Module>(scheme);

@@ -20,8 +20,8 @@
 
 #include <gtest/gtest.h>
 
+#include "folder_fixture.h"
 #include "heed/error.h"
-#include "scratch_folder.h"
 
 namespace heed::nn {
 namespace {

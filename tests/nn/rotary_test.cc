@@ -1,7 +1,6 @@
 // Rotation as a differentiable function of tensors.
 #include "heed/nn/rotary.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,11 +10,11 @@
 
 #include "gradient_check.h"
 #include "heed/error.h"
+#include "tests/error_text.h"
+#include "tests/nn/random_tensor.h"
 
 namespace heed::nn {
 namespace {
-
-at::Tensor Random(at::IntArrayRef shape) { return at::randn(shape, at::kDouble); }
 
 RotaryFrequencies Frequencies(int64_t rotary_dim, RotaryScaling scaling = {}) {
   return ComputeRotaryFrequencies({rotary_dim, 10000.0, std::move(scaling), Angles::kFloat64});
@@ -64,20 +63,11 @@ TEST(RotaryTest, DerivativesAreInverseRotations) {
   }
 }
 
-std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "no exception";
-}
-
 TEST(RotaryTest, RefusalsNameTheArgument) {
   const at::Tensor x = Random({2, 3, 5, 8});
   const RotaryTables tables = Tables(8, 5);
   const auto refusal = [&](const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions) {
-    return Refusal([&] { apply_rotary(input, cos, sin, {}, positions); });
+    return ErrorOf<InvalidArgument>([&] { apply_rotary(input, cos, sin, {}, positions); });
   };
   const at::Tensor none, learned = tables.cos.clone().set_requires_grad(true);
   EXPECT_EQ(refusal(x[0], tables.cos, tables.sin, none).rfind("x:", 0), 0u);
@@ -87,8 +77,11 @@ TEST(RotaryTest, RefusalsNameTheArgument) {
   EXPECT_EQ(refusal(x, tables.cos, learned, none).rfind("sin:", 0), 0u);
   EXPECT_EQ(refusal(x, tables.cos, tables.sin, at::full({1, 5}, 5, at::kLong)).rfind("positions: expected numbers in 0..4", 0),
             0u);
-  EXPECT_EQ(Refusal([&] { rotary_tables(Frequencies(4), at::zeros({3}), at::kFloat); }).rfind("positions:", 0), 0u);
-  EXPECT_EQ(Refusal([&] { rotary_tables(Frequencies(4), at::zeros({3}, at::kLong), at::kHalf); }).rfind("type:", 0), 0u);
+  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}), at::kFloat); }).rfind("positions:", 0),
+            0u);
+  EXPECT_EQ(
+      ErrorOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}, at::kLong), at::kHalf); }).rfind("type:", 0),
+      0u);
 }
 
 }  // namespace

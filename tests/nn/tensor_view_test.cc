@@ -16,21 +16,13 @@
 #include "heed/nn/positions.h"
 #include "heed/nn/rotary.h"
 #include "heed/view.h"
+#include "tests/error_text.h"
 
 namespace heed::nn {
 namespace {
 
 // The same numbers, lazily negated.
 at::Tensor Negated(const at::Tensor& tensor) { return at::_neg_view(tensor.neg()); }
-
-std::string Refusal(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
 
 // A tensor of a call by its name.
 struct Argument {
@@ -87,9 +79,10 @@ TEST(TensorViewTest, TensorsWithoutMemoryOnTheCpuAreRefusedByName) {
     for (const Argument& argument : call.Arguments()) {
       const at::Tensor sound = *argument.tensor;
       *argument.tensor = sound.to(at::kMeta);
-      EXPECT_EQ(Refusal([&] { call.Run(); }), argument.name + ": expected a CPU tensor, got one on meta");
+      EXPECT_EQ(ErrorOf<InvalidArgument>([&] { call.Run(); }), argument.name + ": expected a CPU tensor, got one on meta");
       *argument.tensor = sound.to_sparse();
-      EXPECT_EQ(Refusal([&] { call.Run(); }), argument.name + ": expected a strided tensor, got layout Sparse");
+      EXPECT_EQ(ErrorOf<InvalidArgument>([&] { call.Run(); }),
+                argument.name + ": expected a strided tensor, got layout Sparse");
       *argument.tensor = sound;
     }
   }
@@ -184,7 +177,7 @@ TEST(TensorViewTest, RotaryReadsOrRefusesEveryTensor) {
     tensors[t] = Negated(sound);
     EXPECT_TRUE(at::equal(run(), expected)) << names[t];
     tensors[t] = sound.to(at::kMeta);
-    EXPECT_EQ(Refusal(run), names[t] + std::string(": expected a CPU tensor, got one on meta"));
+    EXPECT_EQ(ErrorOf<InvalidArgument>(run), names[t] + std::string(": expected a CPU tensor, got one on meta"));
     tensors[t] = sound;
   }
   const at::Tensor of = rotary_tables({{1.0, 0.1}}, positions, at::kFloat).cos;
@@ -195,12 +188,14 @@ TEST(TensorViewTest, ACacheRefusesWhatItCannotHold) {
   const at::Tensor tokens = at::randn({1, 2, 3, 4});
   for (const at::Tensor& spoilt : {tokens.to(at::kMeta), tokens.to_sparse()}) {
     KeyValueCache cache;
-    EXPECT_NE(Refusal([&] { cache.append(spoilt, tokens); }).find("key: expected a"), std::string::npos);
-    EXPECT_NE(Refusal([&] { cache.append(tokens, spoilt); }).find("value: expected a"), std::string::npos);
+    EXPECT_NE(ErrorOf<InvalidArgument>([&] { cache.append(spoilt, tokens); }).find("key: expected a"), std::string::npos);
+    EXPECT_NE(ErrorOf<InvalidArgument>([&] { cache.append(tokens, spoilt); }).find("value: expected a"), std::string::npos);
     EXPECT_EQ(cache.length(), 0);
     cache.append(Negated(tokens), tokens);
     EXPECT_TRUE(at::equal(cache.keys(), tokens));
-    EXPECT_NE(Refusal([&] { cache.reorder(at::zeros({1}, at::kLong).to(at::kMeta)); }).find("rows: expected a CPU tensor"),
+    EXPECT_NE(ErrorOf<InvalidArgument>([&] {
+                cache.reorder(at::zeros({1}, at::kLong).to(at::kMeta));
+              }).find("rows: expected a CPU tensor"),
               std::string::npos);
   }
 }

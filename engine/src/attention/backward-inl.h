@@ -163,13 +163,21 @@ class BackwardChunk {
   void SubtractProducts(const core::Input& operand) {
     PackColumns(panel_, scratch_.lanes, PanelSource<T>{operand, problem_.plan, shape_.value_dim, T{1}, false, scratch_.rows},
                 scratch_.out);
-    for (int64_t w = 0; w < panel_.width; w += static_cast<int64_t>(hn::Lanes(d_))) {
-      auto sum = hn::Zero(d_);
-      for (int64_t c = 0; c < shape_.value_dim; ++c) {
-        const int64_t at = c * panel_.width + w;
-        sum = hn::MulAdd(hn::Load(d_, scratch_.out + at), hn::Load(d_, scratch_.d_out + at), sum);
+    // A quantum of lanes at a time: its sums do not wait for each other.
+    constexpr std::size_t kVectors = attention::kLaneQuantum / hn::MaxLanes(d_);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t w = 0; w < panel_.width; w += attention::kLaneQuantum) {
+      hn::Vec<decltype(d_)> sums[kVectors];
+      for (auto& sum : sums) sum = hn::Zero(d_);
+      for (int64_t c = 0; c < shape_.value_dim; ++c)
+        for (std::size_t x = 0; x < kVectors; ++x) {
+          const int64_t at = c * panel_.width + w + static_cast<int64_t>(x) * lanes;
+          sums[x] = hn::MulAdd(hn::Load(d_, scratch_.out + at), hn::Load(d_, scratch_.d_out + at), sums[x]);
+        }
+      for (std::size_t x = 0; x < kVectors; ++x) {
+        T* minus_delta = scratch_.minus_delta + w + static_cast<int64_t>(x) * lanes;
+        hn::Store(hn::Sub(hn::Load(d_, minus_delta), sums[x]), d_, minus_delta);
       }
-      hn::Store(hn::Sub(hn::Load(d_, scratch_.minus_delta + w), sum), d_, scratch_.minus_delta + w);
     }
   }
 
@@ -218,14 +226,17 @@ class BackwardChunk {
   // The same with dropout, where d_scores holds dO.V: weights = kept p / keep, d_scores = p * (kept dO.V / keep - delta).
   void DroppedGradient(const TilePlace& place) {
     const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
-    ForEachDropped(d_, stream_, place, [&](int64_t j, int64_t w, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
-      T* weight = scratch_.weights + j * place.panel + w;
-      T* gradient = scratch_.d_scores + j * place.panel + w;
-      const auto p = normaliser_.At(w).Weight(weight);
-      const auto share = hn::IfThenZeroElse(dropped, scale);
-      const auto d_weight = hn::IfThenZeroElse(dropped, hn::Mul(scale, hn::Load(d_, gradient)));
-      hn::Store(hn::Mul(p, share), d_, weight);
-      hn::Store(hn::Mul(p, hn::Add(d_weight, hn::Load(d_, scratch_.minus_delta + w))), d_, gradient);
+    ForEachDropped(d_, stream_, place, [&](int64_t w) HWY_ATTR {
+      const auto minus_delta = hn::Load(d_, scratch_.minus_delta + w);
+      return [&, w, of = normaliser_.At(w), minus_delta](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
+        T* weight = scratch_.weights + j * place.panel + w;
+        T* gradient = scratch_.d_scores + j * place.panel + w;
+        const auto p = of.Weight(weight);
+        const auto share = hn::IfThenZeroElse(dropped, scale);
+        const auto d_weight = hn::IfThenZeroElse(dropped, hn::Mul(scale, hn::Load(d_, gradient)));
+        hn::Store(hn::Mul(p, share), d_, weight);
+        hn::Store(hn::Mul(p, hn::Add(d_weight, minus_delta)), d_, gradient);
+      };
     });
   }
 

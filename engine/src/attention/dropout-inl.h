@@ -21,26 +21,30 @@ inline DropoutStream StreamOf(const Dropout& dropout, const attention::DropoutTh
   return {dropout.seed, static_cast<uint32_t>(b + dropout.batch_offset), static_cast<uint32_t>(h), threshold.of_65536};
 }
 
-// Calls visit(j, w, dropped) for every vector of a tile; dropped is true where the weights of key j go. The tile starts at a
-// key that is a multiple of eight.
-template <class D, class Visit>
-HWY_INLINE void ForEachDropped(D d, const DropoutStream& stream, const TilePlace& place, const Visit& visit) {
+// Calls visit_lanes(w) for the vectors of lanes of a tile, and what that returns as visit(j, dropped) for their keys; dropped
+// is true where the weights of key j go. The tile starts at a key that is a multiple of eight.
+template <class D, class VisitLanes>
+HWY_INLINE void ForEachDropped(D d, const DropoutStream& stream, const TilePlace& place, const VisitLanes& visit_lanes) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes)
+  for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
+    const auto visit = visit_lanes(w);
     for (int64_t j = 0; j < place.keys; j += attention::kDropoutKeys) {
       hn::Mask<D> dropped[attention::kDropoutKeys];
       DroppedMasks(d, stream, place.query + w, place.key + j, dropped);
       const int64_t count = std::min(attention::kDropoutKeys, place.keys - j);
-      for (int64_t m = 0; m < count; ++m) visit(j + m, w, dropped[m]);
+      for (int64_t m = 0; m < count; ++m) visit(j + m, dropped[m]);
     }
+  }
 }
 
 // Sets dropped weights to 0. Kept ones are scaled with the whole output, once.
 template <class D, class T>
 void DropWeights(D d, const DropoutStream& stream, const TilePlace& place, T* weights) {
-  ForEachDropped(d, stream, place, [&](int64_t j, int64_t w, hn::Mask<D> dropped) HWY_ATTR {
-    T* at = weights + j * place.panel + w;
-    hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d, at)), d, at);
+  ForEachDropped(d, stream, place, [&](int64_t w) HWY_ATTR {
+    return [&, column = weights + w](int64_t j, hn::Mask<D> dropped) HWY_ATTR {
+      T* at = column + j * place.panel;
+      hn::Store(hn::IfThenZeroElse(dropped, hn::Load(d, at)), d, at);
+    };
   });
 }
 

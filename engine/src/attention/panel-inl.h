@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "attention/problem.h"
 #include "attention/rows-inl.h"
@@ -35,27 +36,26 @@ struct Panel {
   int64_t used() const { return heads * count; }
 };
 
-// Which query of which head stands in each lane, and what follows from its row for all tiles.
+// Which query of which head stands in each lane.
 template <class T>
 void NumberLanes(const Panel& panel, attention::Lanes<T>& lanes) {
-  lanes.uniform = 0;
-  lanes.idle = attention::LowBits(panel.width) & ~attention::LowBits(panel.used());
-  int64_t w = 0;
-  for (int64_t x = 0; x < panel.heads; ++x)
-    for (int64_t i = 0; i < panel.count; ++i, ++w) {
-      const attention::QueryRow& row = lanes.rows[w];
-      lanes.query[w] = panel.begin + i;
-      lanes.head[w] = panel.head + x;
-      lanes.rank_first[w] = static_cast<attention::Rank<T>>(row.ranks.begin);
-      lanes.rank_last[w] = static_cast<attention::Rank<T>>(row.ranks.end);
-      lanes.uniform |= uint64_t{row.uniform} << w;
-      lanes.idle |= uint64_t{!row.active()} << w;
-    }
-  for (; w < panel.width; ++w) {
+  for (int64_t x = 0; x < panel.heads; ++x) {
+    const int64_t first = x * panel.count;
+    std::iota(lanes.query + first, lanes.query + first + panel.count, panel.begin);
+    std::fill_n(lanes.head + first, panel.count, panel.head + x);
+  }
+  for (int64_t w = panel.used(); w < panel.width; ++w) {
     lanes.rows[w] = {};
     lanes.query[w] = 0;
     lanes.head[w] = panel.head;
-    lanes.rank_first[w] = lanes.rank_last[w] = 0;
+  }
+}
+
+template <class T>
+void RankLanes(const Panel& panel, attention::Lanes<T>& lanes) {
+  for (int64_t w = 0; w < panel.width; ++w) {
+    lanes.rank_first[w] = static_cast<attention::Rank<T>>(lanes.rows[w].ranks.begin);
+    lanes.rank_last[w] = static_cast<attention::Rank<T>>(lanes.rows[w].ranks.end);
   }
 }
 
@@ -66,10 +66,14 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   const int64_t begin = index * cut.panel;
   Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), 0, {}};
   panel.width = attention::RoundUp(std::max<int64_t>(panel.used(), 1), attention::kLaneQuantum);
+  lanes.uniform = 0;
+  lanes.idle = attention::LowBits(panel.width) & ~attention::LowBits(panel.used());
   bool any = false;
   for (int64_t x = 0; x < panel.heads && panel.count > 0; ++x) {
-    attention::QueryRow* rows = lanes.rows + x * panel.count;
-    const attention::PanelRange range = plan.Panel(b, head + x, begin, panel.count, rows);
+    const int64_t first = x * panel.count;
+    const attention::PanelRange range = plan.Panel(b, head + x, begin, panel.count, lanes.rows + first);
+    lanes.uniform |= range.uniform << first;
+    lanes.idle |= range.idle << first;
     if (range.reach.empty()) continue;
     if (any) {
       panel.range.reach = {std::min(panel.range.reach.begin, range.reach.begin),
@@ -82,6 +86,7 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
     any = true;
   }
   NumberLanes(panel, lanes);
+  if (plan.order().KeyRanks(b)) RankLanes(panel, lanes);
   return panel;
 }
 

@@ -60,7 +60,8 @@ void Include(const QueryRow& row, bool ranked, PanelRange& range, bool& any) {
   // Where a row looks at keys that are not its own, or at some of a range only, every tile takes mask code.
   const KeyRange interior = row.uniform || ranked ? KeyRange{row.keys.end, row.keys.end} : row.keys;
   if (!any) {
-    range = {row.keys, interior};
+    range.reach = row.keys;
+    range.interior = interior;
     any = true;
     return;
   }
@@ -77,7 +78,11 @@ PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, Q
   for (int64_t w = 0; w < q_count; ++w) {
     const bool same = w > 0 && all_same;
     rows[w] = same ? rows[w - 1] : Row(b, h, q_begin + w);
-    if (!same) Include(rows[w], ranked, range, any);
+    if (same) continue;
+    Include(rows[w], ranked, range, any);
+    const uint64_t lanes = all_same ? LowBits(q_count) : uint64_t{1} << w;
+    if (rows[w].uniform) range.uniform |= lanes;
+    if (!rows[w].active()) range.idle |= lanes;
   }
   return range;
 }

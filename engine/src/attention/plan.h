@@ -19,10 +19,14 @@ struct QueryRow {
   bool active() const { return !keys.empty(); }
 };
 
+// The lowest `count` bits of a word, at most all 64.
+constexpr uint64_t LowBits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+
 // What a panel of neighbouring queries sees together: nothing outside `reach`; inside `interior` every active query of the
 // panel sees every key, as far as ranges of keys say, and no mask is needed.
 struct PanelRange {
   KeyRange reach, interior;
+  uint64_t uniform = 0, idle = 0;  // bit w: query w is uniform, sees nothing
   bool NeedsMask(int64_t begin, int64_t end) const { return begin < interior.begin || end > interior.end; }
 };
 
@@ -33,7 +37,7 @@ class Plan {
 
   // The row of query i for head h. Heads differ only where a dense mask or bias leaves a query of theirs without keys.
   QueryRow Row(int64_t b, int64_t h, int64_t i) const;
-  // The rows q_begin .. q_begin + q_count - 1, written to `rows`, and what they see together.
+  // The rows q_begin .. q_begin + q_count - 1, at most 64, written to `rows`, and what they see together.
   PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
   KeyRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
 

@@ -90,9 +90,6 @@ struct BackwardProblem : Problem {
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
 };
 
-// The lowest `count` bits of a word, at most all 64.
-constexpr uint64_t LowBits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
-
 // Ranks of keys, as wide as the elements that stand beside them in vectors.
 template <class T>
 using Rank = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;

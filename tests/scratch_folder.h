@@ -1,6 +1,6 @@
 // A folder for the files of one test, gone when the test ends.
-#ifndef HEED_TESTS_LAB_SCRATCH_FOLDER_H_
-#define HEED_TESTS_LAB_SCRATCH_FOLDER_H_
+#ifndef HEED_TESTS_SCRATCH_FOLDER_H_
+#define HEED_TESTS_SCRATCH_FOLDER_H_
 
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace heed::lab {
+namespace heed {
 
 class ScratchFolder {
  public:
@@ -37,6 +37,6 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace heed::lab
+}  // namespace heed
 
-#endif  // HEED_TESTS_LAB_SCRATCH_FOLDER_H_
+#endif  // HEED_TESTS_SCRATCH_FOLDER_H_
