@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/lengths.h"
+#include "cli/fields.h"
 #include "cli/place.h"
 #include "cli/table.h"
 #include "lab/comparison/comparison.h"
@@ -50,7 +50,7 @@ void PrintJson(const lab::Comparison& comparison, bool check, const std::string&
 int RunCompare(CompareArguments arguments, const Context& context) {
   lab::ComparisonOptions& options = arguments.options;
   if (!arguments.layers.empty()) options.layers = lab::LayersNamed(arguments.layers);
-  options.lengths = ParseLengths(arguments.lengths);
+  options.lengths = ParseLengths(lab::Whole("lengths", &options.lengths, 1, 1 << 20, ""), arguments.lengths);
   options.measure_time = !arguments.no_time;
   options.seed = context.seed;
   options.quiet = context.quiet;
@@ -78,7 +78,9 @@ void AddCompare(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
   std::string known;
   for (const lab::Layer* layer : lab::AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
-  command->add_option("--layers", arguments->layers, "Some of " + known + "; default: all")->delimiter(',');
+  command->add_option("--layers", arguments->layers, "Some of " + known + ", with commas; default: all")
+      ->expected(1)
+      ->delimiter(',');
   command->add_option("--lengths", arguments->lengths, "Tokens: FIRST:LAST doubles, commas list")->capture_default_str();
   command->add_option("--width", options.width, "Width of the layers")->capture_default_str();
   command->add_option("--kernel", options.kernel, "Window of the convolutions, odd")->capture_default_str();

@@ -49,8 +49,9 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
 }
 
 // As a command that gives the same numbers.
-std::string CommandOf(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options) {
-  std::string command = "heed study " + lab::ShellWord(path);
+std::string CommandOf(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options,
+                      const std::filesystem::path& folder) {
+  std::string command = "study " + lab::ShellWord(path);
   const auto add = [&command](const char* name, const std::string& value) {
     if (!value.empty()) command += fmt::format(" {} {}", name, lab::ShellWord(value));
   };
@@ -59,21 +60,16 @@ std::string CommandOf(const std::string& path, const DataArguments& arguments, c
   add("--time", arguments.time);
   add("--features", fmt::format("{}", fmt::join(arguments.features, ",")));
   add("--goal", arguments.goal);
-  if (arguments.horizon) add("--horizon", std::to_string(options.horizon));
-  return command +
-         fmt::format(" --budget {} --encoders {} --positions {} --steps {} --seeds {} --layers {}", options.budget,
-                     fmt::join(options.encoders, ","), fmt::join(options.positions, ","), options.steps, options.seeds,
-                     options.layers) +
-         fmt::format(" --width {} --context {} --batch {} --seed {} --out DIR", options.width, options.context, options.batch,
-                     options.seed);
+  lab::SeriesOptions own = options, budget = lab::SeriesBudget(options.budget);
+  return lab::CommandLine(command, "", options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 }  // namespace
 
 bool DataArguments::Given() const {
   if (!target.empty() || !goal.empty()) return true;
-  for (const auto& [option, given] : {std::pair("sequence", !sequence.empty()), std::pair("time", !time.empty()),
-                                      std::pair("features", !features.empty()), std::pair("horizon", horizon.has_value())}) {
+  for (const auto& [option, given] :
+       {std::pair("sequence", !sequence.empty()), std::pair("time", !time.empty()), std::pair("features", !features.empty())}) {
     if (given)
       throw InvalidArgument(std::string(option) + ": is for labelled sequences; expected --target or --goal beside it");
   }
@@ -81,9 +77,6 @@ bool DataArguments::Given() const {
 }
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments) {
-  const auto add = [&command](const char* name, auto& value, const char* text) {
-    return command.add_option(name, value, text)->group(kGroup);
-  };
   const auto name = [&command](const char* option, std::string& value, const char* text) {
     AddName(command, option, value, text)->group(kGroup);
   };
@@ -91,23 +84,23 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
        "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
   name("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
   name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
-  add("--features", arguments.features, "Columns to look at; default: all others")->expected(1, -1)->delimiter(',');
+  command.add_option("--features", arguments.features, "Columns to look at, with commas; default: all others")
+      ->delimiter(',')
+      ->group(kGroup);
   name("--goal", arguments.goal,
        "classification, regression or forecast (of the target's next values); default: by the target's values");
-  add("--horizon", arguments.horizon, "Values that a forecast foretells; default: 1");
 }
 
-int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::SeriesOptions options, const std::string& out,
-                 const Context& context) {
-  options.horizon = arguments.horizon.value_or(options.horizon);
+int RunDataStudy(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options, bool horizon,
+                 const std::string& out, const Context& context) {
   lab::Validate(options);
   const lab::SeriesData data = ReadData(path, arguments);
-  if (arguments.horizon && data.goal != lab::SeriesGoal::kForecast) {
+  if (horizon && data.goal != lab::SeriesGoal::kForecast) {
     throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
   }
   lab::WatchForInterrupt();
   const lab::SeriesResult result = lab::RunSeries(data, options, out);
-  lab::WriteSeries(result, CommandOf(path, arguments, options), out);
+  lab::WriteSeries(result, CommandOf(path, arguments, options, out), out);
   const std::string page = (std::filesystem::path(out) / "report.html").string();
   if (context.json) {
     nlohmann::ordered_json json = lab::SeriesJson(result);

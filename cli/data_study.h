@@ -2,8 +2,6 @@
 #ifndef HEED_CLI_DATA_STUDY_H_
 #define HEED_CLI_DATA_STUDY_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +14,6 @@ namespace heed::cli {
 struct DataArguments {
   std::string target, sequence, time, goal;
   std::vector<std::string> features;
-  std::optional<int64_t> horizon;
 
   // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither
   // target nor goal does.
@@ -25,9 +22,10 @@ struct DataArguments {
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
 
-// Reads the file, trains, writes the page to `out` and prints the conclusion. Returns the exit code.
-int RunDataStudy(const std::string& path, const DataArguments& arguments, lab::SeriesOptions options, const std::string& out,
-                 const Context& context);
+// Reads the file, trains, writes the page to `out` and prints the conclusion. Returns the exit code. horizon: whether one was
+// given, which is refused where nothing is forecast.
+int RunDataStudy(const std::string& path, const DataArguments& arguments, const lab::SeriesOptions& options, bool horizon,
+                 const std::string& out, const Context& context);
 
 }  // namespace heed::cli
 

@@ -13,9 +13,9 @@
 #include "lab/data/text.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/trained_model.h"
 
 namespace heed::cli {
 namespace {
@@ -27,19 +27,19 @@ struct EvalArguments {
   std::string beyond = "refuse";
 };
 
-nn::LengthPolicy ParseBeyond(const std::string& name) {
-  if (name == "refuse") return nn::LengthPolicy::kError;
-  if (name == "clamp") return nn::LengthPolicy::kClamp;
+lab::Beyond ParseBeyond(const std::string& name) {
+  if (name == "refuse") return lab::Beyond::kRefuse;
+  if (name == "clamp") return lab::Beyond::kClamp;
   throw InvalidArgument("beyond: '" + name + "' is unknown; choose refuse or clamp");
 }
 
 std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
   const std::vector<int64_t> contexts =
-      arguments.contexts.empty() ? std::vector<int64_t>{model->options().context} : arguments.contexts;
+      arguments.contexts.empty() ? std::vector<int64_t>{OptionsOf(model).context} : arguments.contexts;
   for (const int64_t context : contexts) lab::RequireReach(model, context);
   const lab::Text text = lab::ReadText(arguments.text);
   lab::WatchForInterrupt();
-  std::vector<int32_t> tokens = model->vocabulary().Encode(text);
+  std::vector<int32_t> tokens = VocabularyOf(model).Encode(text);
   if (arguments.validation) tokens.erase(tokens.begin(), tokens.begin() + lab::TrainLength(tokens.size()));
   std::vector<lab::Evaluation> rows;
   for (const int64_t context : contexts) {
@@ -75,8 +75,8 @@ void PrintTable(const std::vector<lab::Evaluation>& rows) {
 }
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
-  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
-  const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, model, context.quiet);
+  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
+  const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, *model, context.quiet);
   if (context.json) {
     PrintJson(arguments, rows);
   } else {

@@ -9,9 +9,9 @@
 #include "heed/error.h"
 #include "lab/data/text.h"
 #include "lab/report/json.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/generation.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/trained_model.h"
 
 namespace heed::cli {
 namespace {
@@ -26,17 +26,17 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
-  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
+  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
   lab::WatchForInterrupt();
   if (context.json) {
-    const std::string continuation = lab::EncodeUtf8(lab::Generate(model, prompt, options));
+    const std::string continuation = lab::EncodeUtf8(lab::Generate(*model, prompt, options));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
     std::cout << lab::JsonText(result) << "\n";
     return 0;
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
-  lab::Generate(model, prompt, options, [&](char32_t character) {
+  lab::Generate(*model, prompt, options, [&](char32_t character) {
     std::cout << pending << lab::EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
     pending.clear();
   });

@@ -1,37 +1,35 @@
 #include <iostream>
 #include <string>
 
-#include <ATen/Parallel.h>
-#include <torch/version.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "heed/attention.h"
-#include "heed/executor.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
+#include "lab/training/compute.h"
 
 namespace heed::cli {
 namespace {
 
 int RunInfo(const Context& context) {
-  const std::vector<std::string> targets = SupportedTargets();
+  const lab::Environment environment = lab::ThisEnvironment();
   if (context.json) {
-    const nlohmann::ordered_json info = {{"version", HEED_VERSION},          {"cpu", lab::ThisEnvironment().cpu},
-                                         {"simd_targets", targets},          {"threads_available", AvailableThreads()},
-                                         {"threads", at::get_num_threads()}, {"libtorch", TORCH_VERSION},
-                                         {"compiler", __VERSION__}};
+    const nlohmann::ordered_json info = {
+        {"version", environment.version},           {"cpu", environment.cpu},
+        {"simd_targets", environment.simd_targets}, {"threads_available", environment.threads_available},
+        {"threads", lab::ComputeThreads()},         {"libtorch", environment.libtorch},
+        {"compiler", environment.compiler}};
     std::cout << lab::JsonText(info) << "\n";
     return 0;
   }
-  std::cout << "heed      " << HEED_VERSION << "\n"
-            << "cpu       " << lab::ThisEnvironment().cpu << "\n"
+  std::cout << "heed      " << environment.version << "\n"
+            << "cpu       " << environment.cpu << "\n"
             << "simd     ";
-  for (const std::string& target : targets) std::cout << " " << target;
+  for (const std::string& target : environment.simd_targets) std::cout << " " << target;
   std::cout << "\n"
-            << "threads   " << at::get_num_threads() << " of " << AvailableThreads() << "\n"
-            << "libtorch  " << TORCH_VERSION << "\n"
-            << "compiler  " << __VERSION__ << "\n";
+            << "threads   " << lab::ComputeThreads() << " of " << environment.threads_available << "\n"
+            << "libtorch  " << environment.libtorch << "\n"
+            << "compiler  " << environment.compiler << "\n";
   return 0;
 }
 

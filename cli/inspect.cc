@@ -18,8 +18,8 @@
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
 #include "lab/report/progress.h"
-#include "lab/training/checkpoint.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/trained_model.h"
 
 namespace heed::cli {
 namespace {
@@ -91,17 +91,17 @@ void PrintTable(const lab::Inspection& inspection, const Written& written) {
 }
 
 int RunInspect(const InspectArguments& arguments, const Context& context) {
-  lab::LanguageModel model = lab::LoadModel(lab::RunFolder(arguments.folder));
-  lab::SelectHeads(model, arguments.options.selection);  // refused before the text is read
+  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
+  lab::SelectHeads(*model, arguments.options.selection);  // refused before the text is read
   const lab::Text text = lab::ReadText(arguments.text);
   lab::RequireWritableFile(arguments.out);
   if (!arguments.arrays.empty()) lab::RequireWritableFolder(arguments.arrays);
   lab::WatchForInterrupt();
-  const lab::Inspection inspection = InspectText(arguments, model, text, context.quiet);
+  const lab::Inspection inspection = InspectText(arguments, *model, text, context.quiet);
   if (inspection.reduced() && !context.quiet) std::cerr << "inspect: " << PrecisionInWords(inspection) << "\n";
   const std::string page = InspectionPage(inspection, arguments.folder);
   lab::WriteFile(arguments.out, page);
-  const Written written{arguments.out, page.size(), WriteArrays(arguments, model, inspection, context.quiet)};
+  const Written written{arguments.out, page.size(), WriteArrays(arguments, *model, inspection, context.quiet)};
   if (context.json) {
     PrintJson(arguments, inspection, written);
   } else {

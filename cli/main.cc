@@ -14,14 +14,13 @@
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
-#include <c10/util/Exception.h>
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
 #include "cli/suggestion.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -107,16 +106,9 @@ std::string OutOfMemory(const CLI::App& app) {
   return "there is not enough memory" + (last == std::string::npos ? options : options.replace(last, 2, " or "));
 }
 
-// LibTorch has no type of error for memory of the CPU that cannot be had.
-bool IsOutOfMemory(const c10::Error& error) {
-  const std::string message = error.what_without_backtrace();
-  return message.find("DefaultCPUAllocator") != std::string::npos ||
-         message.find("calculation overflowed") != std::string::npos;
-}
-
 int Execute(const Run& run, const Context& context, const CLI::App& app) {
   try {
-    at::set_num_threads(ThreadsOf(context));
+    lab::ComputeWith(ThreadsOf(context));
     return run(context);
   } catch (const InvalidArgument& error) {
     return Fail(error.what(), kUsage);
@@ -124,13 +116,14 @@ int Execute(const Run& run, const Context& context, const CLI::App& app) {
     return Fail(error.what(), kFailed);
   } catch (const lab::Interruption& interruption) {
     return Fail(interruption.what(), kInterrupted);
-  } catch (const c10::Error& error) {
-    return Fail(IsOutOfMemory(error) ? OutOfMemory(app) : error.what_without_backtrace(), kFailed);
   } catch (const std::bad_alloc&) {
     return Fail(OutOfMemory(app), kFailed);
   } catch (const std::length_error&) {  // of a container that no memory could hold
     return Fail(OutOfMemory(app), kFailed);
   } catch (const std::exception& error) {
+    if (const auto compute = lab::AsComputeError(error)) {
+      return Fail(compute->out_of_memory ? OutOfMemory(app) : compute->text, kFailed);
+    }
     if (std::ferror(stdout) != 0) return kDone;  // Finished says so
     return Fail(error.what(), kFailed);
   }

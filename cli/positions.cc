@@ -17,12 +17,11 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "heed/nn/positions.h"
 #include "lab/positions/scheme_table.h"
 #include "lab/report/html.h"
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
-#include "lab/training/checkpoint.h"
+#include "lab/training/trained_model.h"
 
 namespace heed::cli {
 namespace {
@@ -56,8 +55,8 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
   if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
-  lab::LanguageModel model = lab::LoadModel(folder);
-  const lab::ModelOptions& trained = model->options();
+  const auto model = lab::OpenModel(folder);
+  const lab::ModelOptions& trained = OptionsOf(*model);
   if (arguments.scheme_given && options.scheme != trained.position) {
     throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
                           options.scheme + "'");
@@ -71,7 +70,7 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
   options.width = of_heads ? trained.heads : of_a_head ? trained.width / trained.heads : trained.width;
   if (of_heads && arguments.columns.empty())
     options.first_column = 0, options.last_column = std::min<int64_t>(4, options.width);
-  return lab::TrainedTable(model, arguments.layer);
+  return lab::TrainedTable(*model, arguments.layer);
 }
 
 struct Written {
@@ -203,7 +202,7 @@ void AddPositions(CLI::App& app, Run& run) {
   AddName(*command, "--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
   std::string known;
-  for (const std::string& name : nn::PositionSchemeNames()) {
+  for (const std::string& name : lab::PositionSchemeNames()) {
     if (name != "none") known += (known.empty() ? "" : ", ") + name;
   }
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();

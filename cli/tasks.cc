@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +12,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/lengths.h"
+#include "cli/fields.h"
 #include "cli/place.h"
 #include "cli/table.h"
-#include "heed/nn/encoders.h"
-#include "heed/nn/positions.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
@@ -31,57 +28,36 @@ namespace heed::cli {
 namespace {
 
 struct TaskArguments {
-  std::string budget = "default", lengths, out;
-  std::vector<std::string> tasks, encoders, positions;  // empty: the budget's
-  std::optional<int64_t> length, steps, seeds, layers, width, batch;
-  std::optional<double> lr;
+  explicit TaskArguments(CLI::App& command) : flags(command, FieldsOf(described)) {}
+
+  lab::TaskOptions described;
+  std::string budget = "default", out;
+  FieldFlags flags;
 };
+
+// The training length is always one of the lengths.
+void CompleteLengths(const FieldFlags& flags, lab::TaskOptions& options) {
+  if (flags.Given("length") && !flags.Given("lengths"))
+    options.lengths = {options.length, 2 * options.length, 4 * options.length};
+  options.lengths.push_back(options.length);
+  std::ranges::sort(options.lengths);
+  options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
+}
 
 lab::TaskOptions OptionsOf(const TaskArguments& arguments, const Context& context) {
   lab::TaskOptions options = lab::TaskBudget(arguments.budget);
-  if (arguments.tasks == std::vector<std::string>{"all"}) {
-    options.tasks = lab::TaskNames();
-  } else if (!arguments.tasks.empty()) {
-    options.tasks = arguments.tasks;
-  }
-  if (!arguments.encoders.empty()) options.encoders = arguments.encoders;
-  if (!arguments.positions.empty()) options.positions = arguments.positions;
-  if (arguments.length) {
-    options.length = *arguments.length;
-    options.lengths = {options.length, 2 * options.length, 4 * options.length};
-  }
-  if (!arguments.lengths.empty()) {
-    options.lengths = ParseLengths(arguments.lengths);
-    options.lengths.push_back(options.length);
-    std::ranges::sort(options.lengths);
-    options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
-  }
-  options.steps = arguments.steps.value_or(options.steps);
-  options.seeds = arguments.seeds.value_or(options.seeds);
-  options.layers = arguments.layers.value_or(options.layers);
-  options.width = arguments.width.value_or(options.width);
-  options.batch = arguments.batch.value_or(options.batch);
-  options.lr = arguments.lr.value_or(options.lr);
+  arguments.flags.Apply(FieldsOf(options), "a study of tasks");
+  CompleteLengths(arguments.flags, options);
   options.seed = context.seed;
   options.threads = ThreadsOf(context);
   options.quiet = context.quiet;
   return options;
 }
 
-// As a command that gives the same numbers.
-std::string CommandOf(const lab::TaskOptions& options) {
-  const auto list = [](const auto& values) { return fmt::format("{}", fmt::join(values, ",")); };
-  return fmt::format("heed tasks --budget {} --tasks {} --encoders {} --positions {} --length {} --lengths {}", options.budget,
-                     list(options.tasks), list(options.encoders), list(options.positions), options.length,
-                     list(options.lengths)) +
-         fmt::format(" --layers {} --width {} --batch {} --steps {} --lr {} --seeds {} --seed {} --out DIR", options.layers,
-                     options.width, options.batch, options.steps, options.lr, options.seeds, options.seed);
-}
-
 void WritePage(const lab::TasksResult& result, const std::filesystem::path& folder, const nlohmann::ordered_json& json) {
   lab::Report report("Tasks that separate encoders");
   report.Section("Tasks");
-  lab::AddTasks(result, CommandOf(result.options), folder, report);
+  lab::AddTasks(result, CommandOf(result.options, folder), folder, report);
   lab::WriteFile(folder / "tasks.json", lab::JsonText(json, 1) + "\n");
   report.Write(folder / "report.html");
 }
@@ -115,7 +91,7 @@ int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
   lab::Validate(options);
   // A folder that cannot be written shows now and not after the training.
   const std::filesystem::path folder = arguments.out;
-  if (!folder.empty()) lab::WriteFile(folder / "command.txt", CommandOf(options) + "\n");
+  if (!folder.empty()) lab::WriteFile(folder / "command.txt", CommandOf(options, folder) + "\n");
   const lab::Environment environment = lab::ThisEnvironment();
   const lab::TasksResult result = RunIn(folder, options, environment);
   nlohmann::ordered_json json = lab::TasksJson(result);
@@ -136,35 +112,14 @@ int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
 }  // namespace
 
 void AddTasks(CLI::App& app, Run& run) {
-  const auto arguments = std::make_shared<TaskArguments>();
   CLI::App* command =
       app.add_subcommand("tasks", "Tasks that separate encoders: adding, copying, recall, parity, reversal, order");
+  const auto arguments = std::make_shared<TaskArguments>(*command);
   command->add_option("--budget", arguments->budget, "quick: seconds, default: a minute, long: half an hour, on two cores")
       ->capture_default_str();
-  const auto list = [command](const char* name, std::vector<std::string>& values, const std::string& text) {
-    command->add_option(name, values, text)->expected(1, -1)->delimiter(',');
-  };
-  const auto some_of = [](const std::vector<std::string>& names) { return fmt::format("Some of {}", fmt::join(names, ", ")); };
-  list("--tasks", arguments->tasks, some_of(lab::TaskNames()) + "; or all; default: the budget's");
-  list("--encoders", arguments->encoders,
-       some_of(nn::EncoderNames()) + fmt::format("; default: {}", fmt::join(lab::DefaultEncoders(), ", ")));
-  list("--positions", arguments->positions, some_of(nn::PositionSchemeNames()) + ", of attention; default: the budget's");
-  AddName(*command, "--lengths", arguments->lengths,
-          "Steps of the evaluations: numbers with commas, and ranges 16:128 that double; the training length is always one of "
-          "them");
   AddName(
       *command, "--out", arguments->out,
       "Folder for report.html, figures and numbers; finished runs are kept there, and the same command goes on after Ctrl-C");
-  const auto add = [command](const char* name, auto& value, const char* text) {
-    command->add_option(name, value, text)->group("Instead of the budget's");
-  };
-  add("--length", arguments->length, "Steps of a sequence in training; evaluations then are at 1, 2 and 4 times as many");
-  add("--steps", arguments->steps, "Training steps of a run");
-  add("--seeds", arguments->seeds, "Runs of a model");
-  add("--layers", arguments->layers, "Layers; 0: as the task needs");
-  add("--width", arguments->width, "Features of a step");
-  add("--batch", arguments->batch, "Sequences a step");
-  add("--lr", arguments->lr, "Learning rate after the warm-up");
   command->footer(
       "Examples:\n  heed tasks --budget quick\n"
       "  heed tasks --tasks parity,recall --encoders attention,gru --positions none,rotary --lengths 16:128 --out tasks");

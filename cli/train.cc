@@ -8,20 +8,19 @@
 #include <sstream>
 #include <string>
 
-#include <ATen/Parallel.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "heed/nn/encoders.h"
-#include "heed/nn/positions.h"
 #include "lab/data/text.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
+#include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/train.h"
+#include "lab/training/trained_model.h"
 
 namespace heed::cli {
 namespace {
@@ -44,9 +43,9 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
   const auto add = [&](const char* name, auto& value, const std::string& text) {
     return command.add_option(name, value, text)->capture_default_str()->group("Model");
   };
-  add("--encoder", model.encoder, fmt::format("One of {}", fmt::join(nn::EncoderNames(), ", ")));
+  add("--encoder", model.encoder, fmt::format("One of {}", fmt::join(lab::EncoderNames(), ", ")));
   add("--position", model.position,
-      fmt::format("One of {}; of attention alone, the other encoders take none", fmt::join(nn::PositionSchemeNames(), ", ")));
+      fmt::format("One of {}; of attention alone, the other encoders take none", fmt::join(lab::PositionSchemeNames(), ", ")));
   add("--objective", objective, "causal: the next character; masked: hidden characters from both sides");
   add("--layers", model.layers, "Layers");
   add("--heads", model.heads, "Heads of attention; divides the width");
@@ -138,11 +137,11 @@ class TrainingProgress {
   lab::TrainCallbacks Callbacks() {
     lab::TrainCallbacks callbacks;
     callbacks.on_start = [this](lab::LanguageModel& model, int64_t step) {
-      parameters_ = model->ParameterCount();
+      parameters_ = ParameterCountOf(model);
       if (!quiet_) {
         std::fprintf(stderr, "%lld parameters, vocabulary of %lld characters, %d threads\n",
-                     static_cast<long long>(parameters_), static_cast<long long>(model->vocabulary().size()),
-                     at::get_num_threads());
+                     static_cast<long long>(parameters_), static_cast<long long>(VocabularyOf(model).size()),
+                     lab::ComputeThreads());
         if (step > 0) std::fprintf(stderr, "resuming after step %lld\n", static_cast<long long>(step));
       }
       bar_.emplace("train", steps_, quiet_, step);
@@ -195,9 +194,9 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
 lab::TrainResult ResumeRun(const TrainArguments& arguments, const Context& context, const lab::Text& text,
                            const lab::RunFolder& folder, const lab::RunConfig& config, const lab::TrainCallbacks& callbacks) {
   const std::optional<lab::TrainOptions> changed = ChangedOptions(arguments, context, config);
-  if (!context.quiet && config.threads != at::get_num_threads()) {
+  if (!context.quiet && config.threads != lab::ComputeThreads()) {
     std::fprintf(stderr, "heed: the run began with %d threads; with %d its last digits may differ\n", config.threads,
-                 at::get_num_threads());
+                 lab::ComputeThreads());
   }
   return lab::Resume(text, folder, callbacks, changed);
 }

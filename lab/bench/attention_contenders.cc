@@ -12,10 +12,27 @@
 #include "heed/nn/attention.h"
 
 namespace heed::lab {
+namespace {
+
+at::ScalarType TypeOf(BenchType type) {
+  switch (type) {
+    case BenchType::kFloat:
+      return at::kFloat;
+    case BenchType::kBFloat16:
+      return at::kBFloat16;
+    case BenchType::kHalf:
+      return at::kHalf;
+    case BenchType::kDouble:
+      break;
+  }
+  return at::kDouble;
+}
+
+}  // namespace
 
 AttentionContenders::AttentionContenders(const BenchCase& c) : case_(c) {
   const auto make = [&](int64_t heads, int64_t length) {
-    return at::randn({c.batch, heads, length, c.head_dim}).to(c.type).requires_grad_(true);
+    return at::randn({c.batch, heads, length, c.head_dim}).to(TypeOf(c.type)).requires_grad_(true);
   };
   q_ = make(c.q_heads, c.Queries());
   k_ = make(c.kv_heads, c.length);

@@ -54,8 +54,8 @@ const char* NameOf(BenchPass pass) {
 
 std::string NameOf(const BenchCase& c) {
   std::string name = NameOf(c.option);
-  if (c.type == at::kFloat) return name;
-  return name + ", " + (c.type == at::kBFloat16 ? "bfloat16" : c.type == at::kHalf ? "float16" : "float64");
+  if (c.type == BenchType::kFloat) return name;
+  return name + ", " + (c.type == BenchType::kBFloat16 ? "bfloat16" : c.type == BenchType::kHalf ? "float16" : "float64");
 }
 
 std::string ShapeText(const BenchCase& c) {
@@ -127,7 +127,7 @@ BenchRow Measure(const BenchCase& c, BenchPass pass, const BenchOptions& options
   const Reader reader(c);
   double peak = 0;
   const std::vector<Timing> timings =
-      TimeInTurn({heed, torch, [&] { peak = std::max(peak, reference::FmaPeak(c.type == at::kDouble ? 8 : 4, 0.005)); },
+      TimeInTurn({heed, torch, [&] { peak = std::max(peak, reference::FmaPeak(c.type == BenchType::kDouble ? 8 : 4, 0.005)); },
                   [&] { reader.Run(); }},
                  options.rounds, options.seconds);
   row.heed_ms = timings[0].minimum * 1e3;

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <c10/core/ScalarType.h>
-
 #include "lab/report/figure.h"
 
 namespace heed::lab {
@@ -29,12 +27,14 @@ enum class BenchOption {
 
 enum class BenchPass { kForward, kForwardBackward, kTrainingStep };
 
+enum class BenchType { kFloat, kBFloat16, kHalf, kDouble };
+
 struct BenchCase {
   std::string suite;
   BenchOption option = BenchOption::kPlain;
   int64_t batch, q_heads, kv_heads, length, head_dim;
-  int threads = 0;                   // 0: those of the run
-  at::ScalarType type = at::kFloat;  // of queries, keys and values
+  int threads = 0;                     // 0: those of the run
+  BenchType type = BenchType::kFloat;  // of queries, keys and values
   int64_t Queries() const { return option == BenchOption::kDecode ? 1 : length; }
 };
 

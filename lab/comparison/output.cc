@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lab/comparison/reachability.h"
+#include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 
@@ -156,15 +157,6 @@ Table InfluenceTable(const Comparison& comparison) {
   return table;
 }
 
-// Fields without commas, quotes or line ends.
-void AddLine(std::string& csv, const std::vector<std::string>& fields) {
-  for (const std::string& field : fields) {
-    csv += field;
-    csv += ',';
-  }
-  csv.back() = '\n';
-}
-
 std::vector<std::string> CsvFields(const ComparisonRow& row) {
   std::vector<std::string> fields = {row.layer->name()};
   const LayerShape& shape = row.shape;
@@ -274,10 +266,10 @@ std::string ComparisonCsv(const Comparison& comparison) {
   }
   header.insert(header.end(), {"error", "value_error"});
   for (const int threads : comparison.options.thread_counts) header.push_back("seconds_on_" + std::to_string(threads));
-  std::string csv;
-  AddLine(csv, header);
-  for (const ComparisonRow& row : comparison.rows) AddLine(csv, CsvFields(row));
-  return csv;
+  CsvText csv;
+  csv.Line(header);
+  for (const ComparisonRow& row : comparison.rows) csv.Line(CsvFields(row));
+  return csv.text();
 }
 
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison) {

@@ -61,14 +61,6 @@ Batch MakeBatch(const std::vector<int32_t>& tokens, const WindowOptions& options
 
 }  // namespace
 
-Objective ParseObjective(const std::string& name) {
-  if (name == "causal") return Objective::kCausal;
-  if (name == "masked") return Objective::kMasked;
-  throw InvalidArgument("objective: '" + name + "' is unknown; choose causal or masked");
-}
-
-std::string ToString(Objective objective) { return objective == Objective::kCausal ? "causal" : "masked"; }
-
 Batch RandomBatch(const std::vector<int32_t>& tokens, const WindowOptions& options, Random& random) {
   const uint64_t places = tokens.size() - options.context;  // the last one still has a next character
   std::vector<int64_t> starts(options.batch);

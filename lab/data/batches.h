@@ -4,23 +4,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "lab/data/objective.h"
 #include "lab/data/random.h"
 
 namespace heed::lab {
-
-enum class Objective {
-  kCausal,  // the next character from those before it
-  kMasked,  // the characters behind mask symbols, from both sides
-};
-
-// "causal", "masked"; throws InvalidArgument that lists them.
-Objective ParseObjective(const std::string& name);
-std::string ToString(Objective objective);
 
 struct Batch {
   at::Tensor inputs;   // int64 [windows, steps]

@@ -31,13 +31,15 @@ std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
 }  // namespace
 
 Text ReadText(const std::string& path) {
-  if (path == "-") return DecodeText("standard input", nn::ReadStandardInput(MostDataBytes()));
-  return DecodeText(path, ReadFile(path));
+  Text text =
+      path == "-" ? DecodeText("standard input", nn::ReadStandardInput(MostDataBytes())) : DecodeText(path, ReadFile(path));
+  text.path = path;
+  return text;
 }
 
 Text DecodeText(std::string name, std::string_view utf8) {
   if (utf8.empty()) throw FileError("text '" + name + "' is empty");
-  Text text{std::move(name), {}};
+  Text text{.name = std::move(name), .characters = {}};
   text.characters.reserve(utf8.size());
   for (std::size_t at = 0; at < utf8.size();) {
     const auto [character, length] = DecodeOne(utf8.substr(at));

@@ -10,6 +10,7 @@ namespace heed::lab {
 struct Text {
   std::string name;           // where it came from, for messages
   std::u32string characters;  // Unicode code points
+  std::string path = {};      // as ReadText was given it; empty where it was read otherwise
 };
 
 // The UTF-8 file at `path`, a regular file as lab/report/file.h reads it; standard input, of any kind, where path is "-".

@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "lab/data/baselines.h"
+#include "lab/depth/stack.h"
 #include "lab/report/progress.h"
 #include "lab/training/side_by_side.h"
 

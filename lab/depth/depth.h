@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/data/corpus.h"
+#include "lab/data/objective.h"
 #include "lab/depth/options.h"
 #include "lab/depth/profile.h"
 #include "lab/depth/training.h"

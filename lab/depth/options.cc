@@ -1,8 +1,8 @@
 #include "lab/depth/options.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
+#include <limits>
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
@@ -40,6 +40,7 @@ const StackVariant& VariantNamed(const std::string& id) {
 
 DepthOptions DepthBudget(const std::string& budget) {
   DepthOptions options;
+  options.budget = budget;
   if (budget == "quick") {
     options.layers = 24, options.depths = {1, 2, 4, 8, 16}, options.steps = 60;
   } else if (budget == "default") {
@@ -60,28 +61,41 @@ DepthOptions AtMost(int64_t layers, DepthOptions options) {
   return options;
 }
 
+Fields FieldsOf(DepthOptions& options) {
+  return {
+      Names("variants", &options.variants, VariantIds(), "Stacks to measure as they start"),
+      OrNone(Names("positions", &options.positions, nn::PositionSchemeNames(), "Schemes for attention alone")),
+      Whole("layers", &options.layers, 1, 1024, "Layers of the stacks that are measured as they start"),
+      OrNone(Names("trained", &options.trained, VariantIds(), "Stacks to train")),
+      OrNone(Whole("depths", &options.depths, 1, 1024, "Layers of the trained stacks, as 1,2,4")),
+      Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a stack"),
+      Whole("width", &options.width, 4, 4096, "Features of a step"),
+      Whole("heads", &options.heads, 1, 4096, "Heads of a layer; divides the width"),
+      Whole("context", &options.context, 4, 1 << 16, "Characters of a window"),
+      Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
+      Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
+      Whole("validation", &options.validation, 5, int64_t{1} << 40, "Characters that trained stacks are evaluated on, at most"),
+      Seed(options.seed),
+      SideBySide(options.threads)};
+}
+
 void Validate(const DepthOptions& options) {
-  RequireKnown("variants", options.variants, VariantIds());
-  if (!options.positions.empty()) RequireKnown("positions", options.positions, nn::PositionSchemeNames());
-  if (!options.trained.empty()) RequireKnown("trained", options.trained, VariantIds());
-  RequireRange("layers", options.layers, 1, 1024);
-  for (const int64_t depth : options.depths) RequireRange("depths", depth, 1, 1024);
+  DepthOptions checked = options;
+  Check(FieldsOf(checked));
   const auto end = options.depths.end();
   if (std::adjacent_find(options.depths.begin(), end, std::greater_equal<>()) != end) {
     throw InvalidArgument("depths: expected rising numbers");
   }
-  RequireRange("width", options.width, 4, 4096);
   RequireHeads(options.width, options.heads, options.positions);
-  RequireRange("context", options.context, 4, 1 << 16);
-  RequireRange("batch", options.batch, 1, 1 << 16);
-  RequireRange("steps", options.steps, 1, int64_t{1} << 32);
-  RequireRange("validation", options.validation, 5, int64_t{1} << 40);
   if (!options.trained.empty() && options.context >= options.validation) {
     throw InvalidArgument("context: windows of " + std::to_string(options.context) + " characters do not fit the " +
                           std::to_string(options.validation) + " that trained stacks are evaluated on");
   }
-  RequireRange("threads", options.threads, 1, 1024);
-  if (!(options.lr > 0 && std::isfinite(options.lr))) throw InvalidArgument("lr: expected a positive number");
+}
+
+std::string CommandOf(const DepthOptions& options, const std::string& text, const std::filesystem::path& folder) {
+  DepthOptions own = options, budget = DepthBudget(options.budget);
+  return CommandLine("depth", text, options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 }  // namespace heed::lab

@@ -3,8 +3,11 @@
 #define HEED_LAB_DEPTH_OPTIONS_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
+
+#include "lab/runs/fields.h"
 
 namespace heed::lab {
 
@@ -25,6 +28,7 @@ const std::vector<StackVariant>& AllVariants();
 const StackVariant& VariantNamed(const std::string& id);
 
 struct DepthOptions {
+  std::string budget = "default";
   // As they start: one stack of `layers` for each variant without positions, and for each scheme with attention alone.
   std::vector<std::string> variants = {"attention", "attention-residual", "feed-forward", "norm", "residual", "post", "pre"};
   std::vector<std::string> positions = {"none", "sinusoidal", "learned", "rotary", "alibi", "shaw"};
@@ -49,8 +53,13 @@ DepthOptions DepthBudget(const std::string& budget);
 // The same with no stack of more layers than these.
 DepthOptions AtMost(int64_t layers, DepthOptions options);
 
+Fields FieldsOf(DepthOptions& options);
+
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const DepthOptions& options);
+
+// The command that gives the same numbers for the text at `text`, none for an empty path, in this folder.
+std::string CommandOf(const DepthOptions& options, const std::string& text, const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

@@ -8,6 +8,7 @@
 
 #include "lab/depth/figures.h"
 #include "lab/depth/findings.h"
+#include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 
@@ -20,8 +21,6 @@ std::string Number(double value) { return std::isfinite(value) ? fmt::format("{:
 struct Identity {
   std::string kind, variant, position, objective;
   int64_t layers;
-
-  std::string Fields() const { return fmt::format("{},{},{},{},{}", kind, variant, position, objective, layers); }
 };
 
 // Calls visit(identity, profile) for every stack.
@@ -116,35 +115,33 @@ std::vector<Table> DepthTables(const DepthResult& result) {
 }
 
 std::string DepthCsv(const DepthResult& result) {
-  std::string csv =
-      "kind,variant,position,objective,layers,layer,distance_to_equal_rows,distance_to_rank_one,size,state_gradient,"
-      "parameter_gradient,query_key_gradient\n";
+  CsvText csv;
+  csv.Row("kind", "variant", "position", "objective", "layers", "layer", "distance_to_equal_rows", "distance_to_rank_one",
+          "size", "state_gradient", "parameter_gradient", "query_key_gradient");
   ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
       const LayerProfile& layer = profile.layers[l];
-      csv += fmt::format("{},{}", identity.Fields(), l);
-      for (const double value : {layer.distance_to_equal_rows, layer.distance_to_rank_one, layer.size, layer.state_gradient,
-                                 layer.parameter_gradient, layer.query_key_gradient}) {
-        csv += ',' + FormatNumber(value);
-      }
-      csv += '\n';
+      csv.Row(identity.kind, identity.variant, identity.position, identity.objective, identity.layers, l,
+              layer.distance_to_equal_rows, layer.distance_to_rank_one, layer.size, layer.state_gradient,
+              layer.parameter_gradient, layer.query_key_gradient);
     }
   });
-  return csv;
+  return csv.text();
 }
 
 std::string DepthHeadsCsv(const DepthResult& result) {
-  std::string csv = "kind,variant,position,objective,layers,layer,head,entropy,largest_weight\n";
+  CsvText csv;
+  csv.Row("kind", "variant", "position", "objective", "layers", "layer", "head", "entropy", "largest_weight");
   ForEachStack(result, [&](const Identity& identity, const StackProfile& profile) {
     for (std::size_t l = 1; l < profile.layers.size(); ++l) {
       const LayerProfile& layer = profile.layers[l];
       for (std::size_t h = 0; h < layer.entropy.size(); ++h) {
-        csv += fmt::format("{},{},{},{},{}\n", identity.Fields(), l, h, FormatNumber(layer.entropy[h]),
-                           FormatNumber(layer.largest_weight[h]));
+        csv.Row(identity.kind, identity.variant, identity.position, identity.objective, identity.layers, l, h, layer.entropy[h],
+                layer.largest_weight[h]);
       }
     }
   });
-  return csv;
+  return csv.text();
 }
 
 nlohmann::ordered_json DepthJson(const DepthResult& result) {

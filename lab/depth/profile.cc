@@ -6,6 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "heed/error.h"
+#include "lab/data/batches.h"
+#include "lab/depth/stack.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {

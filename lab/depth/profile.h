@@ -2,15 +2,19 @@
 #ifndef HEED_LAB_DEPTH_PROFILE_H_
 #define HEED_LAB_DEPTH_PROFILE_H_
 
+#include <cstdint>
 #include <vector>
 
-#include <ATen/core/Tensor.h>
 #include <nlohmann/json.hpp>
 
-#include "lab/data/batches.h"
-#include "lab/depth/stack.h"
+namespace at {
+class Tensor;
+}
 
 namespace heed::lab {
+
+struct Batch;
+class StackModel;
 
 // Of the states X [steps, width] behind one layer; means over the windows of a batch, gradients over the batch as a whole.
 struct LayerProfile {

@@ -5,6 +5,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "lab/data/batches.h"
+#include "lab/depth/stack.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/optimizer.h"
 #include "lab/training/sequence_model.h"

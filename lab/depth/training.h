@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/data/corpus.h"
+#include "lab/data/objective.h"
 #include "lab/depth/options.h"
 #include "lab/depth/profile.h"
 

@@ -6,9 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/nn/replacement_file.h"
+#include "lab/inspection/head_attention.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/npy.h"
+#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/inspection/head_attention.h"
+#include "lab/inspection/inspection.h"
 
 namespace heed::lab {
 

@@ -8,18 +8,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "lab/inspection/head_selection.h"
 #include "lab/training/language_model.h"
 
 namespace heed::lab {
-
-// Counted from 0.
-struct HeadSelection {
-  std::vector<int64_t> layers, heads;
-};
-
-// `wanted` sorted and without repetition; where it names no layers, or no heads, all of the model. Throws InvalidArgument that
-// names layers or heads where the model has no such one, and the encoder where it is not attention.
-HeadSelection SelectHeads(const LanguageModel& model, HeadSelection wanted);
 
 struct HeadAttention {
   int64_t layer, head;

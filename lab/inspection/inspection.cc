@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "lab/inspection/head_attention.h"
+#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {

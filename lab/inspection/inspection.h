@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/inspection/head_attention.h"
+#include "lab/inspection/head_selection.h"
 #include "lab/inspection/weight_map.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
+
+struct HeadAttention;
 
 // Means over all queries of a head.
 struct HeadStatistics {

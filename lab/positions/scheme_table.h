@@ -5,9 +5,10 @@
 #include <optional>
 
 #include "lab/positions/positions.h"
-#include "lab/training/language_model.h"
 
 namespace heed::lab {
+
+class LanguageModel;
 
 // As the modules of heed/nn start them: learned [steps, width], relative and t5 [width, 2M + 1], shaw [2M + 1, width], where M
 // is options.max_distance. The random ones are drawn from options.seed. Throws InvalidArgument for schemes that train nothing.

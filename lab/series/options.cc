@@ -1,5 +1,7 @@
 #include "lab/series/options.h"
 
+#include <limits>
+
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
@@ -23,22 +25,28 @@ SeriesOptions SeriesBudget(const std::string& budget) {
   return options;
 }
 
+Fields FieldsOf(SeriesOptions& options) {
+  return {Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
+          Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+          Whole("layers", &options.layers, 1, 64, "Layers"),
+          Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
+          Whole("width", &options.width, 4, 4096, "Features of a step"),
+          Whole("batch", &options.batch, 1, 1 << 16, "Sequences or windows a step"),
+          Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run"),
+          Whole("context", &options.context, 2, 1 << 16, "Steps of a window of a forecast"),
+          Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"),
+          Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"),
+          Number("validation_share", options.validation, 0, 1, "Share of the sequences, or of the end of each for a forecast"),
+          Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
+          Whole("seeds", &options.seeds, 1, 1000, "Runs of a model"),
+          Seed(options.seed),
+          SideBySide(options.threads)};
+}
+
 void Validate(const SeriesOptions& options) {
-  RequireKnown("encoders", options.encoders, nn::EncoderNames());
-  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
-  RequireRange("layers", options.layers, 1, 64);
-  RequireRange("width", options.width, 4, 4096);
+  SeriesOptions checked = options;
+  Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-  RequireRange("batch", options.batch, 1, 1 << 16);
-  RequireRange("steps", options.steps, 1, int64_t{1} << 32);
-  RequireRange("context", options.context, 2, 1 << 16);
-  RequireRange("horizon", options.horizon, 1, 1 << 12);
-  RequireRange("longest", options.longest, 1, 1 << 20);
-  RequireRange("seeds", options.seeds, 1, 1000);
-  RequireRange("threads", options.threads, 1, 1024);
-  if (!(options.validation > 0.0 && options.validation < 1.0)) {
-    throw InvalidArgument("validation: expected a share between 0 and 1, got " + std::to_string(options.validation));
-  }
 }
 
 TrainOptions TrainingOf(const SeriesOptions& options, uint64_t seed) {

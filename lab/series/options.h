@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/runs/fields.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
@@ -30,6 +31,8 @@ struct SeriesOptions {
 
 // "quick", "default" or "long", by the table in docs/series.md; throws InvalidArgument that lists them.
 SeriesOptions SeriesBudget(const std::string& budget);
+
+Fields FieldsOf(SeriesOptions& options);
 
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const SeriesOptions& options);

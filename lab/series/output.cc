@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
 #include "lab/report/json.h"
@@ -113,17 +114,17 @@ std::string AboutModels(const SeriesResult& result) {
 }
 
 std::string RunsCsv(const SeriesResult& result) {
-  std::string csv = "model,encoder,position,ffn_width,parameters,seed,loss,accuracy,training_loss,step_seconds\n";
+  CsvText csv;
+  csv.Row("model", "encoder", "position", "ffn_width", "parameters", "seed", "loss", "accuracy", "training_loss",
+          "step_seconds");
   for (const SeriesModelResult& entry : result.models) {
     const SeriesModel& model = entry.model;
     for (const SeriesRun& run : entry.runs) {
-      csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", model.Id(), model.encoder, model.position, model.ffn_width,
-                         model.parameters, run.seed, FormatNumber(run.loss),
-                         result.Classifies() ? FormatNumber(run.accuracy) : "n/a", FormatNumber(run.training),
-                         FormatNumber(run.step_seconds));
+      csv.Row(model.Id(), model.encoder, model.position, model.ffn_width, model.parameters, run.seed, run.loss,
+              result.Classifies() ? FormatNumber(run.accuracy) : "n/a", run.training, run.step_seconds);
     }
   }
-  return csv;
+  return csv.text();
 }
 
 Table SettingsTable(const SeriesResult& result) {

@@ -52,7 +52,7 @@ Figure CurveFigure(const StudyResult& result, Objective objective, const std::st
           .title = fmt::format("Training loss over the steps: {}, {}", kind, Task(objective)),
           .caption =
               "Each point is the mean over the steps since the one before. " + SpreadNote(result.options, "The band reaches"),
-          .command = CommandOf(result.options),
+          .command = result.command,
           .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = LinePlot{"Step", "Training loss (nats per character)", false, false, std::move(curves)}};
 }
@@ -72,34 +72,6 @@ Series LengthsOf(const ModelResult& model, const StudyOptions& options) {
 
 }  // namespace
 
-std::string CommandOf(const StudyOptions& options) {
-  const StudyOptions budget = BudgetOptions(options.budget);
-  std::string command = "heed study TEXT --budget " + options.budget;
-  const auto add = [&](const char* name, const auto& value, const auto& usual) {
-    if (value != usual) command += fmt::format(" {} {}", name, value);
-  };
-  const auto choose = [&](const char* name, const std::vector<std::string>& values, const std::vector<std::string>& usual) {
-    if (values != usual)
-      command += fmt::format(" {} {}", name, values.empty() ? "none" : fmt::format("{}", fmt::join(values, ",")));
-  };
-  choose("--encoders", options.encoders, budget.encoders);
-  choose("--positions", options.positions, budget.positions);
-  choose("--tasks", options.tasks.tasks, budget.tasks.tasks);
-  // --steps sets all numbers of steps.
-  if (options.masked_steps != budget.masked_steps)
-    add("--steps", options.masked_steps, int64_t{0});
-  else
-    add("--steps", options.causal_steps, budget.causal_steps);
-  add("--seeds", options.seeds, budget.seeds);
-  add("--layers", options.layers, budget.layers);
-  add("--width", options.width, budget.width);
-  add("--context", options.context, budget.context);
-  add("--batch", options.batch, budget.batch);
-  add("--depth", options.depth.layers, budget.depth.layers);
-  add("--seed", options.seed, uint64_t{0});
-  return command + " --out DIR";
-}
-
 const std::vector<ModelResult>& ModelsOf(const StudyResult& result, Objective objective) {
   return objective == Objective::kCausal ? result.causal : result.masked;
 }
@@ -118,7 +90,7 @@ Figure LossFigure(const StudyResult& result, Objective objective) {
           .title = "Loss after training: " + Task(objective),
           .caption = "Shorter is better. The last bars need no model: they count characters. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
-          .command = CommandOf(result.options),
+          .command = result.command,
           .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = std::move(chart),
           .width = 680,
@@ -153,7 +125,7 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
       .caption = fmt::format("Trained at {} characters. A curve that rises has met positions it was not trained for. ",
                              result.options.context) +
                  SpreadNote(result.options, "The band reaches"),
-      .command = CommandOf(result.options),
+      .command = result.command,
       .seeds = SeedsOf(result.options.seed, result.options.seeds),
       .content = std::move(plot)};
 }
@@ -175,7 +147,7 @@ Figure SpeedFigure(const StudyResult& result) {
           .title = "Speed of training on one thread",
           .caption = "Longer is better. Forward, backward and the optimiser's step, per second of the thread's own time. " +
                      SpreadNote(result.options, "The mark at a bar's end reaches"),
-          .command = CommandOf(result.options),
+          .command = result.command,
           .seeds = SeedsOf(result.options.seed, result.options.seeds),
           .content = std::move(chart),
           .width = 680,
@@ -198,7 +170,7 @@ std::vector<Figure> SchemeFigures(const StudyResult& result) {
     const std::vector<Figure> all = PositionFigures(drawn, table);
     for (const Figure& figure : {all.front(), all.back()}) {
       figures.push_back(figure);
-      figures.back().command = CommandOf(options);
+      figures.back().command = result.command;
     }
   }
   return figures;

@@ -11,9 +11,6 @@
 
 namespace heed::lab {
 
-// The command that gives the same numbers, with every option that differs from the budget's.
-std::string CommandOf(const StudyOptions& options);
-
 // The models of one objective, "causal" or "masked".
 const std::vector<ModelResult>& ModelsOf(const StudyResult& result, Objective objective);
 

@@ -33,8 +33,9 @@ StudyOptions BudgetOptions(const std::string& budget) {
 
 std::optional<DepthOptions> DeepStacks(const StudyOptions& options) {
   const bool attends = std::find(options.encoders.begin(), options.encoders.end(), "attention") != options.encoders.end();
-  if (!attends || options.depth.layers == 0) return std::nullopt;
-  DepthOptions depth = options.depth;
+  if (!attends || options.deepest == 0) return std::nullopt;
+  DepthOptions depth = AtMost(options.deepest, options.depth);
+  if (options.all_steps > 0) depth.steps = options.all_steps;
   depth.context = std::min(depth.context, options.context);
   depth.validation = std::min(depth.validation, options.validation);
   depth.seed = options.seed, depth.threads = options.threads, depth.quiet = options.quiet;
@@ -43,25 +44,47 @@ std::optional<DepthOptions> DeepStacks(const StudyOptions& options) {
 
 TaskOptions TasksOf(const StudyOptions& options) {
   TaskOptions tasks = options.tasks;
+  if (options.all_steps > 0) tasks.steps = options.all_steps;
   tasks.encoders = options.encoders, tasks.positions = options.positions;
   tasks.seed = options.seed, tasks.threads = options.threads, tasks.quiet = options.quiet;
   return tasks;
 }
 
+Fields FieldsOf(StudyOptions& options) {
+  constexpr int64_t kMostSteps = int64_t{1} << 32;
+  return {
+      Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
+      Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+      OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks of the last section")),
+      Whole("depth", &options.deepest, 0, 1024,
+            "Most layers of the stacks in the section on depth, which has no more than the budget's; 0: without it"),
+      Whole("layers", &options.layers, 1, 64, "Layers"),
+      Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
+      Whole("width", &options.width, 4, 4096, "Features of a step"),
+      Whole("context", &options.context, 4, 1 << 16, "Characters of a training window"),
+      Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
+      Whole("steps", &options.all_steps, 0, kMostSteps, "Training steps of every run; 0: the budget's, which differ"),
+      Whole("causal_steps", &options.causal_steps, 1, kMostSteps, "Training steps of a run that predicts the next character"),
+      Whole("masked_steps", &options.masked_steps, 1, kMostSteps, "Training steps of a run that fills in hidden characters"),
+      Whole("validation", &options.validation, kLengthMultiples[2] * options.context + 1, int64_t{1} << 40,
+            "Characters of the validation part that are evaluated, at most"),
+      Whole("seeds", &options.seeds, 1, 1000, "Runs of a model"),
+      Number("lr", options.lr, 0, 1, "Learning rate after the warm-up"),
+      Seed(options.seed),
+      SideBySide(options.threads)};
+}
+
 void Validate(const StudyOptions& options) {
-  RequireKnown("encoders", options.encoders, nn::EncoderNames());
-  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
-  RequireRange("layers", options.layers, 1, 64);
-  RequireRange("width", options.width, 4, 4096);
+  StudyOptions checked = options;
+  Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-  RequireRange("context", options.context, 4, 1 << 16);
-  RequireRange("batch", options.batch, 1, 1 << 16);
-  for (const int64_t steps : {options.causal_steps, options.masked_steps}) RequireRange("steps", steps, 1, int64_t{1} << 32);
-  RequireRange("seeds", options.seeds, 1, 1000);
-  RequireRange("validation", options.validation, kLengthMultiples[2] * options.context + 1, int64_t{1} << 40);
-  RequireRange("threads", options.threads, 1, 1024);
   if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
   if (!options.tasks.tasks.empty()) Validate(TasksOf(options));
+}
+
+std::string CommandOf(const StudyOptions& options, const std::string& text, const std::filesystem::path& folder) {
+  StudyOptions own = options, budget = BudgetOptions(options.budget);
+  return CommandLine("study", text, options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 }  // namespace heed::lab

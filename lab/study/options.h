@@ -3,13 +3,15 @@
 #define HEED_LAB_STUDY_OPTIONS_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "lab/data/batches.h"
+#include "lab/data/objective.h"
 #include "lab/depth/options.h"
 #include "lab/runs/contender.h"
+#include "lab/runs/fields.h"
 #include "lab/tasks/options.h"
 
 namespace heed::lab {
@@ -25,13 +27,15 @@ struct StudyOptions {
   int64_t context = 0;                                                                          // training length, characters
   int64_t batch = 0;                                                                            // windows a step
   int64_t causal_steps = 0, masked_steps = 0;
+  int64_t all_steps = 0;   // of every run, single stacks and tasks too, instead of the budget's numbers; 0: those
   int64_t validation = 0;  // characters of the validation part that are evaluated, at most
   int64_t seeds = 3;       // runs of each model, with seeds seed, seed + 1, ..
   double lr = 6e-3;
   std::vector<int64_t> compared_lengths;  // of the section that counts and times single layers
-  // Of the section on deep stacks, which is there where attention is among the encoders and depth.layers is not 0. Seed,
-  // threads and quiet are those of the study, context and validation at most.
+  // Of the section on deep stacks, which is there where attention is among the encoders and deepest is not 0. Seed, threads and
+  // quiet are those of the study, context and validation at most, and no stack has more layers than `deepest`.
   DepthOptions depth;
+  int64_t deepest = 1024;
   // Of the section on tasks, which is there where it has any. Encoders, positions, seed, threads and quiet are those of the
   // study.
   TaskOptions tasks;
@@ -39,7 +43,10 @@ struct StudyOptions {
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr
 
-  int64_t steps(Objective objective) const { return objective == Objective::kCausal ? causal_steps : masked_steps; }
+  int64_t steps(Objective objective) const {
+    if (all_steps > 0) return all_steps;
+    return objective == Objective::kCausal ? causal_steps : masked_steps;
+  }
 };
 
 // "quick", "default" or "long", by the table in docs/study.md; throws InvalidArgument that lists them.
@@ -50,8 +57,13 @@ std::optional<DepthOptions> DeepStacks(const StudyOptions& options);
 // The options of the section on tasks with what the study decides.
 TaskOptions TasksOf(const StudyOptions& options);
 
+Fields FieldsOf(StudyOptions& options);
+
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const StudyOptions& options);
+
+// The command that gives the same numbers for the text at `text`, none for an empty path, in this folder.
+std::string CommandOf(const StudyOptions& options, const std::string& text, const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

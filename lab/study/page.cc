@@ -10,7 +10,7 @@
 #include "lab/comparison/output.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
-#include "lab/report/csv.h"
+#include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/html.h"
 #include "lab/report/json.h"
@@ -150,7 +150,8 @@ void Page::Describe() {
       "Every model is the same but for what mixes the characters: an embedding, residual layers ({} of width "
       "{}) of a mixing and a feed-forward sublayer each, and a head. All see the "
       "same windows of {} characters, {} at a step, for {} steps (next character) and {} steps (hidden characters); {}.",
-      options_.layers, options_.width, options_.context, options_.batch, options_.causal_steps, options_.masked_steps,
+      options_.layers, options_.width, options_.context, options_.batch, options_.steps(Objective::kCausal),
+      options_.steps(Objective::kMasked),
       options_.seeds == 1 ? "one run of each" : fmt::format("{} runs of each with different seeds", options_.seeds)));
   report_.Add(ParameterTable(result_.causal));
 }
@@ -251,7 +252,7 @@ void Page::DeepStacks() {
   report_.Section("Deep stacks");
   Say("What happens to tokens, attention and gradients on their way through many layers: in stacks as they start, and in "
       "stacks trained for a few steps.");
-  AddDepth(*result_.depth, CommandOf(options_), folder_, report_);
+  AddDepth(*result_.depth, result_.command, folder_, report_);
 }
 
 void Page::Tasks() {
@@ -262,7 +263,7 @@ void Page::Tasks() {
       fmt::format("Not of this text: small models ({} wide) learn synthetic tasks at {} steps, and are then measured at other "
                   "lengths too.",
                   tasks.width, tasks.length));
-  AddTasks(*result_.tasks, CommandOf(options_), folder_, report_);
+  AddTasks(*result_.tasks, result_.command, folder_, report_);
 }
 
 void Page::Settings() {
@@ -279,7 +280,8 @@ void Page::Settings() {
        {"runs of a model", SeedsOf(options_.seed, options_.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options_.layers, options_.heads, options_.width)},
        {"context, batch", fmt::format("{}, {}", options_.context, options_.batch)},
-       {"steps", fmt::format("{} next character, {} hidden characters", options_.causal_steps, options_.masked_steps)},
+       {"steps", fmt::format("{} next character, {} hidden characters", options_.steps(Objective::kCausal),
+                             options_.steps(Objective::kMasked))},
        {"optimiser", fmt::format("AdamW, learning rate {:g} to {:g}, warm-up {} steps, beta {:g} and {:g}, weight decay {:g}, "
                                  "gradient norm at most {:g}",
                                  training.lr, training.min_lr, training.warmup, training.beta1, training.beta2,
@@ -294,21 +296,22 @@ void Page::Settings() {
 
 // One line a run and a length.
 std::string RunsCsv(const StudyResult& result) {
-  std::string csv = "objective,model,encoder,position,ffn_width,parameters,seed,context,loss,tokens_per_second\n";
+  CsvText csv;
+  csv.Row("objective", "model", "encoder", "position", "ffn_width", "parameters", "seed", "context", "loss",
+          "tokens_per_second");
   for (const auto* models : {&result.causal, &result.masked}) {
     for (const ModelResult& entry : *models) {
       const StudyModel& model = entry.model;
       for (const StudyRun& run : entry.runs) {
         for (std::size_t i = 0; i < std::size(kLengthMultiples); ++i) {
-          csv += fmt::format("{},{},{},{},{},{},{},{},{},{}\n", ToString(model.objective), model.Id(), model.encoder,
-                             model.position, model.ffn_width, model.parameters, run.seed,
-                             kLengthMultiples[i] * result.options.context,
-                             entry.Reaches(i) ? FormatNumber(run.losses[i]) : "n/a", FormatNumber(run.tokens_per_second));
+          csv.Row(ToString(model.objective), model.Id(), model.encoder, model.position, model.ffn_width, model.parameters,
+                  run.seed, kLengthMultiples[i] * result.options.context,
+                  entry.Reaches(i) ? FormatNumber(run.losses[i]) : "n/a", run.tokens_per_second);
         }
       }
     }
   }
-  return csv;
+  return csv.text();
 }
 
 }  // namespace

@@ -68,6 +68,7 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
 
   StudyResult result;
   result.options = options;
+  result.command = CommandOf(options, text.path, folder);
   result.environment = ThisEnvironment();
   result.text = Identify(text);
   result.vocabulary = corpus.vocabulary.size();

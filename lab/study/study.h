@@ -25,6 +25,7 @@ namespace heed::lab {
 
 struct StudyResult {
   StudyOptions options;
+  std::string command;  // that gives the same numbers
   Environment environment;
   TextIdentity text;
   int64_t vocabulary = 0, training = 0, validation = 0;  // characters; validation: those that were evaluated

@@ -35,12 +35,30 @@ TaskOptions TaskBudget(const std::string& budget) {
   return options;
 }
 
+Fields FieldsOf(TaskOptions& options) {
+  return {
+      Names("tasks", &options.tasks, TaskNames(), "Tasks"),
+      Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
+      Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+      Whole("length", &options.length, 1, 1 << 14,
+            "Steps of a sequence in training; evaluations then are at 1, 2 and 4 times as many"),
+      Whole("lengths", &options.lengths, 1, 1 << 16,
+            "Steps of the evaluations: numbers with commas, and ranges 16:128 that double; the training length is always one"),
+      Whole("layers", &options.layers, 0, 64, "Layers; 0: as the task needs"),
+      Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
+      Whole("width", &options.width, 4, 4096, "Features of a step"),
+      Whole("batch", &options.batch, 1, 1 << 16, "Sequences a step"),
+      Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run"),
+      Whole("evaluated", &options.evaluated, 1, 1 << 20, "Sequences of each length that are evaluated"),
+      Number("lr", options.lr, 0, 1, "Learning rate after the warm-up"),
+      Whole("seeds", &options.seeds, 1, 1000, "Runs of a model"),
+      Seed(options.seed),
+      SideBySide(options.threads)};
+}
+
 void Validate(const TaskOptions& options) {
-  RequireKnown("tasks", options.tasks, TaskNames());
-  RequireKnown("encoders", options.encoders, nn::EncoderNames());
-  RequireKnown("positions", options.positions, nn::PositionSchemeNames());
-  RequireRange("layers", options.layers, 0, 64);
-  RequireRange("width", options.width, 4, 4096);
+  TaskOptions checked = options;
+  Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
   for (const std::string& name : options.tasks) {
     const int64_t shortest = TaskNamed(name).facts().shortest;
@@ -49,19 +67,16 @@ void Validate(const TaskOptions& options) {
                             std::to_string(options.length));
     }
   }
-  RequireRange("length", options.length, 1, 1 << 14);
-  for (const int64_t length : options.lengths) RequireRange("lengths", length, 1, 1 << 16);
   const auto begin = options.lengths.begin(), end = options.lengths.end();
   if (std::adjacent_find(begin, end, std::greater_equal<>()) != end || std::find(begin, end, options.length) == end) {
     throw InvalidArgument("lengths: expected increasing numbers, with the training length " + std::to_string(options.length) +
                           " among them");
   }
-  RequireRange("batch", options.batch, 1, 1 << 16);
-  RequireRange("steps", options.steps, 1, int64_t{1} << 32);
-  RequireRange("evaluated", options.evaluated, 1, 1 << 20);
-  RequireRange("seeds", options.seeds, 1, 1000);
-  RequireRange("threads", options.threads, 1, 1024);
-  if (!(options.lr > 0.0 && options.lr < 1.0)) throw InvalidArgument("lr: expected a number between 0 and 1");
+}
+
+std::string CommandOf(const TaskOptions& options, const std::filesystem::path& folder) {
+  TaskOptions own = options, budget = TaskBudget(options.budget);
+  return CommandLine("tasks", "", options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 TrainOptions TrainingOf(const TaskOptions& options, uint64_t seed) {

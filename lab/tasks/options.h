@@ -3,10 +3,11 @@
 #define HEED_LAB_TASKS_OPTIONS_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "lab/runs/contender.h"
+#include "lab/runs/fields.h"
 #include "lab/tasks/task.h"
 #include "lab/training/options.h"
 
@@ -36,8 +37,13 @@ struct TaskOptions {
 // "quick", "default" or "long", by the table in docs/tasks.md; throws InvalidArgument that lists them.
 TaskOptions TaskBudget(const std::string& budget);
 
+Fields FieldsOf(TaskOptions& options);
+
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const TaskOptions& options);
+
+// The command that gives the same numbers, in this folder.
+std::string CommandOf(const TaskOptions& options, const std::filesystem::path& folder);
 
 // Of the optimiser alone.
 TrainOptions TrainingOf(const TaskOptions& options, uint64_t seed);

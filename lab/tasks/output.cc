@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/tasks/findings.h"
 
@@ -101,21 +102,22 @@ Figure TaskFigure(const TaskResult& task, const TasksResult& result, const std::
 }
 
 std::string TasksCsv(const TasksResult& result) {
-  std::string csv = "task,measure,model,encoder,position,ffn_width,parameters,seed,trained_steps,steps,score\n";
+  CsvText csv;
+  csv.Row("task", "measure", "model", "encoder", "position", "ffn_width", "parameters", "seed", "trained_steps", "steps",
+          "score");
   for (const TaskResult& task : result.tasks) {
     for (const TaskModelResult& entry : task.models) {
       const TaskModel& model = entry.model;
       for (const TaskRun& run : entry.runs) {
         for (std::size_t i = 0; i < result.options.lengths.size(); ++i) {
-          csv += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", task.task->facts().id,
-                             IsAccuracy(*task.task) ? "accuracy" : "squared_error", model.Id(), model.encoder, model.position,
-                             model.ffn_width, model.parameters, run.seed, result.options.length, result.options.lengths[i],
-                             entry.Reaches(i) ? FormatNumber(run.scores[i]) : "n/a");
+          csv.Row(task.task->facts().id, IsAccuracy(*task.task) ? "accuracy" : "squared_error", model.Id(), model.encoder,
+                  model.position, model.ffn_width, model.parameters, run.seed, result.options.length, result.options.lengths[i],
+                  entry.Reaches(i) ? FormatNumber(run.scores[i]) : "n/a");
         }
       }
     }
   }
-  return csv;
+  return csv.text();
 }
 
 Json TasksJson(const TasksResult& result) {

@@ -8,7 +8,9 @@
 #include <ATen/core/grad_mode.h>
 
 #include "heed/error.h"
+#include "lab/data/batches.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/language_model.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {

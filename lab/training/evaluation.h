@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/training/language_model.h"
 
 namespace heed::lab {
+
+class LanguageModel;
 
 struct Evaluation {
   int64_t context;  // steps of a window

@@ -12,6 +12,7 @@
 #include "heed/error.h"
 #include "lab/data/random.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {

@@ -7,9 +7,10 @@
 #include <string>
 
 #include "lab/data/text.h"
-#include "lab/training/language_model.h"
 
 namespace heed::lab {
+
+class LanguageModel;
 
 struct GenerateOptions {
   int64_t tokens = 200;      // characters to add

@@ -61,6 +61,9 @@ void ValidatePosition(const ModelOptions& model) {
 
 }  // namespace
 
+std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
+std::vector<std::string> PositionSchemeNames() { return nn::PositionSchemeNames(); }
+
 void Validate(const ModelOptions& model) {
   const bool has_heads = nn::HasHeads(model.encoder);  // throws where the encoder is unknown
   RequireRange("layers", model.layers, 1, kMaxLayers);

@@ -5,14 +5,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "lab/data/batches.h"
+#include "lab/data/objective.h"
 
 namespace heed::lab {
 
+// The encoders and positional schemes of heed/nn.
+std::vector<std::string> EncoderNames();
+std::vector<std::string> PositionSchemeNames();
+
 struct ModelOptions {
-  std::string encoder = "attention";  // of nn::EncoderNames()
-  std::string position = "learned";   // of nn::PositionSchemeNames(); the other encoders take none only
+  std::string encoder = "attention";  // of EncoderNames()
+  std::string position = "learned";   // of PositionSchemeNames(); the other encoders take none only
   Objective objective = Objective::kCausal;
   int64_t layers = 4;
   int64_t heads = 4;  // of encoders that have them

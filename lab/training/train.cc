@@ -88,7 +88,7 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
   }
   trainer.model()->eval();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return {trainer.model(), journal.TakeMetrics(), seconds};
+  return {std::make_shared<LanguageModel>(trainer.model()), journal.TakeMetrics(), seconds};
 }
 
 // The options that may change within a run, of `changed`; all others of `begun`.

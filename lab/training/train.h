@@ -4,16 +4,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "lab/data/text.h"
-#include "lab/training/language_model.h"
 #include "lab/training/metrics.h"
 #include "lab/training/options.h"
 #include "lab/training/run_folder.h"
 
 namespace heed::lab {
+
+class LanguageModel;
 
 struct TrainCallbacks {
   // Before the first step of this process; `step` steps were done by earlier ones.
@@ -23,7 +25,7 @@ struct TrainCallbacks {
 };
 
 struct TrainResult {
-  LanguageModel model{nullptr};
+  std::shared_ptr<LanguageModel> model;
   std::vector<Metrics> metrics;  // the last one is of the finished model
   double seconds = 0.0;          // spent in this process, evaluation included
 };

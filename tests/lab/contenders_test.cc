@@ -47,10 +47,10 @@ std::string Words(const BenchCase& c, const BenchPass pass) {
 
 // Of 27 sums of products of normal numbers, relative to the largest of an array: both sides round each number that they store
 // once, LibTorch's 16-bit kernels intermediate results too.
-double Tolerance(at::ScalarType type) {
-  if (type == at::kDouble) return 1e-13;
-  if (type == at::kFloat) return 1e-5;
-  return type == at::kBFloat16 ? 4 * std::ldexp(1.0, -8) : 4 * std::ldexp(1.0, -11);
+double Tolerance(BenchType type) {
+  if (type == BenchType::kDouble) return 1e-13;
+  if (type == BenchType::kFloat) return 1e-5;
+  return type == BenchType::kBFloat16 ? 4 * std::ldexp(1.0, -8) : 4 * std::ldexp(1.0, -11);
 }
 
 void ExpectAgreement(const NamedTensors& heed, const NamedTensors& torch, double tolerance, const std::string& words) {

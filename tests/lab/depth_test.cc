@@ -8,9 +8,11 @@
 #include <string>
 
 #include "heed/error.h"
+#include "lab/data/batches.h"
 #include "lab/depth/figures.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
+#include "lab/depth/stack.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"

@@ -7,6 +7,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
+#include "lab/training/language_model.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {

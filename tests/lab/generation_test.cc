@@ -9,6 +9,7 @@
 #include <torch/nn/init.h>
 
 #include "heed/error.h"
+#include "lab/training/language_model.h"
 #include "lab/training/train.h"
 #include "tests/lab/sample_runs.h"
 
@@ -21,7 +22,7 @@ LanguageModel TrainedModel() {
     options.steps = 150;
     options.lr = 1e-2;
     options.min_lr = 1e-3;
-    return Train(SampleText(), options).model;
+    return *Train(SampleText(), options).model;
   }();
   return model;
 }

@@ -10,6 +10,7 @@
 #include "lab/inspection/arrays.h"
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
+#include "lab/training/language_model.h"
 #include "tests/lab/sample_runs.h"
 #include "tests/scratch_folder.h"
 

@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/nn/positional_encoding.h"
 #include "heed/nn/positions.h"
+#include "lab/training/language_model.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {

@@ -49,7 +49,7 @@ TEST(Training, ReportsAtEveryIntervalAndAtTheEnd) {
 TEST(Training, TheReportedLossIsThatOfTheWholeValidationSplit) {
   TrainResult result = Train(SampleText(), SmallRun());
   const Corpus corpus = MakeCorpus(SampleText(), 16);
-  const Evaluation evaluation = Evaluate(result.model, corpus.validation);
+  const Evaluation evaluation = Evaluate(*result.model, corpus.validation);
   EXPECT_EQ(evaluation.predictions, 179);
   EXPECT_EQ(evaluation.loss, result.metrics.back().val_loss);
 }
@@ -57,10 +57,10 @@ TEST(Training, TheReportedLossIsThatOfTheWholeValidationSplit) {
 TEST(Training, TheSeedDecidesEveryBit) {
   TrainOptions options = SmallRun();
   options.model.dropout = 0.1;
-  const std::vector<char> first = Bits(Train(SampleText(), options).model);
-  EXPECT_EQ(Bits(Train(SampleText(), options).model), first);
+  const std::vector<char> first = Bits(*Train(SampleText(), options).model);
+  EXPECT_EQ(Bits(*Train(SampleText(), options).model), first);
   options.seed = 1;
-  EXPECT_NE(Bits(Train(SampleText(), options).model), first);
+  EXPECT_NE(Bits(*Train(SampleText(), options).model), first);
 }
 
 // The state goes through a file, between reports, with dropout on; then both trainers go on and must agree in every bit.
@@ -140,9 +140,9 @@ TEST(Training, AnInterruptedRunLeavesACheckpointAndGoesOn) {
 TEST(Training, ResumingAFinishedRunChangesNothing) {
   const ScratchFolder scratch;
   const RunFolder folder(scratch.path() / "run");
-  const std::vector<char> bits = Bits(Train(SampleText(), SmallRun(), folder).model);
+  const std::vector<char> bits = Bits(*Train(SampleText(), SmallRun(), folder).model);
   const TrainResult result = Resume(SampleText(), folder);
-  EXPECT_EQ(Bits(result.model), bits);
+  EXPECT_EQ(Bits(*result.model), bits);
   EXPECT_EQ(result.metrics.size(), 3u);
 }
 
@@ -151,8 +151,8 @@ TEST(Training, TheSavedModelIsTheTrainedOne) {
   const RunFolder folder(scratch.path() / "run");
   const TrainResult result = Train(SampleText(), SmallRun(), folder);
   LanguageModel loaded = LoadModel(folder);
-  EXPECT_EQ(Bits(loaded), Bits(result.model));
-  EXPECT_EQ(loaded->vocabulary().characters(), result.model->vocabulary().characters());
+  EXPECT_EQ(Bits(loaded), Bits(*result.model));
+  EXPECT_EQ(loaded->vocabulary().characters(), (*result.model)->vocabulary().characters());
   EXPECT_FALSE(loaded->is_training());
 }
 

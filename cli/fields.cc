@@ -1,0 +1,108 @@
+#include "cli/fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "heed/error.h"
+
+namespace heed::cli {
+namespace {
+
+[[noreturn]] void RefuseLengths(const lab::Field& field, const std::string& text) {
+  throw InvalidArgument(field.Flag() +
+                        ": expected FIRST:LAST (doubling, as 16:1024) or numbers with commas (as 10,100,1000), got '" + text +
+                        "'");
+}
+
+int64_t ParseLength(const lab::Field& field, std::string_view part, const std::string& text) {
+  int64_t length = 0;
+  const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), length);
+  if (error != std::errc() || rest != part.data() + part.size() || length < 1) RefuseLengths(field, text);
+  return length;
+}
+
+// Calls visit(part) for what lies between commas.
+template <class Visit>
+void ForEachPart(std::string_view text, const Visit& visit) {
+  while (true) {
+    const std::string_view part = text.substr(0, text.find(','));
+    visit(part);
+    if (part.size() == text.size()) return;
+    text.remove_prefix(part.size() + 1);
+  }
+}
+
+// CLI11 reads single numbers. Lists are one word with commas, so what follows is never taken for one of them.
+template <class T>
+using Word = std::conditional_t<std::is_arithmetic_v<T>, T, std::string>;
+
+void Take(const lab::Field& field, const std::string& word, std::vector<int64_t>& value) { value = ParseLengths(field, word); }
+void Take(const lab::Field& field, const std::string& word, std::vector<std::string>& value) {
+  value = ParseNames(field, word);
+}
+template <class T>
+void Take(const lab::Field&, const T& word, T& value) {
+  value = word;
+}
+
+}  // namespace
+
+void FieldFlags::Add(CLI::App& command, const lab::Fields& fields) {
+  const auto add = [&]<class T>(const lab::Field& field, const T*) {
+    const auto keep = [this, name = field.name](const Word<T>& word) { given_[name] = word; };
+    command.add_option_function<Word<T>>(field.Flag(), keep, field.text)->group("Instead of the budget's");
+  };
+  for (const lab::Field& field : fields) {
+    if (field.source != lab::Field::Source::kOwn || !names_.insert(field.name).second) continue;
+    std::visit([&](const auto* place) { add(field, place); }, field.value);
+  }
+}
+
+void FieldFlags::Apply(const lab::Fields& fields, const char* what) const {
+  const auto apply = []<class T>(const lab::Field& field, const std::any& word, T* place) {
+    Take(field, std::any_cast<const Word<T>&>(word), *place);
+  };
+  std::set<std::string> taken;
+  for (const lab::Field& field : fields) {
+    const auto found = given_.find(field.name);
+    if (found == given_.end()) continue;
+    std::visit([&](auto* place) { apply(field, found->second, place); }, field.value);
+    taken.insert(field.name);
+  }
+  for (const auto& [name, word] : given_) {
+    if (!taken.contains(name)) throw InvalidArgument(name + ": " + what + " has no such option");
+  }
+}
+
+std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& text) {
+  std::vector<int64_t> lengths;
+  if (field.empty && text == "none") return lengths;
+  ForEachPart(text, [&](std::string_view part) {
+    const std::size_t colon = part.find(':');
+    const int64_t first = ParseLength(field, part.substr(0, colon), text);
+    const int64_t last = colon == std::string_view::npos ? first : ParseLength(field, part.substr(colon + 1), text);
+    if (last < first) RefuseLengths(field, text);
+    for (int64_t length = first;; length *= 2) {
+      lengths.push_back(length);
+      if (length > last / 2) break;
+    }
+  });
+  std::ranges::sort(lengths);
+  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  return lengths;
+}
+
+std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text) {
+  // A field that knows a name "none" means that one.
+  const bool known = std::ranges::find(field.known, text) != field.known.end();
+  if (!known && text == "all") return field.known;
+  if (!known && text == "none" && field.empty) return {};
+  std::vector<std::string> names;
+  ForEachPart(text, [&](std::string_view part) { names.emplace_back(part); });
+  return names;
+}
+
+}  // namespace heed::cli

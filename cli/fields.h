@@ -1,0 +1,46 @@
+// Flags from the description of an experiment's options (lab/runs/fields.h).
+#ifndef HEED_CLI_FIELDS_H_
+#define HEED_CLI_FIELDS_H_
+
+#include <any>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "lab/runs/fields.h"
+
+namespace heed::cli {
+
+// Lists of a field, as one word each. Throw InvalidArgument that names the flag.
+//
+// "16:1024" as 16, 32, ... up to 1024, "10,100" as it stands, both mixed: sorted, each number once.
+std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& text);
+// "gru,lstm" as names; "all" as those that the field knows, "none" as an empty list where it takes one.
+std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text);
+
+// The flags of a command that stand for options, and what was given of them. Its address must stay as it is.
+class FieldFlags {
+ public:
+  // The values of the fields are not looked at.
+  FieldFlags(CLI::App& command, const lab::Fields& fields) { Add(command, fields); }
+  FieldFlags(const FieldFlags&) = delete;
+  FieldFlags& operator=(const FieldFlags&) = delete;
+
+  bool Given(const std::string& name) const { return given_.contains(name); }
+  // Flags of further options; those whose name has one already share it.
+  void Add(CLI::App& command, const lab::Fields& fields);
+  // Puts what was given in the place of the fields' own values. Throws InvalidArgument that names the flag: its value cannot be
+  // read, or none of the fields has its name; `what` is then said to have no such option.
+  void Apply(const lab::Fields& fields, const char* what) const;
+
+ private:
+  std::set<std::string> names_;            // of all fields
+  std::map<std::string, std::any> given_;  // by the field's name: a number, or the word that stands for anything else
+};
+
+}  // namespace heed::cli
+
+#endif  // HEED_CLI_FIELDS_H_

@@ -1,0 +1,120 @@
+#include "lab/runs/fields.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "heed/error.h"
+#include "lab/report/figure.h"
+#include "lab/report/shell_word.h"
+#include "lab/runs/choice.h"
+
+namespace heed::lab {
+namespace {
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string TextOf(const std::string& value) { return value; }
+std::string TextOf(double value) { return FormatNumber(value); }
+template <class T>
+  requires std::is_integral_v<T>
+std::string TextOf(T value) {
+  return std::to_string(value);
+}
+template <class T>
+std::string TextOf(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += (text.empty() ? "" : ",") + TextOf(value);
+  return text.empty() ? "none" : text;
+}
+
+void CheckValue(const Field&, uint64_t) {}  // every seed is one
+void CheckValue(const Field& field, int64_t value) { RequireRange(field.name.c_str(), value, field.low, field.high); }
+void CheckValue(const Field& field, int value) { CheckValue(field, int64_t{value}); }
+void CheckValue(const Field& field, double value) {
+  if (value > field.above && value < field.below) return;
+  throw InvalidArgument(field.name + ": " + TextOf(value) + " is not between " + TextOf(field.above) + " and " +
+                        TextOf(field.below));
+}
+void CheckValue(const Field& field, const std::vector<int64_t>& values) {
+  for (const int64_t value : values) CheckValue(field, value);
+  if (values.empty() && !field.empty) throw InvalidArgument(field.name + ": expected one number or several");
+}
+void CheckValue(const Field& field, const std::vector<std::string>& values) {
+  if (!values.empty() || !field.empty) RequireKnown(field.name.c_str(), values, field.known);
+}
+void CheckValue(const Field& field, const std::string& value) { CheckValue(field, std::vector<std::string>{value}); }
+
+bool OfTheMachine(const Field& field) { return field.source == Field::Source::kMachine; }
+
+}  // namespace
+
+std::string Field::Flag() const {
+  std::string flag = "--" + name;
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::string Field::Text() const {
+  return std::visit([](const auto* place) { return TextOf(*place); }, value);
+}
+
+void Field::Check() const {
+  std::visit([this](const auto* place) { CheckValue(*this, *place); }, value);
+}
+
+Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std::string text) {
+  return {.name = std::move(name), .value = value, .text = std::move(text), .low = low, .high = high};
+}
+
+Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text) {
+  const bool one = std::holds_alternative<std::string*>(value);
+  std::string help = text + (one ? "; one of " : "; some of ") + Join(known) + (one ? "" : ", or all");
+  return {.name = std::move(name), .value = value, .text = std::move(help), .known = std::move(known)};
+}
+
+Field OrNone(Field field) {
+  field.empty = true;
+  field.text += ", or none";
+  return field;
+}
+
+Field Number(std::string name, double& value, double above, double below, std::string text) {
+  return {.name = std::move(name), .value = &value, .text = std::move(text), .above = above, .below = below};
+}
+
+Field Seed(uint64_t& seed) { return {.name = "seed", .value = &seed, .source = Field::Source::kCommon}; }
+
+Field SideBySide(int& threads) {
+  return {.name = "threads", .value = &threads, .low = 1, .high = 1024, .source = Field::Source::kMachine};
+}
+
+void Check(const Fields& fields) {
+  for (const Field& field : fields) field.Check();
+}
+
+nlohmann::ordered_json SettingsOf(const Fields& fields) {
+  nlohmann::ordered_json settings;
+  for (const Field& field : fields) {
+    if (!OfTheMachine(field)) std::visit([&](const auto* place) { settings[field.name] = *place; }, field.value);
+  }
+  return settings;
+}
+
+std::string CommandLine(const std::string& command, const std::string& argument, const std::string& budget,
+                        const Fields& fields, const Fields& of_budget, const std::filesystem::path& folder) {
+  std::string line = "heed " + command;
+  if (!argument.empty()) line += " " + ShellWord(argument);
+  line += " --budget " + budget;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string text = fields[i].Text();
+    if (!OfTheMachine(fields[i]) && text != of_budget[i].Text()) line += " " + fields[i].Flag() + " " + ShellWord(text);
+  }
+  return line + " --out " + ShellWord(folder.string());
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,64 @@
+// One description of an experiment's options. Their flags, their checks, their settings in JSON and the command that is printed
+// beside a figure all come from it.
+#ifndef HEED_LAB_RUNS_FIELDS_H_
+#define HEED_LAB_RUNS_FIELDS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace heed::lab {
+
+struct Field {
+  // Where a value comes from. kCommon: from a flag that every command has, as --seed. kMachine: likewise, and the numbers that
+  // are measured do not depend on it, as --threads.
+  enum class Source { kOwn, kCommon, kMachine };
+  using Value =
+      std::variant<int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*, std::vector<std::string>*>;
+
+  std::string name;                     // in settings; the flag is --name with '-' for '_'
+  Value value;                          // of one struct of options, which must outlive the field
+  std::string text = {};                // for --help
+  std::vector<std::string> known = {};  // of names: those to choose among
+  bool empty = false;                   // of lists: whether "none" is one
+  int64_t low = 0, high = 0;            // of whole numbers: the range, both ends of which are allowed
+  double above = 0, below = 0;          // of other numbers: what they lie between, ends left out
+  Source source = Source::kOwn;
+
+  std::string Flag() const;
+  // As it is given on the command line: the shortest text that reads back as the same number, lists with commas or "none".
+  std::string Text() const;
+  // Throws InvalidArgument that names the field and what it may be.
+  void Check() const;
+};
+
+// Whole numbers from low to high, names of those known, which the help lists; one or a list of them.
+Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std::string text);
+Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text);
+// The same where "none" is a list.
+Field OrNone(Field field);
+// Between above and below.
+Field Number(std::string name, double& value, double above, double below, std::string text);
+Field Seed(uint64_t& seed);
+Field SideBySide(int& threads);  // how many runs go on at a time
+
+// A struct of options describes itself by
+//   std::vector<Field> FieldsOf(Options& options);
+using Fields = std::vector<Field>;
+
+// Throws InvalidArgument that names the first field whose value is not allowed.
+void Check(const Fields& fields);
+// By name, but for the machine's.
+nlohmann::ordered_json SettingsOf(const Fields& fields);
+// What to type for the same numbers, with every word quoted where a shell needs it:
+//   heed COMMAND [ARGUMENT] --budget BUDGET [flags where `fields` and those of the budget's own options differ] --out FOLDER
+std::string CommandLine(const std::string& command, const std::string& argument, const std::string& budget,
+                        const Fields& fields, const Fields& of_budget, const std::filesystem::path& folder);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_RUNS_FIELDS_H_

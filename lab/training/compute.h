@@ -1,0 +1,23 @@
+// What callers that do not include LibTorch want of it: its threads and its errors.
+#ifndef HEED_LAB_TRAINING_COMPUTE_H_
+#define HEED_LAB_TRAINING_COMPUTE_H_
+
+#include <exception>
+#include <optional>
+#include <string>
+
+namespace heed::lab {
+
+void ComputeWith(int threads);
+int ComputeThreads();
+
+struct ComputeError {
+  bool out_of_memory;
+  std::string text;  // without the backtrace
+};
+// Where LibTorch threw the error.
+std::optional<ComputeError> AsComputeError(const std::exception& error);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_COMPUTE_H_
