@@ -213,7 +213,18 @@ def assert_as_close(ours, theirs, exact):
             torch.testing.assert_close(mine.double(), right, rtol=1.3e-6, atol=1e-5 + 2 * own)
 
 
-MODES = [pytest.param(False, id="evaluation", marks=pytest.mark.long), pytest.param(True, id="training")]
+# The layers that are made of these two take minutes.
+QUICK = [(name, True) for name in ("nn.TransformerEncoderLayer", "nn.MultiheadAttention")]
+CASES = [
+    pytest.param(
+        info,
+        training,
+        id=f"{info.name}-{'training' if training else 'evaluation'}",
+        marks=() if (info.name, training) in QUICK else pytest.mark.long,
+    )
+    for info in LAYERS
+    for training in (True, False)
+]
 
 
 def all_results(info, training):
@@ -230,8 +241,7 @@ def all_results(info, training):
             yield forward_and_gradients(module, arguments), theirs, exact, forward_and_gradients(wide, wide_arguments)
 
 
-@pytest.mark.parametrize("training", MODES)
-@pytest.mark.parametrize("info", LAYERS, ids=lambda info: info.name)
+@pytest.mark.parametrize("info, training", CASES)
 def test_layers_compute_the_same_with_heed_inside(info, training, monkeypatch):
     calls, attention, samples = [], _sdpa.attention, 0
     monkeypatch.setattr(_sdpa, "attention", lambda *a, **o: calls.append(o) or attention(*a, **o))
