@@ -10,21 +10,46 @@ function(heed_install_library component)
     COMPONENT ${component})
 endfunction()
 
+# Where what is installed looks for LibTorch besides LD_LIBRARY_PATH: where CMAKE_INSTALL_RPATH says, else where it was found. A
+# folder that the loader knows anyway is not named, nor one that goes when the source or the build tree goes.
+function(heed_torch_rpath result)
+  if(DEFINED CMAKE_INSTALL_RPATH)
+    set(${result} ${CMAKE_INSTALL_RPATH} PARENT_SCOPE)
+    return()
+  endif()
+  set(${result} "" PARENT_SCOPE)
+  foreach(tree ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    file(REAL_PATH ${tree} tree)
+    cmake_path(IS_PREFIX tree ${HEED_TORCH_FOLDER} inside)
+    if(inside)
+      install(CODE "message(STATUS \"LibTorch is left to LD_LIBRARY_PATH, because ${HEED_TORCH_FOLDER} lies in the source \"
+        \"or build tree; to name another folder in what is installed, configure with -DCMAKE_INSTALL_RPATH=FOLDER\")"
+        COMPONENT nn)
+      return()
+    endif()
+  endforeach()
+  if(NOT HEED_TORCH_FOLDER IN_LIST CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES)
+    set(${result} ${HEED_TORCH_FOLDER} PARENT_SCOPE)
+  endif()
+endfunction()
+
 set_target_properties(heed_engine PROPERTIES EXPORT_NAME engine)
 heed_install_library(engine)
 if(HEED_NN)
-  # Installed programs look for heed beside themselves, and for LibTorch where it was at build time.
-  file(RELATIVE_PATH heed_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
-  set_target_properties(heed_nn PROPERTIES EXPORT_NAME nn INSTALL_RPATH "$ORIGIN;${TORCH_INSTALL_PREFIX}/lib")
+  heed_torch_rpath(heed_rpath)
+  set_target_properties(heed_nn PROPERTIES EXPORT_NAME nn)
+  set_property(TARGET heed_nn PROPERTY INSTALL_RPATH $ORIGIN ${heed_rpath})
   heed_install_library(nn)
-  if(TARGET heed)
-    set_target_properties(heed PROPERTIES INSTALL_RPATH "$ORIGIN/${heed_bin_to_lib};${TORCH_INSTALL_PREFIX}/lib")
-    install(TARGETS heed COMPONENT nn)
-  endif()
+endif()
+if(HEED_CLI)
+  file(RELATIVE_PATH heed_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
+  set_property(TARGET heed PROPERTY INSTALL_RPATH $ORIGIN/${heed_bin_to_lib} ${heed_rpath})
+  install(TARGETS heed COMPONENT nn)
 endif()
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/heedConfig.cmake.in ${PROJECT_BINARY_DIR}/heedConfig.cmake
   INSTALL_DESTINATION ${heed_cmake_dir})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/heedConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+# Before 1.0 a minor version may change names.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/heedConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/heedConfig.cmake ${PROJECT_BINARY_DIR}/heedConfigVersion.cmake
   DESTINATION ${heed_cmake_dir} COMPONENT engine)

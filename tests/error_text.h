@@ -8,7 +8,7 @@ namespace heed {
 
 // The text of the Exception that `call` throws, or nothing when it throws none; any other exception fails the test.
 template <class Exception, class Call>
-std::string ErrorOf(const Call& call) {
+std::string WhatOf(const Call& call) {
   try {
     call();
   } catch (const Exception& error) {

@@ -238,19 +238,19 @@ TEST(DepthTest, WindowsMustFitTheText) {
   const Corpus corpus = SmallCorpus();
   DepthOptions options = SmallDepth();
   options.context = static_cast<int64_t>(corpus.validation.size());
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }),
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }),
                     "context: windows of 320 characters do not fit the 320"));
   options.trained.clear();
   options.context = static_cast<int64_t>(corpus.train.size());
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }), "context: windows of 2880 characters"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { MeasureDepth(corpus, options); }), "context: windows of 2880 characters"));
 }
 
 TEST(DepthOptionsTest, NamesWhatIsWrong) {
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { DepthBudget("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([] { DepthBudget("huge"); }), "'huge'"));
   const auto error = [](const auto& change) {
     DepthOptions options = SmallDepth();
     change(options);
-    return ErrorOf<InvalidArgument>([&] { Validate(options); });
+    return WhatOf<InvalidArgument>([&] { Validate(options); });
   };
   EXPECT_EQ(error([](DepthOptions&) {}), "");
   EXPECT_TRUE(

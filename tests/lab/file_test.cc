@@ -32,16 +32,16 @@ TEST(File, EveryReaderRefusesWhatIsNoRegularFile) {
   columns.target = "y";
   for (const std::filesystem::path& path : {fifo, folder, std::filesystem::path("/dev/zero")}) {
     for (const std::string& error :
-         {ErrorOf<FileError>([&] { ReadText(path.string()); }), ErrorOf<FileError>([&] { ReadNpy(path); }),
-          ErrorOf<FileError>([&] { ReadSeriesCsv(path, columns); }), ErrorOf<FileError>([&] { ReadFile(path); })}) {
+         {WhatOf<FileError>([&] { ReadText(path.string()); }), WhatOf<FileError>([&] { ReadNpy(path); }),
+          WhatOf<FileError>([&] { ReadSeriesCsv(path, columns); }), WhatOf<FileError>([&] { ReadFile(path); })}) {
       EXPECT_TRUE(Holds(error, path.string())) << error;
       EXPECT_TRUE(Holds(error, "a regular file is expected")) << error;
     }
   }
   const RunFolder run(scratch.path());
   for (const std::filesystem::path& path : {run.config(), run.metrics()}) std::filesystem::create_symlink("/dev/zero", path);
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "config.json' is a device"));
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadMetrics(1); }), "metrics.jsonl' is a device"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { run.ReadConfig(); }), "config.json' is a device"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { run.ReadMetrics(1); }), "metrics.jsonl' is a device"));
 }
 
 // Holes take no room on the disk.
@@ -52,15 +52,15 @@ TEST(File, LimitsHoldBeforeMemoryIsTaken) {
   for (const std::filesystem::path& path : {run.config(), text}) std::ofstream(path).close();
   std::filesystem::resize_file(run.config(), kMostSettingsBytes + 1);
   std::filesystem::resize_file(text, static_cast<std::uintmax_t>(MostDataBytes()) + 1);
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "at most 67108864 are read"));
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { ReadText(text.string()); }), "are read"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { run.ReadConfig(); }), "at most 67108864 are read"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { ReadText(text.string()); }), "are read"));
 }
 
 TEST(File, SettingsThatNestWithoutEndAreRefused) {
   const ScratchFolder scratch;
   const RunFolder run(scratch.path());
   WriteFile(run.config(), std::string(1 << 20, '['));
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { run.ReadConfig(); }), "more than 64 levels are nested"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { run.ReadConfig(); }), "more than 64 levels are nested"));
 }
 
 TEST(File, WritingFollowsLinksKeepsPermissionsAndSparesOthers) {
@@ -76,7 +76,7 @@ TEST(File, WritingFollowsLinksKeepsPermissionsAndSparesOthers) {
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_TRUE(Holds(ErrorOf<FileError>([&] { WriteFile(fifo, "x"); }), "it is a FIFO, not a regular file"));
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { WriteFile(fifo, "x"); }), "it is a FIFO, not a regular file"));
   EXPECT_TRUE(std::filesystem::is_fifo(fifo));
   EXPECT_EQ(scratch.Names(), (std::set<std::string>{"below", "fifo", "link"}));
 }

@@ -84,10 +84,10 @@ TEST(FitTest, CtrlCIsHeardBeforeTheNextStep) {
   hooks.on_step = [](const FitStep& step) {
     if (step.number == 3) raise(SIGINT);
   };
-  EXPECT_EQ(ErrorOf<Interruption>([&] { Fit(*slope.module, Steps(9), slope.Loss(), hooks); }), "interrupted during training");
+  EXPECT_EQ(WhatOf<Interruption>([&] { Fit(*slope.module, Steps(9), slope.Loss(), hooks); }), "interrupted during training");
   EXPECT_EQ(slope.batches, 3);
   hooks.on_interrupt = [] { throw Interruption("after a checkpoint"); };
-  EXPECT_EQ(ErrorOf<Interruption>([&] { Fit(*slope.module, Steps(9), slope.Loss(), hooks); }), "after a checkpoint");
+  EXPECT_EQ(WhatOf<Interruption>([&] { Fit(*slope.module, Steps(9), slope.Loss(), hooks); }), "after a checkpoint");
   EXPECT_EQ(slope.batches, 3);
   WatchForInterrupt();
 }

@@ -139,7 +139,7 @@ TEST(PositionFigures, RotaryScoresAreSumsOfCosines) {
   double sum = 0;
   for (int t = 0; t < 8; ++t) sum += 2 * std::cos(31 * std::pow(10000.0, -2 * t / 16.0));
   EXPECT_NEAR(score.y[31], sum, 1e-12);
-  EXPECT_NE(ErrorOf<InvalidArgument>([] { FiguresOf("rotary", 50, 15); }).find("width:"), std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([] { FiguresOf("rotary", 50, 15); }).find("width:"), std::string::npos);
 }
 
 TEST(PositionFigures, BiasesStartAtZeroAndFollowTheTable) {
@@ -198,13 +198,13 @@ TEST(PositionFigures, OfARunTellItAndWhatIsDrawnOfIt) {
 }
 
 TEST(PositionFigures, AreOfASchemeWithNumbers) {
-  EXPECT_EQ(ErrorOf<InvalidArgument>([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
-  EXPECT_NE(ErrorOf<InvalidArgument>([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
+  EXPECT_EQ(WhatOf<InvalidArgument>([] { FiguresOf("none", 10, 4); }), "scheme: none has no numbers to draw");
+  EXPECT_NE(WhatOf<InvalidArgument>([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
 }
 
 TEST(CheckPositionsOptions, NamesTheOption) {
   const auto error = [](const PositionsOptions& options) {
-    return ErrorOf<InvalidArgument>([&] { CheckPositionsOptions(options); });
+    return WhatOf<InvalidArgument>([&] { CheckPositionsOptions(options); });
   };
   EXPECT_EQ(error(Options(60, 32, 6, 10)), "");
   EXPECT_EQ(error(Options(0, 32, 6, 10)).find("steps:"), 0u);
@@ -284,10 +284,10 @@ TEST(CheckRotation, TheFittedMapIsThatOfTheTable) {
 TEST(CheckRotation, RefusesWhatItCannotCheck) {
   PositionsOptions alibi;
   alibi.scheme = "alibi";
-  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { CheckRotation(alibi); }).find("scheme:"), 0u);
-  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(2, 32, 0, 1)); }).find("steps:"), 0u);
-  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(60, 1, 0, 1)); }).find("width:"), 0u);
-  EXPECT_EQ(ErrorOf<InvalidArgument>([] { CheckRotation(Options(1000000, 2, 0, 1)); }).find("steps:"), 0u);
+  EXPECT_EQ(WhatOf<InvalidArgument>([&] { CheckRotation(alibi); }).find("scheme:"), 0u);
+  EXPECT_EQ(WhatOf<InvalidArgument>([] { CheckRotation(Options(2, 32, 0, 1)); }).find("steps:"), 0u);
+  EXPECT_EQ(WhatOf<InvalidArgument>([] { CheckRotation(Options(60, 1, 0, 1)); }).find("width:"), 0u);
+  EXPECT_EQ(WhatOf<InvalidArgument>([] { CheckRotation(Options(1000000, 2, 0, 1)); }).find("steps:"), 0u);
 }
 
 }  // namespace

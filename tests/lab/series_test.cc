@@ -36,7 +36,7 @@ SeriesData Csv(const std::string& contents, const SeriesColumns& columns) {
 }
 
 std::string CsvError(const std::string& contents, const SeriesColumns& columns = Columns("y")) {
-  return ErrorOf<Error>([&] { Csv(contents, columns); });
+  return WhatOf<Error>([&] { Csv(contents, columns); });
 }
 
 TEST(CsvTableTest, ReadsQuotesLineEndsAndAByteOrderMark) {
@@ -55,30 +55,30 @@ TEST(CsvTableTest, EmptyLinesAreLeftOutAtTheEndAlone) {
     EXPECT_EQ(CsvTable("t", std::string("a,b\n1,2") + end).rows(), 1);
     EXPECT_EQ(CsvTable("t", std::string("a\n1\n2") + end).rows(), 2);
   }
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t", "a\n1\n\n\n2\n"); }), "row 3: the line is empty"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t", "a\n1\n\n\n2\n"); }), "row 3: the line is empty"));
   const CsvTable quoted("t", "a\n1\n\"\"\n");
   ASSERT_EQ(quoted.rows(), 2) << "an empty cell is a cell";
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { quoted.Text(1, 0); }), "t: row 3, column 'a': the value is missing"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { quoted.Text(1, 0); }), "t: row 3, column 'a': the value is missing"));
 }
 
 TEST(CsvTableTest, NamesRowAndColumnOfWhatIsWrong) {
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n1,2\n3\n"); }), "t.csv: row 3: 1 cell where the header has 2"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n1,2,3\n"); }), "row 2: 3 cells"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n1,\"2\n"); }), "row 2: a quote is opened"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n\"1\"x,2\n"); }), "row 2: text follows"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n\n1,2\n"); }), "row 2: the line is empty"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,a\n1,2\n"); }), "'a' is there twice"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,\n1,2\n"); }), "column 2 has no name"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", "a,b\n"); }), "no rows"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", ""); }), "empty"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([] { CsvTable("t.csv", std::string("a\n1\0\n", 5)); }), "zero byte"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,2\n3\n"); }), "t.csv: row 3: 1 cell where the header has 2"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,2,3\n"); }), "row 2: 3 cells"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n1,\"2\n"); }), "row 2: a quote is opened"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n\"1\"x,2\n"); }), "row 2: text follows"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n\n1,2\n"); }), "row 2: the line is empty"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,a\n1,2\n"); }), "'a' is there twice"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,\n1,2\n"); }), "column 2 has no name"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", "a,b\n"); }), "no rows"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", ""); }), "empty"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { CsvTable("t.csv", std::string("a\n1\0\n", 5)); }), "zero byte"));
   const CsvTable table("t.csv", "a\nx\n \n1e400\nnan\n+2.5\n");
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { table.Number(0, 0); }), "row 2, column 'a': 'x' is not a finite number"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { table.Number(1, 0); }), "the value is missing"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { table.Number(2, 0); }), "not a finite number"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { table.Number(3, 0); }), "not a finite number"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { table.Number(0, 0); }), "row 2, column 'a': 'x' is not a finite number"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { table.Number(1, 0); }), "the value is missing"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { table.Number(2, 0); }), "not a finite number"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { table.Number(3, 0); }), "not a finite number"));
   EXPECT_EQ(table.Number(4, 0), 2.5);
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { table.Column("target", "b"); }), "target: t.csv has no column 'b'; it has a"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { table.Column("target", "b"); }), "target: t.csv has no column 'b'; it has a"));
 }
 
 TEST(SeriesDataTest, RowsOfASequenceNeedNotStandTogether) {
@@ -157,7 +157,7 @@ std::string Npy(const std::string& header, const std::string& values) {
 }
 
 std::string NpyError(const std::string& bytes) {
-  return ErrorOf<Error>([&] { ParseNpy("a.npy", bytes); });
+  return WhatOf<Error>([&] { ParseNpy("a.npy", bytes); });
 }
 
 TEST(NpyFileTest, ReadsWhatNumPyWrites) {
@@ -208,12 +208,11 @@ TEST(SeriesDataTest, ArraysMustFitEachOther) {
   EXPECT_EQ(ReadSeriesNpy(X, y, "regression").sequences[1].targets, std::vector<double>{9});
   EXPECT_EQ(ReadSeriesNpy(X, {}, "forecast").sequences[0].targets.size(), 3u);
   const auto wrong = Written(folder, "w.npy", FormatNpy(5, 1, std::vector<double>(5, 0.0)));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { ReadSeriesNpy(X, wrong, ""); }), "[4] or [4, 3]"));
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { ReadSeriesNpy(X, {}, ""); }), "target"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(X, wrong, ""); }), "[4] or [4, 3]"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(X, {}, ""); }), "target"));
   for (const double label : {0.5, 9007199254740994.0, -1e300}) {
     const auto y = Written(folder, "large.npy", FormatNpy(4, 3, {0, 1, label, 1, 0, 0, 0, 0, 0, 0, 0, 0}));
-    EXPECT_TRUE(Holds(ErrorOf<Error>([&] { ReadSeriesNpy(X, y, "classification"); }), "whole numbers up to 2^53, got"))
-        << label;
+    EXPECT_TRUE(Holds(WhatOf<Error>([&] { ReadSeriesNpy(X, y, "classification"); }), "whole numbers up to 2^53, got")) << label;
   }
 }
 
@@ -389,11 +388,11 @@ TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
 
 TEST(SeriesBatchesTest, TooFewDataAreRefused) {
   const SeriesData one = Counting(1, 4);
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { SeriesBatches(one, Plain()); }), "at least 2"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(one, Plain()); }), "at least 2"));
   SeriesData forecast = Counting(3, 5);
   forecast.goal = SeriesGoal::kForecast, forecast.each_step = true;
   for (SeriesSequence& sequence : forecast.sequences) sequence.targets = sequence.features;
-  EXPECT_TRUE(Holds(ErrorOf<Error>([&] { SeriesBatches(forecast, Plain()); }), "context: windows of 4 steps and 2"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(forecast, Plain()); }), "context: windows of 4 steps and 2"));
 }
 
 }  // namespace

@@ -24,16 +24,16 @@ TEST(RequireFiniteTest, FindsEveryKindOfNumberThatIsNotFinite) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
     for (const int64_t size : {1, 7, 64, 1000}) {
       const at::Tensor good = at::full({size}, type == at::kHalf ? 65504.0 : 3e38, type);
-      EXPECT_EQ(ErrorOf<Divergence>([&] { RequireFinite("x", {{"w", good}}); }), "") << type << size;
+      EXPECT_EQ(WhatOf<Divergence>([&] { RequireFinite("x", {{"w", good}}); }), "") << type << size;
       for (const double bad : {infinity, -infinity, std::nan("")}) {
         at::Tensor tensor = at::zeros({size}, type);
         tensor[size - 1] = bad;
-        const std::string message = ErrorOf<Divergence>([&] { RequireFinite("x", {{"ok", good}, {"w", tensor}}); });
+        const std::string message = WhatOf<Divergence>([&] { RequireFinite("x", {{"ok", good}, {"w", tensor}}); });
         EXPECT_TRUE(Holds(message, "x: the values of 'w'")) << type << size << bad << message;
       }
     }
   }
-  EXPECT_EQ(ErrorOf<Divergence>([&] {
+  EXPECT_EQ(WhatOf<Divergence>([&] {
               RequireFinite("x", {{"bytes", at::ones({3}, at::kByte)}, {"none", at::empty({0})}});
             }),
             "");
@@ -43,7 +43,7 @@ struct Fitted {
   torch::nn::Linear module{torch::nn::LinearOptions(4, 4)};
   TrainOptions options;
   std::string Message(double factor) {
-    return ErrorOf<Divergence>([&] {
+    return WhatOf<Divergence>([&] {
       Fit(*module, options, [&] { return module->forward(at::ones({2, 4})).square().sum() * factor; });
     });
   }
@@ -68,7 +68,7 @@ TEST(DoRunsTest, ARunThatDivergesIsNamedAndNotKept) {
   run.name = "copy-gru-seed-0";
   run.compute = [](const OnWork&) -> nlohmann::ordered_json { throw Divergence("step 1"); };
   run.take = [](const auto&) { return std::string(); };
-  EXPECT_EQ(ErrorOf<Divergence>([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
+  EXPECT_EQ(WhatOf<Divergence>([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
   run.compute = [](const auto&) { return nlohmann::ordered_json{{"loss", nullptr}}; };
   run.take = [](const auto&) -> std::string { throw InvalidArgument("run: it is not whole"); };
   try {
@@ -89,7 +89,7 @@ TEST(CheckpointTest, NoNumberThatIsNotFiniteIsWritten) {
   const std::string before = ReadFile(folder.checkpoint());
   Trainer trainer(MakeCorpus(SampleText(), SmallRun().model.context), SmallRun());
   trainer.model()->parameters().front().data().flatten()[0] = std::nan("");
-  EXPECT_TRUE(Holds(ErrorOf<Divergence>([&] { SaveCheckpoint(folder, trainer); }), "checkpoint of step 0"));
+  EXPECT_TRUE(Holds(WhatOf<Divergence>([&] { SaveCheckpoint(folder, trainer); }), "checkpoint of step 0"));
   EXPECT_EQ(ReadFile(folder.checkpoint()), before);
 }
 

@@ -70,22 +70,22 @@ TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
 }
 
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { BudgetOptions("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([] { BudgetOptions("huge"); }), "'huge'"));
   StudyOptions options = Tiny();
   options.encoders = {"attention", "mamba"};
-  const std::string message = ErrorOf<InvalidArgument>([&] { Validate(options); });
+  const std::string message = WhatOf<InvalidArgument>([&] { Validate(options); });
   EXPECT_TRUE(Holds(message, "'mamba'")) << message;
   for (const std::string& known : nn::EncoderNames()) EXPECT_TRUE(Holds(message, known)) << message;
   options = Tiny();
   options.positions = {"none", "rotation"};
-  const std::string schemes = ErrorOf<InvalidArgument>([&] { Validate(options); });
+  const std::string schemes = WhatOf<InvalidArgument>([&] { Validate(options); });
   EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5 or shaw")) << schemes;
   options = Tiny();
   options.width = 18, options.positions = {"rotary"};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
   options = Tiny();
   options.seeds = 0;
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "seeds"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "seeds"));
 }
 
 TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
@@ -140,7 +140,7 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   StudyOptions options = Tiny();
   options.context = 4096;
   const Corpus corpus = TinyCorpus();
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
 }
 
 TEST(StudyMeasurementsTest, GapsAreTakenSeedBySeed) {
@@ -275,7 +275,7 @@ TEST(StudyRunTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
 
 TEST(StudyTest, RefusesATextTooShortForTheLongestWindow) {
   const ScratchFolder folder;
-  const std::string message = ErrorOf<InvalidArgument>([&] { RunStudy(Lines(5), Tiny(), folder.path()); });
+  const std::string message = WhatOf<InvalidArgument>([&] { RunStudy(Lines(5), Tiny(), folder.path()); });
   EXPECT_TRUE(Holds(message, "'lines'") && Holds(message, "330")) << message;
   EXPECT_TRUE(folder.Names().empty());
 }

@@ -140,27 +140,27 @@ TEST(TasksTest, ADamagedResultIsComputedAgain) {
 TEST(TaskOptionsTest, RefusesWhatCannotBe) {
   TaskOptions options = TinyTasks();
   options.length = 12, options.lengths = {12};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "copy needs at least 16"))
-      << ErrorOf<InvalidArgument>([&] { Validate(options); });
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "copy needs at least 16"))
+      << WhatOf<InvalidArgument>([&] { Validate(options); });
   options = TinyTasks();
   options.lengths = {8, 32};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "training length 16"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "training length 16"));
   options = TinyTasks();
   options.tasks = {"copy", "sorting"};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "'sorting'"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "'sorting'"));
   options = TinyTasks();
   options.encoders = {"mamba"};
   EXPECT_TRUE(
-      Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "encoders: 'mamba' is unknown; choose among attention,"));
+      Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "encoders: 'mamba' is unknown; choose among attention,"));
   options = TinyTasks();
   options.lengths = {16, 16};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "lengths: expected increasing"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "lengths: expected increasing"));
   options = TinyTasks();
   options.width = 12, options.heads = 4, options.positions = {"none"};
-  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { Validate(options); }), ErrorOf<InvalidArgument>([] {}));
+  EXPECT_EQ(WhatOf<InvalidArgument>([&] { Validate(options); }), WhatOf<InvalidArgument>([] {}));
   options.positions = {"none", "rotary"};
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([&] { Validate(options); }), "width: 12 leaves each of 4 heads 3 features"));
-  EXPECT_TRUE(Holds(ErrorOf<InvalidArgument>([] { TaskBudget("huge"); }), "'huge'"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "width: 12 leaves each of 4 heads 3 features"));
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([] { TaskBudget("huge"); }), "'huge'"));
 }
 
 TEST(TaskFindingsTest, SaysWhichSolveAndWhichAreAtChance) {

@@ -67,7 +67,7 @@ TEST(RotaryTest, RefusalsNameTheArgument) {
   const at::Tensor x = Random({2, 3, 5, 8});
   const RotaryTables tables = Tables(8, 5);
   const auto refusal = [&](const at::Tensor& input, const at::Tensor& cos, const at::Tensor& sin, const at::Tensor& positions) {
-    return ErrorOf<InvalidArgument>([&] { apply_rotary(input, cos, sin, {}, positions); });
+    return WhatOf<InvalidArgument>([&] { apply_rotary(input, cos, sin, {}, positions); });
   };
   const at::Tensor none, learned = tables.cos.clone().set_requires_grad(true);
   EXPECT_EQ(refusal(x[0], tables.cos, tables.sin, none).rfind("x:", 0), 0u);
@@ -77,10 +77,10 @@ TEST(RotaryTest, RefusalsNameTheArgument) {
   EXPECT_EQ(refusal(x, tables.cos, learned, none).rfind("sin:", 0), 0u);
   EXPECT_EQ(refusal(x, tables.cos, tables.sin, at::full({1, 5}, 5, at::kLong)).rfind("positions: expected numbers in 0..4", 0),
             0u);
-  EXPECT_EQ(ErrorOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}), at::kFloat); }).rfind("positions:", 0),
+  EXPECT_EQ(WhatOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}), at::kFloat); }).rfind("positions:", 0),
             0u);
   EXPECT_EQ(
-      ErrorOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}, at::kLong), at::kHalf); }).rfind("type:", 0),
+      WhatOf<InvalidArgument>([&] { rotary_tables(Frequencies(4), at::zeros({3}, at::kLong), at::kHalf); }).rfind("type:", 0),
       0u);
 }
 

@@ -79,10 +79,9 @@ TEST(TensorViewTest, TensorsWithoutMemoryOnTheCpuAreRefusedByName) {
     for (const Argument& argument : call.Arguments()) {
       const at::Tensor sound = *argument.tensor;
       *argument.tensor = sound.to(at::kMeta);
-      EXPECT_EQ(ErrorOf<InvalidArgument>([&] { call.Run(); }), argument.name + ": expected a CPU tensor, got one on meta");
+      EXPECT_EQ(WhatOf<InvalidArgument>([&] { call.Run(); }), argument.name + ": expected a CPU tensor, got one on meta");
       *argument.tensor = sound.to_sparse();
-      EXPECT_EQ(ErrorOf<InvalidArgument>([&] { call.Run(); }),
-                argument.name + ": expected a strided tensor, got layout Sparse");
+      EXPECT_EQ(WhatOf<InvalidArgument>([&] { call.Run(); }), argument.name + ": expected a strided tensor, got layout Sparse");
       *argument.tensor = sound;
     }
   }
@@ -177,7 +176,7 @@ TEST(TensorViewTest, RotaryReadsOrRefusesEveryTensor) {
     tensors[t] = Negated(sound);
     EXPECT_TRUE(at::equal(run(), expected)) << names[t];
     tensors[t] = sound.to(at::kMeta);
-    EXPECT_EQ(ErrorOf<InvalidArgument>(run), names[t] + std::string(": expected a CPU tensor, got one on meta"));
+    EXPECT_EQ(WhatOf<InvalidArgument>(run), names[t] + std::string(": expected a CPU tensor, got one on meta"));
     tensors[t] = sound;
   }
   const at::Tensor of = rotary_tables({{1.0, 0.1}}, positions, at::kFloat).cos;
@@ -188,12 +187,12 @@ TEST(TensorViewTest, ACacheRefusesWhatItCannotHold) {
   const at::Tensor tokens = at::randn({1, 2, 3, 4});
   for (const at::Tensor& spoilt : {tokens.to(at::kMeta), tokens.to_sparse()}) {
     KeyValueCache cache;
-    EXPECT_NE(ErrorOf<InvalidArgument>([&] { cache.append(spoilt, tokens); }).find("key: expected a"), std::string::npos);
-    EXPECT_NE(ErrorOf<InvalidArgument>([&] { cache.append(tokens, spoilt); }).find("value: expected a"), std::string::npos);
+    EXPECT_NE(WhatOf<InvalidArgument>([&] { cache.append(spoilt, tokens); }).find("key: expected a"), std::string::npos);
+    EXPECT_NE(WhatOf<InvalidArgument>([&] { cache.append(tokens, spoilt); }).find("value: expected a"), std::string::npos);
     EXPECT_EQ(cache.length(), 0);
     cache.append(Negated(tokens), tokens);
     EXPECT_TRUE(at::equal(cache.keys(), tokens));
-    EXPECT_NE(ErrorOf<InvalidArgument>([&] {
+    EXPECT_NE(WhatOf<InvalidArgument>([&] {
                 cache.reorder(at::zeros({1}, at::kLong).to(at::kMeta));
               }).find("rows: expected a CPU tensor"),
               std::string::npos);

@@ -4,6 +4,10 @@ An error is that of a whole tensor, the largest one, beside the same computed in
 own plus two eps at the tensor's largest element. The samples have scores of several hundred, whose rounding decides: what is
 left after one order of summation is luck. So PyTorch's own error is the largest of its kernels' (math and, where it takes the
 sample, the fused one) over several orders of the columns that queries and keys share, which change nothing but the rounding.
+
+PyTorch has no fused kernel with dropout, and fused gradients round something that others do not: they find the mean gradient of a
+row's weights from the rounded output (Dao 2023, "FlashAttention-2", section 3.1). In rows of nearly one key that is all that is
+left. Of samples with dropout in float64, where no other rounding hides it, this formula in NumPy counts as a kernel too.
 """
 
 import copy
@@ -88,8 +92,15 @@ class Sample:
 
     def exact(self, d_output):
         """The output and the gradients of all tensors."""
-        q, k, v, *bias = (t.double().numpy().astype(numpy.longdouble) for t in self.tensors())
-        scale = self.options.get("scale") or 1 / numpy.sqrt(numpy.longdouble(q.shape[-1]))
+        return self.in_numpy(d_output, numpy.longdouble)
+
+    def fused_with_dropout(self, d_output):
+        """The same in double precision, by the formula of fused kernels."""
+        return [torch.from_numpy(t) for t in self.in_numpy(d_output, numpy.float64, from_output=True)]
+
+    def in_numpy(self, d_output, dtype, from_output=False):
+        q, k, v, *bias = (t.double().numpy().astype(dtype) for t in self.tensors())
+        scale = self.options.get("scale") or 1 / numpy.sqrt(dtype(q.shape[-1]))
         scores = scale * (q @ k.swapaxes(-1, -2)) + sum(bias)
         hidden = numpy.zeros(scores.shape, dtype=bool)
         if self.causal:
@@ -99,13 +110,15 @@ class Sample:
         scores = numpy.where(hidden, -numpy.inf, scores)
         p = numpy.exp(scores - scores.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
-        kept = 1.0 if self.kept is None else self.kept.numpy() / numpy.longdouble(KEPT)
-        d_output = d_output.double().numpy().astype(numpy.longdouble)
+        kept = 1.0 if self.kept is None else self.kept.numpy() / dtype(KEPT)
+        d_output = d_output.double().numpy().astype(dtype)
         d_weights = d_output @ v.swapaxes(-1, -2) * kept
-        d_scores = p * (d_weights - (d_weights * p).sum(-1, keepdims=True))
+        output = (p * kept) @ v
+        mean = (d_output * output if from_output else d_weights * p).sum(-1, keepdims=True)
+        d_scores = p * (d_weights - mean)
         d_query, d_key = scale * d_scores @ k, scale * d_scores.swapaxes(-1, -2) @ q
         gradients = (d_query, d_key, (p * kept).swapaxes(-1, -2) @ d_output, d_scores)
-        return [(p * kept) @ v, *(reduced(d, t.shape) for d, t in zip(gradients, (q, k, v, *bias)))]
+        return [output, *(reduced(d, t.shape) for d, t in zip(gradients, (q, k, v, *bias)))]
 
 
 def reduced(gradient, shape):
@@ -139,6 +152,8 @@ def errors(dtype):
         d_output = torch.randn(shape, generator=torch.Generator().manual_seed(number), dtype=torch.float64).to(dtype)
         exact, ours = sample.exact(d_output), results(sample.heed, tensors, d_output)
         theirs = [results(kernel, tensors, d_output) for kernel in sample.torch_kernels()]
+        if sample.kept is not None and dtype == torch.float64:
+            theirs.append(sample.fused_with_dropout(d_output))
         for name, mine, right, *others in zip(collected, ours, exact, *theirs):
             assert mine.dtype == dtype and mine.shape == right.shape
             collected[name].append((error(mine, right), max(error(other, right) for other in others)))
@@ -148,12 +163,9 @@ def errors(dtype):
 @pytest.mark.parametrize("name", TENSORS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_errors_are_at_most_twice_those_of_pytorch(dtype, name):
-    # Scale and log2(e) are multiplied into the queries, which rounds each of their elements once more. At scores of several
-    # hundred that is seen in two samples of float64, up to 5.2 times PyTorch's error, where float32 has other noise.
-    times = 6 if dtype == torch.float64 and name in ("dQ", "dK") else 2
     pairs = errors(dtype)[name]
     assert len(pairs) >= (1 if name == "dBias" else 25)
-    assert not [(sample, pair) for sample, pair in enumerate(pairs) if not pair[0] <= times * pair[1] + 2]
+    assert not [(sample, pair) for sample, pair in enumerate(pairs) if not pair[0] <= 2 * pair[1] + 2]
 
 
 LAYER_NAMES = ("Transformer", "TransformerEncoder", "TransformerEncoderLayer", "TransformerDecoderLayer", "MultiheadAttention")
@@ -201,7 +213,18 @@ def assert_as_close(ours, theirs, exact):
             torch.testing.assert_close(mine.double(), right, rtol=1.3e-6, atol=1e-5 + 2 * own)
 
 
-MODES = [pytest.param(False, id="evaluation", marks=pytest.mark.long), pytest.param(True, id="training")]
+# The layers that are made of these two take minutes.
+QUICK = [(name, True) for name in ("nn.TransformerEncoderLayer", "nn.MultiheadAttention")]
+CASES = [
+    pytest.param(
+        info,
+        training,
+        id=f"{info.name}-{'training' if training else 'evaluation'}",
+        marks=() if (info.name, training) in QUICK else pytest.mark.long,
+    )
+    for info in LAYERS
+    for training in (True, False)
+]
 
 
 def all_results(info, training):
@@ -218,8 +241,7 @@ def all_results(info, training):
             yield forward_and_gradients(module, arguments), theirs, exact, forward_and_gradients(wide, wide_arguments)
 
 
-@pytest.mark.parametrize("training", MODES)
-@pytest.mark.parametrize("info", LAYERS, ids=lambda info: info.name)
+@pytest.mark.parametrize("info, training", CASES)
 def test_layers_compute_the_same_with_heed_inside(info, training, monkeypatch):
     calls, attention, samples = [], _sdpa.attention, 0
     monkeypatch.setattr(_sdpa, "attention", lambda *a, **o: calls.append(o) or attention(*a, **o))

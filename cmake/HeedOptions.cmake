@@ -1,0 +1,28 @@
+# What can be chosen, and what is built when nothing is said: all of heed where it is the whole project, the libraries alone
+# where it is part of another one or where a room is left out.
+
+# An option that is on where heed is the whole project and the room ROOM is built.
+function(heed_option name room description)
+  if(PROJECT_IS_TOP_LEVEL AND ${room})
+    option(${name} "${description}" ON)
+  else()
+    option(${name} "${description}" OFF)
+  endif()
+endfunction()
+
+function(heed_require_room name room)
+  if(${name} AND NOT ${room})
+    message(FATAL_ERROR "${name} is on and needs ${room}, which is off: give -D${room}=ON or -D${name}=OFF")
+  endif()
+endfunction()
+
+option(HEED_NN "Build the LibTorch room" ON)
+heed_option(HEED_LAB HEED_NN "Build the laboratory")
+heed_option(HEED_CLI HEED_LAB "Build the program heed")
+heed_require_room(HEED_LAB HEED_NN)
+heed_require_room(HEED_CLI HEED_LAB)
+heed_option(HEED_TESTS HEED_LAB "Build the tests of the rooms that are built")
+heed_option(HEED_EXAMPLES HEED_LAB "Build the examples of the rooms that are built")
+option(HEED_BENCH "Build the micro-benchmarks of the rooms that are built" OFF)
+option(HEED_WERROR "Treat warnings as errors" OFF)
+set(HEED_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")

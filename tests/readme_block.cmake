@@ -1,0 +1,12 @@
+# The first block of a language in README.md, written to a file.
+function(heed_extract_block language output)
+  file(READ ${PROJECT_SOURCE_DIR}/README.md text)
+  string(FIND "${text}" "```${language}\n" begin)
+  string(SUBSTRING "${text}" ${begin} -1 text)
+  string(FIND "${text}" "\n" begin)
+  string(SUBSTRING "${text}" ${begin} -1 text)
+  string(FIND "${text}" "```" end)
+  string(SUBSTRING "${text}" 0 ${end} text)
+  file(CONFIGURE OUTPUT ${output} CONTENT "${text}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md)
+endfunction()
