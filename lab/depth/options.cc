@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "heed/error.h"
-#include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
 namespace {
@@ -64,7 +64,7 @@ DepthOptions AtMost(int64_t layers, DepthOptions options) {
 Fields FieldsOf(DepthOptions& options) {
   return {
       Names("variants", &options.variants, VariantIds(), "Stacks to measure as they start"),
-      OrNone(Names("positions", &options.positions, nn::PositionSchemeNames(), "Schemes for attention alone")),
+      OrNone(Names("positions", &options.positions, PositionSchemeNames(), "Schemes for attention alone")),
       Whole("layers", &options.layers, 1, 1024, "Layers of the stacks that are measured as they start"),
       OrNone(Names("trained", &options.trained, VariantIds(), "Stacks to train")),
       OrNone(Whole("depths", &options.depths, 1, 1024, "Layers of the trained stacks, as 1,2,4")),

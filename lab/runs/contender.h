@@ -17,7 +17,7 @@ struct Contender {
   std::string Family() const;  // "attention", "recurrence", "convolution"; a mixture of them is a family of its own
 };
 
-// Those of nn::EncoderNames() that are compared where nobody chooses: one of each kind and the usual cells.
+// Those of EncoderNames() that are compared where nobody chooses: one of each kind and the usual cells.
 std::vector<std::string> DefaultEncoders();
 
 // Attention with every position, every other encoder once, in order.

@@ -3,8 +3,6 @@
 #include <limits>
 
 #include "heed/error.h"
-#include "heed/nn/encoders.h"
-#include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
 #include "lab/runs/contender.h"
 
@@ -26,8 +24,8 @@ SeriesOptions SeriesBudget(const std::string& budget) {
 }
 
 Fields FieldsOf(SeriesOptions& options) {
-  return {Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
-          Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+  return {Names("encoders", &options.encoders, EncoderNames(), "Encoders"),
+          Names("positions", &options.positions, PositionSchemeNames(), "Positional schemes of attention"),
           Whole("layers", &options.layers, 1, 64, "Layers"),
           Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
           Whole("width", &options.width, 4, 4096, "Features of a step"),

@@ -13,8 +13,8 @@ namespace heed::lab {
 
 struct SeriesOptions {
   std::string budget = "default";
-  std::vector<std::string> encoders;   // of nn::EncoderNames()
-  std::vector<std::string> positions;  // of attention; of nn::PositionSchemeNames()
+  std::vector<std::string> encoders;   // of EncoderNames()
+  std::vector<std::string> positions;  // of attention; of PositionSchemeNames()
   int64_t layers = 2, heads = 4, width = 32;
   int64_t batch = 16;       // sequences or windows a step
   int64_t steps = 500;      // of training

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "heed/error.h"
-#include "heed/nn/encoders.h"
-#include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
 
@@ -53,8 +52,8 @@ TaskOptions TasksOf(const StudyOptions& options) {
 Fields FieldsOf(StudyOptions& options) {
   constexpr int64_t kMostSteps = int64_t{1} << 32;
   return {
-      Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
-      Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+      Names("encoders", &options.encoders, EncoderNames(), "Encoders"),
+      Names("positions", &options.positions, PositionSchemeNames(), "Positional schemes of attention"),
       OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks of the last section")),
       Whole("depth", &options.deepest, 0, 1024,
             "Most layers of the stacks in the section on depth, which has no more than the budget's; 0: without it"),

@@ -21,8 +21,8 @@ inline constexpr int64_t kLengthMultiples[] = {1, 2, 4};
 
 struct StudyOptions {
   std::string budget = "default";
-  std::vector<std::string> encoders = DefaultEncoders();                                        // of nn::EncoderNames()
-  std::vector<std::string> positions = {"none", "sinusoidal", "learned", "alibi", "relative"};  // of nn::PositionSchemeNames()
+  std::vector<std::string> encoders = DefaultEncoders();                                        // of EncoderNames()
+  std::vector<std::string> positions = {"none", "sinusoidal", "learned", "alibi", "relative"};  // of PositionSchemeNames()
   int64_t layers = 0, heads = 0, width = 0;                                                     // of every model
   int64_t context = 0;                                                                          // training length, characters
   int64_t batch = 0;                                                                            // windows a step

@@ -4,8 +4,6 @@
 #include <functional>
 
 #include "heed/error.h"
-#include "heed/nn/encoders.h"
-#include "heed/nn/positions.h"
 #include "lab/runs/choice.h"
 #include "lab/runs/contender.h"
 
@@ -38,8 +36,8 @@ TaskOptions TaskBudget(const std::string& budget) {
 Fields FieldsOf(TaskOptions& options) {
   return {
       Names("tasks", &options.tasks, TaskNames(), "Tasks"),
-      Names("encoders", &options.encoders, nn::EncoderNames(), "Encoders"),
-      Names("positions", &options.positions, nn::PositionSchemeNames(), "Positional schemes of attention"),
+      Names("encoders", &options.encoders, EncoderNames(), "Encoders"),
+      Names("positions", &options.positions, PositionSchemeNames(), "Positional schemes of attention"),
       Whole("length", &options.length, 1, 1 << 14,
             "Steps of a sequence in training; evaluations then are at 1, 2 and 4 times as many"),
       Whole("lengths", &options.lengths, 1, 1 << 16,

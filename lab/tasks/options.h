@@ -16,8 +16,8 @@ namespace heed::lab {
 struct TaskOptions {
   std::string budget = "default";
   std::vector<std::string> tasks;      // of TaskNames()
-  std::vector<std::string> encoders;   // of nn::EncoderNames()
-  std::vector<std::string> positions;  // of attention; of nn::PositionSchemeNames()
+  std::vector<std::string> encoders;   // of EncoderNames()
+  std::vector<std::string> positions;  // of attention; of PositionSchemeNames()
   int64_t length = 32;                 // steps in training
   std::vector<int64_t> lengths;        // steps of evaluations, increasing; the training length is one of them
   int64_t layers = 0;                  // 0: the task's own
