@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -18,6 +20,12 @@ struct Context {
 };
 // How many that is.
 int ThreadsOf(const Context& context);
+
+// An option that takes a list as one word with commas: what follows is never taken for a part of it.
+template <class T>
+CLI::Option* AddList(CLI::App& command, const char* option, std::vector<T>& values, const std::string& text) {
+  return command.add_option(option, values, text)->delimiter(',')->allow_extra_args(false);
+}
 
 // The body of the command that was chosen; returns the exit code: 0 done, 1 failed. heed::Error thrown inside is printed by
 // main and ends with 1 (InvalidArgument caused by an option: 2); an interruption ends with 130.

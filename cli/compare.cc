@@ -78,9 +78,7 @@ void AddCompare(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
   std::string known;
   for (const lab::Layer* layer : lab::AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
-  command->add_option("--layers", arguments->layers, "Some of " + known + ", with commas; default: all")
-      ->expected(1)
-      ->delimiter(',');
+  AddList(*command, "--layers", arguments->layers, "Some of " + known + "; default: all");
   command->add_option("--lengths", arguments->lengths, "Tokens: FIRST:LAST doubles, commas list")->capture_default_str();
   command->add_option("--width", options.width, "Width of the layers")->capture_default_str();
   command->add_option("--kernel", options.kernel, "Window of the convolutions, odd")->capture_default_str();

@@ -84,9 +84,7 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
        "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
   name("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
   name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
-  command.add_option("--features", arguments.features, "Columns to look at, with commas; default: all others")
-      ->delimiter(',')
-      ->group(kGroup);
+  AddList(command, "--features", arguments.features, "Columns to look at; default: all others")->group(kGroup);
   name("--goal", arguments.goal,
        "classification, regression or forecast (of the target's next values); default: by the target's values");
 }

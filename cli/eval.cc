@@ -92,9 +92,7 @@ void AddEval(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text");
   AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
   AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
-  command->add_option("--context", arguments->contexts, "Steps of a window, one or several; default: that of the training")
-      ->expected(1, -1)
-      ->delimiter(',');
+  AddList(*command, "--context", arguments->contexts, "Steps of a window, one or several; default: that of the training");
   command
       ->add_option(
           "--beyond", arguments->beyond,
@@ -102,7 +100,7 @@ void AddEval(CLI::App& app, Run& run) {
       ->capture_default_str();
   command->add_flag("--validation", arguments->validation, "Only the last tenth of TEXT, which training on it keeps apart");
   command->footer(
-      "Examples:\n  heed eval run book.txt --context 64 128 256\n  heed eval run book.txt --context 128 --beyond clamp");
+      "Examples:\n  heed eval run book.txt --context 64,128,256\n  heed eval run book.txt --context 128 --beyond clamp");
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
 }
 

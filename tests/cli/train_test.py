@@ -59,7 +59,7 @@ def test_every_encoder_trains_on_both_objectives(text, tmp_path, encoder, object
 def test_an_encoder_with_attention_of_its_own_is_evaluated_and_generates(text, tmp_path, encoder):
     folder = tmp_path / "run"
     run("train", text, "--out", folder, *SMALL, "--steps", 3, "--encoder", encoder)
-    longer = run("eval", folder, text, "--context", 16, 64, "--json")
+    longer = run("eval", folder, text, "--context", "16,64", "--json")
     assert [row["context"] for row in json.loads(longer.stdout)["rows"]] == [16, 64]
     said = run("generate", folder, "--prompt", "one", "--tokens", 20)
     assert said.returncode == 0, said.stderr
@@ -85,7 +85,7 @@ def test_every_position_trains(text, tmp_path, position):
 def test_a_relative_scheme_reaches_beyond_the_training_and_generates(text, tmp_path, position):
     folder = tmp_path / "run"
     run("train", text, "--out", folder, *SMALL, "--steps", 3, "--position", position, "--max-distance", 20)
-    longer = run("eval", folder, text, "--context", 16, 64, "--json")
+    longer = run("eval", folder, text, "--context", "16,64", "--json")
     assert longer.returncode == 0, longer.stderr
     assert [row["context"] for row in json.loads(longer.stdout)["rows"]] == [16, 64]
     said = run("generate", folder, "--prompt", "one", "--tokens", 20)
@@ -285,12 +285,12 @@ def test_the_published_recipe_reaches_its_published_loss(tmp_path, seed):
 
 
 def test_windows_beyond_a_learned_table_are_refused_or_clamped(trained, text):
-    refused = run("eval", trained, text, "--context", 16, 64)
+    refused = run("eval", trained, text, "--context", "16,64")
     assert refused.returncode == 2
     assert "context: 64 steps are more than the 16 rows" in refused.stderr and "--beyond clamp" in refused.stderr
     plain = json.loads(run("eval", trained, text, "--context", 16, "--json").stdout)
     assert plain["beyond"] == "refuse"
-    clamped = run("eval", trained, text, "--context", 16, 64, "--beyond", "clamp", "--json")
+    clamped = run("eval", trained, text, "--context", "16,64", "--beyond", "clamp", "--json")
     assert clamped.returncode == 0, clamped.stderr
     rows = json.loads(clamped.stdout)["rows"]
     assert rows[0]["loss"] == plain["rows"][0]["loss"]
