@@ -14,12 +14,14 @@ struct Environment {
   std::string cpu;                        // the processor's own name as Linux tells it; "unknown" elsewhere
   std::vector<std::string> simd_targets;  // that the engine can use here, the best first
   int threads_available = 0;
+  std::string build = {};  // see BuildIdentity
 };
 
 Environment ThisEnvironment();
 nlohmann::ordered_json ToJson(const Environment& environment);
 
-// What a kept result depends on: version, libtorch, cpu and the best of the simd_targets.
+// What a kept result depends on: version, libtorch, cpu, the best of the simd_targets, and build, without which another build
+// of the same version would find what it would not compute.
 nlohmann::ordered_json ResultSettings(const Environment& environment);
 
 }  // namespace heed::lab

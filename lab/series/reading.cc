@@ -11,6 +11,7 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/report/fingerprint.h"
 #include "lab/series/csv_table.h"
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
@@ -20,17 +21,6 @@ namespace {
 
 constexpr std::size_t kMostClasses = 1000;
 constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: each smaller whole number is a double of its own
-
-// FNV-1a, 64 bits.
-std::string Fingerprint(std::string_view bytes, std::string_view more = {}) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (const std::string_view part : {bytes, more}) {
-    for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
-}
 
 // Rows of the table by sequence, in the order in which sequences begin.
 std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable& table, int64_t sequence_column) {

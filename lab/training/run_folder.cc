@@ -1,6 +1,5 @@
 #include "lab/training/run_folder.h"
 
-#include <cstdio>
 #include <limits>
 #include <sstream>
 
@@ -8,6 +7,7 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/report/fingerprint.h"
 #include "lab/report/json.h"
 
 namespace heed::lab {
@@ -148,13 +148,12 @@ Metrics ParseMetrics(const std::string& line) {
 }  // namespace
 
 TextIdentity Identify(const Text& text) {
-  uint64_t hash = 0xcbf29ce484222325u;
+  std::string bytes;  // of each code point, the lowest first
+  bytes.reserve(4 * text.characters.size());
   for (const char32_t character : text.characters) {
-    for (int shift = 0; shift < 32; shift += 8) hash = (hash ^ ((character >> shift) & 0xffu)) * 0x100000001b3u;
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>((character >> shift) & 0xffu);
   }
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return {text.name, static_cast<int64_t>(text.characters.size()), digits};
+  return {text.name, static_cast<int64_t>(text.characters.size()), Fingerprint(bytes)};
 }
 
 void RunFolder::WriteConfig(const RunConfig& config) const { WriteFile(this->config(), JsonText(ToJson(config), 2) + "\n"); }

@@ -50,7 +50,7 @@ std::string Draw(const Figure& figure) {
   return ReadFile(WriteFigure(figure, folder.path()).svg);
 }
 
-std::string ErrorOf(const Figure& figure) {
+std::string DrawingError(const Figure& figure) {
   const ScratchFolder folder;
   try {
     WriteFigure(figure, folder.path());
@@ -157,17 +157,19 @@ TEST(WriteFigure, WritesPictureAndNumbersAndNothingElse) {
 }
 
 TEST(WriteFigure, RefusesWhatDoesNotFitTogether) {
-  EXPECT_NE(ErrorOf(Named("../up", HeatMap{"", "", 1, 1, {0}})).find("'../up'"), std::string::npos);
-  EXPECT_NE(ErrorOf(Named("m", HeatMap{"", "", 2, 2, {0, 1, 2}})).find("2 x 2"), std::string::npos);
-  EXPECT_NE(ErrorOf(Named("m", HeatMap{"", "", int64_t{1} << 62, int64_t{1} << 62, {0}})).find("rows x columns"),
+  EXPECT_NE(DrawingError(Named("../up", HeatMap{"", "", 1, 1, {0}})).find("'../up'"), std::string::npos);
+  EXPECT_NE(DrawingError(Named("m", HeatMap{"", "", 2, 2, {0, 1, 2}})).find("2 x 2"), std::string::npos);
+  EXPECT_NE(DrawingError(Named("m", HeatMap{"", "", int64_t{1} << 62, int64_t{1} << 62, {0}})).find("rows x columns"),
             std::string::npos);
-  EXPECT_NE(ErrorOf(Named("l", LinePlot{"", "", false, false, {{"s", {1, 2}, {1}, {}, {}}}})).find("'s'"), std::string::npos);
-  EXPECT_NE(ErrorOf(Named("l", LinePlot{"", "", false, false, {{"s", {1}, {1}, {0}, {}}}})).find("low"), std::string::npos);
-  EXPECT_NE(ErrorOf(Named("b", BarChart{"", {"a"}, {1, 2}, {}, {}})).find("values has 2"), std::string::npos);
-  EXPECT_NE(ErrorOf(Named("d", Diagram{{{0, 0, "a"}}, {{0, 1}}})).find("0 -> 1"), std::string::npos);
+  EXPECT_NE(DrawingError(Named("l", LinePlot{"", "", false, false, {{"s", {1, 2}, {1}, {}, {}}}})).find("'s'"),
+            std::string::npos);
+  EXPECT_NE(DrawingError(Named("l", LinePlot{"", "", false, false, {{"s", {1}, {1}, {0}, {}}}})).find("low"),
+            std::string::npos);
+  EXPECT_NE(DrawingError(Named("b", BarChart{"", {"a"}, {1, 2}, {}, {}})).find("values has 2"), std::string::npos);
+  EXPECT_NE(DrawingError(Named("d", Diagram{{{0, 0, "a"}}, {{0, 1}}})).find("0 -> 1"), std::string::npos);
   Figure small = Map();
   small.height = 10;
-  EXPECT_NE(ErrorOf(small).find("pixels"), std::string::npos);
+  EXPECT_NE(DrawingError(small).find("pixels"), std::string::npos);
 }
 
 TEST(WriteFigure, SaysThatGnuplotIsMissingAndWritesNothing) {

@@ -16,8 +16,8 @@
 #include "lab/series/data.h"
 #include "lab/series/npy_file.h"
 #include "lab/training/run_folder.h"
-#include "scratch_folder.h"
 #include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {

@@ -21,7 +21,7 @@ SeriesOptions Options() {
 }
 
 // Twenty rows of t, x, y, of which row `changed` of the file is `cells`.
-std::string ErrorOf(int changed, const std::string& cells, const std::string& goal = "forecast", double scale = 1) {
+std::string ReadingError(int changed, const std::string& cells, const std::string& goal = "forecast", double scale = 1) {
   const ScratchFolder scratch;
   std::string csv = "t,x,y\n";
   for (int row = 2; row < 22; ++row) {
@@ -47,20 +47,20 @@ std::string ErrorOf(int changed, const std::string& cells, const std::string& go
 }
 
 TEST(MagnitudesTest, NumbersThatCannotBeComputedWithAreNamedByTheirPlace) {
-  EXPECT_EQ(ErrorOf(7, "7,1,2"), "");
-  EXPECT_EQ(ErrorOf(7, "7,1,1e10"), "");
-  EXPECT_TRUE(Holds(ErrorOf(7, "7,1e308,2"), "row 7, column 'x': 1e+308 is beyond 1e100"));
-  EXPECT_TRUE(Holds(ErrorOf(8, "8,1,-1e200"), "row 8, column 'y': -1e+200 is beyond 1e100"));
-  EXPECT_TRUE(Holds(ErrorOf(21, "1e150,1,2"), "row 21, column 't': 1e+150 is beyond 1e100"));
+  EXPECT_EQ(ReadingError(7, "7,1,2"), "");
+  EXPECT_EQ(ReadingError(7, "7,1,1e10"), "");
+  EXPECT_TRUE(Holds(ReadingError(7, "7,1e308,2"), "row 7, column 'x': 1e+308 is beyond 1e100"));
+  EXPECT_TRUE(Holds(ReadingError(8, "8,1,-1e200"), "row 8, column 'y': -1e+200 is beyond 1e100"));
+  EXPECT_TRUE(Holds(ReadingError(21, "1e150,1,2"), "row 21, column 't': 1e+150 is beyond 1e100"));
   // Only the validation part has it, so that the training part's deviation does not tell.
-  EXPECT_TRUE(Holds(ErrorOf(21, "21,1e40,2"), "row 21, column 'x': 1e+40 lies more than 1e15 deviations"));
-  EXPECT_TRUE(Holds(ErrorOf(21, "21,1,1e40"), "row 21, column 'y': 1e+40 lies more than 1e15 deviations"));
+  EXPECT_TRUE(Holds(ReadingError(21, "21,1e40,2"), "row 21, column 'x': 1e+40 lies more than 1e15 deviations"));
+  EXPECT_TRUE(Holds(ReadingError(21, "21,1,1e40"), "row 21, column 'y': 1e+40 lies more than 1e15 deviations"));
 }
 
 TEST(MagnitudesTest, TimesThatLoseTheirStepsAreNamedByTheirPlace) {
-  EXPECT_EQ(ErrorOf(21, "9e14,1,2"), "");
-  EXPECT_TRUE(Holds(ErrorOf(21, "1e17,1,2"), "row 21, column 't': 1e+17 lies")) << ErrorOf(21, "1e17,1,2");
-  EXPECT_TRUE(Holds(ErrorOf(2, "-1e17,1,2"), "row 3, column 't': 3 lies")) << ErrorOf(2, "-1e17,1,2");
+  EXPECT_EQ(ReadingError(21, "9e14,1,2"), "");
+  EXPECT_TRUE(Holds(ReadingError(21, "1e17,1,2"), "row 21, column 't': 1e+17 lies")) << ReadingError(21, "1e17,1,2");
+  EXPECT_TRUE(Holds(ReadingError(2, "-1e17,1,2"), "row 3, column 't': 3 lies")) << ReadingError(2, "-1e17,1,2");
 }
 
 TEST(MagnitudesTest, TargetsThatHardlyDifferAreNamed) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "tests/scratch_folder.h"
 
@@ -49,7 +50,10 @@ TEST(ResultStoreTest, FindsAResultOnlyUnderExactlyItsSettings) {
 // Two builds that share a folder: neither takes the other's result, and the later one is kept.
 TEST(ResultStoreTest, TwoBuildsDoNotTakeEachOthersResults) {
   const ScratchFolder folder;
-  const ResultStore older(folder.path(), {{"version", "1"}}), newer(folder.path(), {{"version", "2"}});
+  Environment environment = ThisEnvironment();
+  const ResultStore older(folder.path(), ResultSettings(environment));
+  environment.build = "fedcba9876543210";
+  const ResultStore newer(folder.path(), ResultSettings(environment));
   older.Keep("gru", kSettings, {{"loss", 1}});
   EXPECT_FALSE(newer.Find("gru", kSettings));
   newer.Keep("gru", kSettings, {{"loss", 2}});
