@@ -1,15 +1,11 @@
 #include "lab/depth/depth.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <functional>
-#include <optional>
+#include <utility>
 
 #include "heed/error.h"
 #include "lab/data/baselines.h"
-#include "lab/report/progress.h"
-#include "lab/training/side_by_side.h"
+#include "lab/runs/run.h"
 
 namespace heed::lab {
 namespace {
@@ -17,15 +13,6 @@ namespace {
 constexpr int64_t kStepsOfAProfile = 16;  // what a profile costs, in training steps
 
 using Json = nlohmann::ordered_json;
-
-// A stack to measure. `work` counts layers times steps.
-struct Task {
-  std::string name;
-  Json settings;
-  int64_t work = 0;
-  std::function<bool(const Json& json)> load;  // false where the JSON does not hold the result
-  std::function<Json(std::atomic<int64_t>& done)> measure;
-};
 
 // A window and the character behind it must fit each part of the text that is looked at.
 void RequireLongEnough(const Corpus& corpus, const DepthOptions& options) {
@@ -69,74 +56,42 @@ Json SharedSettings(const DepthOptions& options, int64_t layers) {
           {"seed", options.seed}};
 }
 
-Task TaskOf(const Corpus& corpus, const DepthOptions& options, StartedStack& stack) {
-  Task task;
-  task.name = "depth-start-" + ToString(stack.objective) + "-" + stack.variant + "-" + stack.position;
-  task.settings = SharedSettings(options, options.layers);
-  task.work = options.layers * kStepsOfAProfile;
-  task.load = [&](const Json& json) {
-    stack.profile = ProfileFromJson(json, options.layers, options.heads);
-    return true;
+// What they refer to must outlive the runs, whose work counts layers times steps.
+Run RunOf(const Corpus& corpus, const DepthOptions& options, StartedStack& stack) {
+  Run run;
+  run.name = "depth-start-" + ToString(stack.objective) + "-" + stack.variant + "-" + stack.position;
+  run.settings = SharedSettings(options, options.layers);
+  run.work = options.layers * kStepsOfAProfile;
+  run.timed = false;
+  run.compute = [&corpus, &options, &stack, work = run.work](const OnWork& on_work) {
+    Json result = ToJson(ProfileStarted(corpus, options, stack));
+    on_work(work);
+    return result;
   };
-  task.measure = [&, work = task.work](std::atomic<int64_t>& done) {
-    stack.profile = ProfileStarted(corpus, options, stack);
-    done += work;
-    return ToJson(stack.profile);
+  run.take = [&options, &stack, name = run.name](const Json& result) {
+    stack.profile = ProfileFromJson(result, options.layers, options.heads);
+    return name;
   };
-  return task;
+  return run;
 }
 
-Task TaskOf(const Corpus& corpus, const DepthOptions& options, TrainedStack& stack) {
-  Task task;
-  task.name = "depth-trained-" + stack.variant + "-" + std::to_string(stack.layers);
-  task.settings = SharedSettings(options, stack.layers);
-  task.settings.update(
+Run RunOf(const Corpus& corpus, const DepthOptions& options, TrainedStack& stack) {
+  Run run;
+  run.name = "depth-trained-" + stack.variant + "-" + std::to_string(stack.layers);
+  run.settings = SharedSettings(options, stack.layers);
+  run.settings.update(
       {{"steps", options.steps}, {"batch", options.batch}, {"lr", options.lr}, {"validation", options.validation}});
-  task.work = stack.layers * options.steps;
-  task.load = [&](const Json& json) {
-    TrainedStack read = TrainedStackFromJson(json, options.heads);
-    if (read.variant != stack.variant || read.layers != stack.layers) return false;
+  run.work = stack.layers * options.steps;
+  run.compute = [&corpus, &options, &variant = VariantNamed(stack.variant), layers = stack.layers](const OnWork& on_work) {
+    return ToJson(TrainStack(corpus, options, variant, layers, on_work));
+  };
+  run.take = [&options, &stack, name = run.name](const Json& result) {
+    TrainedStack read = TrainedStackFromJson(result, options.heads);
+    if (read.variant != stack.variant || read.layers != stack.layers) throw InvalidArgument("stack: it is another one");
     stack = std::move(read);
-    return true;
+    return name;
   };
-  task.measure = [&](std::atomic<int64_t>& done) {
-    stack = TrainStack(corpus, options, VariantNamed(stack.variant), stack.layers, done);
-    return ToJson(stack);
-  };
-  return task;
-}
-
-// Whether the store holds the result of a task, which is then taken from there.
-bool Found(const Task& task, const ResultStore* store) {
-  const std::optional<Json> kept = store == nullptr ? std::nullopt : store->Find(task.name, task.settings);
-  if (!kept) return false;
-  try {
-    return task.load(*kept);
-  } catch (const std::exception&) {
-    return false;  // it holds something else: the stack is measured again
-  }
-}
-
-void Measure(std::vector<Task> tasks, const DepthOptions& options, const std::string& what, const ResultStore* store) {
-  int64_t total = 0, found = 0;
-  std::vector<Task> left;
-  for (Task& task : tasks) {
-    total += task.work;
-    if (Found(task, store)) {
-      found += task.work;
-    } else {
-      left.push_back(std::move(task));
-    }
-  }
-  // The longest first: else one thread would train the deepest stack alone at the end.
-  std::stable_sort(left.begin(), left.end(), [](const Task& a, const Task& b) { return a.work > b.work; });
-  Progress progress(what, total, options.quiet, found);
-  SideBySide(static_cast<int64_t>(left.size()), options.threads, progress, found, [&](int64_t i, std::atomic<int64_t>& done) {
-    const Task& task = left[static_cast<std::size_t>(i)];
-    const Json result = task.measure(done);
-    if (store != nullptr) store->Keep(task.name, task.settings, result);
-    return task.name;
-  });
+  return run;
 }
 
 }  // namespace
@@ -171,11 +126,11 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   Corpus evaluated = corpus;
   evaluated.validation.resize(std::min<std::size_t>(corpus.validation.size(), static_cast<std::size_t>(options.validation)));
   result.frequencies = CountBaselines(evaluated).frequencies;
-  std::vector<Task> tasks;
-  tasks.reserve(result.started.size() + result.trained.size());
-  for (StartedStack& stack : result.started) tasks.push_back(TaskOf(corpus, options, stack));
-  for (TrainedStack& stack : result.trained) tasks.push_back(TaskOf(corpus, options, stack));
-  Measure(std::move(tasks), options, what, store);
+  std::vector<Run> runs;
+  runs.reserve(result.started.size() + result.trained.size());
+  for (StartedStack& stack : result.started) runs.push_back(RunOf(corpus, options, stack));
+  for (TrainedStack& stack : result.trained) runs.push_back(RunOf(corpus, options, stack));
+  DoRuns(what, runs, store, options.threads, options.quiet);
   return result;
 }
 

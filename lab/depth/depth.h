@@ -34,8 +34,8 @@ struct DepthResult {
   const TrainedStack* Trained(const std::string& variant, int64_t layers) const;
 };
 
-// Measures options.threads stacks at a time, with one progress bar on stderr. With a store, every finished stack is kept and
-// those that it holds are not measured again. Throws InvalidArgument that names the option, and Interruption on Ctrl-C.
+// Measures options.threads stacks at a time, with one progress bar on stderr; those that the store holds, where there is one,
+// are not measured again (DoRuns). Throws InvalidArgument that names the option, and Interruption on Ctrl-C.
 DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, const std::string& what = "depth",
                          const ResultStore* store = nullptr);
 

@@ -1,14 +1,11 @@
 #include "lab/depth/stack.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/randn.h>
 #include <torch/nn/functional/loss.h>
 
 #include "heed/nn/positions.h"
+#include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {
@@ -66,28 +63,7 @@ StackModelImpl::StackModelImpl(const StackOptions& options_, uint64_t seed) : op
   }
   if (options.variant.norm == StackNorm::kPre) final_norm = register_module("final_norm", MakeLayerNorm(width));
   head = register_module("head", torch::nn::Linear(torch::nn::LinearOptions(width, options.symbols).bias(false)));
-  Draw(seed);
-}
-
-void StackModelImpl::Draw(uint64_t seed) {
-  const at::NoGradGuard no_grad;
-  at::Generator generator = at::detail::createCPUGenerator(seed);
-  const auto draw = [&generator](const at::Tensor& weight, double deviation) {
-    weight.copy_(at::randn(weight.sizes(), generator, weight.options()).mul_(deviation));
-  };
-  for (const auto& module : modules(/*include_self=*/false)) {
-    if (auto* tokens = module->as<torch::nn::EmbeddingImpl>()) draw(tokens->weight, 1.0);
-    if (auto* table = module->as<nn::LearnedPositionsImpl>()) draw(table->weight, 1.0);
-    if (auto* scheme = module->as<nn::ShawImpl>()) {
-      for (const at::Tensor& vectors : scheme->parameters()) {
-        draw(vectors, 1.0 / std::sqrt(static_cast<double>(vectors.size(1))));
-      }
-    }
-    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
-      draw(linear->weight, 1.0 / std::sqrt(static_cast<double>(linear->weight.size(1))));
-      if (linear->bias.defined()) linear->bias.zero_();
-    }
-  }
+  InitialiseByInputs(*this, seed);
 }
 
 at::Tensor StackModelImpl::forward(const at::Tensor& tokens, std::vector<at::Tensor>* states) {

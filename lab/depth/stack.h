@@ -44,11 +44,8 @@ class StackLayerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(StackLayer);
 
-// Embedding and encodings of the input, layers, for kPre a final LayerNorm, head.
-//
-// Every matrix starts N(0, 1 / its inputs), so that a linear layer keeps the length of a random row (LeCun et al. 1998,
-// "Efficient BackProp", section 4.6), the embedding and learned positions N(0, 1), biases 0; biases and content vectors of
-// positional schemes start as their modules start them. Everything is drawn from the seed alone.
+// Embedding and encodings of the input, layers, for kPre a final LayerNorm, head. Starts by InitialiseByInputs: everything is
+// drawn from the seed alone.
 class StackModelImpl : public torch::nn::Module {
  public:
   StackModelImpl(const StackOptions& options, uint64_t seed);
@@ -66,9 +63,6 @@ class StackModelImpl : public torch::nn::Module {
   std::vector<StackLayer> layers;
   torch::nn::LayerNorm final_norm{nullptr};
   torch::nn::Linear head{nullptr};
-
- private:
-  void Draw(uint64_t seed);
 };
 TORCH_MODULE(StackModel);
 

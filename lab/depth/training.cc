@@ -5,11 +5,10 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "lab/training/interrupt.h"
-#include "lab/training/optimizer.h"
+#include "lab/training/divergence.h"
+#include "lab/training/fit.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/side_by_side.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -25,43 +24,27 @@ TrainOptions TrainingOf(const DepthOptions& options) {
   return training;
 }
 
-NamedTensors Parameters(const StackModel& model) {
-  NamedTensors parameters;
-  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
-  return parameters;
-}
-
-// One step; false when the numbers are no longer finite.
-bool Step(StackModel& model, AdamW& optimizer, const Batch& batch, double clip, int64_t step) {
-  try {
-    TrainStep(optimizer, clip, step, [&] { return model->Loss(batch); });
-    return true;
-  } catch (const Divergence&) {
-    return false;
-  }
-}
-
+// Where the numbers break, the training ends and the result tells the step.
 void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, TrainedStack& result,
-              std::atomic<int64_t>& done) {
-  const TrainOptions training = TrainingOf(options);
-  AdamW optimizer(Parameters(model), training);
+              const OnWork& on_work) {
   const WindowOptions windows{Objective::kCausal, options.context, options.batch, 0};
   Random random(options.seed);
-  double seconds = 0;
-  int64_t trained = 0;
-  for (int64_t step = 1; step <= options.steps; ++step) {
-    if (Interrupted()) throw Interruption("interrupted during training");
-    const double start = ThreadSeconds();
-    const bool finite = Step(model, optimizer, RandomBatch(corpus.train, windows, random), training.clip, step - 1);
-    seconds += ThreadSeconds() - start;
-    ++trained;
-    if (!finite) {
-      result.broke_at = step;
-      break;
-    }
-    done += result.layers;
+  const auto loss = [&] { return model->Loss(RandomBatch(corpus.train, windows, random)); };
+  int64_t under_way = 1;
+  FitHooks hooks;
+  hooks.on_step = [&](const FitStep& step) {
+    under_way = step.number + 1;
+    on_work(result.layers);
+  };
+  const double start = ThreadSeconds();
+  try {
+    Fit(*model, TrainingOf(options), loss, hooks);
+  } catch (const Divergence&) {
+    result.broke_at = under_way;
   }
-  result.microseconds_per_token = 1e6 * seconds / static_cast<double>(trained * options.batch * options.context);
+  const int64_t trained = result.broke_at > 0 ? result.broke_at : options.steps;
+  result.microseconds_per_token =
+      1e6 * (ThreadSeconds() - start) / static_cast<double>(trained * options.batch * options.context);
 }
 
 double ValidationLoss(StackModel& model, const Corpus& corpus, const DepthOptions& options) {
@@ -85,7 +68,7 @@ Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective 
 }
 
 TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const StackVariant& variant, int64_t layers,
-                        std::atomic<int64_t>& done) {
+                        const OnWork& on_work) {
   StackModel model(StackOptions{.variant = variant,
                                 .layers = layers,
                                 .width = options.width,
@@ -97,7 +80,7 @@ TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const
   result.variant = variant.id;
   result.layers = layers;
   result.parameters = ParameterCount(*model);
-  TrainAll(model, corpus, options, result, done);
+  TrainAll(model, corpus, options, result, on_work);
   result.loss = result.broke_at > 0 ? NAN : ValidationLoss(model, corpus, options);
   if (!std::isfinite(result.loss) && result.broke_at == 0) result.broke_at = options.steps;
   result.profile = Profile(model, ProfileBatch(corpus, options, Objective::kCausal));

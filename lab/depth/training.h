@@ -2,7 +2,6 @@
 #ifndef HEED_LAB_DEPTH_TRAINING_H_
 #define HEED_LAB_DEPTH_TRAINING_H_
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "lab/data/corpus.h"
 #include "lab/depth/options.h"
 #include "lab/depth/profile.h"
+#include "lab/runs/run.h"
 
 namespace heed::lab {
 
@@ -26,9 +26,9 @@ struct TrainedStack {
 };
 
 // Trains with the next character as objective and no positions beside the causal mask, in the calling thread; several calls
-// may run side by side. Adds `layers` to `done` at each step. Throws Interruption on Ctrl-C.
+// may run side by side. A step is as much work as there are layers. Throws Interruption on Ctrl-C.
 TrainedStack TrainStack(const Corpus& corpus, const DepthOptions& options, const StackVariant& variant, int64_t layers,
-                        std::atomic<int64_t>& done);
+                        const OnWork& on_work);
 
 // The windows that stacks are measured on; the same for every stack of an objective.
 Batch ProfileBatch(const Corpus& corpus, const DepthOptions& options, Objective objective);

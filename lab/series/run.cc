@@ -84,13 +84,12 @@ SeriesRun TrainOnSeries(const SeriesBatches& batches, const SeriesModel& model, 
   BuildSeeded(seed, [&] { network = SequenceModel(ModelOf(batches, model, model.ffn_width, options)); });
   Random random(seed);
   SeriesBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(
-      *network, TrainingOf(options, seed),
-      [&] {
-        batch = batches.Draw(random);
-        return Loss(Answers(network, batches, batch), batch, at::Reduction::Mean);
-      },
-      on_step);
+  const FitReport report = Fit(*network, TrainingOf(options, seed),
+                               [&] {
+                                 batch = batches.Draw(random);
+                                 return Loss(Answers(network, batches, batch), batch, at::Reduction::Mean);
+                               },
+                               {.on_step = [&](const FitStep&) { on_step(); }});
   SeriesRun run;
   run.seed = seed;
   run.training = report.last_loss;

@@ -7,7 +7,7 @@
 #include <fmt/core.h>
 
 #include "lab/report/file.h"
-#include "lab/runs/kept_run.h"
+#include "lab/runs/run.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -64,14 +64,14 @@ nlohmann::ordered_json SharedSettings(const SeriesResult& result) {
 }
 
 // What it refers to must outlive it.
-KeptRun RunOf(const SeriesBatches& batches, const SeriesModel& model, const SeriesOptions& options, uint64_t seed,
-              SeriesRun& result) {
-  KeptRun run;
+Run RunOf(const SeriesBatches& batches, const SeriesModel& model, const SeriesOptions& options, uint64_t seed,
+          SeriesRun& result) {
+  Run run;
   run.name = fmt::format("{}-seed-{}", model.Id(), seed);
   run.settings = SettingsOf(model, options, seed);
-  run.steps = options.steps;
-  run.compute = [&batches, &model, &options, seed](const std::function<void()>& on_step) {
-    return ToJson(TrainOnSeries(batches, model, options, seed, on_step));
+  run.work = options.steps;
+  run.compute = [&batches, &model, &options, seed](const OnWork& on_work) {
+    return ToJson(TrainOnSeries(batches, model, options, seed, [&on_work] { on_work(1); }));
   };
   run.take = [&model, &result](const nlohmann::ordered_json& json) {
     result = SeriesRunFromJson(json);
@@ -92,7 +92,7 @@ SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, con
   for (SeriesModel& model : PlanSeries(batches, options)) {
     result.models.push_back({std::move(model), std::vector<SeriesRun>(options.seeds)});
   }
-  std::vector<KeptRun> runs;
+  std::vector<Run> runs;
   for (SeriesModelResult& model : result.models) {
     for (int64_t s = 0; s < options.seeds; ++s) {
       runs.push_back(RunOf(batches, model.model, result.options, options.seed + static_cast<uint64_t>(s), model.runs[s]));

@@ -6,9 +6,9 @@
 #include "lab/comparison/output.h"
 #include "lab/depth/output.h"
 #include "lab/study/findings.h"
-#include "lab/study/run_store.h"
 #include "lab/study/study.h"
 #include "lab/tasks/output.h"
+#include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {

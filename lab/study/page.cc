@@ -19,6 +19,7 @@
 #include "lab/study/study.h"
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
+#include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {

@@ -1,7 +1,7 @@
 #include "lab/study/plan.h"
 
 #include <algorithm>
-#include <cmath>
+#include <type_traits>
 #include <utility>
 
 #include "heed/error.h"
@@ -46,8 +46,6 @@ std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective object
   return models;
 }
 
-double InitialDeviation(int64_t width) { return 0.02 * std::sqrt(768.0 / static_cast<double>(width)); }
-
 TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, uint64_t seed) {
   TrainOptions train;
   train.model = ModelOf(options, model);
@@ -59,6 +57,20 @@ TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, ui
   train.eval_every = train.steps;
   train.seed = seed;
   return train;
+}
+
+nlohmann::ordered_json ToJson(const TrainOptions& options) {
+  nlohmann::ordered_json json;
+  const auto add = [&json](const char* name, const auto& field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Objective>) {
+      json[name] = ToString(field);
+    } else {
+      json[name] = field;
+    }
+  };
+  VisitModelFields(options.model, add);
+  VisitTrainFields(options, add);
+  return json;
 }
 
 }  // namespace heed::lab

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "lab/data/vocabulary.h"
 #include "lab/runs/feed_forward.h"
 #include "lab/study/options.h"
@@ -25,13 +27,11 @@ inline constexpr double kLargestDeviation = 0.05;
 // width leaves no such choice within kLargestDeviation.
 std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
 
-// Standard deviation of embeddings and linear layers at the start of a run. GPT-2's 0.02 suits its width of 768; a row of a
-// narrower matrix keeps its length when entries grow as widths shrink. With less, attention starts so even that a short
-// training hardly leaves it.
-double InitialDeviation(int64_t width);
-
 // How a model of the study is trained.
 TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, uint64_t seed);
+
+// Every option of a training, by the names of the command line.
+nlohmann::ordered_json ToJson(const TrainOptions& options);
 
 }  // namespace heed::lab
 

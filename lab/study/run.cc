@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <mutex>
+#include <optional>
+#include <utility>
 
-#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
 
 #include "heed/error.h"
-#include "heed/nn/positional_encoding.h"
 #include "lab/positions/scheme_table.h"
+#include "lab/runs/run.h"
 #include "lab/training/evaluation.h"
-#include "lab/training/interrupt.h"
-#include "lab/training/side_by_side.h"
+#include "lab/training/fit.h"
+#include "lab/training/initialisation.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
@@ -20,50 +21,55 @@ namespace {
 
 constexpr int64_t kCurvePoints = 40;
 
-// From the 0.02 that the model draws its embeddings and linear layers with to InitialDeviation.
-void ScaleInitialWeights(LanguageModel& model) {
-  const at::NoGradGuard no_grad;
-  const double scale = InitialDeviation(model->options().width) / 0.02;
-  for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) embedding->weight.mul_(scale);
-    if (auto* learned = module->as<nn::LearnedPositionsImpl>()) learned->weight.mul_(scale);
-    if (auto* linear = module->as<torch::nn::LinearImpl>()) linear->weight.mul_(scale);
-  }
-}
-
-// A trainer seeds PyTorch's one default generator and draws its weights from it; without dropout nothing is drawn later.
+// Without dropout nothing is drawn from PyTorch's one default generator once the weights are.
 Trainer MakeTrainer(const Corpus& corpus, const TrainOptions& options) {
-  static std::mutex generator;
-  const std::lock_guard<std::mutex> lock(generator);
-  Trainer trainer(corpus, options);
-  ScaleInitialWeights(trainer.model());
-  return trainer;
+  std::optional<Trainer> trainer;
+  BuildSeeded(options.seed, [&] {
+    trainer.emplace(corpus, options);
+    ScaleToWidth(*trainer->model(), options.model.width);
+  });
+  return std::move(*trainer);
 }
 
-void TrainAll(Trainer& trainer, const TrainOptions& options, StudyRun& run, const std::function<void(int64_t)>& on_step) {
+void TrainAll(Trainer& trainer, const TrainOptions& options, StudyRun& run, const std::function<void()>& on_step) {
   const int64_t points = std::min(kCurvePoints, options.steps);
   double sum = 0, seconds = 0;
   int64_t count = 0;
-  while (!trainer.Done()) {
-    if (Interrupted()) throw Interruption("interrupted during training");
-    const double start = ThreadSeconds();
-    sum += trainer.Step();
-    seconds += ThreadSeconds() - start;
+  FitHooks hooks;
+  hooks.on_step = [&](const FitStep& step) {
+    sum += step.loss;
+    seconds += step.thread_seconds;
     ++count;
-    const int64_t step = trainer.step();
-    if (step * points / options.steps > (step - 1) * points / options.steps) {
-      run.curve_steps.push_back(step);
+    if (step.number * points / options.steps > (step.number - 1) * points / options.steps) {
+      run.curve_steps.push_back(step.number);
       run.curve_losses.push_back(sum / static_cast<double>(count));
       sum = 0, count = 0;
     }
-    on_step(step);
-  }
+    on_step();
+  };
+  trainer.Train(options.steps, hooks);
   run.tokens_per_second = static_cast<double>(options.steps * options.batch * options.model.context) / std::max(seconds, 1e-9);
+}
+
+// What it refers to must outlive it.
+Run RunOf(const Corpus& corpus, const StudyModel& model, const TrainOptions& options, StudyRun& result) {
+  Run run;
+  run.name = fmt::format("{}-{}-seed-{}", ToString(model.objective), model.Id(), options.seed);
+  run.settings = ToJson(options);
+  run.work = options.steps;
+  run.compute = [&corpus, options](const OnWork& on_work) {
+    return ToJson(TrainAndEvaluate(corpus, options, [&on_work] { on_work(1); }));
+  };
+  run.take = [&model, &result](const nlohmann::ordered_json& json) {
+    result = RunFromJson(json);
+    return fmt::format("{}: {:.3f}", model.Label(), result.losses.front());
+  };
+  return run;
 }
 
 }  // namespace
 
-StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void(int64_t)>& on_step) {
+StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step) {
   StudyRun run;
   run.seed = options.seed;
   Trainer trainer = MakeTrainer(corpus, options);
@@ -75,6 +81,20 @@ StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, con
   }
   run.table = TrainedTable(trainer.model(), 0);
   return run;
+}
+
+std::vector<std::vector<StudyRun>> TrainModels(const std::string& what, const Corpus& corpus, const StudyOptions& options,
+                                               const std::vector<StudyModel>& models, const ResultStore* store) {
+  std::vector<std::vector<StudyRun>> results(models.size(), std::vector<StudyRun>(options.seeds));
+  std::vector<Run> runs;
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    for (int64_t s = 0; s < options.seeds; ++s) {
+      const TrainOptions training = TrainingOf(options, models[m], options.seed + static_cast<uint64_t>(s));
+      runs.push_back(RunOf(corpus, models[m], training, results[m][s]));
+    }
+  }
+  DoRuns(what, runs, store, options.threads, options.quiet);
+  return results;
 }
 
 namespace {

@@ -13,6 +13,7 @@
 
 #include "lab/data/corpus.h"
 #include "lab/positions/positions.h"
+#include "lab/report/result_store.h"
 #include "lab/study/plan.h"
 
 namespace heed::lab {
@@ -30,9 +31,14 @@ struct StudyRun {
 
 inline constexpr double kNoLoss = std::numeric_limits<double>::quiet_NaN();
 
-// Trains and evaluates in the calling thread; several calls may run side by side. on_step hears the steps done. Throws
-// Divergence, and Interruption on Ctrl-C.
-StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void(int64_t)>& on_step);
+// Trains and evaluates in the calling thread; several calls may run side by side. Throws Divergence, and Interruption on
+// Ctrl-C.
+StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step);
+
+// Every model with every seed of the options, in memory order [model][seed]. options.threads runs go on at a time, under one
+// progress bar named `what`; those that the store holds, where there is one, are not repeated (DoRuns).
+std::vector<std::vector<StudyRun>> TrainModels(const std::string& what, const Corpus& corpus, const StudyOptions& options,
+                                               const std::vector<StudyModel>& models, const ResultStore* store);
 
 // Numbers survive the way to JSON and back bit by bit; NaN becomes null.
 nlohmann::ordered_json ToJson(const StudyRun& run);

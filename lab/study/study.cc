@@ -7,8 +7,7 @@
 
 #include "heed/error.h"
 #include "lab/study/figures.h"
-#include "lab/study/run_store.h"
-#include "lab/study/stage.h"
+#include "lab/training/initialisation.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -36,10 +35,10 @@ nlohmann::ordered_json SharedSettings(const StudyResult& result) {
 }
 
 std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
-                                        const RunStore& store) {
+                                        const ResultStore& store) {
   const std::vector<StudyModel> models = PlanModels(result.options, objective, corpus.vocabulary);
   const std::string what = objective == Objective::kCausal ? "1/6 next character" : "2/6 hidden characters";
-  std::vector<std::vector<StudyRun>> runs = TrainStage(what, corpus, result.options, models, store);
+  std::vector<std::vector<StudyRun>> runs = TrainModels(what, corpus, result.options, models, &store);
   std::vector<ModelResult> results;
   for (std::size_t i = 0; i < models.size(); ++i) results.push_back({models[i], std::move(runs[i])});
   return results;
@@ -74,14 +73,14 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
   result.training = static_cast<int64_t>(corpus.train.size());
   result.validation = static_cast<int64_t>(corpus.validation.size());
   result.baselines = CountBaselines(corpus);
-  const RunStore store(folder / "runs", SharedSettings(result));
+  const ResultStore store(folder / "runs", SharedSettings(result));
   // A folder that cannot be written, or no program to draw with, shows now and not after the training.
   WriteFigure(StudyPositionFigures().front(), folder);
   try {
     result.causal = TrainObjective(corpus, result, Objective::kCausal, store);
     result.masked = TrainObjective(corpus, result, Objective::kMasked, store);
     if (const std::optional<DepthOptions> depth = DeepStacks(options)) {
-      result.depth = MeasureDepth(corpus, *depth, "3/6 deep stacks", &store.results());
+      result.depth = MeasureDepth(corpus, *depth, "3/6 deep stacks", &store);
     }
     if (!options.quiet) std::fprintf(stderr, "4/6 positions\n");
     result.rotation = CheckRotation(PositionsOptions());

@@ -48,13 +48,12 @@ TaskRun TrainOnTask(const SequenceTask& task, const TaskModel& model, const Task
   BuildSeeded(seed, [&] { solver = MakeSolver(task, model, model.ffn_width, options); });
   Random random(seed);
   TaskBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(
-      solver->module(), TrainingOf(options, seed),
-      [&] {
-        batch = task.Make(options.batch, options.length, random);
-        return solver->Loss(batch);
-      },
-      on_step);
+  const FitReport report = Fit(solver->module(), TrainingOf(options, seed),
+                               [&] {
+                                 batch = task.Make(options.batch, options.length, random);
+                                 return solver->Loss(batch);
+                               },
+                               {.on_step = [&](const FitStep&) { on_step(); }});
   TaskRun run{seed, {}, report.last_loss, report.step_seconds};
   for (const int64_t length : options.lengths) {
     const bool reached = length >= task.facts().shortest && length <= solver->longest();

@@ -7,7 +7,7 @@
 
 #include <fmt/core.h>
 
-#include "lab/runs/kept_run.h"
+#include "lab/runs/run.h"
 
 namespace heed::lab {
 namespace {
@@ -33,14 +33,13 @@ nlohmann::ordered_json SettingsOf(const SequenceTask& task, const TaskModel& mod
 }
 
 // What it refers to must outlive it.
-KeptRun TaskRunOf(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed,
-                  TaskRun& result) {
-  KeptRun run;
+Run RunOf(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed, TaskRun& result) {
+  Run run;
   run.name = fmt::format("{}-{}-seed-{}", task.facts().id, model.Id(), seed);
   run.settings = SettingsOf(task, model, options, seed);
-  run.steps = options.steps;
-  run.compute = [&task, &model, &options, seed](const std::function<void()>& on_step) {
-    return ToJson(TrainOnTask(task, model, options, seed, on_step));
+  run.work = options.steps;
+  run.compute = [&task, &model, &options, seed](const OnWork& on_work) {
+    return ToJson(TrainOnTask(task, model, options, seed, [&on_work] { on_work(1); }));
   };
   run.take = [&task, &model, &options, &result](const nlohmann::ordered_json& json) {
     result = TaskRunFromJson(json, options.lengths.size());
@@ -74,12 +73,12 @@ TasksResult RunTasks(const TaskOptions& options, const std::string& what, const 
       result.tasks.back().models.push_back({std::move(model), std::vector<TaskRun>(options.seeds)});
     }
   }
-  std::vector<KeptRun> runs;
+  std::vector<Run> runs;
   for (TaskResult& task : result.tasks) {
     for (TaskModelResult& model : task.models) {
       for (int64_t s = 0; s < options.seeds; ++s) {
         const uint64_t seed = options.seed + static_cast<uint64_t>(s);
-        runs.push_back(TaskRunOf(*task.task, model.model, result.options, seed, model.runs[s]));
+        runs.push_back(RunOf(*task.task, model.model, result.options, seed, model.runs[s]));
       }
     }
   }

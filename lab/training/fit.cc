@@ -1,25 +1,16 @@
 #include "lab/training/fit.h"
 
 #include <algorithm>
+#include <chrono>
 #include <mutex>
 
 #include <torch/utils.h>
 
 #include "lab/training/interrupt.h"
-#include "lab/training/optimizer.h"
 #include "lab/training/side_by_side.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {
-namespace {
-
-NamedTensors Parameters(const torch::nn::Module& module) {
-  NamedTensors parameters;
-  for (const auto& parameter : module.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
-  return parameters;
-}
-
-}  // namespace
 
 void BuildSeeded(uint64_t seed, const std::function<void()>& build) {
   static std::mutex generator;
@@ -28,20 +19,33 @@ void BuildSeeded(uint64_t seed, const std::function<void()>& build) {
   build();
 }
 
-FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const std::function<at::Tensor()>& loss,
-              const std::function<void()>& on_step) {
-  AdamW optimizer(Parameters(module), options);
-  module.train();
-  const int64_t counted = std::max<int64_t>(1, options.steps / 10);
-  const double start = ThreadSeconds();
-  FitReport report;
-  for (int64_t step = 0; step < options.steps; ++step) {
-    if (Interrupted()) throw Interruption("interrupted during training");
-    const double value = TrainStep(optimizer, options.clip, step, loss);
-    if (step >= options.steps - counted) report.last_loss += value / static_cast<double>(counted);
-    on_step();
+void Fit(AdamW& optimizer, double clip, int64_t begin, int64_t end, const NextLoss& next_loss, const FitHooks& hooks) {
+  for (int64_t step = begin; step < end; ++step) {
+    if (Interrupted()) {
+      if (hooks.on_interrupt) hooks.on_interrupt();
+      throw Interruption("interrupted during training");
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const double thread_start = ThreadSeconds();
+    const double loss = TrainStep(optimizer, clip, step, next_loss);
+    const double thread_seconds = ThreadSeconds() - thread_start;
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (hooks.on_step) hooks.on_step({step + 1, loss, seconds, thread_seconds});
   }
-  report.step_seconds = (ThreadSeconds() - start) / static_cast<double>(options.steps);
+}
+
+FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const NextLoss& next_loss, const FitHooks& hooks) {
+  const int64_t counted = std::max<int64_t>(1, options.steps / 10);
+  FitReport report;
+  FitHooks reported = hooks;
+  reported.on_step = [&](const FitStep& step) {
+    if (step.number > options.steps - counted) report.last_loss += step.loss / static_cast<double>(counted);
+    report.step_seconds += step.thread_seconds / static_cast<double>(options.steps);
+    if (hooks.on_step) hooks.on_step(step);
+  };
+  AdamW optimizer(NamedParameters(module), options);
+  module.train();
+  Fit(optimizer, options.clip, 0, options.steps, next_loss, reported);
   module.eval();
   return report;
 }

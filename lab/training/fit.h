@@ -1,12 +1,14 @@
-// Training of any module in memory, one step a batch.
+// The one loop of training, for every kind of module and of run.
 #ifndef HEED_LAB_TRAINING_FIT_H_
 #define HEED_LAB_TRAINING_FIT_H_
 
 #include <cstdint>
 #include <functional>
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include "lab/training/optimizer.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
@@ -15,15 +17,35 @@ namespace heed::lab {
 // one default generator.
 void BuildSeeded(uint64_t seed, const std::function<void()>& build);
 
+// A step that is done.
+struct FitStep {
+  int64_t number;  // from 1
+  double loss;     // before its update
+  // What making the batch, the gradient and the update took: by the clock, and of this thread's own time.
+  double seconds, thread_seconds;
+};
+
+struct FitHooks {
+  std::function<void(const FitStep& step)> on_step = {};  // after each
+  // On Ctrl-C, before the next step: the place for an error that tells more than the Interruption that follows.
+  std::function<void()> on_interrupt = {};
+};
+
+// Makes the next batch and returns its loss.
+using NextLoss = std::function<at::Tensor()>;
+
+// The steps from begin up to end, without it, counted from 0, of TrainStep. Throws Divergence (see there), and Interruption on
+// Ctrl-C.
+void Fit(AdamW& optimizer, double clip, int64_t begin, int64_t end, const NextLoss& next_loss, const FitHooks& hooks = {});
+
 struct FitReport {
   double last_loss = 0;     // mean over the last tenth of the steps
   double step_seconds = 0;  // mean of this thread's own time in a step
 };
 
-// options.steps steps of AdamW by the options of the optimiser; their model and batch are not looked at. loss makes the next
-// batch and returns its loss. Throws Divergence (see TrainStep), and Interruption on Ctrl-C.
-FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const std::function<at::Tensor()>& loss,
-              const std::function<void()>& on_step);
+// All options.steps of a module, from the first, by the options of the optimiser; their model and batch are not looked at. The
+// module is in training mode meanwhile, in evaluation mode afterwards.
+FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const NextLoss& next_loss, const FitHooks& hooks = {});
 
 }  // namespace heed::lab
 

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include <torch/nn/functional/loss.h>
-#include <torch/nn/init.h>
+
+#include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {
-
-constexpr double kWeightDeviation = 0.02;
 
 nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model, nn::LengthPolicy beyond) {
   nn::PositionOptions position;
@@ -42,19 +41,7 @@ LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary voc
     head_ =
         register_module("head", torch::nn::Linear(torch::nn::LinearOptions(options_.width, vocabulary_.size()).bias(false)));
   }
-  InitializeWeights();
-}
-
-void LanguageModelImpl::InitializeWeights() {
-  for (const auto& module : modules(/*include_self=*/false)) {
-    if (auto* embedding = module->as<torch::nn::EmbeddingImpl>()) {
-      torch::nn::init::normal_(embedding->weight, 0.0, kWeightDeviation);
-    }
-    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
-      torch::nn::init::normal_(linear->weight, 0.0, kWeightDeviation);
-      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
-    }
-  }
+  InitialiseLikeGpt2(*this);
 }
 
 at::Tensor LanguageModelImpl::Embedded(const at::Tensor& tokens) {

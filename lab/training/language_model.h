@@ -16,9 +16,8 @@
 
 namespace heed::lab {
 
-// Embeddings, positions and linear layers start N(0, 0.02), biases 0; convolutions and recurrent cells keep LibTorch's start.
-// All are drawn from PyTorch's default generator. GPT-2's smaller start of the projections that end a residual branch
-// (Radford et al. 2019, section 2.3) is left out: stacks of a few layers do not need it.
+// Starts by InitialiseLikeGpt2; convolutions and recurrent cells keep LibTorch's start. All is drawn from PyTorch's default
+// generator.
 class LanguageModelImpl : public torch::nn::Module {
  public:
   // beyond: what a learned table does at steps behind its last row, kError or kClamp; the other schemes reach everywhere.
@@ -44,7 +43,6 @@ class LanguageModelImpl : public torch::nn::Module {
   int64_t ParameterCount() const;
 
  private:
-  void InitializeWeights();
   at::Tensor Embedded(const at::Tensor& tokens);
 
   ModelOptions options_;

@@ -33,6 +33,12 @@ double LearningRate(const TrainOptions& options, int64_t step) {
   return options.min_lr + 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(share, 1.0))) * (options.lr - options.min_lr);
 }
 
+NamedTensors NamedParameters(const torch::nn::Module& module) {
+  NamedTensors parameters;
+  for (const auto& parameter : module.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
+  return parameters;
+}
+
 AdamW::AdamW(NamedTensors parameters, const TrainOptions& options)
     : options_(options),
       parameters_(std::move(parameters)),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
 
 #include "lab/training/options.h"
 
@@ -19,6 +20,9 @@ namespace heed::lab {
 double LearningRate(const TrainOptions& options, int64_t step);
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// Those of named_parameters(), in their order.
+NamedTensors NamedParameters(const torch::nn::Module& module);
 
 // Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2. Matrices decay, vectors do not.
 class AdamW {

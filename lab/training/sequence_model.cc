@@ -6,9 +6,9 @@
 #include <utility>
 
 #include <ATen/ops/arange.h>
-#include <torch/nn/init.h>
 
 #include "heed/error.h"
+#include "lab/training/initialisation.h"
 #include "lab/training/timed_attention.h"
 
 namespace heed::lab {
@@ -56,7 +56,7 @@ SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options) : options_(st
   }
   encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_)));
   head_ = register_module("head", torch::nn::Linear(options_.width, options_.outputs));
-  InitializeWeights(*this, options_.width);
+  InitialiseByWidth(*this, options_.width);
 }
 
 at::Tensor SequenceModelImpl::forward(const at::Tensor& X, const at::Tensor& valid_lens, const at::Tensor& times) {
@@ -69,18 +69,6 @@ at::Tensor SequenceModelImpl::forward(const at::Tensor& X, const at::Tensor& val
 
 int64_t SequenceModelImpl::longest() const {
   return options_.position == "learned" ? options_.longest : std::numeric_limits<int64_t>::max();
-}
-
-void InitializeWeights(torch::nn::Module& module, int64_t width) {
-  const double deviation = 0.02 * std::sqrt(768.0 / static_cast<double>(width));
-  for (const auto& part : module.modules(/*include_self=*/false)) {
-    if (auto* embedding = part->as<torch::nn::EmbeddingImpl>()) torch::nn::init::normal_(embedding->weight, 0.0, deviation);
-    if (auto* learned = part->as<nn::LearnedPositionsImpl>()) torch::nn::init::normal_(learned->weight, 0.0, deviation);
-    if (auto* linear = part->as<torch::nn::LinearImpl>()) {
-      torch::nn::init::normal_(linear->weight, 0.0, deviation);
-      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
-    }
-  }
 }
 
 int64_t ParameterCount(const torch::nn::Module& module) {

@@ -29,10 +29,9 @@ struct SequenceModelOptions {
 // Options of the encoder within: pre-norm, projections with a bias; a sinusoidal encoding is computed to any length.
 nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model);
 
-// Standard deviation of embeddings, learned positions and linear layers at the start: GPT-2's 0.02 suits its width of 768, and
-// a row of a narrower matrix keeps its length when entries grow as widths shrink. Biases start at 0; convolutions and recurrent
-// cells keep LibTorch's start. Inputs are scaled by sqrt(width) beside a sinusoidal encoding, whose entries reach 1 (Vaswani et
-// al. 2017, section 3.4). All is drawn from PyTorch's default generator.
+// Starts by InitialiseByWidth; convolutions and recurrent cells keep LibTorch's start. All is drawn from PyTorch's default
+// generator. Inputs are scaled by sqrt(width) beside a sinusoidal encoding, whose entries reach 1 (Vaswani et al. 2017, section
+// 3.4).
 class SequenceModelImpl : public torch::nn::Module {
  public:
   // Throws InvalidArgument that names the option.
@@ -55,9 +54,6 @@ class SequenceModelImpl : public torch::nn::Module {
   torch::nn::Linear head_{nullptr};
 };
 TORCH_MODULE(SequenceModel);
-
-// Linear layers, embeddings and learned positions of the module: N(0, 0.02 * sqrt(768 / width)), biases 0.
-void InitializeWeights(torch::nn::Module& module, int64_t width);
 
 int64_t ParameterCount(const torch::nn::Module& module);
 

@@ -10,9 +10,9 @@
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/training/checkpoint.h"
+#include "lab/training/divergence.h"
 #include "lab/training/folder_watch.h"
 #include "lab/training/interrupt.h"
-#include "lab/training/step.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
@@ -75,14 +75,18 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
   const auto start = std::chrono::steady_clock::now();
   if (callbacks.on_start) callbacks.on_start(trainer.model(), trainer.step());
   journal.Save(trainer);
+  const auto report = [&] {
+    if (trainer.ReportDue()) journal.Report(trainer);
+  };
+  FitHooks hooks;
+  hooks.on_step = [&](const FitStep& step) {
+    if (callbacks.on_step) callbacks.on_step(step.number, step.loss, trainer.tokens_per_second());
+    report();
+  };
+  hooks.on_interrupt = [&] { journal.Interrupt(trainer); };
   try {
-    while (true) {
-      if (trainer.ReportDue()) journal.Report(trainer);
-      if (trainer.Done()) break;
-      if (Interrupted()) journal.Interrupt(trainer);
-      const double loss = trainer.Step();
-      if (callbacks.on_step) callbacks.on_step(trainer.step(), loss, trainer.tokens_per_second());
-    }
+    report();  // the one that an earlier process was interrupted in
+    trainer.Train(trainer.steps(), hooks);
   } catch (const Divergence& error) {
     journal.Diverge(error);
   }

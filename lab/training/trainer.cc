@@ -1,6 +1,6 @@
 #include "lab/training/trainer.h"
 
-#include <chrono>
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -11,8 +11,8 @@
 #include "heed/error.h"
 #include "lab/report/json.h"
 #include "lab/training/checkpoint.h"
+#include "lab/training/divergence.h"
 #include "lab/training/evaluation.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 namespace {
@@ -27,12 +27,6 @@ LanguageModel SeededModel(const TrainOptions& options, const Vocabulary& vocabul
   return LanguageModel(options.model, vocabulary);
 }
 
-NamedTensors Parameters(const LanguageModel& model) {
-  NamedTensors parameters;
-  for (const auto& parameter : model->named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
-  return parameters;
-}
-
 at::Generator TorchGenerator() { return at::detail::getDefaultCPUGenerator(); }
 
 }  // namespace
@@ -41,22 +35,28 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options)
     : options_(options),
       corpus_(std::move(corpus)),
       model_(SeededModel(options, corpus_.vocabulary)),
-      optimizer_(Parameters(model_), options),
+      optimizer_(NamedParameters(*model_), options),
       windows_{options.model.objective, options.model.context, options.batch, model_->mask_symbol()},
       random_(options.seed) {
   model_->train();
 }
 
-double Trainer::Step() {
-  const auto start = std::chrono::steady_clock::now();
-  const Batch batch = RandomBatch(corpus_.train, windows_, random_);
-  const double value = TrainStep(optimizer_, options_.clip, step_, [&] { return model_->Loss(batch); });
-  ++step_;
-  loss_sum_ += value;
+void Trainer::Count(const FitStep& step) {
+  step_ = step.number;
+  loss_sum_ += step.loss;
   ++loss_count_;
   ++timed_steps_;
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return value;
+  seconds_ += step.seconds;
+}
+
+void Trainer::Train(int64_t until, const FitHooks& hooks) {
+  FitHooks counted = hooks;
+  counted.on_step = [&](const FitStep& step) {
+    Count(step);
+    if (hooks.on_step) hooks.on_step(step);
+  };
+  const auto next_loss = [this] { return model_->Loss(RandomBatch(corpus_.train, windows_, random_)); };
+  Fit(optimizer_, options_.clip, step_, std::min(until, options_.steps), next_loss, counted);
 }
 
 bool Trainer::ReportDue() const {
@@ -83,7 +83,7 @@ double Trainer::tokens_per_second() const {
 
 NamedTensors Trainer::StateTensors() const {
   NamedTensors tensors = optimizer_.State();
-  for (const auto& [name, parameter] : Parameters(model_)) tensors.emplace_back(kModelPrefix + name, parameter.detach());
+  for (const auto& [name, parameter] : NamedParameters(*model_)) tensors.emplace_back(kModelPrefix + name, parameter.detach());
   return tensors;
 }
 

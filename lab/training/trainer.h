@@ -8,6 +8,7 @@
 #include "heed/nn/safetensors.h"
 #include "lab/data/corpus.h"
 #include "lab/data/random.h"
+#include "lab/training/fit.h"
 #include "lab/training/language_model.h"
 #include "lab/training/metrics.h"
 #include "lab/training/optimizer.h"
@@ -21,9 +22,10 @@ class Trainer {
   // Throws InvalidArgument that names the option.
   Trainer(Corpus corpus, const TrainOptions& options);
 
-  // One batch; returns its loss. Throws Divergence, see TrainStep.
-  double Step();
+  // Goes on until so many steps of options.steps are done, see Fit; the hooks hear of steps that the trainer has counted.
+  void Train(int64_t until, const FitHooks& hooks = {});
   int64_t step() const { return step_; }  // steps done
+  int64_t steps() const { return options_.steps; }
   bool Done() const { return step_ == options_.steps; }
 
   // Every eval_every steps and after the last.
@@ -41,6 +43,7 @@ class Trainer {
   void Restore(const nn::Safetensors& state, const std::string& path);
 
  private:
+  void Count(const FitStep& step);
   NamedTensors StateTensors() const;
 
   TrainOptions options_;

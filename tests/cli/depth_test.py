@@ -77,11 +77,19 @@ def test_windows_that_do_not_fit_are_refused_by_their_option(text, tmp_path):
 
 def test_finished_stacks_are_kept(measured, text):
     folder, summary, _ = measured
-    before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+    runs = folder / "runs"
+    before = {path.name: path.stat().st_mtime_ns for path in runs.iterdir()}
     assert len(before) == 23
-    again = run("depth", text, "--out", folder, *TINY, "--depths", "1,2", "--trained", "pre,norm", "--json", "--threads", 1)
+    same = ["depth", text, "--out", folder, *TINY, "--depths", "1,2", "--trained", "pre,norm", "--json"]
+    again = run(*same)
     assert json.loads(again.stdout) == summary
-    assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
+    assert {path.name: path.stat().st_mtime_ns for path in runs.iterdir()} == before
+    # Stacks as they start hold no times, trained ones do.
+    beside = json.loads(run(*same, "--threads", 61).stdout)
+    assert beside["started"] == summary["started"]
+    assert [stack["loss"] for stack in beside["trained"]] == [stack["loss"] for stack in summary["trained"]]
+    repeated = {path.name for path in runs.iterdir() if path.stat().st_mtime_ns != before[path.name]}
+    assert repeated == {f"depth-trained-{variant}-{layers}.json" for variant in ["pre", "norm"] for layers in [1, 2]}
 
 
 def test_prints_findings_and_leaves_nothing_behind(text, tmp_path):

@@ -2,12 +2,14 @@
 
 import csv
 import json
+import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
-from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run
+from heed_program import ROOT, assert_commands_give_the_figures, interrupt, program, run
 
 TINY = {"budget": "quick", "tasks": "adding,copy", "encoders": "attention,gru", "positions": "none,learned", "steps": 3, "seeds": 2,
         "width": 16, "batch": 2, "length": 16, "lengths": "8:32"}
@@ -66,6 +68,34 @@ def test_a_finished_run_is_not_repeated(learned):
     assert again.returncode == 0, again.stderr
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
     assert json.loads(again.stdout)["tasks"] == summary["tasks"]
+
+
+def test_runs_of_another_build_or_beside_more_runs_are_done_again(learned, tmp_path, monkeypatch):
+    folder = tmp_path / "report"
+    shutil.copytree(learned[0], folder)
+    other_build = bytearray(pathlib.Path(program()).read_bytes())
+    note = other_build.find(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0")
+    if note < 0:
+        pytest.skip("this linker makes no build ids")
+    other_build[note + 16] ^= 1
+    (tmp_path / "heed").write_bytes(other_build)
+    (tmp_path / "heed").chmod(0o755)
+
+    def done_again(*options):
+        before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
+        result = run("tasks", *tiny(), *options, "--out", folder, "--json")
+        assert result.returncode == 0, result.stderr
+        for task, first in zip(json.loads(result.stdout)["tasks"], learned[1]["tasks"], strict=True):
+            assert [model["scores"] for model in task["models"]] == [model["scores"] for model in first["models"]]
+        return sum(path.stat().st_mtime_ns != before[path.name] for path in (folder / "runs").iterdir())
+
+    every = 2 * len(MODELS) * 2
+    assert done_again() == 0
+    assert done_again("--threads", 61) == every
+    assert done_again() == every
+    monkeypatch.setenv("HEED_PROGRAM", str(tmp_path / "heed"))
+    assert done_again() == every
+    assert done_again() == 0
 
 
 def test_without_a_folder_it_prints_tables_and_findings():

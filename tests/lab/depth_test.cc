@@ -183,10 +183,11 @@ TEST(DepthTrainingTest, ShallowStacksLearnAndDeepOnesWithoutResidualsDoNot) {
   const Corpus corpus = SmallCorpus();
   DepthOptions options = SmallDepth();
   options.steps = 60;
-  std::atomic<int64_t> done{0};
-  const TrainedStack shallow = TrainStack(corpus, options, VariantNamed("pre"), 2, done);
+  int64_t done = 0;
+  const auto on_work = [&done](int64_t work) { done += work; };
+  const TrainedStack shallow = TrainStack(corpus, options, VariantNamed("pre"), 2, on_work);
   EXPECT_EQ(done, 120);
-  const TrainedStack deep = TrainStack(corpus, options, VariantNamed("feed-forward"), 16, done);
+  const TrainedStack deep = TrainStack(corpus, options, VariantNamed("feed-forward"), 16, on_work);
   EXPECT_LT(shallow.loss, 0.5 * std::log(static_cast<double>(corpus.vocabulary.size()))) << "half of what an even guess loses";
   EXPECT_GT(deep.loss, 2 * shallow.loss);
   EXPECT_GT(deep.microseconds_per_token, shallow.microseconds_per_token);
@@ -196,10 +197,12 @@ TEST(DepthTrainingTest, SaysAtWhichStepTheNumbersBroke) {
   DepthOptions options = SmallDepth();
   options.lr = 1e30;
   options.steps = 20;
-  std::atomic<int64_t> done{0};
-  const TrainedStack broken = TrainStack(SmallCorpus(), options, VariantNamed("residual"), 2, done);
+  int64_t done = 0;
+  const TrainedStack broken =
+      TrainStack(SmallCorpus(), options, VariantNamed("residual"), 2, [&done](int64_t work) { done += work; });
   EXPECT_GT(broken.broke_at, 1);
   EXPECT_LE(broken.broke_at, 20);
+  EXPECT_EQ(done, 2 * (broken.broke_at - 1)) << "the step itself is not done";
   const TrainedStack read = TrainedStackFromJson(nlohmann::ordered_json::parse(ToJson(broken).dump()), options.heads);
   EXPECT_EQ(read.broke_at, broken.broke_at);
 }

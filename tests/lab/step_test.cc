@@ -8,7 +8,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lab/report/file.h"
-#include "lab/runs/kept_run.h"
+#include "lab/runs/run.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/fit.h"
 #include "lab/training/train.h"
@@ -44,12 +44,7 @@ struct Fitted {
   TrainOptions options;
   std::string Message(double factor) {
     return ErrorOf<Divergence>([&] {
-      Fit(
-          *module, options,
-          [&] {
-            return module->forward(at::ones({2, 4})).square().sum() * factor;
-          },
-          [] {});
+      Fit(*module, options, [&] { return module->forward(at::ones({2, 4})).square().sum() * factor; });
     });
   }
 };
@@ -66,14 +61,13 @@ TEST(TrainStepTest, AFitSaysWhichStepLeftTheFiniteNumbers) {
   EXPECT_TRUE(Holds(message, "at step 1: the values of '")) << message;
 }
 
-TEST(KeptRunTest, ARunThatDivergesIsNamedAndNotKept) {
+TEST(DoRunsTest, ARunThatDivergesIsNamedAndNotKept) {
   const ScratchFolder scratch;
   const ResultStore store(scratch.path(), {});
-  KeptRun run{"copy-gru-seed-0",
-              {{"lr", 1.0}},
-              1,
-              [](const auto&) -> nlohmann::ordered_json { throw Divergence("step 1"); },
-              [](const auto&) { return std::string(); }};
+  lab::Run run;  // a test has a Run of its own
+  run.name = "copy-gru-seed-0";
+  run.compute = [](const OnWork&) -> nlohmann::ordered_json { throw Divergence("step 1"); };
+  run.take = [](const auto&) { return std::string(); };
   EXPECT_EQ(ErrorOf<Divergence>([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
   run.compute = [](const auto&) { return nlohmann::ordered_json{{"loss", nullptr}}; };
   run.take = [](const auto&) -> std::string { throw InvalidArgument("run: it is not whole"); };

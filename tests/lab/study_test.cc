@@ -10,10 +10,9 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/report/file.h"
+#include "lab/report/result_store.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
-#include "lab/study/run_store.h"
-#include "lab/study/stage.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "tests/error_text.h"
@@ -197,24 +196,6 @@ TEST(StudyRunTest, SurvivesTheWayThroughJsonBitByBit) {
   EXPECT_THROW(RunFromJson(broken), InvalidArgument);
 }
 
-TEST(StudyRunStoreTest, FindsARunOnlyUnderItsOwnSettings) {
-  const ScratchFolder folder;
-  const RunStore store(folder.path(), {{"text", "a"}});
-  const ModelResult result = Lost("gru", "none", {2.0});
-  const TrainOptions training = TrainingOf(Tiny(), result.model, 0);
-  EXPECT_FALSE(store.Find(result.model, training));
-  store.Keep(result.model, training, result.runs.front());
-  ASSERT_TRUE(store.Find(result.model, training));
-  EXPECT_EQ(store.Find(result.model, training)->losses, result.runs.front().losses);
-
-  TrainOptions other = training;
-  other.lr *= 2;
-  EXPECT_FALSE(store.Find(result.model, other)) << "another learning rate is another run";
-  EXPECT_FALSE(RunStore(folder.path(), {{"text", "b"}}).Find(result.model, training)) << "another text is another run";
-  WriteFile(folder.path() / *folder.Names().begin(), "{\"settings\"");
-  EXPECT_FALSE(store.Find(result.model, training)) << "a damaged file counts as none";
-}
-
 TEST(StudyFindingsTest, RankingSaysWhoWinsByHowMuchAndWhetherSeedsAgree) {
   const std::string clear = RankingFinding({Lost("gru", "none", {2.5, 2.75}), Lost("lstm", "none", {2.0, 2.25})});
   EXPECT_TRUE(Holds(clear, "The LSTM is best with 2.125 (2.000 to 2.250) nats per character over 2 seeds")) << clear;
@@ -245,14 +226,13 @@ TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
   EXPECT_TRUE(Holds(text, "learned positions ends at 8")) << text;
 }
 
-TEST(StudyStageTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
+TEST(StudyRunTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
   const Corpus corpus = TinyCorpus();
-  const ScratchFolder alone, beside;
   StudyOptions options = Tiny();
   const std::vector<StudyModel> models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
-  const auto first = TrainStage("test", corpus, options, models, RunStore(alone.path(), {}));
+  const auto first = TrainModels("test", corpus, options, models, nullptr);
   options.threads = 3;
-  const auto second = TrainStage("test", corpus, options, models, RunStore(beside.path(), {}));
+  const auto second = TrainModels("test", corpus, options, models, nullptr);
   ASSERT_EQ(first.size(), 3u);
   for (std::size_t m = 0; m < first.size(); ++m) {
     for (std::size_t s = 0; s < first[m].size(); ++s) {
@@ -264,20 +244,32 @@ TEST(StudyStageTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-TEST(StudyStageTest, CtrlCStopsAndFinishedRunsAreNotRepeated) {
+TEST(StudyRunTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
   const Corpus corpus = TinyCorpus();
   const ScratchFolder folder;
-  const RunStore store(folder.path(), {});
+  const ResultStore store(folder.path(), {{"text", "a"}}), other(folder.path(), {{"text", "b"}});
   const StudyOptions options = Tiny();
   const std::vector<StudyModel> models = PlanModels(options, Objective::kCausal, corpus.vocabulary);
-  const auto runs = TrainStage("test", corpus, options, models, store);
+  const auto train = [&](const StudyOptions& changed, const ResultStore& from) {
+    return TrainModels("test", corpus, changed, models, &from);
+  };
+  const auto runs = train(options, store);
+  EXPECT_EQ(folder.Names().size(), models.size() * 2);
+  EXPECT_EQ(folder.Names().count("causal-" + models[1].Id() + "-seed-1.json"), 1u);
 
   WatchForInterrupt();
   raise(SIGINT);
   // Everything is in the store, so nothing is left that could be interrupted.
-  EXPECT_EQ(TrainStage("test", corpus, options, models, store)[1][1].curve_losses, runs[1][1].curve_losses);
-  std::filesystem::remove(folder.path() / *folder.Names().begin());
-  EXPECT_THROW(TrainStage("test", corpus, options, models, store), Interruption);
+  EXPECT_EQ(train(options, store)[1][1].curve_losses, runs[1][1].curve_losses);
+  StudyOptions changed = options;
+  changed.lr *= 2;
+  EXPECT_THROW(train(changed, store), Interruption) << "another learning rate is another run";
+  EXPECT_THROW(train(options, other), Interruption) << "another text is another run";
+  changed = options;
+  ++changed.threads;
+  EXPECT_THROW(train(changed, store), Interruption) << "more runs side by side are another measurement of speed";
+  WriteFile(folder.path() / *folder.Names().begin(), "{\"settings\"");
+  EXPECT_THROW(train(options, store), Interruption) << "a damaged file counts as none";
   WatchForInterrupt();
 }
 

@@ -69,16 +69,16 @@ void ExpectResumesToTheSameBits(TrainOptions options) {
   const ScratchFolder scratch;
   const std::string path = (scratch.path() / "checkpoint.safetensors").string();
   Trainer straight = MakeTrainer(options);
-  for (int i = 0; i < 7; ++i) straight.Step();
+  straight.Train(7);
   const nn::Safetensors state = straight.State();
   nn::WriteSafetensors(path, state.tensors, state.metadata);
-  for (int i = 0; i < 3; ++i) straight.Step();
+  straight.Train(10);
   const double loss = straight.Report().train_loss;
 
   Trainer resumed = MakeTrainer(options);
   resumed.Restore(nn::ReadSafetensors(path), path);
   EXPECT_EQ(resumed.step(), 7);
-  for (int i = 0; i < 3; ++i) resumed.Step();
+  resumed.Train(10);
   EXPECT_EQ(resumed.Report().train_loss, loss);
   EXPECT_EQ(Bits(resumed.model()), Bits(straight.model()));
 }

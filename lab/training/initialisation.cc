@@ -1,0 +1,70 @@
+#include "lab/training/initialisation.h"
+
+#include <cmath>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+
+#include "heed/nn/positional_encoding.h"
+#include "heed/nn/positions.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr double kGpt2Deviation = 0.02, kGpt2Width = 768.0;
+
+enum class Part { kEmbedding, kPositions, kMatrix, kContentVectors };
+
+// Calls visit(part, weight) for the weights, in the order of the modules, and has linear layers start without a bias.
+template <class Visit>
+void VisitWeights(torch::nn::Module& module, Visit visit) {
+  const at::NoGradGuard no_grad;
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    if (auto* embedding = part->as<torch::nn::EmbeddingImpl>()) visit(Part::kEmbedding, embedding->weight);
+    if (auto* learned = part->as<nn::LearnedPositionsImpl>()) visit(Part::kPositions, learned->weight);
+    if (auto* scheme = part->as<nn::ShawImpl>()) {
+      for (const at::Tensor& vectors : scheme->parameters()) visit(Part::kContentVectors, vectors);
+    }
+    if (auto* linear = part->as<torch::nn::LinearImpl>()) {
+      visit(Part::kMatrix, linear->weight);
+      if (linear->bias.defined()) linear->bias.zero_();
+    }
+  }
+}
+
+}  // namespace
+
+void InitialiseLikeGpt2(torch::nn::Module& module) {
+  VisitWeights(module, [](Part part, const at::Tensor& weight) {
+    if (part == Part::kEmbedding || part == Part::kMatrix) torch::nn::init::normal_(weight, 0.0, kGpt2Deviation);
+  });
+}
+
+double InitialDeviation(int64_t width) { return kGpt2Deviation * std::sqrt(kGpt2Width / static_cast<double>(width)); }
+
+void InitialiseByWidth(torch::nn::Module& module, int64_t width) {
+  VisitWeights(module, [deviation = InitialDeviation(width)](Part part, const at::Tensor& weight) {
+    if (part != Part::kContentVectors) torch::nn::init::normal_(weight, 0.0, deviation);
+  });
+}
+
+void ScaleToWidth(torch::nn::Module& module, int64_t width) {
+  VisitWeights(module, [scale = InitialDeviation(width) / kGpt2Deviation](Part part, const at::Tensor& weight) {
+    if (part != Part::kContentVectors) weight.mul_(scale);
+  });
+}
+
+void InitialiseByInputs(torch::nn::Module& module, uint64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(seed);
+  VisitWeights(module, [&generator](Part part, const at::Tensor& weight) {
+    const bool row = part == Part::kMatrix || part == Part::kContentVectors;
+    const double deviation = row ? 1.0 / std::sqrt(static_cast<double>(weight.size(1))) : 1.0;
+    weight.copy_(at::randn(weight.sizes(), generator, weight.options()).mul_(deviation));
+  });
+}
+
+}  // namespace heed::lab
