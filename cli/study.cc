@@ -47,7 +47,8 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
         OptionsOf(arguments, lab::SeriesBudget(arguments.budget), "a study of labelled sequences", context);
     return RunDataStudy(arguments.text, arguments.data, options, arguments.flags.Given("horizon"), arguments.out, context);
   }
-  const lab::StudyOptions options = OptionsOf(arguments, lab::BudgetOptions(arguments.budget), "a study of a text", context);
+  const lab::StudyOptions options =
+      OptionsOf(arguments, lab::BudgetOptions(arguments.budget), "a study of a text, without --target or --goal,", context);
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();

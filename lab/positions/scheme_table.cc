@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
+#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {

@@ -12,7 +12,7 @@
 namespace heed::lab {
 namespace {
 
-std::string Join(const std::vector<std::string>& names) {
+std::string Spaced(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
@@ -73,7 +73,7 @@ Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std
 
 Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text) {
   const bool one = std::holds_alternative<std::string*>(value);
-  std::string help = text + (one ? "; one of " : "; some of ") + Join(known) + (one ? "" : ", or all");
+  std::string help = text + (one ? "; one of " : "; some of ") + Spaced(known) + (one ? "" : ", or all");
   return {.name = std::move(name), .value = value, .text = std::move(help), .known = std::move(known)};
 }
 

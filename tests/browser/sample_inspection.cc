@@ -13,6 +13,7 @@
 
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
+#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {

@@ -121,15 +121,16 @@ def test_eval_takes_several_contexts_and_standard_input(text, tmp_path):
     folder = tmp_path / "alibi"
     run("train", text, "--out", folder, *SMALL, "--steps", 3, "--position", "alibi")
     with open(text, encoding="utf-8") as stdin:
-        result = run("eval", folder, "-", "--context", 16, 32, 64, "--json", stdin=stdin)
+        result = run("eval", folder, "-", "--context", "16,32,64", "--json", stdin=stdin)
     assert result.returncode == 0, result.stderr
     assert [row["context"] for row in json.loads(result.stdout)["rows"]] == [16, 32, 64]
     table = run("eval", folder, text, "--context", "16,32").stdout.splitlines()
     assert len(table) == 3
+    assert run("eval", "--context", "16,32", folder, text).stdout.splitlines() == table, "a list takes no word behind it"
 
 
 def test_eval_refuses_by_name(trained, text, tmp_path):
-    beyond = run("eval", trained, text, "--context", 16, 17)
+    beyond = run("eval", trained, text, "--context", "16,17")
     assert beyond.returncode == 2
     assert beyond.stdout == ""
     assert "17" in beyond.stderr and "learned" in beyond.stderr

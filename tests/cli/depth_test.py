@@ -64,7 +64,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(measured, text, tmp_p
     folder, summary, _ = measured
     page = folder / "depth.html"
     assert set(re.findall(r'class="seeds">(.*?)<', page.read_text(encoding="utf-8"))) == {"seed 0"}
-    assert len(assert_commands_give_the_figures(page, tmp_path / "again", text, timed=["depth-time.csv"])) == 1
+    assert len(assert_commands_give_the_figures(page, tmp_path / "again", timed=["depth-time.csv"])) == 1
     again = json.loads((tmp_path / "again" / "0" / "depth.json").read_text(encoding="utf-8"))
     assert again["options"] == summary["options"] and again["started"] == summary["started"]
     assert [stack["loss"] for stack in again["trained"]] == [stack["loss"] for stack in summary["trained"]]
@@ -106,7 +106,7 @@ def test_what_cannot_be_is_named(text, tmp_path):
         (["--variants", "rezero"], "'rezero' is unknown; choose among attention"),
         (["--positions", "cope"], "'cope' is unknown"),
         (["--trained", "pre,pre"], "'pre' is given twice"),
-        (["--depths", "0"], "depths: 0"),
+        (["--depths", "0"], "--depths: expected"),
         (["--layers", "0"], "layers: 0"),
         (["--width", "10", "--heads", "4"], "width: 10"),
         (["--budget", "huge"], "budget: 'huge' is unknown"),

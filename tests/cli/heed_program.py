@@ -78,16 +78,17 @@ def figures_of(page):
     return figures
 
 
-def assert_commands_give_the_figures(page, scratch, text="TEXT", timed=()):
-    """Runs every command that the page names, and finds each figure's numbers among the files that it writes; of the files
+def assert_commands_give_the_figures(page, scratch, timed=()):
+    """Runs every command that the page names, with another folder for its results, and finds each figure's numbers among the files that it writes; of the files
     whose names are in `timed`, which depend on the machine's speed, only that they are there. Returns the commands."""
     figures = figures_of(page)
     assert figures
     commands = sorted({command for command, _ in figures})
     for number, command in enumerate(commands):
         folder = scratch / str(number)
-        words = [str({"TEXT": text, "DIR": folder}.get(word, word)) for word in shlex.split(command)]
+        words = shlex.split(command)
         assert words[0] == "heed"
+        words[words.index("--out") + 1] = str(folder)
         again = run(*words[1:], "--quiet")
         assert again.returncode == 0, (command, again.stderr)
         made = {path.name: path.read_bytes() for path in folder.glob("*.csv")}

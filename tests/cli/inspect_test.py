@@ -159,7 +159,7 @@ def test_text_comes_from_standard_input_and_threads_change_nothing(alibi, text, 
     ("arguments", "code", "expected"),
     [
         (["--layers", "2"], 2, "layers: 2 is outside 0..1"),
-        (["--heads", "0", "5"], 2, "heads: 5 is outside 0..1"),
+        (["--heads", "0,5"], 2, "heads: 5 is outside 0..1"),
         (["--tokens", "0"], 2, "--tokens"),
         (["--tokens", "many"], 2, "--tokens"),
         (["--layers", "first"], 2, "--layers"),

@@ -75,7 +75,7 @@ def test_every_model_is_measured_with_every_seed_and_objective(studied):
     assert summary["page"] == str(folder / "report.html")
 
 
-def test_numbers_and_figures_lie_beside_the_page(studied):
+def test_numbers_and_figures_lie_beside_the_page(studied, book):
     folder, _, stderr = studied
     with open(folder / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -91,7 +91,7 @@ def test_numbers_and_figures_lie_beside_the_page(studied):
         assert finding["answer"] in html.unescape(page)
     sources = re.findall(r'Made by <code>(heed study .*?)</code>, <span class="seeds">(.*?)<', page)
     assert {command for command, _ in sources} == {
-        "heed study TEXT --budget quick --steps 4 --layers 1 --width 16 --context 16 --batch 2 --depth 2 --out DIR"}
+        f"heed study {book} --budget quick --depth 2 --layers 1 --width 16 --context 16 --batch 2 --steps 4 --out {folder}"}
     assert {seeds for _, seeds in sources} == {"seed 0", "seeds 0 to 1"}
     assert "1/6" in stderr and "2/6" in stderr and "3/6 deep stacks" in stderr and "6/6 tasks" in stderr
     assert "report.html" in stderr
@@ -131,7 +131,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(book, tmp_path):
     chosen = {"seeds": 1, "steps": 2, "encoders": "attention,gru", "positions": "none,learned,relative", "depth": 1, "tasks": "copy"}
     result = run("study", book, "--out", tmp_path / "report", *tiny(**chosen), "--seed", 3, "--quiet")
     assert result.returncode == 0, result.stderr
-    commands = assert_commands_give_the_figures(tmp_path / "report" / "report.html", tmp_path, book, TIMED)
+    commands = assert_commands_give_the_figures(tmp_path / "report" / "report.html", tmp_path, TIMED)
     assert {command.split()[1] for command in commands} == {"study", "compare", "positions"}
 
 

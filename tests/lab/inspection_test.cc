@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "lab/inspection/arrays.h"
+#include "lab/inspection/head_attention.h"
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
 #include "lab/training/language_model.h"

@@ -55,18 +55,29 @@ ModelResult Lost(const std::string& encoder, const std::string& position, const 
   return result;
 }
 
-TEST(StudyFiguresTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
+TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
   StudyOptions options = BudgetOptions("quick");
-  EXPECT_EQ(CommandOf(options), "heed study TEXT --budget quick --out DIR");
+  EXPECT_EQ(CommandOf(options, "", "report"), "heed study --budget quick --out report");
   options.encoders = {"attention", "gru"}, options.tasks.tasks = {"parity", "copy"}, options.seeds = 5, options.seed = 3;
-  options.depth = AtMost(2, options.depth);
-  EXPECT_EQ(
-      CommandOf(options),
-      "heed study TEXT --budget quick --encoders attention,gru --tasks parity,copy --seeds 5 --depth 2 --seed 3 --out DIR");
+  options.deepest = 2;
+  EXPECT_EQ(CommandOf(options, "my book.txt", "out"),
+            "heed study 'my book.txt' --budget quick --encoders attention,gru --tasks parity,copy --depth 2 --seeds 5 --seed 3 "
+            "--out out");
   options = BudgetOptions("long");
   options.tasks.tasks.clear();
-  options.depth = AtMost(0, options.depth);
-  EXPECT_EQ(CommandOf(options), "heed study TEXT --budget long --tasks none --depth 0 --out DIR");
+  options.deepest = 0, options.all_steps = 7;
+  EXPECT_EQ(CommandOf(options, "-", "out"), "heed study - --budget long --tasks none --depth 0 --steps 7 --out out");
+}
+
+TEST(StudyOptionsTest, StepsOfAllReachEverySection) {
+  StudyOptions options = BudgetOptions("quick");
+  options.all_steps = 7, options.deepest = 2;
+  EXPECT_EQ(options.steps(Objective::kCausal), 7);
+  EXPECT_EQ(options.steps(Objective::kMasked), 7);
+  EXPECT_EQ(DeepStacks(options)->steps, 7);
+  EXPECT_EQ(DeepStacks(options)->layers, 2);
+  EXPECT_EQ(DeepStacks(options)->depths, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(TasksOf(options).steps, 7);
 }
 
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
