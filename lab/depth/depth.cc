@@ -5,6 +5,7 @@
 
 #include "heed/error.h"
 #include "lab/data/baselines.h"
+#include "lab/depth/profiler.h"
 #include "lab/depth/stack.h"
 #include "lab/runs/run.h"
 

@@ -7,14 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace at {
-class Tensor;
-}
-
 namespace heed::lab {
-
-struct Batch;
-class StackModel;
 
 // Of the states X [steps, width] behind one layer; means over the windows of a batch, gradients over the batch as a whole.
 struct LayerProfile {
@@ -37,14 +30,6 @@ struct StackProfile {
   double loss = 0;
   std::vector<LayerProfile> layers;
 };
-
-// One forward and backward pass in double precision; attention's statistics come from the engine, which stores no matrix of
-// weights. The model keeps its parameters and its type. Throws Interruption on Ctrl-C.
-StackProfile Profile(StackModel& model, const Batch& batch);
-
-// |X - 1 x^T| / |X| and the distance to rank one of X [windows, steps, width], each the mean over the windows. 0 where X is 0.
-double DistanceToEqualRows(const at::Tensor& X);
-double DistanceToRankOne(const at::Tensor& X);
 
 // Numbers that are not finite are NaN: those of states that left the finite numbers. They are null in JSON.
 nlohmann::ordered_json NumberToJson(double value);

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lab/data/batches.h"
+#include "lab/depth/profiler.h"
 #include "lab/depth/stack.h"
 #include "lab/training/divergence.h"
 #include "lab/training/fit.h"

@@ -16,6 +16,8 @@
 
 namespace heed::lab {
 
+struct Batch;
+
 struct TrainedStack {
   std::string variant;
   int64_t layers = 0, parameters = 0;

@@ -81,11 +81,10 @@ std::string FamilySentence(const TasksResult& result, const std::string& family,
     const TaskModelResult *other = BestOf(task, length, family), *attention = BestOf(task, length, "attention");
     if (other == nullptr || attention == nullptr) continue;
     const Spread a = attention->Score(length), b = other->Score(length);
-    if (AtChance(facts, a) && AtChance(facts, b)) {
-      ties.push_back(facts.name);
-    } else if (Better(facts, Worst(facts, b), Best(facts, a))) {
+    const bool at_chance = AtChance(facts, a) && AtChance(facts, b);
+    if (!at_chance && Better(facts, Worst(facts, b), Best(facts, a))) {
       wins.push_back(Duel(facts, *other, *attention, length));
-    } else if (Better(facts, Worst(facts, a), Best(facts, b))) {
+    } else if (!at_chance && Better(facts, Worst(facts, a), Best(facts, b))) {
       losses.push_back(Duel(facts, *attention, *other, length));
     } else {
       ties.push_back(facts.name);

@@ -12,6 +12,7 @@
 #include "lab/depth/figures.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
+#include "lab/depth/profiler.h"
 #include "lab/depth/stack.h"
 #include "lab/report/file.h"
 #include "lab/training/interrupt.h"
