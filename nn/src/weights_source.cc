@@ -59,16 +59,17 @@ WeightSources OpenShards(const std::string& path) {
     for (const SafetensorsEntry& entry : file->entries()) {
       const auto listed = index.find(entry.name);
       if (listed == index.end() || listed->second != shard) {
-        throw FileError("'" + path + "': tensor " + QuotedName(entry.name) + " lies in '" + shard + "', where the index " +
-                        (listed == index.end() ? "knows no such tensor" : "does not look for it"));
+        std::string fault = "'" + path + "': tensor " + QuotedName(entry.name) + " lies in '";
+        fault += shard + "', where the index ";
+        throw FileError(fault + (listed == index.end() ? "knows no such tensor" : "does not look for it"));
       }
       sources.emplace(entry.name, SourceInFile(file, entry));
     }
   }
   for (const auto& [name, shard] : index) {
     if (!sources.contains(name)) {
-      throw FileError("'" + path + "': tensor " + QuotedName(name) + " is not in '" + shard +
-                      "', where the index looks for it");
+      const std::string fault = "'" + path + "': tensor " + QuotedName(name) + " is not in '";
+      throw FileError(fault + shard + "', where the index looks for it");
     }
   }
   return sources;

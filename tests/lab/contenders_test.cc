@@ -262,8 +262,8 @@ TEST(ContendersTest, OperationsOfATrainingStepAreItsProducts) {
     if (!Trains(c)) continue;
     const auto contenders = MakeContenders(c);
     // Attention: four layers of seven products over the pairs at or before each query.
-    const double attention =
-        4 * 7 * 2.0 * static_cast<double>(c.head_dim * c.q_heads * c.batch * c.length * (c.length + 1) / 2);
+    const int64_t pairs = c.length * (c.length + 1) / 2;
+    const double attention = 4 * 7 * 2.0 * static_cast<double>(c.head_dim * c.q_heads * c.batch * pairs);
     for (const BenchSide side : kSides) {
       const Watch watch;
       contenders->Run(side, BenchPass::kTrainingStep);
