@@ -38,8 +38,7 @@ endif()
 
 # Most of the time of a small file goes into headers and, with precompiled ones, into templates that gcc instantiates once for
 # each file: files that are compiled as one save it. A group has up to `size` files of one target, in the order given, which
-# share their unnamed namespaces. Tools that look at files one by one want HEED_JOIN off.
-option(HEED_JOIN "Compile small files of one folder together" ON)
+# share their unnamed namespaces.
 function(heed_join target group size)
   if(NOT HEED_JOIN)
     return()

@@ -1,11 +1,12 @@
+# All headers that are made here.
+add_custom_target(heed_embedded_texts)
+
 # Turns text files into C++ string constants, so that a script or a style sheet is a file of its own in the tree:
 #
 #   heed_embed_text(TARGET SOURCE HEADER FILE...)
 #
 # gives SOURCE, a file of TARGET, the header HEADER to include, with `inline constexpr std::string_view kPageCss` for page.css, in
 # namespace heed::lab::text. Built again when a file changes.
-# All such headers.
-add_custom_target(heed_embedded_texts)
 function(heed_embed_text target source header)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${header})
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)

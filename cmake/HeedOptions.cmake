@@ -24,5 +24,7 @@ heed_require_room(HEED_CLI HEED_LAB)
 heed_option(HEED_TESTS HEED_LAB "Build the tests of the rooms that are built")
 heed_option(HEED_EXAMPLES HEED_LAB "Build the examples of the rooms that are built")
 option(HEED_BENCH "Build the micro-benchmarks of the rooms that are built" OFF)
+# Tools that look at files one by one want it off.
+option(HEED_JOIN "Compile small files of one folder together" ON)
 option(HEED_WERROR "Treat warnings as errors" OFF)
 set(HEED_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them")

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "heed/error.h"
 #include "lab/bench/bench.h"
 

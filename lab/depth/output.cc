@@ -89,22 +89,6 @@ Table TrainedTable(const DepthResult& result) {
   return table;
 }
 
-nlohmann::ordered_json OptionsJson(const DepthOptions& options) {
-  return {{"variants", options.variants},
-          {"positions", options.positions},
-          {"layers", options.layers},
-          {"trained", options.trained},
-          {"depths", options.depths},
-          {"steps", options.steps},
-          {"width", options.width},
-          {"heads", options.heads},
-          {"context", options.context},
-          {"batch", options.batch},
-          {"lr", options.lr},
-          {"validation", options.validation},
-          {"seed", options.seed}};
-}
-
 }  // namespace
 
 std::vector<Table> DepthTables(const DepthResult& result) {
@@ -145,7 +129,8 @@ std::string DepthHeadsCsv(const DepthResult& result) {
 }
 
 nlohmann::ordered_json DepthJson(const DepthResult& result) {
-  nlohmann::ordered_json json = {{"options", OptionsJson(result.options)},
+  DepthOptions options = result.options;
+  nlohmann::ordered_json json = {{"options", SettingsOf(FieldsOf(options))},
                                  {"findings", nlohmann::ordered_json::array()},
                                  {"frequencies", result.frequencies},
                                  {"started", nlohmann::ordered_json::array()},

@@ -147,7 +147,9 @@ Table SettingsTable(const SeriesResult& result) {
 
 Json SeriesJson(const SeriesResult& result) {
   const SeriesSummary& data = result.data;
-  const SeriesOptions& options = result.options;
+  SeriesOptions options = result.options;
+  Json settings = {{"budget", options.budget}};
+  settings.update(SettingsOf(FieldsOf(options)));
   Json json = {{"data",
                 {{"name", data.name},
                  {"fingerprint", data.fingerprint},
@@ -161,20 +163,7 @@ Json SeriesJson(const SeriesResult& result) {
                  {"steps", data.steps},
                  {"training", data.training},
                  {"validation", data.validation}}},
-               {"settings",
-                {{"budget", options.budget},
-                 {"layers", options.layers},
-                 {"heads", options.heads},
-                 {"width", options.width},
-                 {"batch", options.batch},
-                 {"steps", options.steps},
-                 {"context", options.context},
-                 {"horizon", options.horizon},
-                 {"longest", options.longest},
-                 {"validation", options.validation},
-                 {"lr", options.lr},
-                 {"seeds", options.seeds},
-                 {"seed", options.seed}}},
+               {"settings", std::move(settings)},
                {"environment", ToJson(result.environment)},
                {"conclusion", Json::array()},
                {"baseline", {{"name", result.baseline.name}, {"loss", result.baseline.loss}}},

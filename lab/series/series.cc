@@ -1,7 +1,6 @@
 #include "lab/series/series.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include <fmt/core.h>

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include "lab/positions/positions.h"
 

@@ -121,24 +121,11 @@ std::string TasksCsv(const TasksResult& result) {
 }
 
 Json TasksJson(const TasksResult& result) {
-  const TaskOptions& options = result.options;
-  Json json = {{"settings",
-                {{"budget", options.budget},
-                 {"encoders", options.encoders},
-                 {"positions", options.positions},
-                 {"length", options.length},
-                 {"lengths", options.lengths},
-                 {"heads", options.heads},
-                 {"width", options.width},
-                 {"batch", options.batch},
-                 {"steps", options.steps},
-                 {"evaluated", options.evaluated},
-                 {"lr", options.lr},
-                 {"seeds", options.seeds},
-                 {"seed", options.seed},
-                 {"runs_side_by_side", options.threads}}},
-               {"findings", Json::array()},
-               {"tasks", Json::array()}};
+  TaskOptions options = result.options;
+  Json settings = {{"budget", options.budget}};
+  settings.update(SettingsOf(FieldsOf(options)));
+  settings["runs_side_by_side"] = options.threads;
+  Json json = {{"settings", std::move(settings)}, {"findings", Json::array()}, {"tasks", Json::array()}};
   for (const std::string& finding : {FamilyFinding(result, result.TrainingLength()),
                                      FamilyFinding(result, options.lengths.size() - 1), SchemeFinding(result)}) {
     if (!finding.empty()) json["findings"].push_back(finding);

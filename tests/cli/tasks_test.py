@@ -142,6 +142,8 @@ def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
         ({"budget": "huge"}, ["'huge'", "quick"]),
         ({"length": 8}, ["copy", "16"]),
         ({"lengths": "8:x"}, ["--lengths", "8:x"]),
+        ({"lengths": "0:4"}, ["--lengths: expected", "0:4"]),
+        ({"encoders": ",gru"}, ["'' is unknown", "dilated"]),
         ({"seeds": 0}, ["seeds"]),
     ],
 )
