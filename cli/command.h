@@ -16,7 +16,8 @@ struct Context {
   bool json = false;   // results as JSON on stdout
   bool quiet = false;  // no messages and no progress on stderr
   uint64_t seed = 0;
-  int threads = 0;  // 0: as many as this process may use
+  int threads = 0;     // 0: as many as this process may use
+  std::string config;  // that options came from, see config.h
 };
 // How many that is.
 int ThreadsOf(const Context& context);

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <utility>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
+#include "cli/outcome.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "lab/report/json.h"
 #include "lab/report/shell_word.h"
 #include "lab/series/data.h"
 #include "lab/series/findings.h"
@@ -98,18 +95,8 @@ int RunDataStudy(const std::string& path, const DataArguments& arguments, const 
   }
   lab::WatchForInterrupt();
   const lab::SeriesResult result = lab::RunSeries(data, options, out);
-  lab::WriteSeries(result, CommandOf(path, arguments, options, out), out);
-  const std::string page = (std::filesystem::path(out) / "report.html").string();
-  if (context.json) {
-    nlohmann::ordered_json json = lab::SeriesJson(result);
-    json["page"] = page;
-    std::cout << lab::JsonText(json, 2) << "\n";
-  } else {
-    for (const lab::SeriesAnswer& answer : lab::SeriesConclusion(result)) {
-      std::cout << answer.question << "\n  " << answer.answer << "\n";
-    }
-  }
-  if (!context.quiet) std::fprintf(stderr, "wrote %s\n", page.c_str());
+  const std::filesystem::path page = lab::WriteSeries(result, CommandOf(path, arguments, options, out), out);
+  Show(context, lab::SeriesJson(result), page, [&] { PrintFindings(lab::SeriesConclusion(result)); });
   return 0;
 }
 

@@ -48,12 +48,27 @@ void Take(const lab::Field&, const T& word, T& value) {
   value = word;
 }
 
+// What --help shows.
+std::string DefaultOf(const lab::Field& field) {
+  const auto* const* names = std::get_if<std::vector<std::string>*>(&field.value);
+  return names != nullptr && **names == field.known ? "all" : field.Text();
+}
+
 }  // namespace
 
 void FieldFlags::Add(CLI::App& command, const lab::Fields& fields) {
   const auto add = [&]<class T>(const lab::Field& field, const T*) {
     const auto keep = [this, name = field.name](const Word<T>& word) { given_[name] = word; };
-    command.add_option_function<Word<T>>(field.Flag(), keep, field.text)->group("Instead of the budget's");
+    CLI::Option* option = nullptr;
+    if constexpr (std::is_same_v<T, bool>) {
+      option = command.add_flag_function(
+          field.Flag(), [keep](int64_t count) { keep(count > 0); }, field.text);
+      option->check(CLI::IsMember({"true", "false"}));
+    } else {
+      option = command.add_option_function<Word<T>>(field.Flag(), keep, field.text);
+      if (of_ == Of::kCommand) option->default_str(DefaultOf(field));
+    }
+    if (of_ == Of::kBudget) option->group("Instead of the budget's");
   };
   for (const lab::Field& field : fields) {
     if (field.source != lab::Field::Source::kOwn || !names_.insert(field.name).second) continue;

@@ -24,8 +24,9 @@ std::vector<std::string> ParseNames(const lab::Field& field, const std::string& 
 // The flags of a command that stand for options, and what was given of them. Its address must stay as it is.
 class FieldFlags {
  public:
-  // The values of the fields are not looked at.
-  FieldFlags(CLI::App& command, const lab::Fields& fields) { Add(command, fields); }
+  // Where the values come from that are not given: from a budget, or from the fields, whose values --help then shows.
+  enum class Of { kBudget, kCommand };
+  FieldFlags(CLI::App& command, const lab::Fields& fields, Of of = Of::kBudget) : of_(of) { Add(command, fields); }
   FieldFlags(const FieldFlags&) = delete;
   FieldFlags& operator=(const FieldFlags&) = delete;
 
@@ -37,6 +38,7 @@ class FieldFlags {
   void Apply(const lab::Fields& fields, const char* what) const;
 
  private:
+  Of of_;
   std::set<std::string> names_;            // of all fields
   std::map<std::string, std::any> given_;  // by the field's name: a number, or the word that stands for anything else
 };

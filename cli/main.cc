@@ -17,6 +17,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"
+#include "cli/config.h"
 #include "cli/suggestion.h"
 #include "heed/error.h"
 #include "heed/executor.h"
@@ -54,6 +55,8 @@ void AddCommonOptions(CLI::App& app, Context& context) {
         ->capture_default_str();
     command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
         ->check(CLI::Range(1, 1024));
+    command->add_option("--config", context.config,
+                        "File with options, a line each as steps = 300; those given here go before them");
     command->add_flag("--quiet", context.quiet, "No messages and no progress on stderr");
   }
 }
@@ -81,9 +84,15 @@ int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
   const std::string unknown = UnknownCommand(app, argc, argv);
   if (!unknown.empty()) return Fail(unknown, kUsage);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = WithConfig(app, {argv + 1, argv + argc});
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    app.parse(arguments);
     proceed = true;
     return kDone;
+  } catch (const InvalidArgument& error) {
+    return Fail(error.what(), kUsage);
+  } catch (const Error& error) {
+    return Fail(error.what(), kFailed);
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& error) {

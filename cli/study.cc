@@ -1,17 +1,13 @@
 // heed study: which encoder and which notion of order for a text or for labelled sequences, as one page.
-#include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
-
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/data_study.h"
 #include "cli/fields.h"
+#include "cli/outcome.h"
 #include "cli/place.h"
-#include "lab/report/json.h"
 #include "lab/study/findings.h"
 #include "lab/study/reference_text.h"
 #include "lab/study/study.h"
@@ -53,18 +49,8 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();
   const lab::StudyResult result = lab::RunStudy(text, options, arguments.out);
-  lab::WriteStudy(result, arguments.out);
-  const std::string page = (std::filesystem::path(arguments.out) / "report.html").string();
-  if (context.json) {
-    nlohmann::ordered_json summary = lab::StudyJson(result, /*curves=*/false);
-    summary["page"] = page;
-    std::cout << lab::JsonText(summary, 2) << "\n";
-  } else {
-    for (const lab::Finding& finding : lab::Conclusion(result)) {
-      std::cout << finding.question << "\n  " << finding.answer << "\n";
-    }
-  }
-  if (!context.quiet) std::fprintf(stderr, "wrote %s\n", page.c_str());
+  const std::filesystem::path page = lab::WriteStudy(result, arguments.out);
+  Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
   return 0;
 }
 

@@ -1,23 +1,19 @@
 // heed tasks: synthetic tasks that separate encoders, learned and measured at every length.
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include "cli/command.h"
 #include "cli/fields.h"
+#include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/table.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
-#include "lab/report/html.h"
-#include "lab/report/json.h"
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
 #include "lab/tasks/tasks.h"
@@ -53,58 +49,30 @@ lab::TaskOptions OptionsOf(const TaskArguments& arguments, const Context& contex
   return options;
 }
 
-void WritePage(const lab::TasksResult& result, const std::filesystem::path& folder, const nlohmann::ordered_json& json) {
-  lab::Report report("Tasks that separate encoders");
-  report.Section("Tasks");
-  lab::AddTasks(result, CommandOf(result.options, folder), folder, report);
-  lab::WriteFile(folder / "tasks.json", lab::JsonText(json, 1) + "\n");
-  report.Write(folder / "report.html");
-}
-
-void PrintFindings(const lab::TasksResult& result) {
+void PrintText(const lab::TasksResult& result) {
   for (const lab::TaskResult& task : result.tasks) {
-    PrintTable(lab::TaskTable(task, result));
-    fmt::print("{}\n\n", lab::TaskFinding(task, result));
+    PrintTable(lab::TaskTable(task, result.options));
+    fmt::print("{}\n\n", lab::TaskFinding(task, result.options));
   }
-  const std::size_t trained = result.TrainingLength(), longest = result.options.lengths.size() - 1;
-  fmt::print("{}\n", lab::FamilyFinding(result, trained));
-  if (longest != trained) fmt::print("{}\n", lab::FamilyFinding(result, longest));
-  fmt::print("{}\n", lab::SchemeFinding(result));
+  for (const std::string& finding : lab::TasksFindings(result)) fmt::print("{}\n", finding);
 }
 
-lab::TasksResult RunIn(const std::filesystem::path& folder, const lab::TaskOptions& options,
-                       const lab::Environment& environment) {
+lab::TasksResult RunIn(const std::filesystem::path& folder, const lab::TaskOptions& options) {
   if (folder.empty()) return lab::RunTasks(options, "tasks");
-  const lab::ResultStore store(folder / "runs", lab::ResultSettings(environment));
-  try {
-    return lab::RunTasks(options, "tasks", &store);
-  } catch (const lab::Interruption&) {
-    throw lab::Interruption("interrupted; finished runs are kept in " + store.folder().string() +
-                            ", and the same command goes on from there");
-  }
+  // A folder that cannot be written shows now and not after the training.
+  lab::WriteFile(folder / "command.txt", CommandOf(options, folder) + "\n");
+  const lab::ResultStore store(folder / "runs", lab::ResultSettings(lab::ThisEnvironment()));
+  return lab::RunTasks(options, "tasks", &store);
 }
 
 int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
   const lab::TaskOptions options = OptionsOf(arguments, context);
   lab::Validate(options);
-  // A folder that cannot be written shows now and not after the training.
   const std::filesystem::path folder = arguments.out;
-  if (!folder.empty()) lab::WriteFile(folder / "command.txt", CommandOf(options, folder) + "\n");
-  const lab::Environment environment = lab::ThisEnvironment();
-  const lab::TasksResult result = RunIn(folder, options, environment);
-  nlohmann::ordered_json json = lab::TasksJson(result);
-  json["environment"] = ToJson(environment);
-  if (!folder.empty()) {
-    WritePage(result, folder, json);
-    json["page"] = (folder / "report.html").string();
-  }
-  if (context.json) {
-    std::cout << lab::JsonText(json, 2) << "\n";
-  } else {
-    PrintFindings(result);
-  }
-  if (!folder.empty() && !context.quiet) std::fprintf(stderr, "wrote %s\n", (folder / "report.html").c_str());
+  const lab::TasksResult result = RunIn(folder, options);
+  const std::filesystem::path page = folder.empty() ? folder : lab::WriteTasks(result, folder);
+  Show(context, lab::TasksJson(result), page, [&] { PrintText(result); });
   return 0;
 }
 

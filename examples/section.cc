@@ -44,7 +44,7 @@ void ComparingEncoders() {
   options.layers = heed::lab::LayersNamed({"convolution", "convolution-causal", "rnn", "attention"});
   options.lengths = {5, 16, 64};
   options.width = 8;
-  options.measure_time = options.fit_exponents = false;
+  options.no_time = true, options.fit_exponents = false;
   options.influence_length = 0;
   const heed::lab::Comparison comparison = heed::lab::Compare(options);
   std::printf("%-24s %6s %12s %12s %12s\n", "layer", "n", "operations", "sequential", "path length");

@@ -86,20 +86,21 @@ class Reader {
 };
 
 // Rows that differ in the length alone share a series.
-std::string SeriesName(const BenchRow& row) {
-  std::ostringstream name;
-  name << row.suite << (row.option == "plain" ? "" : ": " + row.option) << ", d" << row.head_dim << ", " << row.pass;
-  if (row.threads > 1) name << ", " << row.threads << " threads";
-  return name.str();
-}
-
-std::string CommandOf(const std::vector<BenchRow>& rows) {
-  const auto of_first = [&](const BenchRow& row) { return row.suite == rows.front().suite; };
-  const bool one = !rows.empty() && std::ranges::all_of(rows, of_first);
-  return "heed bench --suite " + (one ? rows.front().suite : "all") + " --out DIR";
-}
 
 }  // namespace
+
+Fields FieldsOf(BenchOptions& options) {
+  std::vector<std::string> suites = BenchSuites();
+  suites.insert(suites.begin(), "all");
+  Field threads{.name = "threads", .value = &options.threads, .low = 1, .high = 1024, .source = Field::Source::kCommon};
+  return {Names("suite", &options.suite, suites, "Cases"),
+          Whole("rounds", &options.rounds, 1, 10000, "Interleaved rounds a case, at least"), threads};
+}
+
+std::string CommandOf(const BenchOptions& options, const std::filesystem::path& folder) {
+  BenchOptions own = options, defaults;
+  return CommandLine("bench", "", "", FieldsOf(own), FieldsOf(defaults), folder);
+}
 
 std::vector<BenchPass> PassesOf(const BenchCase& c) {
   if (c.option == BenchOption::kTraining || c.option == BenchOption::kTrainingDropout) return {BenchPass::kTrainingStep};
@@ -107,7 +108,7 @@ std::vector<BenchPass> PassesOf(const BenchCase& c) {
   return {BenchPass::kForward, BenchPass::kForwardBackward};
 }
 
-BenchRow Measure(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
+BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
   const int threads = c.threads > 0 ? c.threads : options.threads;
   at::set_num_threads(threads);
   const std::unique_ptr<Contenders> contenders = MakeContenders(c);
@@ -161,40 +162,12 @@ std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<
   for (const BenchCase& c : cases)
     for (const BenchPass pass : PassesOf(c)) {
       if (Interrupted()) throw Interruption("interrupted after " + std::to_string(rows.size()) + " measurements");
-      rows.push_back(Measure(c, pass, options));
+      rows.push_back(MeasureCase(c, pass, options));
       done(rows.back());
       progress.Update(static_cast<int64_t>(rows.size()), c.suite);
     }
   at::set_num_threads(options.threads);
   return rows;
-}
-
-double GeometricMeanRatio(const std::vector<BenchRow>& rows) {
-  double sum = 0;
-  for (const BenchRow& row : rows) sum += std::log(row.ratio);
-  return rows.empty() ? 0 : std::exp(sum / static_cast<double>(rows.size()));
-}
-
-Figure BenchFigure(const std::vector<BenchRow>& rows) {
-  LinePlot plot;
-  plot.x_label = "sequence length n";
-  plot.y_label = "LibTorch's time over heed's";
-  plot.log_x = plot.log_y = true;
-  for (const BenchRow& row : rows) {
-    const std::string name = SeriesName(row);
-    auto series = std::ranges::find(plot.series, name, &Series::name);
-    if (series == plot.series.end()) series = plot.series.insert(series, {name, {}, {}, {}, {}});
-    series->x.push_back(static_cast<double>(row.length));
-    series->y.push_back(row.ratio);
-  }
-  std::ostringstream title;
-  title << "heed beside LibTorch: " << std::fixed << std::setprecision(2) << GeometricMeanRatio(rows) << " times as fast";
-  return {"bench",
-          title.str(),
-          "Above 1 heed is faster; the title has the geometric mean. Minima of interleaved rounds in one process.",
-          CommandOf(rows),
-          {},
-          plot};
 }
 
 }  // namespace heed::lab

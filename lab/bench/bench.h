@@ -3,11 +3,12 @@
 #define HEED_LAB_BENCH_BENCH_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "lab/report/figure.h"
+#include "lab/runs/fields.h"
 
 namespace heed::lab {
 
@@ -67,18 +68,18 @@ struct BenchOptions {
   bool quiet = true;
 };
 
+Fields FieldsOf(BenchOptions& options);
+// The command that measures the same, in this folder.
+std::string CommandOf(const BenchOptions& options, const std::filesystem::path& folder);
+
 // What is measured of a case.
 std::vector<BenchPass> PassesOf(const BenchCase& c);
 
 // One row: memory first, then the times.
-BenchRow Measure(const BenchCase& c, BenchPass pass, const BenchOptions& options);
+BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options);
 
 // Calls `done` with each row as it is measured. Throws Interruption between cases.
 std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done);
-
-// Ratio to LibTorch against the length, and the geometric mean of all rows in the title.
-Figure BenchFigure(const std::vector<BenchRow>& rows);
-double GeometricMeanRatio(const std::vector<BenchRow>& rows);
 
 }  // namespace heed::lab
 

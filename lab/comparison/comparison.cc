@@ -18,32 +18,28 @@ namespace heed::lab {
 namespace {
 
 // Bounds within which every formula stays below 2^63.
-constexpr int64_t kLongest = int64_t{1} << 20, kWidest = 8192, kLargestKernel = 1023, kFarthestInfluence = 4096;
+constexpr int64_t kLongest = int64_t{1} << 20;
+
+std::vector<std::string> IdsOf(const std::vector<const Layer*>& layers) {
+  std::vector<std::string> ids;
+  for (const Layer* layer : layers) ids.push_back(layer->facts().id);
+  return ids;
+}
 
 void CheckOptions(const ComparisonOptions& options) {
+  ComparisonOptions own = options;
+  std::vector<std::string> ids = IdsOf(options.layers);
+  Check(FieldsOf(own, ids));
   const auto refuse = [](const std::string& name, const std::string& expected, int64_t got) {
     throw InvalidArgument(name + ": expected " + expected + ", got " + std::to_string(got));
   };
-  const auto check = [&](const std::string& name, int64_t value, int64_t first, int64_t last) {
-    if (value >= first && value <= last) return;
-    refuse(name, "a number from " + std::to_string(first) + " to " + std::to_string(last), value);
-  };
-  if (options.layers.empty()) throw InvalidArgument("layers: expected at least one layer, got none");
-  if (options.lengths.empty()) throw InvalidArgument("lengths: expected at least one length, got none");
-  for (std::size_t i = 0; i < options.lengths.size(); ++i) {
-    const int64_t length = options.lengths[i];
-    if (length < 1 || length > kLongest) refuse("lengths", "numbers from 1 to " + std::to_string(kLongest), length);
-    if (i > 0 && length <= options.lengths[i - 1]) refuse("lengths", "numbers that increase", length);
-  }
-  check("width", options.width, 1, kWidest);
-  if (options.kernel < 1 || options.kernel > kLargestKernel || options.kernel % 2 == 0) {
-    refuse("kernel", "an odd number from 1 to " + std::to_string(kLargestKernel), options.kernel);
-  }
-  if (options.heads < 1 || options.width % options.heads != 0) {
+  const auto falling = std::ranges::adjacent_find(options.lengths, std::ranges::greater_equal());
+  if (falling != options.lengths.end()) refuse("lengths", "numbers that increase", *std::next(falling));
+  if (options.kernel % 2 == 0) refuse("kernel", "an odd number", options.kernel);
+  if (options.width % options.heads != 0) {
     refuse("heads", "a divisor of the width (" + std::to_string(options.width) + ")", options.heads);
   }
-  check("window", options.window, 1, kLongest);
-  if (options.influence_length != 0) check("influence", options.influence_length, 2, kFarthestInfluence);
+  if (options.influence_length == 1) refuse("influence", "0 or two tokens at least", options.influence_length);
 }
 
 // 1, 2, 4, ... and all of them.
@@ -121,7 +117,7 @@ std::vector<double> SecondsOf(const Comparison& comparison, const std::string& l
 // Over the longer half of the lengths, where cost has stopped being overhead, but over two lengths at least.
 std::vector<TimeGrowth> FitTime(const Comparison& comparison) {
   const std::vector<int64_t>& lengths = comparison.options.lengths;
-  if (lengths.size() < 2 || !comparison.options.measure_time) return {};
+  if (lengths.size() < 2 || comparison.options.no_time) return {};
   const auto skip = static_cast<std::ptrdiff_t>(std::min(lengths.size() / 2, lengths.size() - 2));
   const std::vector<double> x(lengths.begin() + skip, lengths.end());
   std::vector<TimeGrowth> growth;
@@ -137,7 +133,7 @@ std::vector<Crossover> FindCrossovers(const Comparison& comparison) {
   const auto attention = std::ranges::find(options.layers, &LayerNamed("attention"));
   if (attention == options.layers.end()) return {};
   std::vector<Crossover> crossovers = CountedCrossovers(**attention, options.layers, ShapeOf(options, **attention));
-  if (!options.measure_time) return crossovers;
+  if (options.no_time) return crossovers;
   for (Crossover& crossover : crossovers) {
     if (crossover.whole == 0) continue;  // projections are not a layer that could be timed
     MeasureCrossover(options.lengths, SecondsOf(comparison, (*attention)->name()), SecondsOf(comparison, crossover.than),
@@ -186,6 +182,24 @@ void CheckLayer(const Comparison& comparison, const Layer& layer, std::vector<Co
 
 }  // namespace
 
+Fields FieldsOf(ComparisonOptions& options, std::vector<std::string>& layers) {
+  return {Names("layers", &layers, LayerNames(), "Layers"),
+          Whole("lengths", &options.lengths, 1, kLongest, "Tokens: numbers with commas, and ranges 16:128 that double"),
+          Whole("width", &options.width, 1, 8192, "Width of the layers"),
+          Whole("kernel", &options.kernel, 1, 1023, "Window of the convolutions, odd"),
+          Whole("heads", &options.heads, 1, 8192, "Heads of self-attention; divides the width"),
+          Whole("window", &options.window, 1, kLongest, "Tokens that windowed self-attention sees to either side"),
+          Whole("influence", &options.influence_length, 0, 4096, "Tokens of the influence curves; 0: none"),
+          Switch("no_time", options.no_time, "Count only; the output is then the same every time"),
+          Seed(options.seed)};
+}
+
+std::string CommandOf(const ComparisonOptions& options, const std::filesystem::path& folder) {
+  ComparisonOptions own = options, defaults;
+  std::vector<std::string> layers = IdsOf(own.layers), all = LayerNames();
+  return CommandLine("compare", "", "", FieldsOf(own, layers), FieldsOf(defaults, all), folder);
+}
+
 std::vector<ComparisonCheck> Checks(const Comparison& comparison) {
   std::vector<ComparisonCheck> checks;
   for (const Layer* layer : comparison.options.layers) CheckLayer(comparison, *layer, checks);
@@ -202,8 +216,8 @@ Comparison Compare(const ComparisonOptions& options) {
   Comparison comparison;
   comparison.options = options;
   comparison.largest_error = 0;
-  if (!options.measure_time) comparison.options.thread_counts.clear();
-  if (options.measure_time && options.thread_counts.empty()) {
+  if (options.no_time) comparison.options.thread_counts.clear();
+  if (!options.no_time && options.thread_counts.empty()) {
     comparison.options.thread_counts = DoublingThreads(ThreadsInUse());
   }
   Progress progress("compare", static_cast<int64_t>(options.layers.size() * (options.lengths.size() + 1)), options.quiet);

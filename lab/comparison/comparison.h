@@ -5,6 +5,7 @@
 #define HEED_LAB_COMPARISON_COMPARISON_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "lab/comparison/layers.h"
 #include "lab/comparison/numbers.h"
 #include "lab/report/figure.h"
+#include "lab/runs/fields.h"
 
 namespace heed::lab {
 
@@ -26,7 +28,7 @@ struct ComparisonOptions {
   int64_t heads = 1;                                                 // divides width
   int64_t window = 8;                                                // 1 to 2^20
   uint64_t seed = 0;                                                 // of weights and inputs
-  bool measure_time = true;
+  bool no_time = false;                                              // count only
   std::vector<int> thread_counts;  // of time; empty: 1, 2, 4, .. and as many as LibTorch computes with
   bool fit_exponents = true;       // over a grid of their own, see exponents.h
   int64_t influence_length = 256;  // of influence curves, 2 to 4096; 0: none
@@ -36,6 +38,11 @@ struct ComparisonOptions {
   int64_t counting_limit = 2'000'000'000;
   int64_t longest_trace = 4096;
 };
+
+// `layers`: the ids of the options' layers, which stand for them on the command line.
+Fields FieldsOf(ComparisonOptions& options, std::vector<std::string>& layers);
+// The command that gives the same numbers, in this folder.
+std::string CommandOf(const ComparisonOptions& options, const std::filesystem::path& folder);
 
 // One layer at one length.
 struct ComparisonRow {

@@ -35,29 +35,6 @@ void AddArrows(Diagram& diagram, const BitMatrix& pattern, int from_row, int to_
   }
 }
 
-std::string CommandOf(const ComparisonOptions& options) {
-  std::string command = "heed compare";
-  if (options.layers != AllLayers()) {
-    for (const Layer* layer : options.layers) {
-      command += (layer == options.layers.front() ? " --layers " : ",") + layer->facts().id;
-    }
-  }
-  command += " --lengths ";
-  for (std::size_t i = 0; i < options.lengths.size(); ++i) {
-    if (i > 0) command += ',';
-    command += std::to_string(options.lengths[i]);
-  }
-  command += " --width " + std::to_string(options.width) + " --kernel " + std::to_string(options.kernel);
-  command += " --window " + std::to_string(options.window);
-  if (options.heads != 1) command += " --heads " + std::to_string(options.heads);
-  if (options.influence_length != ComparisonOptions().influence_length) {
-    command += " --influence " + std::to_string(options.influence_length);
-  }
-  if (options.seed != 0) command += " --seed " + std::to_string(options.seed);
-  if (!options.measure_time) command += " --no-time";
-  return command + " --out DIR";
-}
-
 Series Named(const std::string& name) { return {.name = name, .x = {}, .y = {}, .low = {}, .high = {}}; }
 
 // One curve a layer over the length. What a logarithmic axis cannot show (no path, or one of length 0) interrupts it.
@@ -85,7 +62,7 @@ Figure Plot(const Comparison& comparison, const Words& words, std::vector<Series
   Figure figure{.name = words.name,
                 .title = words.title,
                 .caption = words.caption,
-                .command = CommandOf(comparison.options),
+                .command = {},
                 .seeds = "seed " + std::to_string(comparison.options.seed),
                 .content = std::move(plot)};
   figure.width = 860;  // a legend of a dozen layers stands beside the curves
@@ -217,7 +194,7 @@ Figure ArchitecturesFigure() {
               "Left: two layers of a convolution with a window of three; the first and the last token meet in the middle "
               "position after two layers. Middle: a recurrence, four hops from first to last. Right: self-attention, "
               "one hop between any two.",
-          .command = "heed compare --layers rnn --lengths 4 --no-time --influence 0 --out DIR",  // the least that draws it
+          .command = {},
           .content = std::move(diagram),
           .width = 960,
           .height = 300};
@@ -237,7 +214,7 @@ std::vector<Figure> ComparisonFigures(const Comparison& comparison) {
     figures.push_back(SpanFigure(comparison));
     figures.push_back(PathsFigure(comparison));
     figures.push_back(MemoryFigure(comparison));
-    if (comparison.options.measure_time) figures.push_back(TimeFigure(comparison));
+    if (!comparison.options.no_time) figures.push_back(TimeFigure(comparison));
     if (comparison.options.thread_counts.size() > 1) figures.push_back(SpeedupFigure(comparison));
   }
   if (!comparison.influence.empty()) figures.push_back(InfluenceFigure(comparison));

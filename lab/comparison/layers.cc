@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <memory>
 
-#include "heed/error.h"
 #include "lab/comparison/layers/attention.h"
 #include "lab/comparison/layers/convolution.h"
 #include "lab/comparison/layers/gru.h"
 #include "lab/comparison/layers/linear_recurrence.h"
 #include "lab/comparison/layers/lstm.h"
 #include "lab/comparison/layers/rnn.h"
+#include "lab/runs/choice.h"
 
 namespace heed::lab {
 namespace {
@@ -40,15 +40,14 @@ const std::vector<const Layer*>& AllLayers() {
   return layers;
 }
 
+std::vector<std::string> LayerNames() {
+  std::vector<std::string> names;
+  for (const Layer* layer : AllLayers()) names.push_back(layer->facts().id);
+  return names;
+}
+
 std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids) {
-  std::string known;
-  for (const Layer* layer : AllLayers()) known += (known.empty() ? "" : ", ") + layer->facts().id;
-  const auto is_known = [](const std::string& id) {
-    return std::ranges::any_of(AllLayers(), [&](const Layer* layer) { return layer->facts().id == id; });
-  };
-  const auto unknown = std::ranges::find_if_not(ids, is_known);
-  if (unknown != ids.end()) throw InvalidArgument("layers: '" + *unknown + "' is unknown; expected some of " + known);
-  if (ids.empty()) throw InvalidArgument("layers: expected some of " + known + ", got none");
+  RequireKnown("layers", ids, LayerNames());
   std::vector<const Layer*> chosen;
   std::ranges::copy_if(AllLayers(), std::back_inserter(chosen),
                        [&](const Layer* layer) { return std::ranges::count(ids, layer->facts().id) > 0; });

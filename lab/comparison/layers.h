@@ -12,7 +12,9 @@ namespace heed::lab {
 // All of them, in the order of tables and figures.
 const std::vector<const Layer*>& AllLayers();
 
-// By their ids, in the order of the table; InvalidArgument lists the known ones.
+std::vector<std::string> LayerNames();  // their ids
+
+// By their ids, in the order of the table; InvalidArgument lists those known.
 std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids);
 const Layer& LayerNamed(const std::string& id);
 

@@ -7,8 +7,6 @@
 
 #include "lab/comparison/reachability.h"
 #include "lab/report/csv_text.h"
-#include "lab/report/file.h"
-#include "lab/report/json.h"
 
 namespace heed::lab {
 namespace {
@@ -293,11 +291,20 @@ nlohmann::ordered_json ComparisonJson(const Comparison& comparison) {
           {"influence", Array(comparison.influence, InfluenceJson)}};
 }
 
-void AddComparison(const Comparison& comparison, const std::filesystem::path& directory, Report& report) {
-  WriteFile(directory / "compare.csv", ComparisonCsv(comparison));
-  WriteFile(directory / "compare.json", JsonText(ComparisonJson(comparison), 2) + "\n");
-  for (const Figure& figure : comparison.figures) report.Add(figure, WriteFigure(figure, directory));
-  for (const Table& table : ComparisonTables(comparison)) report.Add(table);
+void TellComparison(const Comparison& comparison, const std::filesystem::path& folder, Page& page) {
+  for (Figure figure : comparison.figures) {
+    figure.command = CommandOf(comparison.options, folder);
+    page.Show(std::move(figure));
+  }
+  for (const Table& table : ComparisonTables(comparison)) page.Show(table);
+  page.Keep("compare.csv", ComparisonCsv(comparison));
+  page.KeepJson("compare.json", ComparisonJson(comparison));
+}
+
+std::filesystem::path WriteComparison(const Comparison& comparison, const std::filesystem::path& folder) {
+  Page page("Convolution, recurrence and self-attention", folder, {}, {});
+  TellComparison(comparison, folder, page);
+  return page.Write();
 }
 
 }  // namespace heed::lab

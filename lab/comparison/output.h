@@ -1,4 +1,4 @@
-// A comparison as tables to read, as files to compute with and as a part of a report.
+// A comparison as tables to read, as files to compute with and as a page.
 #ifndef HEED_LAB_COMPARISON_OUTPUT_H_
 #define HEED_LAB_COMPARISON_OUTPUT_H_
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/comparison/comparison.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 
@@ -25,8 +25,11 @@ std::string ComparisonCsv(const Comparison& comparison);
 // The same as objects; null where nothing was counted or measured, or a path never connects.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// Writes compare.csv, compare.json and the figures to the directory and adds tables and figures to the report. FileError.
-void AddComparison(const Comparison& comparison, const std::filesystem::path& directory, Report& report);
+// Adds figures and tables to the section that the page has begun, and keeps compare.csv and compare.json beside it. The command
+// below the figures is that of a page of its own in `folder`.
+void TellComparison(const Comparison& comparison, const std::filesystem::path& folder, Page& page);
+// A page of its own, whose path it returns.
+std::filesystem::path WriteComparison(const Comparison& comparison, const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

@@ -1,6 +1,9 @@
 #include "lab/data/text.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstdint>
+#include <filesystem>
 #include <utility>
 
 #include "heed/error.h"
@@ -28,9 +31,19 @@ std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
   return {character, length};
 }
 
+void RefuseTable(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (extension != ".csv" && extension != ".tsv" && extension != ".npy") return;
+  throw InvalidArgument("TEXT: '" + path +
+                        "' is named as a table of numbers, not as a text; heed study takes it with --target or --goal, and "
+                        "any command takes it as a text from standard input, as -");
+}
+
 }  // namespace
 
 Text ReadText(const std::string& path) {
+  RefuseTable(path);
   Text text =
       path == "-" ? DecodeText("standard input", nn::ReadStandardInput(MostDataBytes())) : DecodeText(path, ReadFile(path));
   text.path = path;

@@ -15,7 +15,7 @@ struct Text {
 
 // The UTF-8 file at `path`, a regular file as lab/report/file.h reads it; standard input, of any kind, where path is "-".
 // Throws FileError that names the file and what is wrong: it cannot be read, is too large, is empty, or is not UTF-8 (with the
-// byte offset).
+// byte offset); InvalidArgument where its name is that of a table, .csv, .tsv or .npy.
 Text ReadText(const std::string& path);
 
 // Strict UTF-8 (Unicode 15, table 3-7): overlong forms, surrogates, code points beyond U+10FFFF and truncated characters are

@@ -158,7 +158,7 @@ double MeanOver(const std::vector<double>& heads) {
   return std::accumulate(heads.begin(), heads.end(), 0.0) / static_cast<double>(heads.size());
 }
 
-std::vector<Figure> DepthFigures(const DepthResult& result, const std::string& command) {
+std::vector<Figure> DepthFigures(const DepthResult& result) {
   std::vector<Figure> figures = {RankFigure(result, Objective::kMasked), RankFigure(result, Objective::kCausal)};
   if (result.options.positions.size() > 1) figures.push_back(PositionsFigure(result));
   figures.push_back(AttentionFigure(result, /*entropy=*/true));
@@ -170,7 +170,7 @@ std::vector<Figure> DepthFigures(const DepthResult& result, const std::string& c
     figures.push_back(TrainedRankFigure(result));
     figures.push_back(TimeFigure(result));
   }
-  for (Figure& figure : figures) figure.command = command, figure.seeds = SeedsOf(result.options.seed, 1);
+  for (Figure& figure : figures) figure.seeds = SeedsOf(result.options.seed, 1);
   return figures;
 }
 

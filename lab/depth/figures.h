@@ -12,8 +12,8 @@ namespace heed::lab {
 
 // As stacks start, by layer: distance from all tokens being alike (all in sight, causally, by scheme), entropy and largest
 // weight of attention, gradients of states and of queries and keys. Trained: loss and time per token by depth, and the distance
-// by layer in the deepest. What was not measured is left out. `command` is the one that made them.
-std::vector<Figure> DepthFigures(const DepthResult& result, const std::string& command);
+// by layer in the deepest. What was not measured is left out.
+std::vector<Figure> DepthFigures(const DepthResult& result);
 
 // The mean over the heads of a layer.
 double MeanOver(const std::vector<double>& heads);

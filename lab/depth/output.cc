@@ -9,8 +9,6 @@
 #include "lab/depth/figures.h"
 #include "lab/depth/findings.h"
 #include "lab/report/csv_text.h"
-#include "lab/report/file.h"
-#include "lab/report/json.h"
 
 namespace heed::lab {
 namespace {
@@ -146,26 +144,34 @@ nlohmann::ordered_json DepthJson(const DepthResult& result) {
   return json;
 }
 
-void AddDepth(const DepthResult& result, const std::string& command, const std::filesystem::path& directory, Report& report) {
-  WriteFile(directory / "depth.csv", DepthCsv(result));
-  WriteFile(directory / "depth-heads.csv", DepthHeadsCsv(result));
-  WriteFile(directory / "depth.json", JsonText(DepthJson(result), 1) + "\n");
-  const std::vector<Figure> figures = DepthFigures(result, command);
+void TellDepth(const DepthResult& result, Page& page) {
+  const std::vector<Figure> figures = DepthFigures(result);
   // A finding, and the figures that show it.
-  const auto add = [&](const std::string& finding, std::initializer_list<const char*> names) {
-    if (!finding.empty()) report.Paragraph(finding);
+  const auto tell = [&](const std::string& finding, std::initializer_list<const char*> names) {
+    page.Say(finding);
     for (const Figure& figure : figures) {
-      if (std::find(names.begin(), names.end(), figure.name) != names.end()) report.Add(figure, WriteFigure(figure, directory));
+      if (std::find(names.begin(), names.end(), figure.name) != names.end()) page.Show(figure);
     }
   };
-  add(RankFinding(result, Objective::kMasked), {"depth-rank"});
-  add(RankFinding(result, Objective::kCausal), {"depth-rank-causal"});
-  add(PositionsRankFinding(result), {"depth-rank-positions"});
-  add(EntropyFinding(result), {"depth-entropy", "depth-largest-weight"});
-  add(GradientFinding(result), {"depth-gradient", "depth-query-key-gradient"});
-  add(TrainingFinding(result), {"depth-loss", "depth-rank-trained"});
-  add(TimeFinding(result), {"depth-time"});
-  for (const Table& table : DepthTables(result)) report.Add(table);
+  tell(RankFinding(result, Objective::kMasked), {"depth-rank"});
+  tell(RankFinding(result, Objective::kCausal), {"depth-rank-causal"});
+  tell(PositionsRankFinding(result), {"depth-rank-positions"});
+  tell(EntropyFinding(result), {"depth-entropy", "depth-largest-weight"});
+  tell(GradientFinding(result), {"depth-gradient", "depth-query-key-gradient"});
+  tell(TrainingFinding(result), {"depth-loss", "depth-rank-trained"});
+  tell(TimeFinding(result), {"depth-time"});
+  for (const Table& table : DepthTables(result)) page.Show(table);
+  page.Keep("depth.csv", DepthCsv(result));
+  page.Keep("depth-heads.csv", DepthHeadsCsv(result));
+  page.KeepJson("depth.json", DepthJson(result));
+}
+
+std::filesystem::path WriteDepth(const DepthResult& result, const std::string& text, const std::string& command,
+                                 const std::filesystem::path& folder) {
+  Page page("Depth: what becomes of a stack of attention layers", folder, command, {});
+  page.Section("Stacks over " + text);
+  TellDepth(result, page);
+  return page.Write();
 }
 
 }  // namespace heed::lab

@@ -1,4 +1,4 @@
-// Measurements of deep stacks as tables to read, as files to compute with and as a part of a report.
+// Measurements of deep stacks as tables to read, as files to compute with and as a page.
 #ifndef HEED_LAB_DEPTH_OUTPUT_H_
 #define HEED_LAB_DEPTH_OUTPUT_H_
 
@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/depth/depth.h"
-#include "lab/report/html.h"
+#include "lab/report/page.h"
 
 namespace heed::lab {
 
@@ -22,9 +22,12 @@ std::string DepthHeadsCsv(const DepthResult& result);
 // Every number; null where one is not finite.
 nlohmann::ordered_json DepthJson(const DepthResult& result);
 
-// Writes depth.csv, depth-heads.csv, depth.json and the figures, which say that the command made them, to the directory and
-// adds findings, figures and tables to the report. Throws FileError.
-void AddDepth(const DepthResult& result, const std::string& command, const std::filesystem::path& directory, Report& report);
+// Adds findings, figures and tables to the section that the page has begun, and keeps depth.csv, depth-heads.csv and depth.json
+// beside it.
+void TellDepth(const DepthResult& result, Page& page);
+// A page of its own, of stacks over the text of this name, whose path it returns; its figures say that the command made them.
+std::filesystem::path WriteDepth(const DepthResult& result, const std::string& text, const std::string& command,
+                                 const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

@@ -17,15 +17,7 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kProfileWindows = 4;
-
-TrainOptions TrainingOf(const DepthOptions& options) {
-  TrainOptions training;
-  training.steps = options.steps;
-  training.lr = options.lr;
-  training.min_lr = options.lr / 10;
-  training.warmup = options.steps / 10;
-  return training;
-}
+constexpr double kWeightDecay = 0.1;
 
 // Where the numbers break, the training ends and the result tells the step.
 void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& options, TrainedStack& result,
@@ -41,7 +33,7 @@ void TrainAll(StackModel& model, const Corpus& corpus, const DepthOptions& optio
   };
   const double start = ThreadSeconds();
   try {
-    Fit(*model, TrainingOf(options), loss, hooks);
+    Fit(*model, ShortTraining(options.steps, options.lr, kWeightDecay), loss, hooks);
   } catch (const Divergence&) {
     result.broke_at = under_way;
   }

@@ -20,8 +20,9 @@ void Require(bool condition, const std::string& message) {
   if (!condition) throw InvalidArgument(message);
 }
 
-// The command that makes the figures of these options again. A run decides what it was trained with.
-std::string Command(const PositionsOptions& options) {
+}  // namespace
+
+std::string CommandOf(const PositionsOptions& options, const std::filesystem::path& folder) {
   const PositionsOptions defaults;
   std::string command = "heed positions";
   if (!options.run.empty()) {
@@ -37,8 +38,10 @@ std::string Command(const PositionsOptions& options) {
     if (options.max_distance != defaults.max_distance) command += " --max-distance " + std::to_string(options.max_distance);
     if (options.seed != defaults.seed) command += " --seed " + std::to_string(options.seed);
   }
-  return command + " --out DIR";
+  return command + " --out " + ShellWord(folder.string());
 }
+
+namespace {
 
 // Of a scheme that is drawn from its table alone.
 std::vector<Figure> OfBias(const PositionsOptions& options, const SchemeTable& table) {
@@ -101,7 +104,6 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
   // Trained numbers come from the seed of a run, these two start at random.
   const bool random = trained.has_value() || options.scheme == "learned" || options.scheme == "shaw";
   for (Figure& figure : figures) {
-    figure.command = Command(options);
     if (random) figure.seeds = SeedsOf(options.seed, 1);
   }
   return figures;

@@ -3,6 +3,7 @@
 #define HEED_LAB_POSITIONS_POSITIONS_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct PositionsOptions {
   std::string run;                             // for the command beside a figure: the run that a trained table is of,
   int64_t layer = 0;                           // and its layer
 };
+
+// The command that makes the figures of these options again, in this folder. A run decides what it was trained with.
+std::string CommandOf(const PositionsOptions& options, const std::filesystem::path& folder);
 
 // What a scheme trains: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1, head width], the
 // vectors added to keys, by offset.

@@ -86,14 +86,19 @@ struct Drawer {
 
 }  // namespace
 
+FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory) {
+  FigureFiles files{directory / (figure.name + ".svg"), directory / (figure.name + ".csv"), {}};
+  if (std::holds_alternative<HeatMap>(figure.content)) files.npy = directory / (figure.name + ".npy");
+  return files;
+}
+
 FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory) {
   Check(figure);
   // Drawn before the first file is written: when gnuplot is missing, nothing is.
   const std::string svg = std::visit(Drawer{figure}, figure.content);
-  FigureFiles files{directory / (figure.name + ".svg"), directory / (figure.name + ".csv"), {}};
+  FigureFiles files = FilesOf(figure, directory);
   WriteFile(files.csv, FormatCsv(figure));
   if (const auto* map = std::get_if<HeatMap>(&figure.content)) {
-    files.npy = directory / (figure.name + ".npy");
     WriteFile(files.npy, FormatNpy(map->rows, map->columns, map->values));
   }
   WriteFile(files.svg, svg);

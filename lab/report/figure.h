@@ -60,7 +60,10 @@ struct FigureFiles {
   std::filesystem::path svg, csv, npy;  // npy empty unless the content is a heat map
 };
 
-// Writes <directory>/<name>.svg, .csv and .npy, each beside and renamed. Line plots and bars are drawn by gnuplot; when it is
+// <directory>/<name>.svg, .csv and .npy.
+FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory);
+
+// Writes them, each beside and renamed. Line plots and bars are drawn by gnuplot; when it is
 // missing the error says so. Throws FileError.
 FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory);
 

@@ -8,6 +8,7 @@
 #include "lab/report/figure.h"
 #include "lab/report/shell_word.h"
 #include "lab/runs/choice.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
 namespace {
@@ -18,10 +19,11 @@ std::string Spaced(const std::vector<std::string>& names) {
   return text;
 }
 
+std::string TextOf(bool value) { return value ? "true" : "false"; }
 std::string TextOf(const std::string& value) { return value; }
 std::string TextOf(double value) { return FormatNumber(value); }
 template <class T>
-  requires std::is_integral_v<T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
 std::string TextOf(T value) {
   return std::to_string(value);
 }
@@ -32,6 +34,7 @@ std::string TextOf(const std::vector<T>& values) {
   return text.empty() ? "none" : text;
 }
 
+void CheckValue(const Field&, bool) {}
 void CheckValue(const Field&, uint64_t) {}  // every seed is one
 void CheckValue(const Field& field, int64_t value) { RequireRange(field.name.c_str(), value, field.low, field.high); }
 void CheckValue(const Field& field, int value) { CheckValue(field, int64_t{value}); }
@@ -83,9 +86,28 @@ Field OrNone(Field field) {
   return field;
 }
 
+Field Switch(std::string name, bool& value, std::string text) {
+  return {.name = std::move(name), .value = &value, .text = std::move(text)};
+}
+
 Field Number(std::string name, double& value, double above, double below, std::string text) {
   return {.name = std::move(name), .value = &value, .text = std::move(text), .above = above, .below = below};
 }
+
+Field Choosing(Field field) {
+  field.chooses = true;
+  return field;
+}
+
+Field Encoders(std::vector<std::string>& encoders) {
+  return Choosing(Names("encoders", &encoders, EncoderNames(), "Encoders"));
+}
+
+Field Schemes(std::vector<std::string>& positions) {
+  return Choosing(Names("positions", &positions, PositionSchemeNames(), "Positional schemes of attention"));
+}
+
+Field Seeds(int64_t& seeds) { return Choosing(Whole("seeds", &seeds, 1, 1000, "Runs of a model")); }
 
 Field Seed(uint64_t& seed) { return {.name = "seed", .value = &seed, .source = Field::Source::kCommon}; }
 
@@ -105,14 +127,22 @@ nlohmann::ordered_json SettingsOf(const Fields& fields) {
   return settings;
 }
 
+nlohmann::ordered_json RunSettingsOf(const Fields& fields) {
+  Fields chosen = fields;
+  std::erase_if(chosen, [](const Field& field) { return field.chooses || field.source != Field::Source::kOwn; });
+  return SettingsOf(chosen);
+}
+
 std::string CommandLine(const std::string& command, const std::string& argument, const std::string& budget,
                         const Fields& fields, const Fields& of_budget, const std::filesystem::path& folder) {
   std::string line = "heed " + command;
   if (!argument.empty()) line += " " + ShellWord(argument);
-  line += " --budget " + budget;
+  if (!budget.empty()) line += " --budget " + budget;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const std::string text = fields[i].Text();
-    if (!OfTheMachine(fields[i]) && text != of_budget[i].Text()) line += " " + fields[i].Flag() + " " + ShellWord(text);
+    if (OfTheMachine(fields[i]) || text == of_budget[i].Text()) continue;
+    line += " " + fields[i].Flag();
+    if (!std::holds_alternative<bool*>(fields[i].value)) line += " " + ShellWord(text);
   }
   return line + " --out " + ShellWord(folder.string());
 }

@@ -18,7 +18,7 @@ struct Field {
   // are measured do not depend on it, as --threads.
   enum class Source { kOwn, kCommon, kMachine };
   using Value =
-      std::variant<int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*, std::vector<std::string>*>;
+      std::variant<bool*, int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*, std::vector<std::string>*>;
 
   std::string name;                     // in settings; the flag is --name with '-' for '_'
   Value value;                          // of one struct of options, which must outlive the field
@@ -28,6 +28,8 @@ struct Field {
   int64_t low = 0, high = 0;            // of whole numbers: the range, both ends of which are allowed
   double above = 0, below = 0;          // of other numbers: what they lie between, ends left out
   Source source = Source::kOwn;
+  // Tells which runs there are or how many steps they have; what a run of so many steps measures does not depend on it.
+  bool chooses = false;
 
   std::string Flag() const;
   // As it is given on the command line: the shortest text that reads back as the same number, lists with commas or "none".
@@ -41,8 +43,15 @@ Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std
 Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text);
 // The same where "none" is a list.
 Field OrNone(Field field);
+// A flag alone: true where it is given.
+Field Switch(std::string name, bool& value, std::string text);
 // Between above and below.
 Field Number(std::string name, double& value, double above, double below, std::string text);
+Field Choosing(Field field);
+// The models of an experiment: encoders, schemes of attention, runs of each.
+Field Encoders(std::vector<std::string>& encoders);
+Field Schemes(std::vector<std::string>& positions);
+Field Seeds(int64_t& seeds);
 Field Seed(uint64_t& seed);
 Field SideBySide(int& threads);  // how many runs go on at a time
 
@@ -54,8 +63,12 @@ using Fields = std::vector<Field>;
 void Check(const Fields& fields);
 // By name, but for the machine's.
 nlohmann::ordered_json SettingsOf(const Fields& fields);
+// The same without what chooses among runs and without what flags of every command give: what all runs of an experiment depend
+// on.
+nlohmann::ordered_json RunSettingsOf(const Fields& fields);
 // What to type for the same numbers, with every word quoted where a shell needs it:
-//   heed COMMAND [ARGUMENT] --budget BUDGET [flags where `fields` and those of the budget's own options differ] --out FOLDER
+//   heed COMMAND [ARGUMENT] [--budget BUDGET] [flags where `fields` and those of the budget's own options differ] --out FOLDER
+// where an empty budget is none, and the others are then the defaults.
 std::string CommandLine(const std::string& command, const std::string& argument, const std::string& budget,
                         const Fields& fields, const Fields& of_budget, const std::filesystem::path& folder);
 

@@ -8,6 +8,7 @@
 #include "heed/error.h"
 #include "lab/report/progress.h"
 #include "lab/training/divergence.h"
+#include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
 
 namespace heed::lab {
@@ -48,9 +49,7 @@ std::string Take(const Run& run, const nlohmann::ordered_json& result) {
   }
 }
 
-}  // namespace
-
-void DoRuns(const std::string& what, const std::vector<Run>& runs, const ResultStore* store, int threads, bool quiet) {
+void DoAll(const std::string& what, const std::vector<Run>& runs, const ResultStore* store, int threads, bool quiet) {
   std::vector<const Run*> missing;
   int64_t total = 0, found = 0;
   for (const Run& run : runs) {
@@ -70,6 +69,18 @@ void DoRuns(const std::string& what, const std::vector<Run>& runs, const ResultS
     if (store != nullptr) store->Keep(run.name, SettingsOf(run, threads), result);
     return note;
   });
+}
+
+}  // namespace
+
+void DoRuns(const std::string& what, const std::vector<Run>& runs, const ResultStore* store, int threads, bool quiet) {
+  try {
+    DoAll(what, runs, store, threads, quiet);
+  } catch (const Interruption&) {
+    if (store == nullptr) throw;
+    throw Interruption("interrupted; finished runs are kept in " + store->folder().string() +
+                       ", and the same command goes on from there");
+  }
 }
 
 }  // namespace heed::lab

@@ -12,16 +12,6 @@ Spread SpreadOf(const std::vector<double>& values) {
   return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *low, *high};
 }
 
-std::string Describe(const Spread& spread, int digits) {
-  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
-  return fmt::format("{:.{}f} ({:.{}f} to {:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
-}
-
-std::string Cell(const Spread& spread, int digits) {
-  if (spread.low == spread.high) return fmt::format("{:.{}f}", spread.mean, digits);
-  return fmt::format("{:.{}f} ({:.{}f}–{:.{}f})", spread.mean, digits, spread.low, digits, spread.high, digits);
-}
-
 nlohmann::ordered_json ToJson(const Spread& spread) {
   return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}};
 }

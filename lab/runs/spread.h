@@ -16,11 +16,6 @@ struct Spread {
 // At least one value.
 Spread SpreadOf(const std::vector<double>& values);
 
-// "1.93", or where the seeds differ "1.93 (1.92 to 1.94)".
-std::string Describe(const Spread& spread, int digits = 3);
-// The same for the cell of a table: "1.93 (1.92–1.94)".
-std::string Cell(const Spread& spread, int digits);
-
 nlohmann::ordered_json ToJson(const Spread& spread);
 
 // "seed 0", "seeds 0 to 2": of runs with seeds first, first + 1, ..; at least one.

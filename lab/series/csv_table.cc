@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "lab/series/date.h"
 
 namespace heed::lab {
 namespace {
@@ -144,6 +145,13 @@ double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
   const std::string_view text = Trimmed(Text(row, column));
   throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) + "' is not a finite number");
+}
+
+double CsvTable::Date(int64_t row, int64_t column) const {
+  const std::string_view text = Trimmed(Text(row, column));
+  if (const std::optional<double> seconds = SecondsOfDate(text)) return *seconds;
+  throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) +
+                  "' is no time; expected numbers, or dates as 2024-03-01T12:30:05Z in all rows");
 }
 
 std::string CsvTable::Place(int64_t row, int64_t column) const {

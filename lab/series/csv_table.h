@@ -28,6 +28,8 @@ class CsvTable {
   const std::string& Text(int64_t row, int64_t column) const;
   // A finite number. Throws FileError that names row and column where the cell is blank, no number or not finite.
   double Number(int64_t row, int64_t column) const;
+  // A date, see SecondsOfDate. Throws FileError that names row and column.
+  double Date(int64_t row, int64_t column) const;
   // The number, or nothing where Number throws.
   std::optional<double> TryNumber(int64_t row, int64_t column) const;
 

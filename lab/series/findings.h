@@ -5,15 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "lab/runs/finding.h"
 #include "lab/series/series.h"
 
 namespace heed::lab {
-
-// The smallest mean loss first. The pointers point into `models`.
-std::vector<const SeriesModelResult*> Ranked(const std::vector<SeriesModelResult>& models);
-
-// "a loss of 1.930 nats and an accuracy of 0.812", "a mean squared error of 0.0123".
-std::string DescribeLoss(const SeriesResult& result, const SeriesModelResult& model);
 
 // Which model is best, how far the next is behind seed by seed, or that they cannot be told apart. Of the best attention and
 // every other encoder; empty for fewer than two.
@@ -23,11 +18,8 @@ std::string SeriesSchemeFinding(const SeriesResult& result);
 // Which models beat what needs no model, with every seed; which do not.
 std::string SeriesBaselineFinding(const SeriesResult& result);
 
-struct SeriesAnswer {
-  std::string question, answer;
-};
 // The three above, without those that are empty.
-std::vector<SeriesAnswer> SeriesConclusion(const SeriesResult& result);
+std::vector<Finding> SeriesConclusion(const SeriesResult& result);
 
 }  // namespace heed::lab
 

@@ -15,7 +15,6 @@ namespace heed::lab {
 namespace {
 
 constexpr std::size_t kLongestHeader = 1 << 16;
-constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: beyond it a double skips whole numbers
 
 struct Header {
   std::string type;

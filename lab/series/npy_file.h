@@ -9,6 +9,8 @@
 
 namespace heed::lab {
 
+inline constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: beyond it a double skips whole numbers
+
 struct NpyArray {
   std::string name;
   std::vector<int64_t> shape;

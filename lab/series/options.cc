@@ -24,39 +24,31 @@ SeriesOptions SeriesBudget(const std::string& budget) {
 }
 
 Fields FieldsOf(SeriesOptions& options) {
-  return {Names("encoders", &options.encoders, EncoderNames(), "Encoders"),
-          Names("positions", &options.positions, PositionSchemeNames(), "Positional schemes of attention"),
+  return {Encoders(options.encoders),
+          Schemes(options.positions),
           Whole("layers", &options.layers, 1, 64, "Layers"),
           Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
           Whole("width", &options.width, 4, 4096, "Features of a step"),
           Whole("batch", &options.batch, 1, 1 << 16, "Sequences or windows a step"),
-          Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run"),
+          Choosing(Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run")),
           Whole("context", &options.context, 2, 1 << 16, "Steps of a window of a forecast"),
           Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"),
           Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"),
           Number("validation_share", options.validation, 0, 1, "Share of the sequences, or of the end of each for a forecast"),
           Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
-          Whole("seeds", &options.seeds, 1, 1000, "Runs of a model"),
+          Seeds(options.seeds),
           Seed(options.seed),
           SideBySide(options.threads)};
+}
+
+TrainOptions SeriesTraining(const SeriesOptions& options) {
+  return ShortTraining(options.steps, options.lr, /*weight_decay=*/0.01);
 }
 
 void Validate(const SeriesOptions& options) {
   SeriesOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-}
-
-TrainOptions TrainingOf(const SeriesOptions& options, uint64_t seed) {
-  TrainOptions train;
-  train.batch = options.batch;
-  train.steps = options.steps;
-  train.lr = options.lr;
-  train.min_lr = options.lr / 10;
-  train.warmup = options.steps / 10;
-  train.weight_decay = 0.01;
-  train.seed = seed;
-  return train;
 }
 
 }  // namespace heed::lab

@@ -34,11 +34,11 @@ SeriesOptions SeriesBudget(const std::string& budget);
 
 Fields FieldsOf(SeriesOptions& options);
 
+// How every model is trained.
+TrainOptions SeriesTraining(const SeriesOptions& options);
+
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const SeriesOptions& options);
-
-// Of the optimiser alone.
-TrainOptions TrainingOf(const SeriesOptions& options, uint64_t seed);
 
 }  // namespace heed::lab
 

@@ -1,14 +1,11 @@
-#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <fmt/core.h>
 
-#include "lab/report/csv_text.h"
-#include "lab/report/file.h"
-#include "lab/report/html.h"
-#include "lab/report/json.h"
+#include "lab/report/page.h"
+#include "lab/runs/show.h"
 #include "lab/series/findings.h"
 #include "lab/series/series.h"
 
@@ -17,62 +14,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string MeasureName(const SeriesResult& result) {
-  return result.Classifies() ? "Loss (nats per answer)" : "Mean squared error";
-}
-
-std::string LossCell(const SeriesResult& result, const Spread& spread) {
-  if (result.Classifies()) return Cell(spread, 3);
-  if (spread.low == spread.high) return fmt::format("{:.4g}", spread.mean);
-  return fmt::format("{:.4g} ({:.4g}–{:.4g})", spread.mean, spread.low, spread.high);
-}
-
-Table ScoreTable(const SeriesResult& result) {
-  const bool classes = result.Classifies();
-  Table table{
-      fmt::format(
-          "On the validation part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
-          result.options.seeds == 1 ? "one seed" : fmt::format("mean (least–greatest) of {} seeds", result.options.seeds)),
-      {"Model", "Parameters", MeasureName(result)},
-      {}};
-  if (classes) table.header.push_back("Accuracy");
-  for (const SeriesModelResult* model : Ranked(result.models)) {
-    table.rows.push_back({model->model.Label(), std::to_string(model->model.parameters), LossCell(result, model->Loss())});
-    if (classes) table.rows.back().push_back(Cell(model->Accuracy(), 3));
+// The best first, then what needs no model.
+Table SeriesTable(const SeriesResult& result) {
+  std::vector<Heading> headings;
+  for (const Column& column : result.told()) headings.push_back({column.measure.label, column});
+  Table table = ScoreTable(
+      fmt::format("On the validation part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
+                  SpreadInWords(result.options.seeds)),
+      result.scores, result.scores.Ranked(result.loss()), headings);
+  table.rows.push_back({result.baseline.name + " (no model)", "0", result.loss().measure.Text(result.baseline.loss)});
+  if (result.Classifies()) {
+    table.rows.back().push_back(result.scores.ColumnOf("accuracy").measure.Text(result.baseline.accuracy));
   }
-  const double loss = result.baseline.loss;
-  table.rows.push_back({result.baseline.name + " (no model)", "0", LossCell(result, {loss, loss, loss})});
-  if (classes) table.rows.back().push_back(fmt::format("{:.3f}", result.baseline.accuracy));
   return table;
 }
 
-Figure Bars(const SeriesResult& result, bool accuracy, const std::string& command) {
-  BarChart chart{accuracy ? "Accuracy" : MeasureName(result), {}, {}, {}, {}};
-  const auto add = [&chart](const std::string& name, const Spread& spread) {
-    chart.names.push_back(name);
-    chart.values.push_back(spread.mean);
-    chart.low.push_back(spread.low);
-    chart.high.push_back(spread.high);
-  };
-  for (const SeriesModelResult* model : Ranked(result.models)) {
-    add(model->model.Label(), accuracy ? model->Accuracy() : model->Loss());
+void ShowBars(const SeriesResult& result, Page& page) {
+  for (const Column& column : result.told()) {
+    const double baseline = column == result.loss() ? result.baseline.loss : result.baseline.accuracy;
+    Figure bars = BarFigure(result.scores, column, {{result.baseline.name, baseline}});
+    bars.title = column == result.loss() ? column.measure.label + " on the validation part" : "Share of right answers";
+    page.Show(bars);
   }
-  const double base = accuracy ? result.baseline.accuracy : result.baseline.loss;
-  add(result.baseline.name, {base, base, base});
-  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
-  return {
-      .name = accuracy ? "accuracy" : "loss",
-      .title = accuracy ? "Share of right answers" : MeasureName(result) + " on the validation part",
-      .caption = fmt::format("{} is better. The last bar needs no model. {}", accuracy ? "Longer" : "Shorter",
-                             result.options.seeds == 1
-                                 ? "One seed."
-                                 : fmt::format("The mark at a bar's end reaches from the least to the greatest of {} seeds.",
-                                               result.options.seeds)),
-      .command = command,
-      .seeds = SeedsOf(result.options.seed, result.options.seeds),
-      .content = std::move(chart),
-      .width = 680,
-      .height = height};
 }
 
 std::string AboutData(const SeriesResult& result) {
@@ -113,23 +76,9 @@ std::string AboutModels(const SeriesResult& result) {
   return text;
 }
 
-std::string RunsCsv(const SeriesResult& result) {
-  CsvText csv;
-  csv.Row("model", "encoder", "position", "ffn_width", "parameters", "seed", "loss", "accuracy", "training_loss",
-          "step_seconds");
-  for (const SeriesModelResult& entry : result.models) {
-    const SeriesModel& model = entry.model;
-    for (const SeriesRun& run : entry.runs) {
-      csv.Row(model.Id(), model.encoder, model.position, model.ffn_width, model.parameters, run.seed, run.loss,
-              result.Classifies() ? FormatNumber(run.accuracy) : "n/a", run.training, run.step_seconds);
-    }
-  }
-  return csv.text();
-}
-
 Table SettingsTable(const SeriesResult& result) {
   const SeriesOptions& options = result.options;
-  const TrainOptions training = TrainingOf(options, options.seed);
+  const TrainOptions training = SeriesTraining(options);
   return {"Every number of this page is in study.json, the runs one by one in runs.csv",
           {"Setting", "Value"},
           {{"data", result.data.name + ", fingerprint " + result.data.fingerprint},
@@ -165,47 +114,29 @@ Json SeriesJson(const SeriesResult& result) {
                  {"validation", data.validation}}},
                {"settings", std::move(settings)},
                {"environment", ToJson(result.environment)},
-               {"conclusion", Json::array()},
+               {"conclusion", ToJson(SeriesConclusion(result))},
                {"baseline", {{"name", result.baseline.name}, {"loss", result.baseline.loss}}},
-               {"models", Json::array()}};
+               {"models", result.scores.Json()}};
   if (result.Classifies()) json["baseline"]["accuracy"] = result.baseline.accuracy;
-  for (const SeriesAnswer& answer : SeriesConclusion(result)) {
-    json["conclusion"].push_back({{"question", answer.question}, {"answer", answer.answer}});
-  }
-  for (const SeriesModelResult& entry : result.models) {
-    Json model = {
-        {"model", entry.model.Id()},          {"encoder", entry.model.encoder},       {"position", entry.model.position},
-        {"ffn_width", entry.model.ffn_width}, {"parameters", entry.model.parameters}, {"loss", ToJson(entry.Loss())}};
-    if (result.Classifies()) model["accuracy"] = ToJson(entry.Accuracy());
-    model["runs"] = Json::array();
-    for (const SeriesRun& run : entry.runs) model["runs"].push_back(ToJson(run));
-    json["models"].push_back(std::move(model));
-  }
   return json;
 }
 
-void WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
-  Report report("Which encoder, which notion of order?");
-  report.Section("Conclusion");
-  report.Paragraph("A study of " + result.data.name + ".");
-  for (const SeriesAnswer& answer : SeriesConclusion(result)) report.Paragraph(answer.question + " " + answer.answer);
-  report.Section("Models");
-  const Figure loss = Bars(result, /*accuracy=*/false, command);
-  report.Add(loss, WriteFigure(loss, folder));
-  if (result.Classifies()) {
-    const Figure accuracy = Bars(result, /*accuracy=*/true, command);
-    report.Add(accuracy, WriteFigure(accuracy, folder));
-  }
-  report.Add(ScoreTable(result));
-  report.Section("The data and the models");
-  report.Paragraph(AboutData(result));
-  report.Paragraph(AboutModels(result));
-  report.Section("Settings");
-  report.Add(SettingsTable(result));
-  WriteFile(folder / "runs.csv", RunsCsv(result));
-  // A file name need not be UTF-8; what is not shows as a replacement character.
-  WriteFile(folder / "study.json", JsonText(SeriesJson(result), 1) + "\n");
-  report.Write(folder / "report.html");
+std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
+  Page page("Which encoder, which notion of order?", folder, command, SeedsOf(result.options.seed, result.options.seeds));
+  page.Section("Conclusion");
+  page.Say("A study of " + result.data.name + ".");
+  for (const Finding& finding : SeriesConclusion(result)) page.Say(finding.question + " " + finding.answer);
+  page.Section("Models");
+  ShowBars(result, page);
+  page.Show(SeriesTable(result));
+  page.Section("The data and the models");
+  page.Say(AboutData(result));
+  page.Say(AboutModels(result));
+  page.Section("Settings");
+  page.Show(SettingsTable(result));
+  page.Keep("runs.csv", MeasurementsCsv({}, {}, {&result.scores}));
+  page.KeepJson("study.json", SeriesJson(result));
+  return page.Write();
 }
 
 }  // namespace heed::lab

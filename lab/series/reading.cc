@@ -20,7 +20,6 @@ namespace heed::lab {
 namespace {
 
 constexpr std::size_t kMostClasses = 1000;
-constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: each smaller whole number is a double of its own
 
 // Rows of the table by sequence, in the order in which sequences begin.
 std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable& table, int64_t sequence_column) {
@@ -136,6 +135,8 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   const std::vector<int64_t> features = FeatureColumns(table, columns, data.goal == SeriesGoal::kForecast);
   for (const int64_t column : features) data.features.push_back(table.columns()[column]);
 
+  const bool dates = time >= 0 && !table.TryNumber(0, time);  // the first row tells for all
+
   std::map<std::string, double> class_index;
   if (data.goal == SeriesGoal::kClassification) {
     std::set<std::string> names;
@@ -148,7 +149,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
     for (const int64_t row : rows) {
       one.rows.push_back(table.Line(row));
       for (const int64_t column : features) one.features.push_back(table.Number(row, column));
-      if (time >= 0) one.times.push_back(table.Number(row, time));
+      if (time >= 0) one.times.push_back(dates ? table.Date(row, time) : table.Number(row, time));
       one.targets.push_back(class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target)));
     }
     CheckTimes(table, rows, time, one.times);

@@ -1,11 +1,9 @@
 #include "lab/series/run.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <ATen/ATen.h>
 
-#include "heed/error.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
@@ -13,6 +11,8 @@
 
 namespace heed::lab {
 namespace {
+
+bool Classifies(const SeriesBatches& batches) { return batches.data().goal == SeriesGoal::kClassification; }
 
 SequenceModelOptions ModelOf(const SeriesBatches& batches, const Contender& contender, int64_t ffn_width,
                              const SeriesOptions& options) {
@@ -53,68 +53,63 @@ at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reducti
   return at::mse_loss(answers, View(batch.values, {answers.size(0), answers.size(1)}), reduction);
 }
 
-void Evaluate(SequenceModel& model, const SeriesBatches& batches, SeriesRun& run) {
+// The loss, and of a classification the accuracy.
+std::vector<double> Evaluate(SequenceModel& model, const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
-  double count = 0;
+  double loss = 0, right = 0, count = 0;
   batches.ForEachValidation([&](const SeriesBatch& batch) {
     if (Interrupted()) throw Interruption("interrupted during an evaluation");
     const at::Tensor answers = Answers(model, batches, batch);
-    run.loss += Loss(answers, batch, at::Reduction::Sum).item<double>();
+    loss += Loss(answers, batch, at::Reduction::Sum).item<double>();
     count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
-    if (batch.classes.empty()) return;
-    run.accuracy += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
+    if (!batch.classes.empty()) right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
   });
-  run.loss *= batches.error_scale() / count;
-  RequireFinite("evaluation", "the loss", run.loss);
-  run.accuracy /= count;
+  loss *= batches.error_scale() / count;
+  RequireFinite("evaluation", "the loss", loss);
+  return Classifies(batches) ? std::vector<double>{loss, right / count} : std::vector<double>{loss};
 }
 
 }  // namespace
 
-std::vector<SeriesModel> PlanSeries(const SeriesBatches& batches, const SeriesOptions& options) {
+Models PlanSeries(const SeriesBatches& batches, const SeriesOptions& options) {
   return EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
                          [&](const Contender& contender, int64_t ffn_width) {
                            return ParameterCount(*SequenceModel(ModelOf(batches, contender, ffn_width, options)));
                          });
 }
 
-SeriesRun TrainOnSeries(const SeriesBatches& batches, const SeriesModel& model, const SeriesOptions& options, uint64_t seed,
-                        const std::function<void()>& on_step) {
+std::vector<Column> SeriesMeasures(SeriesGoal goal) {
+  const Measure nats = {.name = "loss", .label = "Loss (nats per answer)", .phrase = "a loss of {} nats"};
+  const Measure error = {
+      .name = "loss", .label = "Mean squared error", .phrase = "a mean squared error of {}", .digits = 4, .significant = true};
+  const Measure accuracy = {.name = "accuracy", .label = "Accuracy", .phrase = "an accuracy of {}", .more_is_better = true};
+  std::vector<Column> columns;
+  if (goal == SeriesGoal::kClassification) {
+    columns = {{nats}, {accuracy}};
+  } else {
+    columns = {{error}};
+  }
+  columns.push_back({{.name = "training_loss", .label = "Training loss"}});
+  columns.push_back({{.name = "step_seconds", .label = "Seconds a step"}});
+  return columns;
+}
+
+Outcome TrainOnSeries(const SeriesBatches& batches, const SizedContender& model, const SeriesOptions& options, uint64_t seed,
+                      const std::function<void()>& on_step) {
   SequenceModel network{nullptr};
   BuildSeeded(seed, [&] { network = SequenceModel(ModelOf(batches, model, model.ffn_width, options)); });
   Random random(seed);
   SeriesBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(*network, TrainingOf(options, seed),
+  const FitReport report = Fit(*network, SeriesTraining(options),
                                [&] {
                                  batch = batches.Draw(random);
                                  return Loss(Answers(network, batches, batch), batch, at::Reduction::Mean);
                                },
                                {.on_step = [&](const FitStep&) { on_step(); }});
-  SeriesRun run;
-  run.seed = seed;
-  run.training = report.last_loss;
-  run.step_seconds = report.step_seconds;
-  Evaluate(network, batches, run);
-  return run;
-}
-
-nlohmann::ordered_json ToJson(const SeriesRun& run) {
-  return {{"seed", run.seed},
-          {"loss", run.loss},
-          {"accuracy", run.accuracy},
-          {"training_loss", run.training},
-          {"step_seconds", run.step_seconds}};
-}
-
-SeriesRun SeriesRunFromJson(const nlohmann::ordered_json& json) {
-  SeriesRun run;
-  run.seed = json.at("seed").get<uint64_t>();
-  run.loss = json.at("loss").get<double>();
-  run.accuracy = json.at("accuracy").get<double>();
-  run.training = json.at("training_loss").get<double>();
-  run.step_seconds = json.at("step_seconds").get<double>();
-  if (!std::isfinite(run.loss) || !(run.step_seconds > 0)) throw InvalidArgument("run: it is not whole");
-  return run;
+  Outcome outcome{Evaluate(network, batches)};
+  outcome.values.push_back(report.last_loss);
+  outcome.values.push_back(report.step_seconds);
+  return outcome;
 }
 
 }  // namespace heed::lab

@@ -9,18 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/report/environment.h"
-#include "lab/runs/spread.h"
-#include "lab/series/run.h"
+#include "lab/runs/measurements.h"
+#include "lab/series/batches.h"
+#include "lab/series/options.h"
 
 namespace heed::lab {
-
-struct SeriesModelResult {
-  SeriesModel model;
-  std::vector<SeriesRun> runs;  // by seed, at least one
-
-  Spread Loss() const;
-  Spread Accuracy() const;
-};
 
 // What the page tells of the data.
 struct SeriesSummary {
@@ -37,9 +30,12 @@ struct SeriesResult {
   Environment environment;
   SeriesSummary data;
   SeriesBaseline baseline;
-  std::vector<SeriesModelResult> models;
+  Measurements scores;  // see SeriesMeasures
 
   bool Classifies() const { return data.goal == SeriesGoal::kClassification; }
+  // What ranks the models, and all that is told of them: the loss, and of a classification the accuracy.
+  const Column& loss() const { return scores.ColumnOf("loss"); }
+  std::vector<Column> told() const;
 };
 
 // Trains every model with every seed, side by side. Every finished run is kept in folder/runs; the next study with the same
@@ -47,9 +43,9 @@ struct SeriesResult {
 // InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
 SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, study.json, runs.csv and the figures, which say that the command made them, each beside and renamed.
-// Throws FileError.
-void WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder);
+// Writes report.html, whose path it returns, study.json, runs.csv and the figures, which say that the command made them, each
+// beside and renamed. Throws FileError.
+std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder);
 
 // What is in study.json.
 nlohmann::ordered_json SeriesJson(const SeriesResult& result);

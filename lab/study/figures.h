@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_STUDY_FIGURES_H_
 #define HEED_LAB_STUDY_FIGURES_H_
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,9 +11,6 @@
 #include "lab/study/study.h"
 
 namespace heed::lab {
-
-// The models of one objective, "causal" or "masked".
-const std::vector<ModelResult>& ModelsOf(const StudyResult& result, Objective objective);
 
 // Validation loss at the training length, the best first, with the baselines behind.
 Figure LossFigure(const StudyResult& result, Objective objective);
@@ -25,8 +23,8 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
 
 Figure SpeedFigure(const StudyResult& result);
 
-// The encoding as the book draws it, and the biases of ALiBi.
-std::vector<Figure> StudyPositionFigures();
+// The encoding as the book draws it, and the biases of ALiBi. The commands are those of pages of their own in `folder`.
+std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder);
 
 // The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
 // it, with the next character as objective.

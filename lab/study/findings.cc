@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <iterator>
 
 #include <fmt/core.h>
 
@@ -14,30 +12,7 @@
 namespace heed::lab {
 namespace {
 
-constexpr std::size_t kLongest = std::size(kLengthMultiples) - 1;
-
 std::string Signed(double value) { return fmt::format("{}{:.3f}", value < 0 ? "−" : "+", std::abs(value)); }
-
-std::string Seeds(std::size_t count) { return count == 1 ? "one seed" : fmt::format("{} seeds", count); }
-
-// How far b is behind a, and how sure that is.
-std::string Behind(const ModelResult& a, const ModelResult& b) {
-  const Gap gap = GapBetween(a, b);
-  const std::string next = b.model.Phrase();
-  if (a.runs.size() == 1) return fmt::format("{} follows {:.3f} behind, with one seed each", next, gap.loss.mean);
-  if (gap.agreed) {
-    return fmt::format("{} follows {:.3f} behind ({:.3f} to {:.3f} seed by seed)", next, gap.loss.mean, gap.loss.low,
-                       gap.loss.high);
-  }
-  return fmt::format("{} cannot be told apart from it: {:.3f} behind on average, but {} to {} seed by seed", next,
-                     gap.loss.mean, Signed(gap.loss.low), Signed(gap.loss.high));
-}
-
-const ModelResult* FindScheme(const std::vector<ModelResult>& models, const std::string& position) {
-  const auto found = std::find_if(models.begin(), models.end(),
-                                  [&](const auto& m) { return m.model.attends() && m.model.position == position; });
-  return found == models.end() ? nullptr : &*found;
-}
 
 // How often a curve changes its sign.
 int64_t SignChanges(const Series& series) {
@@ -53,31 +28,30 @@ int64_t SignChanges(const Series& series) {
 
 }  // namespace
 
-std::string RankingFinding(const std::vector<ModelResult>& models) {
-  const std::vector<const ModelResult*> ranked = Ranked(models);
-  if (ranked.size() < 2) return {};
-  const ModelResult &best = *ranked.front(), &last = *ranked.back();
-  std::string text = fmt::format("{} is best with {} nats per character over {}; {}.", Sentence(best.model.Phrase()),
-                                 Describe(best.Loss()), Seeds(best.runs.size()), Behind(best, *ranked[1]));
-  if (ranked.size() > 2) {
-    text += fmt::format(" Of these {}, {} is last with {}, {:.3f} behind.", ranked.size(), last.model.Phrase(),
-                        Describe(last.Loss()), GapBetween(best, last).loss.mean);
-  }
-  return text;
+std::string EncoderFinding(const Measurements& measured) {
+  const Column& loss = measured.ColumnOf("loss");
+  return RankingFinding(measured, {loss}, measured.OnePerEncoder(loss));
 }
 
-std::string OrderFinding(const std::vector<ModelResult>& models, const Baselines& baselines) {
-  const ModelResult* none = FindScheme(models, "none");
-  if (none == nullptr) return {};
+std::string AttentionFinding(const Measurements& measured) {
+  return RankingFinding(measured, {measured.ColumnOf("loss")}, Attending(measured.models()));
+}
+
+std::string OrderFinding(const Measurements& measured, const Baselines& baselines) {
+  const Column& loss = measured.ColumnOf("loss");
+  const Models schemes = Attending(measured.models());
+  const auto none = std::ranges::find(schemes, "none", &Contender::position);
+  if (none == schemes.end()) return {};
+  const auto describe = [&](const Contender& model) { return loss.measure.Text(measured.Over(model, loss)); };
   std::string text = fmt::format(
       "At hidden characters, attention without positions reaches {} nats; the frequencies of characters "
       "alone give {:.3f}.",
-      Describe(none->Loss()), baselines.frequencies);
-  const std::vector<ModelResult> schemes = Attending(models);
-  const ModelResult& best = *Ranked(schemes).front();
-  if (best.model.position == "none") return text + " No scheme does better.";
-  const double gained = baselines.frequencies - best.Loss().mean, without = baselines.frequencies - none->Loss().mean;
-  text += fmt::format(" {} reaches {}.", Sentence(best.model.Phrase()), Describe(best.Loss()));
+      describe(*none), baselines.frequencies);
+  const SizedContender best = measured.Ranked(loss, schemes).front();
+  if (best.position == "none") return text + " No scheme does better.";
+  const double gained = baselines.frequencies - measured.Over(best, loss).mean;
+  const double without = baselines.frequencies - measured.Over(*none, loss).mean;
+  text += fmt::format(" {} reaches {}.", Sentence(best.Phrase()), describe(best));
   if (gained <= 0.05) return text + " No scheme is far from the frequencies yet: more steps are needed to tell them apart.";
   const double share = without / gained;
   if (share < 0.5) {
@@ -90,36 +64,36 @@ std::string OrderFinding(const std::vector<ModelResult>& models, const Baselines
   return text + fmt::format(" Even without order it gains {:.0f} % of what it gains with positions.", 100 * share);
 }
 
-std::string LengthFinding(const std::vector<ModelResult>& models, const StudyOptions& options) {
-  const std::vector<ModelResult> schemes = Attending(models);
-  const std::vector<const ModelResult*> ranked = Ranked(schemes, kLongest);
+std::string LengthFinding(const Measurements& measured) {
+  const std::vector<Column> losses = measured.ColumnsOf("loss");
+  const Column &trained = losses.front(), &longest = losses.back();
+  const Models schemes = Attending(measured.models()), ranked = measured.Ranked(longest, schemes);
   if (ranked.empty()) return {};
-  const int64_t longest = kLengthMultiples[kLongest] * options.context;
   std::vector<std::string> changes, ended;
-  for (const ModelResult* scheme : ranked) {
-    const std::string scheme_name = scheme->model.position == "none" ? "no positions" : SchemeLabel(scheme->model.position);
-    changes.push_back(fmt::format("{} ({})", Signed(scheme->Loss(kLongest).mean - scheme->Loss(0).mean), scheme_name));
+  for (const Contender& scheme : ranked) {
+    const double change = measured.Over(scheme, longest).mean - measured.Over(scheme, trained).mean;
+    changes.push_back(
+        fmt::format("{} ({})", Signed(change), scheme.position == "none" ? "no positions" : SchemeLabel(scheme.position)));
   }
-  for (const ModelResult& scheme : schemes) {
-    if (!scheme.Reaches(kLongest)) ended.push_back(SchemeLabel(scheme.model.position));
+  for (const Contender& scheme : schemes) {
+    if (!measured.Reaches(scheme, longest)) ended.push_back(SchemeLabel(scheme.position));
   }
-  std::string text = fmt::format("Trained at {} characters and evaluated at {}, attention's loss changes by {}.",
-                                 options.context, longest, Join(changes));
-  if (!ended.empty()) text += fmt::format(" The table of {} positions ends at {} characters.", Join(ended), options.context);
-  return text + fmt::format(" At {} characters {} is best with {}.", longest, ranked.front()->model.Phrase(),
-                            Describe(ranked.front()->Loss(kLongest)));
+  std::string text = fmt::format("Trained at {} characters and evaluated at {}, attention's loss changes by {}.", trained.at,
+                                 longest.at, Join(changes));
+  if (!ended.empty()) text += fmt::format(" The table of {} positions ends at {} characters.", Join(ended), trained.at);
+  return text + fmt::format(" At {} characters {} is best with {}.", longest.at, ranked.front().Phrase(),
+                            longest.measure.Text(measured.Over(ranked.front(), longest)));
 }
 
-std::string SpeedFinding(const std::vector<ModelResult>& models) {
-  if (models.size() < 2) return {};
-  const auto [slow, fast] = std::minmax_element(models.begin(), models.end(), [](const auto& a, const auto& b) {
-    return a.TokensPerSecond().mean < b.TokensPerSecond().mean;
-  });
-  const double slowest = slow->TokensPerSecond().mean, fastest = fast->TokensPerSecond().mean;
+std::string SpeedFinding(const Measurements& measured) {
+  const Column& speed = measured.ColumnOf("tokens_per_second");
+  const Models ranked = measured.Ranked(speed);
+  if (ranked.size() < 2) return {};
+  const double fastest = measured.Over(ranked.front(), speed).mean, slowest = measured.Over(ranked.back(), speed).mean;
   return fmt::format(
       "In training on one thread, {} is the fastest with {:.0f} thousand characters per second and {} the slowest "
       "with {:.0f} thousand: a factor of {:.1f}.",
-      fast->model.Phrase(), fastest / 1000, slow->model.Phrase(), slowest / 1000, fastest / slowest);
+      ranked.front().Phrase(), fastest / 1000, ranked.back().Phrase(), slowest / 1000, fastest / slowest);
 }
 
 std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures) {
@@ -167,21 +141,18 @@ std::string ComparisonFinding(const Comparison& comparison) {
 }
 
 std::vector<Finding> Conclusion(const StudyResult& result) {
+  const Measurements &causal = result.Of(Objective::kCausal), &masked = result.Of(Objective::kMasked);
   const std::string windows = fmt::format("in windows of {} characters", result.options.context);
-  std::vector<Finding> findings = {
-      {"Which encoder, to predict the next character of this text " + windows + "?",
-       RankingFinding(OnePerEncoder(result.causal))},
-      {"Which notion of order for attention there?", RankingFinding(Attending(result.causal))},
-      {"Which encoder, to fill in hidden characters?", RankingFinding(OnePerEncoder(result.masked))},
-      {"Which notion of order for attention there?", RankingFinding(Attending(result.masked))},
-      {"Does attention need to be told the order?", OrderFinding(result.masked, result.baselines)},
-      {"And in longer windows than in training?", LengthFinding(result.causal, result.options)},
-      {"How fast?", SpeedFinding(result.causal)},
-      {"How deep?", result.depth ? DepthConclusion(*result.depth) : ""},
-      {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""},
-  };
-  std::erase_if(findings, [](const Finding& finding) { return finding.answer.empty(); });
-  return findings;
+  return Answered(
+      {{"Which encoder, to predict the next character of this text " + windows + "?", EncoderFinding(causal)},
+       {"Which notion of order for attention there?", AttentionFinding(causal)},
+       {"Which encoder, to fill in hidden characters?", EncoderFinding(masked)},
+       {"Which notion of order for attention there?", AttentionFinding(masked)},
+       {"Does attention need to be told the order?", OrderFinding(masked, result.baselines)},
+       {"And in longer windows than in training?", LengthFinding(causal)},
+       {"How fast?", SpeedFinding(causal)},
+       {"How deep?", result.depth ? DepthConclusion(*result.depth) : ""},
+       {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""}});
 }
 
 }  // namespace heed::lab

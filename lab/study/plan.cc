@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
 #include "heed/error.h"
 #include "lab/training/language_model.h"
@@ -10,11 +9,13 @@
 namespace heed::lab {
 namespace {
 
-ModelOptions ModelOf(const StudyOptions& options, const StudyModel& model) {
+constexpr double kWeightDecay = 0.1;
+
+ModelOptions ModelOf(const StudyOptions& options, Objective objective, const SizedContender& model) {
   ModelOptions result;
   result.encoder = model.encoder;
   result.position = model.position;
-  result.objective = model.objective;
+  result.objective = objective;
   result.layers = options.layers;
   result.heads = options.heads;
   result.width = options.width;
@@ -23,9 +24,10 @@ ModelOptions ModelOf(const StudyOptions& options, const StudyModel& model) {
   return result;
 }
 
-void RequireEqual(const std::vector<StudyModel>& models) {
-  const auto [least, most] = std::minmax_element(
-      models.begin(), models.end(), [](const StudyModel& a, const StudyModel& b) { return a.parameters < b.parameters; });
+void RequireEqual(const Models& models) {
+  const auto [least, most] =
+      std::minmax_element(models.begin(), models.end(),
+                          [](const SizedContender& a, const SizedContender& b) { return a.parameters < b.parameters; });
   if (static_cast<double>(most->parameters) <= (1.0 + kLargestDeviation) * static_cast<double>(least->parameters)) return;
   throw InvalidArgument("width: no feed-forward width makes the parameters equal within 5 %: " + least->Label() + " has " +
                         std::to_string(least->parameters) + ", " + most->Label() + " " + std::to_string(most->parameters) +
@@ -34,26 +36,19 @@ void RequireEqual(const std::vector<StudyModel>& models) {
 
 }  // namespace
 
-std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
+Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
   const auto count = [&](const Contender& contender, int64_t ffn_width) {
-    return LanguageModel(ModelOf(options, {{contender, ffn_width, 0}, objective}), vocabulary)->ParameterCount();
+    return LanguageModel(ModelOf(options, objective, {contender, ffn_width, 0}), vocabulary)->ParameterCount();
   };
-  std::vector<StudyModel> models;
-  for (SizedContender& sized : EqualContenders(options.encoders, options.positions, options.width, 4 * options.width, count)) {
-    models.push_back({std::move(sized), objective});
-  }
+  Models models = EqualContenders(options.encoders, options.positions, options.width, 4 * options.width, count);
   RequireEqual(models);
   return models;
 }
 
-TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, uint64_t seed) {
-  TrainOptions train;
-  train.model = ModelOf(options, model);
+TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const SizedContender& model, uint64_t seed) {
+  TrainOptions train = ShortTraining(options.steps(objective), options.lr, kWeightDecay);
+  train.model = ModelOf(options, objective, model);
   train.batch = options.batch;
-  train.steps = options.steps(model.objective);
-  train.lr = options.lr;
-  train.min_lr = options.lr / 10;
-  train.warmup = train.steps / 10;
   train.eval_every = train.steps;
   train.seed = seed;
   return train;

@@ -9,15 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/data/vocabulary.h"
-#include "lab/runs/feed_forward.h"
+#include "lab/runs/measurements.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
-
-struct StudyModel : SizedContender {
-  Objective objective = Objective::kCausal;
-};
 
 // The largest share by which the parameters of two models may differ.
 inline constexpr double kLargestDeviation = 0.05;
@@ -25,10 +21,10 @@ inline constexpr double kLargestDeviation = 0.05;
 // The models of one objective, in the order of the options. The widths of their feed-forward sublayers are chosen so that each
 // has the parameters of attention without positions and a feed-forward width of 4 * width. Throws InvalidArgument when the
 // width leaves no such choice within kLargestDeviation.
-std::vector<StudyModel> PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
+Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
 
 // How a model of the study is trained.
-TrainOptions TrainingOf(const StudyOptions& options, const StudyModel& model, uint64_t seed);
+TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const SizedContender& model, uint64_t seed);
 
 // Every option of a training, by the names of the command line.
 nlohmann::ordered_json ToJson(const TrainOptions& options);

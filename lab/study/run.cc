@@ -2,15 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <utility>
 
-#include <fmt/core.h>
-
 #include "heed/error.h"
 #include "lab/positions/scheme_table.h"
-#include "lab/runs/run.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
 #include "lab/training/initialisation.h"
@@ -20,6 +16,12 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kCurvePoints = 40;
+
+// Whether a point of the curve ends with this step, counted from 1.
+bool EndsPoint(int64_t step, int64_t steps) {
+  const int64_t points = std::min(kCurvePoints, steps);
+  return step * points / steps > (step - 1) * points / steps;
+}
 
 // Without dropout nothing is drawn from PyTorch's one default generator once the weights are.
 Trainer MakeTrainer(const Corpus& corpus, const TrainOptions& options) {
@@ -31,8 +33,13 @@ Trainer MakeTrainer(const Corpus& corpus, const TrainOptions& options) {
   return std::move(*trainer);
 }
 
-void TrainAll(Trainer& trainer, const TrainOptions& options, StudyRun& run, const std::function<void()>& on_step) {
-  const int64_t points = std::min(kCurvePoints, options.steps);
+struct Trained {
+  std::vector<double> curve;
+  double tokens_per_second = 0;
+};
+
+Trained TrainAll(Trainer& trainer, const TrainOptions& options, const std::function<void()>& on_step) {
+  Trained trained;
   double sum = 0, seconds = 0;
   int64_t count = 0;
   FitHooks hooks;
@@ -40,106 +47,67 @@ void TrainAll(Trainer& trainer, const TrainOptions& options, StudyRun& run, cons
     sum += step.loss;
     seconds += step.thread_seconds;
     ++count;
-    if (step.number * points / options.steps > (step.number - 1) * points / options.steps) {
-      run.curve_steps.push_back(step.number);
-      run.curve_losses.push_back(sum / static_cast<double>(count));
+    if (EndsPoint(step.number, options.steps)) {
+      trained.curve.push_back(sum / static_cast<double>(count));
       sum = 0, count = 0;
     }
     on_step();
   };
   trainer.Train(options.steps, hooks);
-  run.tokens_per_second = static_cast<double>(options.steps * options.batch * options.model.context) / std::max(seconds, 1e-9);
+  trained.tokens_per_second =
+      static_cast<double>(options.steps * options.batch * options.model.context) / std::max(seconds, 1e-9);
+  return trained;
 }
-
-// What it refers to must outlive it.
-Run RunOf(const Corpus& corpus, const StudyModel& model, const TrainOptions& options, StudyRun& result) {
-  Run run;
-  run.name = fmt::format("{}-{}-seed-{}", ToString(model.objective), model.Id(), options.seed);
-  run.settings = ToJson(options);
-  run.work = options.steps;
-  run.compute = [&corpus, options](const OnWork& on_work) {
-    return ToJson(TrainAndEvaluate(corpus, options, [&on_work] { on_work(1); }));
-  };
-  run.take = [&model, &result](const nlohmann::ordered_json& json) {
-    result = RunFromJson(json);
-    return fmt::format("{}: {:.3f}", model.Label(), result.losses.front());
-  };
-  return run;
-}
-
-}  // namespace
-
-StudyRun TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step) {
-  StudyRun run;
-  run.seed = options.seed;
-  Trainer trainer = MakeTrainer(corpus, options);
-  TrainAll(trainer, options, run, on_step);
-  for (const int64_t multiple : kLengthMultiples) {
-    const int64_t length = multiple * options.model.context;
-    const bool reached = length <= trainer.model()->longest();
-    run.losses.push_back(reached ? Evaluate(trainer.model(), corpus.validation, length).loss : kNoLoss);
-  }
-  run.table = TrainedTable(trainer.model(), 0);
-  return run;
-}
-
-std::vector<std::vector<StudyRun>> TrainModels(const std::string& what, const Corpus& corpus, const StudyOptions& options,
-                                               const std::vector<StudyModel>& models, const ResultStore* store) {
-  std::vector<std::vector<StudyRun>> results(models.size(), std::vector<StudyRun>(options.seeds));
-  std::vector<Run> runs;
-  for (std::size_t m = 0; m < models.size(); ++m) {
-    for (int64_t s = 0; s < options.seeds; ++s) {
-      const TrainOptions training = TrainingOf(options, models[m], options.seed + static_cast<uint64_t>(s));
-      runs.push_back(RunOf(corpus, models[m], training, results[m][s]));
-    }
-  }
-  DoRuns(what, runs, store, options.threads, options.quiet);
-  return results;
-}
-
-namespace {
 
 nlohmann::ordered_json ToJson(const SchemeTable& table) {
   return {{"scheme", table.scheme}, {"rows", table.rows}, {"columns", table.columns}, {"values", table.values}};
 }
 
-SchemeTable TableFromJson(const nlohmann::ordered_json& json) {
-  SchemeTable table{json.at("scheme").get<std::string>(), json.at("rows").get<int64_t>(), json.at("columns").get<int64_t>(),
-                    json.at("values").get<std::vector<double>>(), /*trained=*/true};
+}  // namespace
+
+std::vector<Column> StudyColumns(const StudyOptions& options, Objective objective) {
+  const Measure loss = {
+      .name = "loss", .label = "Loss on validation text (nats per character)", .phrase = "{} nats per character"};
+  const Measure speed = {.name = "tokens_per_second",
+                         .label = "Thousand characters per second",
+                         .digits = 1,
+                         .more_is_better = true,
+                         .unit = 1000};
+  const Measure training = {.name = "training_loss", .label = "Training loss (nats per character)"};
+  std::vector<Column> columns;
+  for (const int64_t multiple : kLengthMultiples) columns.push_back({loss, multiple * options.context});
+  columns.push_back({speed});
+  const int64_t steps = options.steps(objective);
+  for (int64_t step = 1; step <= steps; ++step) {
+    if (EndsPoint(step, steps)) columns.push_back({training, step});
+  }
+  return columns;
+}
+
+Outcome TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step) {
+  Trainer trainer = MakeTrainer(corpus, options);
+  const Trained trained = TrainAll(trainer, options, on_step);
+  Outcome outcome;
+  for (const int64_t multiple : kLengthMultiples) {
+    const int64_t length = multiple * options.model.context;
+    const bool reached = length <= trainer.model()->longest();
+    outcome.values.push_back(reached ? Evaluate(trainer.model(), corpus.validation, length).loss : NAN);
+  }
+  outcome.values.push_back(trained.tokens_per_second);
+  outcome.values.insert(outcome.values.end(), trained.curve.begin(), trained.curve.end());
+  if (const std::optional<SchemeTable> table = TrainedTable(trainer.model(), 0)) outcome.more = ToJson(*table);
+  return outcome;
+}
+
+std::optional<SchemeTable> TableOf(const nlohmann::ordered_json& more) {
+  if (more.is_null()) return std::nullopt;
+  SchemeTable table{more.at("scheme").get<std::string>(), more.at("rows").get<int64_t>(), more.at("columns").get<int64_t>(),
+                    more.at("values").get<std::vector<double>>(), /*trained=*/true};
   const auto size = static_cast<int64_t>(table.values.size());
   if (table.rows < 1 || table.columns < 1 || size % table.rows != 0 || size / table.rows != table.columns) {
     throw InvalidArgument("table: it is not whole");
   }
   return table;
-}
-
-}  // namespace
-
-nlohmann::ordered_json ToJson(const StudyRun& run) {
-  nlohmann::ordered_json losses = nlohmann::ordered_json::array();
-  for (const double loss : run.losses) losses.push_back(std::isfinite(loss) ? nlohmann::ordered_json(loss) : nullptr);
-  nlohmann::ordered_json json = {{"seed", run.seed},
-                                 {"losses", losses},
-                                 {"tokens_per_second", run.tokens_per_second},
-                                 {"curve_steps", run.curve_steps},
-                                 {"curve_losses", run.curve_losses}};
-  if (run.table) json["table"] = ToJson(*run.table);
-  return json;
-}
-
-StudyRun RunFromJson(const nlohmann::ordered_json& json) {
-  StudyRun run;
-  run.seed = json.at("seed").get<uint64_t>();
-  run.curve_steps = json.at("curve_steps").get<std::vector<int64_t>>();
-  run.curve_losses = json.at("curve_losses").get<std::vector<double>>();
-  for (const auto& loss : json.at("losses")) run.losses.push_back(loss.is_null() ? kNoLoss : loss.get<double>());
-  run.tokens_per_second = json.at("tokens_per_second").get<double>();
-  if (json.contains("table")) run.table = TableFromJson(json.at("table"));
-  if (run.curve_steps.empty() || run.curve_steps.size() != run.curve_losses.size() ||
-      run.losses.size() != std::size(kLengthMultiples) || !std::isfinite(run.losses.front()) || run.tokens_per_second <= 0) {
-    throw InvalidArgument("run: it is not whole");
-  }
-  return run;
 }
 
 }  // namespace heed::lab

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <iterator>
-#include <utility>
 
 #include "heed/error.h"
+#include "lab/runs/experiment.h"
 #include "lab/study/figures.h"
+#include "lab/study/plan.h"
+#include "lab/study/run.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/interrupt.h"
 
@@ -34,14 +37,18 @@ nlohmann::ordered_json SharedSettings(const StudyResult& result) {
   return settings;
 }
 
-std::vector<ModelResult> TrainObjective(const Corpus& corpus, const StudyResult& result, Objective objective,
-                                        const ResultStore& store) {
-  const std::vector<StudyModel> models = PlanModels(result.options, objective, corpus.vocabulary);
-  const std::string what = objective == Objective::kCausal ? "1/6 next character" : "2/6 hidden characters";
-  std::vector<std::vector<StudyRun>> runs = TrainModels(what, corpus, result.options, models, &store);
-  std::vector<ModelResult> results;
-  for (std::size_t i = 0; i < models.size(); ++i) results.push_back({models[i], std::move(runs[i])});
-  return results;
+// What it refers to must outlive it.
+Part PartOf(const Corpus& corpus, StudyOptions& options, Objective objective) {
+  return {.id = ToString(objective),
+          .models = PlanModels(options, objective, corpus.vocabulary),
+          .columns = StudyColumns(options, objective),
+          .steps = options.steps(objective),
+          .settings = RunSettingsOf(FieldsOf(options)),
+          .train =
+              [&corpus, &options, objective](const SizedContender& model, uint64_t seed, const std::function<void()>& on_step) {
+                return TrainAndEvaluate(corpus, TrainingOf(options, objective, model, seed), on_step);
+              },
+          .check = [](const nlohmann::ordered_json& more) { TableOf(more); }};
 }
 
 Comparison CompareLayers(const StudyOptions& options) {
@@ -58,6 +65,13 @@ Comparison CompareLayers(const StudyOptions& options) {
 }
 
 }  // namespace
+
+std::vector<Measurements> TrainModels(const std::string& what, const Corpus& corpus, const StudyOptions& options,
+                                      const ResultStore* store) {
+  StudyOptions own = options;
+  return RunParts(what, {PartOf(corpus, own, Objective::kCausal), PartOf(corpus, own, Objective::kMasked)},
+                  {options.seed, options.seeds, options.threads, options.quiet}, store);
+}
 
 StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder) {
   Validate(options);
@@ -76,20 +90,19 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
   result.baselines = CountBaselines(corpus);
   const ResultStore store(folder / "runs", SharedSettings(result));
   // A folder that cannot be written, or no program to draw with, shows now and not after the training.
-  WriteFigure(StudyPositionFigures().front(), folder);
+  WriteFigure(StudyPositionFigures(folder).front(), folder);
   try {
-    result.causal = TrainObjective(corpus, result, Objective::kCausal, store);
-    result.masked = TrainObjective(corpus, result, Objective::kMasked, store);
+    result.objectives = TrainModels("1/5 models", corpus, options, &store);
     if (const std::optional<DepthOptions> depth = DeepStacks(options)) {
-      result.depth = MeasureDepth(corpus, *depth, "3/6 deep stacks", &store);
+      result.depth = MeasureDepth(corpus, *depth, "2/5 deep stacks", &store);
     }
-    if (!options.quiet) std::fprintf(stderr, "4/6 positions\n");
+    if (!options.quiet) std::fprintf(stderr, "3/5 positions\n");
     result.rotation = CheckRotation(PositionsOptions());
-    if (!options.quiet) std::fprintf(stderr, "5/6 single layers\n");
+    if (!options.quiet) std::fprintf(stderr, "4/5 single layers\n");
     result.comparison = CompareLayers(options);
     if (!options.tasks.tasks.empty()) {
       const ResultStore tasks(folder / "task-runs", ResultSettings(result.environment));
-      result.tasks = RunTasks(TasksOf(options), "6/6 tasks", &tasks);
+      result.tasks = RunTasks(TasksOf(options), "5/5 tasks", &tasks);
     }
   } catch (const Interruption&) {
     throw Interruption("interrupted; finished runs are kept in " + folder.string() +

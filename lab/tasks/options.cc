@@ -35,9 +35,9 @@ TaskOptions TaskBudget(const std::string& budget) {
 
 Fields FieldsOf(TaskOptions& options) {
   return {
-      Names("tasks", &options.tasks, TaskNames(), "Tasks"),
-      Names("encoders", &options.encoders, EncoderNames(), "Encoders"),
-      Names("positions", &options.positions, PositionSchemeNames(), "Positional schemes of attention"),
+      Choosing(Names("tasks", &options.tasks, TaskNames(), "Tasks")),
+      Encoders(options.encoders),
+      Schemes(options.positions),
       Whole("length", &options.length, 1, 1 << 14,
             "Steps of a sequence in training; evaluations then are at 1, 2 and 4 times as many"),
       Whole("lengths", &options.lengths, 1, 1 << 16,
@@ -46,10 +46,10 @@ Fields FieldsOf(TaskOptions& options) {
       Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
       Whole("width", &options.width, 4, 4096, "Features of a step"),
       Whole("batch", &options.batch, 1, 1 << 16, "Sequences a step"),
-      Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run"),
+      Choosing(Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run")),
       Whole("evaluated", &options.evaluated, 1, 1 << 20, "Sequences of each length that are evaluated"),
       Number("lr", options.lr, 0, 1, "Learning rate after the warm-up"),
-      Whole("seeds", &options.seeds, 1, 1000, "Runs of a model"),
+      Seeds(options.seeds),
       Seed(options.seed),
       SideBySide(options.threads)};
 }
@@ -75,18 +75,6 @@ void Validate(const TaskOptions& options) {
 std::string CommandOf(const TaskOptions& options, const std::filesystem::path& folder) {
   TaskOptions own = options, budget = TaskBudget(options.budget);
   return CommandLine("tasks", "", options.budget, FieldsOf(own), FieldsOf(budget), folder);
-}
-
-TrainOptions TrainingOf(const TaskOptions& options, uint64_t seed) {
-  TrainOptions train;
-  train.batch = options.batch;
-  train.steps = options.steps;
-  train.lr = options.lr;
-  train.min_lr = options.lr / 10;
-  train.warmup = options.steps / 10;
-  train.weight_decay = 0.01;
-  train.seed = seed;
-  return train;
 }
 
 }  // namespace heed::lab

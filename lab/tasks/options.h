@@ -9,7 +9,6 @@
 
 #include "lab/runs/fields.h"
 #include "lab/tasks/task.h"
-#include "lab/training/options.h"
 
 namespace heed::lab {
 
@@ -44,9 +43,6 @@ void Validate(const TaskOptions& options);
 
 // The command that gives the same numbers, in this folder.
 std::string CommandOf(const TaskOptions& options, const std::filesystem::path& folder);
-
-// Of the optimiser alone.
-TrainOptions TrainingOf(const TaskOptions& options, uint64_t seed);
 
 }  // namespace heed::lab
 

@@ -6,7 +6,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "heed/error.h"
 #include "lab/tasks/solver.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
@@ -15,6 +14,7 @@
 namespace heed::lab {
 namespace {
 
+constexpr double kWeightDecay = 0.01;
 constexpr uint64_t kEvaluationSeed = 0x7a5c0000;  // any fixed number: runs are compared on the same sequences
 constexpr int64_t kEvaluatedAtOnce = 8192;        // of an evaluation, which bounds its memory
 
@@ -35,47 +35,41 @@ double Evaluate(const SequenceTask& task, Solver& solver, int64_t length, int64_
 
 }  // namespace
 
-std::vector<TaskModel> PlanTask(const SequenceTask& task, const TaskOptions& options) {
+Models PlanTask(const SequenceTask& task, const TaskOptions& options) {
   return EqualContenders(options.encoders, options.positions, options.width, 2 * options.width,
                          [&](const Contender& contender, int64_t ffn_width) {
                            return ParameterCount(MakeSolver(task, contender, ffn_width, options)->module());
                          });
 }
 
-TaskRun TrainOnTask(const SequenceTask& task, const TaskModel& model, const TaskOptions& options, uint64_t seed,
+std::vector<Column> TaskColumns(const SequenceTask& task, const TaskOptions& options) {
+  std::vector<Column> columns;
+  for (const int64_t length : options.lengths) columns.push_back({task.facts().measure(), length});
+  columns.push_back({{.name = "training_loss", .label = "Training loss"}});
+  columns.push_back({{.name = "step_seconds", .label = "Seconds a step"}});
+  return columns;
+}
+
+Outcome TrainOnTask(const SequenceTask& task, const SizedContender& model, const TaskOptions& options, uint64_t seed,
                     const std::function<void()>& on_step) {
   std::unique_ptr<Solver> solver;
   BuildSeeded(seed, [&] { solver = MakeSolver(task, model, model.ffn_width, options); });
   Random random(seed);
   TaskBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(solver->module(), TrainingOf(options, seed),
+  const FitReport report = Fit(solver->module(), ShortTraining(options.steps, options.lr, kWeightDecay),
                                [&] {
                                  batch = task.Make(options.batch, options.length, random);
                                  return solver->Loss(batch);
                                },
                                {.on_step = [&](const FitStep&) { on_step(); }});
-  TaskRun run{seed, {}, report.last_loss, report.step_seconds};
+  Outcome outcome;
   for (const int64_t length : options.lengths) {
     const bool reached = length >= task.facts().shortest && length <= solver->longest();
-    run.scores.push_back(reached ? Evaluate(task, *solver, length, options.evaluated) : kNoScore);
+    outcome.values.push_back(reached ? Evaluate(task, *solver, length, options.evaluated) : NAN);
   }
-  return run;
-}
-
-nlohmann::ordered_json ToJson(const TaskRun& run) {
-  nlohmann::ordered_json scores = nlohmann::ordered_json::array();
-  for (const double score : run.scores) scores.push_back(std::isfinite(score) ? nlohmann::ordered_json(score) : nullptr);
-  return {{"seed", run.seed}, {"scores", scores}, {"loss", run.loss}, {"step_seconds", run.step_seconds}};
-}
-
-TaskRun TaskRunFromJson(const nlohmann::ordered_json& json, std::size_t lengths) {
-  TaskRun run;
-  run.seed = json.at("seed").get<uint64_t>();
-  for (const auto& score : json.at("scores")) run.scores.push_back(score.is_null() ? kNoScore : score.get<double>());
-  run.loss = json.at("loss").get<double>();
-  run.step_seconds = json.at("step_seconds").get<double>();
-  if (run.scores.size() != lengths || !(run.step_seconds > 0)) throw InvalidArgument("run: it is not whole");
-  return run;
+  outcome.values.push_back(report.last_loss);
+  outcome.values.push_back(report.step_seconds);
+  return outcome;
 }
 
 }  // namespace heed::lab

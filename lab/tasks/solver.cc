@@ -29,11 +29,12 @@ double RightAnswers(const at::Tensor& logits, const at::Tensor& classes) {
 
 class StepSolver : public Solver {
  public:
-  StepSolver(const SequenceTask& task, SequenceModelOptions model) : measure_(task.facts().measure), model_(std::move(model)) {}
+  StepSolver(const SequenceTask& task, SequenceModelOptions model)
+      : classifies_(task.facts().Classifies()), model_(std::move(model)) {}
 
   at::Tensor Loss(const TaskBatch& batch) override {
     const at::Tensor answers = Answers(batch);
-    if (measure_ == Measure::kAccuracy) return F::cross_entropy(answers, Classes(batch));
+    if (classifies_) return F::cross_entropy(answers, Classes(batch));
     return at::mse_loss(answers.squeeze(1), Values(batch));
   }
 
@@ -41,7 +42,7 @@ class StepSolver : public Solver {
     const at::Tensor answers = Answers(batch);
     // The largest of answers that are no numbers would be a class all the same.
     RequireFinite("evaluation", {{"answers", answers}});
-    if (measure_ == Measure::kAccuracy) return RightAnswers(answers, Classes(batch));
+    if (classifies_) return RightAnswers(answers, Classes(batch));
     return (answers.squeeze(1) - Values(batch)).square().sum().item<double>();
   }
 
@@ -58,7 +59,7 @@ class StepSolver : public Solver {
     return model_->forward(X).flatten(0, 1).index_select(0, View(batch.scored, {static_cast<int64_t>(batch.scored.size())}));
   }
 
-  Measure measure_;
+  bool classifies_;
   SequenceModel model_;
 };
 

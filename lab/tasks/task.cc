@@ -28,6 +28,13 @@ TaskBatch SequenceTask::Make(int64_t rows, int64_t steps, Random& random) const 
   return batch;
 }
 
+const Measure& TaskFacts::measure() const {
+  static const Measure accuracy = {.name = "accuracy", .label = "accuracy", .digits = 2, .more_is_better = true};
+  static const Measure squared_error = {
+      .name = "squared_error", .label = "mean squared error", .digits = 2, .significant = true};
+  return Classifies() ? accuracy : squared_error;
+}
+
 const std::vector<const SequenceTask*>& AllTasks() {
   static const AddingTask adding;
   static const CopyTask copy;

@@ -8,19 +8,14 @@
 #include <vector>
 
 #include "lab/data/random.h"
+#include "lab/runs/measure.h"
 
 namespace heed::lab {
 
-enum class Measure {
-  kAccuracy,      // the share of scored steps whose most likely class is right; more is better
-  kSquaredError,  // the mean squared error of the scored steps; less is better
-};
-
 struct TaskFacts {
-  std::string id;          // "copy": for files, JSON and the command line
-  std::string name;        // "Copy memory"
-  std::string definition;  // in one or two sentences, with what is scored
-  Measure measure = Measure::kAccuracy;
+  std::string id;                     // "copy": for files, JSON and the command line
+  std::string name;                   // "Copy memory"
+  std::string definition;             // in one or two sentences, with what is scored
   double chance = 0;                  // of the best predictor that looks at nothing
   double solved = 0;                  // an accuracy of at least this, or an error of at most this
   int64_t symbols = 0, features = 0;  // of the input: tokens below `symbols`, or vectors of numbers
@@ -29,6 +24,10 @@ struct TaskFacts {
   bool translates = false;            // an encoder reads all, a decoder writes the answer; every step is scored
   int64_t layers = 2;                 // that suffice for attention
   int64_t shortest = 1;               // the least number of steps
+
+  bool Classifies() const { return outputs > 1; }
+  // "accuracy": the share of scored steps whose most likely class is right. "squared_error": the mean over the scored steps.
+  const Measure& measure() const;
 };
 
 // Rows end to end.

@@ -2,34 +2,32 @@
 #ifndef HEED_LAB_TASKS_TASKS_H_
 #define HEED_LAB_TASKS_TASKS_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lab/report/environment.h"
 #include "lab/report/result_store.h"
-#include "lab/runs/spread.h"
-#include "lab/tasks/run.h"
+#include "lab/runs/measurements.h"
+#include "lab/tasks/options.h"
+#include "lab/tasks/task.h"
 
 namespace heed::lab {
 
-struct TaskModelResult {
-  TaskModel model;
-  std::vector<TaskRun> runs;  // by seed, at least one
-
-  // `length` is an index of the options' lengths.
-  bool Reaches(std::size_t length) const;
-  Spread Score(std::size_t length) const;  // needs Reaches
-};
-
 struct TaskResult {
   const SequenceTask* task;
-  std::vector<TaskModelResult> models;
+  Measurements scores;  // see TaskColumns
+
+  // The task's measure at a length of the options.
+  Column At(int64_t length) const { return {task->facts().measure(), length}; }
 };
 
 struct TasksResult {
   TaskOptions options;
+  Environment environment;
   std::vector<TaskResult> tasks;
 
-  std::size_t TrainingLength() const;  // its index among the lengths
+  int64_t longest() const { return options.lengths.back(); }
 };
 
 // The runs go on side by side, under one progress bar named `what`; those that the store holds, where there is one, are not

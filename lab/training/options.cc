@@ -64,6 +64,16 @@ void ValidatePosition(const ModelOptions& model) {
 std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
 std::vector<std::string> PositionSchemeNames() { return nn::PositionSchemeNames(); }
 
+TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay) {
+  TrainOptions training;
+  training.steps = steps;
+  training.lr = lr;
+  training.min_lr = lr / 10;
+  training.warmup = steps / 10;
+  training.weight_decay = weight_decay;
+  return training;
+}
+
 void Validate(const ModelOptions& model) {
   const bool has_heads = nn::HasHeads(model.encoder);  // throws where the encoder is unknown
   RequireRange("layers", model.layers, 1, kMaxLayers);

@@ -80,6 +80,9 @@ void VisitTrainFields(Options& train, Visit visit) {
   visit("seed", train.seed);
 }
 
+// Of short runs that are compared: a warm-up over a tenth of the steps, then the rate falls to a tenth of lr.
+TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay);
+
 // Throw InvalidArgument that names the option and what it may be.
 void Validate(const ModelOptions& model);
 void Validate(const TrainOptions& train);

@@ -162,3 +162,64 @@ def test_check_passes_on_every_target_and_type():
     for row in rows:
         assert row["cases"] > 80 and row["failed"] == 0
         assert 0.0 < row["worst_eps"] < row["limit_eps"]
+
+
+def test_options_come_from_a_file_and_those_given_go_before_them(tmp_path):
+    config = tmp_path / "heed.toml"
+    config.write_text('# shared\nseed = 7\nquiet = true\n[compare]\nlayers = ["rnn", "lstm"]\nlengths = 4,8\nwidth = 6\n'
+                      "no-time = true\ninfluence = 0\n[tasks]\nsteps = 1\n", encoding="utf-8")
+    result = run("compare", "--config", config, "--width", 5, "--json")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    comparison = json.loads(result.stdout)
+    assert (comparison["seed"], comparison["width"]) == (7, 5)
+    assert [(row["layer"], row["length"]) for row in comparison["rows"]] == [("RNN", 4), ("RNN", 8), ("LSTM", 4), ("LSTM", 8)]
+    assert json.loads(run("compare", f"--config={config}", "--lengths=4", "--json").stdout)["width"] == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "expected"),
+    [
+        ("widht = 6", 2, ["heed.toml", "'widht' is no option of heed compare"]),
+        ("[compere]\nwidth = 6", 2, ["heed.toml", "[compere] is no command"]),
+        ("[compare.deeper]\nwidth = 6", 2, ["'compare.deeper.width' is no option"]),
+        ("config = other.toml", 2, ["'config' is no option"]),
+        ("width = wide", 2, ["--width", "wide"]),
+        ("no-time = maybe", 2, ["--no-time", "maybe"]),
+        ("= 6", 2, ["heed.toml", "is no option"]),
+        (None, 1, ["heed.toml", "No such file"]),
+    ],
+)
+def test_a_file_of_options_that_is_wrong_is_named(tmp_path, text, code, expected):
+    config = tmp_path / "heed.toml"
+    if text is not None:
+        config.write_text(text, encoding="utf-8")
+    result = run("compare", "--config", config, "--no-time=true", "--lengths", 4, "--layers", "rnn", "--influence", 0, "--quiet")
+    if text == "no-time = maybe":  # what is given here goes before it
+        assert result.returncode == 0
+        result = run("compare", "--config", config, "--lengths", 4)
+    assert result.returncode == code, result.stderr
+    assert result.stdout == ""
+    for part in expected:
+        assert part in result.stderr
+
+
+def test_a_file_of_options_may_be_anything(tmp_path):
+    for name, contents in [("zero", b"\0" * 100), ("deep", b"[" + b"a." * 5000 + b"a]\nwidth=3\n"), ("bytes", bytes(range(256)) * 9),
+                           ("large", b"#" * (1 << 20) + b"\n\n"), ("quotes", b'width="\n[\n]]\n"""')]:
+        (tmp_path / name).write_bytes(contents)
+        result = run("info", "--config", tmp_path / name)
+        assert result.returncode in (0, 1, 2), (name, result.returncode)
+        assert "Traceback" not in result.stderr and (result.returncode == 0 or name in result.stderr), (name, result.stderr)
+    folder = run("info", "--config", tmp_path)
+    assert folder.returncode == 1 and "directory" in folder.stderr
+
+
+@pytest.mark.parametrize("command", ["study", "train", "depth"])
+def test_a_table_is_not_taken_for_a_text(tmp_path, command):
+    table = tmp_path / "Walks.CSV"
+    table.write_text("walk,x\n1,2\n" * 200, encoding="utf-8")
+    result = run(command, table, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "Walks.CSV" in result.stderr and "--target" in result.stderr
+    assert not (tmp_path / "out").exists()

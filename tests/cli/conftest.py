@@ -1,5 +1,7 @@
 """A text small enough to train on, and a run on it."""
 
+import signal
+
 import pytest
 from heed_program import SMALL, run
 
@@ -18,3 +20,9 @@ def trained(text, tmp_path):
     result = run("train", text, "--out", folder, *SMALL, "--steps", 6, "--eval-every", 3, "--quiet")
     assert result.returncode == 0, result.stderr
     return folder
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interruptible():
+    """Who runs in the background of a shell is born deaf to Ctrl-C, and so would be the programs that the tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

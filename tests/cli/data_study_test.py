@@ -66,7 +66,9 @@ def test_page_and_numbers_lie_in_the_folder(studied):
     folder, summary, _ = studied
     assert {"report.html", "runs.csv", "study.json", "loss.svg", "loss.csv", "accuracy.svg"} <= {path.name for path in folder.iterdir()}
     with open(folder / "runs.csv", encoding="utf-8", newline="") as file:
-        assert len(list(csv.DictReader(file))) == len(MODELS) * 2
+        rows = list(csv.DictReader(file))
+    assert len(rows) == len(MODELS) * 2 * 4
+    assert {row["measure"] for row in rows} == {"loss", "accuracy", "training_loss", "step_seconds"}
     checker = [sys.executable, str(ROOT / "tests/browser/check_report.py"), str(folder / "report.html"), "--figures", "2"]
     result = subprocess.run(checker, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
     if result.returncode == 77:

@@ -24,8 +24,8 @@ def measured(text, tmp_path):
 
 def test_every_stack_is_measured_behind_every_layer(measured):
     folder, summary, stderr = measured
-    assert summary["page"] == str(folder / "depth.html")
-    assert f"wrote {folder / 'depth.html'}" in stderr
+    assert summary["page"] == str(folder / "report.html")
+    assert f"wrote {folder / 'report.html'}" in stderr
     starts = [(stack["variant"], stack["objective"]) for stack in summary["started"] if stack["position"] == "none"]
     assert starts == [(variant, objective) for objective in ["masked", "causal"] for variant in VARIANTS]
     for stack in summary["started"]:
@@ -51,7 +51,7 @@ def test_numbers_lie_beside_the_page(measured):
     assert math.isclose(float(rows[2]["distance_to_equal_rows"]), first["distance_to_equal_rows"])
     with open(folder / "depth-heads.csv", encoding="utf-8", newline="") as file:
         assert len(list(csv.DictReader(file))) == 2 * (19 * 3 + 2 * (1 + 2))
-    page = (folder / "depth.html").read_text(encoding="utf-8")
+    page = (folder / "report.html").read_text(encoding="utf-8")
     assert len(summary["findings"]) >= 5
     for finding in summary["findings"]:
         assert finding in html.unescape(page)
@@ -62,7 +62,7 @@ def test_numbers_lie_beside_the_page(measured):
 
 def test_figures_tell_the_command_that_gives_their_numbers(measured, text, tmp_path):
     folder, summary, _ = measured
-    page = folder / "depth.html"
+    page = folder / "report.html"
     assert set(re.findall(r'class="seeds">(.*?)<', page.read_text(encoding="utf-8"))) == {"seed 0"}
     assert len(assert_commands_give_the_figures(page, tmp_path / "again", timed=["depth-time.csv"])) == 1
     again = json.loads((tmp_path / "again" / "0" / "depth.json").read_text(encoding="utf-8"))

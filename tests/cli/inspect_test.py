@@ -137,8 +137,11 @@ def test_layers_and_heads_can_be_chosen(alibi, text, tmp_path):
     result = run(*arguments)
     assert result.returncode == 0, result.stderr
     table = result.stdout.splitlines()
-    assert [line.split()[:2] for line in table[1:3]] == [["1", "0"], ["1", "1"]]
-    assert table[3] == str(tmp_path / "maps.html")
+    assert [line.split()[:2] for line in table[2:4]] == [["1", "0"], ["1", "1"]]
+    assert f"wrote {tmp_path / 'maps.html'}" in result.stderr
+    folder = run("inspect", alibi, text, "--tokens", 20, "--out", tmp_path / "new", "--json", "--quiet")
+    assert json.loads(folder.stdout)["page"] == str(tmp_path / "new" / "report.html")
+    assert (tmp_path / "new" / "report.html").stat().st_size > 1000
     assert {path.name for path in (tmp_path / "a").iterdir()} == {"attention-layer1.npy", "statistics.npy", "arrays.json"}
     assert "inspect: 2/2" in result.stderr
     assert page_data(tmp_path / "maps.html")[1]["layers"] == [1]

@@ -49,7 +49,7 @@ def test_writes_the_figures_their_numbers_and_a_page(tmp_path):
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     named = {path.rsplit("/", 1)[1] for figure in report["figures"] for key, path in figure.items() if key != "name"}
-    assert {path.name for path in folder.iterdir()} == named | {"positions.html"}
+    assert {path.name for path in folder.iterdir()} == named | {"report.html"}
     picture = (folder / "positions-columns.svg").read_text(encoding="utf-8")
     for label in ["dim 4", "dim 7", "Row (position)"]:
         assert f">{label}<" in picture
@@ -78,7 +78,7 @@ def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
     assert result.returncode == 0, result.stderr
     names = [figure["name"] for figure in json.loads(result.stdout)["figures"]]
     assert f"positions-{scheme}-similarity" in names
-    page = (tmp_path / "out" / "positions.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Binary numbers" not in page and page.count("<svg") == len(names)
 
 
@@ -118,7 +118,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         folder = tmp_path / f"out{number}"
         result = run("positions", *arguments, "--out", folder, "--quiet")
         assert result.returncode == 0, result.stderr
-        assert_commands_give_the_figures(folder / "positions.html", tmp_path / f"again{number}")
+        assert_commands_give_the_figures(folder / "report.html", tmp_path / f"again{number}")
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,12 @@ def test_every_model_has_a_score_at_every_length_it_reaches(learned):
         assert [model["model"] for model in task["models"]] == MODELS
         for model in task["models"]:
             assert [seed["seed"] for seed in model["runs"]] == [0, 1]
-            assert (model["scores"]["32"] is None) == (model["position"] == "learned")
-            assert (model["scores"]["8"] is None) == (task["task"] == "copy")
-            spread = model["scores"]["16"]
+            scores = model[task["measure"]]
+            assert (scores["32"] is None) == (model["position"] == "learned")
+            assert (scores["8"] is None) == (task["task"] == "copy")
+            spread = scores["16"]
             assert spread["low"] <= spread["mean"] <= spread["high"]
-            assert spread["mean"] == pytest.approx(sum(seed["scores"][1] for seed in model["runs"]) / 2)
+            assert spread["mean"] == pytest.approx(sum(seed[task["measure"]]["16"] for seed in model["runs"]) / 2)
     kept = json.loads((folder / "tasks.json").read_text(encoding="utf-8"))
     assert kept["tasks"] == summary["tasks"]
     assert summary["page"] == str(folder / "report.html")
@@ -51,8 +52,9 @@ def test_page_and_numbers_lie_in_the_folder(learned):
     assert {"report.html", "tasks.csv", "tasks.json", "task-adding.svg", "task-adding.csv", "task-copy.svg"} <= names
     with open(folder / "tasks.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * len(MODELS) * 2 * 3
-    assert {row["score"] for row in rows if row["position"] == "learned" and row["steps"] == "32"} == {"n/a"}
+    assert len(rows) == 2 * len(MODELS) * 2 * (3 + 2)  # three lengths, the training loss, the time of a step
+    assert {row["value"] for row in rows if row["position"] == "learned" and row["steps"] == "32"} == {"n/a"}
+    assert {row["measure"] for row in rows if row["steps"]} == {"accuracy", "squared_error"}
     checker = [sys.executable, str(ROOT / "tests/browser/check_report.py"), str(folder / "report.html"), "--figures", "2"]
     result = subprocess.run(checker, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
     if result.returncode == 77:
@@ -86,7 +88,8 @@ def test_runs_of_another_build_or_beside_more_runs_are_done_again(learned, tmp_p
         result = run("tasks", *tiny(), *options, "--out", folder, "--json")
         assert result.returncode == 0, result.stderr
         for task, first in zip(json.loads(result.stdout)["tasks"], learned[1]["tasks"], strict=True):
-            assert [model["scores"] for model in task["models"]] == [model["scores"] for model in first["models"]]
+            measure = task["measure"]
+            assert [model[measure] for model in task["models"]] == [model[measure] for model in first["models"]]
         return sum(path.stat().st_mtime_ns != before[path.name] for path in (folder / "runs").iterdir())
 
     every = 2 * len(MODELS) * 2
@@ -121,7 +124,7 @@ def test_interrupted_it_ends_with_130_and_goes_on(tmp_path):
     for out in [folder, tmp_path / "whole"]:
         done = run("tasks", *tiny(steps=100, threads=1), "--out", out, "--quiet", "--json")
         assert done.returncode == 0 and done.stderr == ""
-        scores.append([[model["scores"] for model in task["models"]] for task in json.loads(done.stdout)["tasks"]])
+        scores.append([[model[task["measure"]] for model in task["models"]] for task in json.loads(done.stdout)["tasks"]])
     assert scores[0] == scores[1], "an interruption changes no number"
     after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
     assert len(after) == len(kept) + 10 and {name: after[name] for name in kept} == kept
@@ -164,7 +167,7 @@ def test_notions_of_order_fail_where_they_must():
                  "--length", 32, "--lengths", "32,64,256", "--steps", 1500, "--batch", 16, "--seeds", 1, "--json")
     assert result.returncode == 0, result.stderr
     accuracy = {
-        (task["task"], model["position"]): [model["scores"][length] and model["scores"][length]["mean"] for length in ("32", "64", "256")]
+        (task["task"], model["position"]): [model["accuracy"][length] and model["accuracy"][length]["mean"] for length in ("32", "64", "256")]
         for task in json.loads(result.stdout)["tasks"]
         for model in task["models"]
     }

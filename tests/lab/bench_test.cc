@@ -7,6 +7,7 @@
 
 #include "heed/error.h"
 #include "lab/bench/contenders.h"
+#include "lab/bench/output.h"
 
 namespace heed::lab {
 namespace {
@@ -37,10 +38,19 @@ TEST(BenchFigureTest, RowsThatDifferInLengthShareALine) {
   EXPECT_NE(figure.title.find("2.83"), std::string::npos) << figure.title;  // (2 * 4 * 8 * 1)^(1/4)
 }
 
-TEST(BenchFigureTest, TellsTheCommandThatMeasuresItsRows) {
-  const BenchRow causal = Row("causal", "forward", 2048, 64, 2.0), full = Row("full", "forward", 2048, 64, 2.0);
-  EXPECT_EQ(BenchFigure({causal, causal}).command, "heed bench --suite causal --out DIR");
-  EXPECT_EQ(BenchFigure({causal, full}).command, "heed bench --suite all --out DIR");
+TEST(BenchOptionsTest, TheCommandMeasuresTheSame) {
+  BenchOptions options;
+  EXPECT_EQ(CommandOf(options, "out"), "heed bench --out out");
+  options.suite = "causal", options.rounds = 9, options.threads = 2;
+  EXPECT_EQ(CommandOf(options, "my folder"), "heed bench --suite causal --rounds 9 --threads 2 --out 'my folder'");
+}
+
+TEST(BenchTableTest, MarksWhatMemoryLimits) {
+  BenchRow limited = Row("decode", "forward", 2048, 64, 2.0);
+  limited.percent_of_bandwidth = 87.25, limited.percent_of_peak = 3;
+  const Table table = BenchTable({Row("full", "forward", 2048, 64, 2.0), limited});
+  EXPECT_EQ(table.rows[0][7], "0.0");
+  EXPECT_EQ(table.rows[1][7], "87.2b");
 }
 
 // Few tokens of every case: what a row says must follow from what it measured.
@@ -50,7 +60,7 @@ TEST(BenchRowTest, SharesFollowFromTimesAndOperations) {
   for (BenchCase c : CasesOf("all")) {
     c.batch = std::min<int64_t>(c.batch, 2), c.length = 16;
     for (const BenchPass pass : PassesOf(c)) {
-      const BenchRow row = Measure(c, pass, options);
+      const BenchRow row = MeasureCase(c, pass, options);
       EXPECT_EQ(row.suite, c.suite);
       EXPECT_EQ(row.threads, c.threads > 0 ? c.threads : 2);
       EXPECT_EQ(row.length, 16);

@@ -342,9 +342,8 @@ TEST(DepthFindingsTest, SayWhichStacksLearn) {
 }
 
 TEST(DepthFiguresTest, HoldACurveForEveryStack) {
-  const std::vector<Figure> figures = DepthFigures(Fabricated(), "heed depth TEXT");
+  const std::vector<Figure> figures = DepthFigures(Fabricated());
   for (const Figure& figure : figures) {
-    EXPECT_EQ(figure.command, "heed depth TEXT");
     EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
   }
   const auto find = [&](const std::string& name) {

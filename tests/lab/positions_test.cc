@@ -68,9 +68,8 @@ TEST(PositionFigures, OfOtherSizesAndNames) {
   EXPECT_EQ(plot.series[3].name, "dim 7");
   EXPECT_NEAR(plot.series[0].y[99], std::sin(99 / std::pow(10000.0, 4 / 20.0)), 1e-6);
   EXPECT_NEAR(plot.series[3].y[99], std::cos(99 / std::pow(10000.0, 6 / 20.0)), 1e-6);
-  for (const Figure& figure : figures) {
-    EXPECT_EQ(figure.command, "heed positions --steps 100 --width 20 --columns 4:8 --label dim --out DIR");
-  }
+  EXPECT_EQ(CommandOf(options, "my folder"),
+            "heed positions --steps 100 --width 20 --columns 4:8 --label dim --out 'my folder'");
 }
 
 double LargestSpread(const Figure& figure) {
@@ -192,9 +191,7 @@ TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
 TEST(PositionFigures, OfARunTellItAndWhatIsDrawnOfIt) {
   PositionsOptions options = Options(10, 4, 1, 3);
   options.scheme = "alibi", options.run = "a folder", options.layer = 1, options.column_label = "head";
-  for (const Figure& figure : PositionFigures(options)) {
-    EXPECT_EQ(figure.command, "heed positions --run 'a folder' --layer 1 --columns 1:3 --label head --out DIR");
-  }
+  EXPECT_EQ(CommandOf(options, "out"), "heed positions --run 'a folder' --layer 1 --columns 1:3 --label head --out out");
 }
 
 TEST(PositionFigures, AreOfASchemeWithNumbers) {

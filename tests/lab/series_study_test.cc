@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "lab/series/findings.h"
+#include "lab/series/run.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/timed_attention.h"
 #include "tests/error_text.h"
@@ -106,10 +107,14 @@ TEST(SeriesTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
   SeriesOptions options = Small({"attention", "gru"}, {"none", "sinusoidal"});
   options.steps = 250;
   const SeriesResult result = RunSeries(Spikes(240), options, folder.path());
-  ASSERT_EQ(result.models.size(), 3u);
-  EXPECT_LE(result.models[0].Accuracy().mean, 0.75) << "attention without positions";
-  EXPECT_GE(result.models[1].Accuracy().mean, 0.9) << "with sinusoidal positions";
-  EXPECT_GE(result.models[2].Accuracy().mean, 0.9) << "GRU";
+  const Models& models = result.scores.models();
+  ASSERT_EQ(models.size(), 3u);
+  const auto accuracy = [&](const Contender& model) {
+    return result.scores.Over(model, result.scores.ColumnOf("accuracy")).mean;
+  };
+  EXPECT_LE(accuracy(models[0]), 0.75) << "attention without positions";
+  EXPECT_GE(accuracy(models[1]), 0.9) << "with sinusoidal positions";
+  EXPECT_GE(accuracy(models[2]), 0.9) << "GRU";
   EXPECT_TRUE(Holds(SeriesSchemeFinding(result), "Attention with sinusoidal positions is best")) << SeriesSchemeFinding(result);
 }
 
@@ -117,7 +122,7 @@ TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
   const ScratchFolder folder;
   const SeriesResult result = RunSeries(Wave(200), Small({"gru"}), folder.path());
   EXPECT_NEAR(result.baseline.loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
-  EXPECT_LE(result.models[0].Loss().mean, 0.5);
+  EXPECT_LE(result.scores.Over(result.scores.models().front(), result.loss()).mean, 0.5);
   EXPECT_TRUE(Holds(SeriesBaselineFinding(result), "All models beat it")) << SeriesBaselineFinding(result);
 }
 
@@ -126,10 +131,10 @@ TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
   SeriesOptions options = Small({"convolution"});
   options.steps = 2;
   SeriesData data = Spikes(20);
-  const double loss = RunSeries(data, options, folder.path()).models[0].runs[0].loss;
+  const std::string models = RunSeries(data, options, folder.path()).scores.Json().dump();
   const auto file = folder.path() / "runs" / "convolution-seed-0.json";
   const auto written = std::filesystem::last_write_time(file);
-  EXPECT_EQ(RunSeries(data, options, folder.path()).models[0].runs[0].loss, loss);
+  EXPECT_EQ(RunSeries(data, options, folder.path()).scores.Json().dump(), models);
   EXPECT_EQ(std::filesystem::last_write_time(file), written);
   data.fingerprint = "another";
   RunSeries(data, options, folder.path());
@@ -137,16 +142,15 @@ TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
 }
 
 TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
-  SeriesResult result;
+  const Models models = {{{"gru", "none"}, 8, 100}, {{"rnn", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
+  SeriesResult result{{}, {}, {}, {"mean", 2.0, 0}, Measurements({}, SeriesMeasures(SeriesGoal::kRegression), models, 0, 2)};
   result.data.goal = SeriesGoal::kRegression;
-  result.baseline = {"mean", 2.0, 0};
-  const auto model = [](const std::string& encoder, const std::vector<double>& losses) {
-    SeriesModelResult one{{{encoder, "none"}, 8, 100}, {}};
-    for (std::size_t i = 0; i < losses.size(); ++i) one.runs.push_back({i, losses[i], 0, 0, 0.001});
-    return one;
-  };
-  result.models = {model("gru", {1.0, 1.5}), model("rnn", {1.5, 2.5}), model("lstm", {2.5, 3.0})};
+  const double losses[][2] = {{1.0, 1.5}, {1.5, 2.5}, {2.5, 3.0}};
+  for (std::size_t m = 0; m < models.size(); ++m) {
+    for (std::size_t s = 0; s < 2; ++s) result.scores.Put(m, s, {{losses[m][s], 0, 0.001}});
+  }
   const std::string text = SeriesBaselineFinding(result);
+  EXPECT_TRUE(Holds(text, "Without a model, the mean has a mean squared error of 2.")) << text;
   EXPECT_TRUE(Holds(text, "With every seed it is beaten by the GRU.")) << text;
   EXPECT_TRUE(Holds(text, "Worse with every seed: the LSTM.")) << text;
   const std::string ranking = SeriesEncoderFinding(result);

@@ -140,6 +140,11 @@ TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
   EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2,a\n"), "one class only"));
   EXPECT_TRUE(Holds(CsvError("y\n1.5\n"), "no column beside"));
   EXPECT_TRUE(Holds(CsvError("t,x,y\n1,2,2.5\n1,3,2.5\n", Columns("y", "", "t")), "row 3, column 't': times"));
+  const std::string dates = "t,x,y\n2024-03-01,2,2.5\n2024-03-01T01:00,3,2.5\n";
+  EXPECT_EQ(Csv(dates, Columns("y", "", "t")).sequences[0].times, (std::vector<double>{1709251200, 1709254800}));
+  EXPECT_TRUE(
+      Holds(CsvError(dates + "1709254900,3,2.5\n", Columns("y", "", "t")), "row 4, column 't': '1709254900' is no time"));
+  EXPECT_TRUE(Holds(CsvError("t,x,y\n1,2,2.5\n2024-03-01,3,2.5\n", Columns("y", "", "t")), "row 3, column 't': '2024-03-01'"));
   EXPECT_TRUE(Holds(CsvError("id,x,y\n,2,2.5\n", Columns("y", "id")), "row 2, column 'id'"));
   EXPECT_TRUE(Holds(CsvError("id,x,y\n \t,2,2.5\n", Columns("y", "id")), "row 2, column 'id': the value is missing"));
   EXPECT_TRUE(Holds(CsvError("x,y\n1,a\n2, \n"), "row 3, column 'y': the value is missing"));

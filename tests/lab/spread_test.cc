@@ -16,14 +16,6 @@ TEST(SpreadTest, IsMeanLeastAndGreatest) {
   EXPECT_EQ(one.high, 3.0);
 }
 
-TEST(SpreadTest, IsToldWithItsEndsWhereSeedsDiffer) {
-  EXPECT_EQ(Describe({1.9344, 1.9251, 1.9446}), "1.934 (1.925 to 1.945)");
-  EXPECT_EQ(Describe({1.9344, 1.9251, 1.9446}, 1), "1.9 (1.9 to 1.9)");
-  EXPECT_EQ(Describe({1.5, 1.5, 1.5}), "1.500");
-  EXPECT_EQ(Cell({1.9344, 1.9251, 1.9446}, 2), "1.93 (1.93–1.94)");
-  EXPECT_EQ(Cell({0.0, 0.0, 0.0}, 0), "0");
-}
-
 TEST(SpreadTest, JsonHoldsAllThree) { EXPECT_EQ(ToJson(Spread{0.1, -2, 3}).dump(), R"({"mean":0.1,"low":-2.0,"high":3.0})"); }
 
 TEST(SeedsOfTest, NamesTheFirstAndTheLast) {

@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <cmath>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
@@ -13,6 +15,8 @@
 #include "lab/report/result_store.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
+#include "lab/study/plan.h"
+#include "lab/study/run.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "tests/error_text.h"
@@ -46,13 +50,24 @@ Corpus TinyCorpus() {
   return corpus;
 }
 
-// A model whose runs lost these at the training length, and one more nat at each longer one.
-ModelResult Lost(const std::string& encoder, const std::string& position, const std::vector<double>& losses) {
-  ModelResult result{{{{encoder, position}, 64, 1000}, Objective::kCausal}, {}};
-  for (std::size_t i = 0; i < losses.size(); ++i) {
-    result.runs.push_back({i, {10}, {losses[i]}, {losses[i], losses[i] + 1, losses[i] + 2}, 1000.0 * (i + 1)});
+// What models lost at the training length of 8 characters, by seed; one more nat at each longer one.
+struct Lost {
+  std::string encoder, position;
+  std::vector<double> losses;
+};
+
+Measurements Measured(const std::vector<Lost>& lost) {
+  const Measure loss = StudyColumns(Tiny(), Objective::kCausal).front().measure;
+  Models models;
+  for (const Lost& one : lost) models.push_back({{one.encoder, one.position}, 64, 1000});
+  Measurements measured("causal", {{loss, 8}, {loss, 16}, {loss, 32}}, models, 0, std::ssize(lost.front().losses));
+  for (std::size_t m = 0; m < lost.size(); ++m) {
+    for (std::size_t s = 0; s < lost[m].losses.size(); ++s) {
+      const double at_training = lost[m].losses[s];
+      measured.Put(m, s, {{at_training, at_training + 1, at_training + 2}});
+    }
   }
-  return result;
+  return measured;
 }
 
 TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
@@ -103,11 +118,11 @@ TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
   const Corpus corpus = TinyCorpus();
   for (const char* budget : {"quick", "default", "long"}) {
     for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
-      const std::vector<StudyModel> models = PlanModels(BudgetOptions(budget), objective, corpus.vocabulary);
+      const Models models = PlanModels(BudgetOptions(budget), objective, corpus.vocabulary);
       EXPECT_EQ(models.size(), 10u);
       double least = INFINITY, most = 0;
-      for (const StudyModel& model : models) {
-        const TrainOptions training = TrainingOf(BudgetOptions(budget), model, 0);
+      for (const SizedContender& model : models) {
+        const TrainOptions training = TrainingOf(BudgetOptions(budget), objective, model, 0);
         EXPECT_EQ(LanguageModel(training.model, corpus.vocabulary)->ParameterCount(), model.parameters) << model.Id();
         least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
       }
@@ -122,7 +137,7 @@ TEST(StudyPlanTest, TakesEveryScheme) {
   options.encoders = {"attention"};
   options.positions = nn::PositionSchemeNames();
   Validate(options);
-  const std::vector<StudyModel> models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
+  const Models models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
   ASSERT_EQ(models.size(), 8u);
   EXPECT_EQ(models[3].Phrase(), "attention with rotary positions");
   EXPECT_EQ(models[6].Label(), "attention, T5's bias");
@@ -137,7 +152,7 @@ TEST(StudyPlanTest, TakesEveryEncoderAtEqualParametersInEveryBudget) {
       options.encoders = nn::EncoderNames();
       options.positions = {"none"};
       Validate(options);
-      const std::vector<StudyModel> models = PlanModels(options, objective, corpus.vocabulary);  // else it throws
+      const Models models = PlanModels(options, objective, corpus.vocabulary);  // else it throws
       ASSERT_EQ(models.size(), nn::EncoderNames().size());
       EXPECT_EQ(models[6].Id(), "gru-attention");
       EXPECT_EQ(models[6].Phrase(), "the GRU with attention");
@@ -154,30 +169,7 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
 }
 
-TEST(StudyMeasurementsTest, GapsAreTakenSeedBySeed) {
-  const ModelResult a = Lost("gru", "none", {2.0, 3.0}), b = Lost("rnn", "none", {2.5, 3.25}),
-                    c = Lost("lstm", "none", {2.5, 2.5});
-  const Gap gap = GapBetween(a, b);
-  EXPECT_DOUBLE_EQ(gap.loss.mean, 0.375);
-  EXPECT_DOUBLE_EQ(gap.loss.low, 0.25);
-  EXPECT_DOUBLE_EQ(gap.loss.high, 0.5);
-  EXPECT_TRUE(gap.agreed);
-  EXPECT_FALSE(GapBetween(a, c).agreed);
-  EXPECT_FALSE(GapBetween(Lost("gru", "none", {2.0}), Lost("rnn", "none", {2.5})).agreed) << "one seed tells nothing of spread";
-}
-
-TEST(StudyMeasurementsTest, RanksWhatReachesTheLength) {
-  std::vector<ModelResult> models = {Lost("attention", "alibi", {2.5}), Lost("attention", "learned", {2.0}),
-                                     Lost("gru", "none", {2.2})};
-  models[1].runs[0].losses[2] = kNoLoss;
-  EXPECT_EQ(Ranked(models).front()->model.position, "learned");
-  ASSERT_EQ(Ranked(models, 2).size(), 2u);
-  EXPECT_EQ(Ranked(models, 2).front()->model.encoder, "gru");
-  ASSERT_EQ(OnePerEncoder(models).size(), 2u);
-  EXPECT_EQ(OnePerEncoder(models).front().model.position, "learned");
-}
-
-TEST(StudyMeasurementsTest, BaselinesFollowTheCounts) {
+TEST(StudyBaselinesTest, FollowTheCounts) {
   // Training a b a b a b, validation a b: with one added to each count, both characters have frequency 1/2. b followed a
   // three times of three; with one more pair spread by the frequencies that is 3.5 / 4.
   Corpus corpus{Vocabulary(U"ab"), {0, 1, 0, 1, 0, 1}, {0, 1}};
@@ -186,53 +178,34 @@ TEST(StudyMeasurementsTest, BaselinesFollowTheCounts) {
   EXPECT_NEAR(baselines.previous_character, -std::log(3.5 / 4), 1e-12);
 }
 
-TEST(StudyRunTest, SurvivesTheWayThroughJsonBitByBit) {
-  StudyRun run{7, {3, 6}, {1.0 / 3, 0.1}, {2.0 / 3, 1e-17 + 2, kNoLoss}, 1e5 / 7};
-  const StudyRun read = RunFromJson(nlohmann::ordered_json::parse(ToJson(run).dump()));
-  EXPECT_EQ(read.seed, run.seed);
-  EXPECT_EQ(read.curve_steps, run.curve_steps);
-  EXPECT_EQ(read.curve_losses, run.curve_losses);
-  EXPECT_EQ(read.losses[0], run.losses[0]);
-  EXPECT_EQ(read.losses[1], run.losses[1]);
-  EXPECT_TRUE(std::isnan(read.losses[2]));
-  EXPECT_EQ(read.tokens_per_second, run.tokens_per_second);
-  EXPECT_FALSE(read.table);
-  run.table = SchemeTable{"relative", 2, 3, {1.0 / 3, 2, 3, 4, 5, 6}, true};
-  EXPECT_EQ(RunFromJson(nlohmann::ordered_json::parse(ToJson(run).dump())).table->values, run.table->values);
-  nlohmann::ordered_json torn = ToJson(run);
-  torn["table"]["values"].erase(0);
-  EXPECT_THROW(RunFromJson(torn), InvalidArgument);
-  nlohmann::ordered_json broken = ToJson(run);
-  broken["losses"].erase(0);
-  EXPECT_THROW(RunFromJson(broken), InvalidArgument);
-}
-
-TEST(StudyFindingsTest, RankingSaysWhoWinsByHowMuchAndWhetherSeedsAgree) {
-  const std::string clear = RankingFinding({Lost("gru", "none", {2.5, 2.75}), Lost("lstm", "none", {2.0, 2.25})});
-  EXPECT_TRUE(Holds(clear, "The LSTM is best with 2.125 (2.000 to 2.250) nats per character over 2 seeds")) << clear;
-  EXPECT_TRUE(Holds(clear, "the GRU follows 0.500 behind (0.500 to 0.500 seed by seed)")) << clear;
-  const std::string tie = RankingFinding({Lost("gru", "none", {2.0, 2.5}), Lost("lstm", "none", {2.5, 2.25})});
-  EXPECT_TRUE(Holds(tie, "cannot be told apart")) << tie;
-  EXPECT_EQ(RankingFinding({Lost("gru", "none", {2.0})}), "");
+TEST(StudyRunTest, KnowsATableThatIsNotWhole) {
+  EXPECT_FALSE(TableOf(nullptr));
+  nlohmann::ordered_json json = {{"scheme", "relative"}, {"rows", 2}, {"columns", 3}, {"values", {1.0 / 3, 2, 3, 4, 5, 6}}};
+  const std::optional<SchemeTable> table = TableOf(json);
+  ASSERT_TRUE(table);
+  EXPECT_EQ(table->values, (std::vector<double>{1.0 / 3, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(table->columns, 3);
+  json["values"].erase(0);
+  EXPECT_THROW(TableOf(json), InvalidArgument);
 }
 
 TEST(StudyFindingsTest, OrderFindingTellsFailureFromSuccess) {
   const Baselines baselines{3.0, 2.5};
   const auto finding = [&](double none, double sinusoidal) {
-    return OrderFinding({Lost("attention", "none", {none}), Lost("attention", "sinusoidal", {sinusoidal})}, baselines);
+    return OrderFinding(Measured({{"attention", "none", {none}}, {"attention", "sinusoidal", {sinusoidal}}}), baselines);
   };
   EXPECT_TRUE(Holds(finding(2.95, 2.0), "it fails")) << finding(2.95, 2.0);
   EXPECT_FALSE(Holds(finding(2.1, 2.0), "it fails")) << finding(2.1, 2.0);
   EXPECT_TRUE(Holds(finding(2.99, 2.98), "more steps")) << finding(2.99, 2.98);
   EXPECT_TRUE(Holds(finding(2.0, 2.1), "No scheme does better")) << finding(2.0, 2.1);
-  EXPECT_EQ(OrderFinding({Lost("attention", "alibi", {2.0})}, baselines), "");
+  EXPECT_EQ(OrderFinding(Measured({{"attention", "alibi", {2.0}}}), baselines), "");
 }
 
 TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
-  std::vector<ModelResult> models = {Lost("attention", "learned", {2.0}), Lost("attention", "alibi", {2.1})};
-  models[0].runs[0].losses = {2.0, kNoLoss, kNoLoss};
-  models[1].runs[0].losses = {2.1, 2.0, 1.9};
-  const std::string text = LengthFinding(models, Tiny());
+  Measurements measured = Measured({{"attention", "learned", {2.0}}, {"attention", "alibi", {2.1}}});
+  measured.Put(0, 0, {{2.0, NAN, NAN}});
+  measured.Put(1, 0, {{2.1, 2.0, 1.9}});
+  const std::string text = LengthFinding(measured);
   EXPECT_TRUE(Holds(text, "−0.200 (ALiBi)")) << text;
   EXPECT_TRUE(Holds(text, "learned positions ends at 8")) << text;
 }
@@ -240,18 +213,22 @@ TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
 TEST(StudyRunTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
   const Corpus corpus = TinyCorpus();
   StudyOptions options = Tiny();
-  const std::vector<StudyModel> models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
-  const auto first = TrainModels("test", corpus, options, models, nullptr);
+  const auto first = TrainModels("test", corpus, options, nullptr);
   options.threads = 3;
-  const auto second = TrainModels("test", corpus, options, models, nullptr);
-  ASSERT_EQ(first.size(), 3u);
-  for (std::size_t m = 0; m < first.size(); ++m) {
-    for (std::size_t s = 0; s < first[m].size(); ++s) {
-      EXPECT_EQ(first[m][s].curve_losses, second[m][s].curve_losses) << models[m].Id();
-      EXPECT_EQ(first[m][s].losses[0], second[m][s].losses[0]) << models[m].Id();
-      EXPECT_EQ(std::isnan(first[m][s].losses[1]), models[m].position == "learned") << models[m].Id();
+  const auto second = TrainModels("test", corpus, options, nullptr);
+  for (const std::size_t objective : {0, 1}) {
+    const Measurements &a = first[objective], &b = second[objective];
+    ASSERT_EQ(a.models().size(), 3u);
+    for (const SizedContender& model : a.models()) {
+      for (const Column& column : a.columns()) {
+        if (column.measure.name == "tokens_per_second" || !a.Reaches(model, column)) continue;
+        EXPECT_EQ(a.Values(model, column), b.Values(model, column)) << model.Id() << " " << column.measure.name << column.at;
+      }
+      const std::vector<Column> losses = a.ColumnsOf("loss");
+      EXPECT_EQ(a.Reaches(model, losses[1]), model.position != "learned") << model.Id();
+      EXPECT_NE(a.Values(model, losses[0])[0], a.Values(model, losses[0])[1]) << "seeds differ";
     }
-    EXPECT_NE(first[m][0].losses[0], first[m][1].losses[0]) << "seeds differ";
+    EXPECT_EQ(a.ColumnsOf("training_loss").size(), 5u) << "a point a step";
   }
 }
 
@@ -260,18 +237,17 @@ TEST(StudyRunTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
   const ScratchFolder folder;
   const ResultStore store(folder.path(), {{"text", "a"}}), other(folder.path(), {{"text", "b"}});
   const StudyOptions options = Tiny();
-  const std::vector<StudyModel> models = PlanModels(options, Objective::kCausal, corpus.vocabulary);
   const auto train = [&](const StudyOptions& changed, const ResultStore& from) {
-    return TrainModels("test", corpus, changed, models, &from);
+    return TrainModels("test", corpus, changed, &from)[1].Json().dump();
   };
-  const auto runs = train(options, store);
-  EXPECT_EQ(folder.Names().size(), models.size() * 2);
-  EXPECT_EQ(folder.Names().count("causal-" + models[1].Id() + "-seed-1.json"), 1u);
+  const std::string models = train(options, store);
+  EXPECT_EQ(folder.Names().size(), 2u * 3 * 2);
+  EXPECT_EQ(folder.Names().count("causal-attention-learned-seed-1.json"), 1u);
 
   WatchForInterrupt();
   raise(SIGINT);
   // Everything is in the store, so nothing is left that could be interrupted.
-  EXPECT_EQ(train(options, store)[1][1].curve_losses, runs[1][1].curve_losses);
+  EXPECT_EQ(train(options, store), models);
   StudyOptions changed = options;
   changed.lr *= 2;
   EXPECT_THROW(train(changed, store), Interruption) << "another learning rate is another run";

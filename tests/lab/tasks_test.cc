@@ -4,13 +4,14 @@
 #include <signal.h>
 
 #include <cmath>
-#include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "heed/error.h"
-#include "lab/report/file.h"
 #include "lab/tasks/findings.h"
 #include "lab/tasks/output.h"
+#include "lab/tasks/run.h"
 #include "lab/training/interrupt.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
@@ -40,19 +41,29 @@ double ScoreOf(const std::string& task, const std::string& encoder, const std::s
   TaskOptions options = Small({task}, {encoder}, {position});
   options.steps = steps;
   const TasksResult result = RunTasks(options, "test");
-  return result.tasks.front().models.front().Score(0).mean;
+  const TaskResult& one = result.tasks.front();
+  return one.scores.Over(one.scores.models().front(), one.At(options.length)).mean;
 }
 
-TaskModelResult Scored(const std::string& encoder, const std::string& position, const std::vector<double>& scores) {
-  TaskModelResult result{{{encoder, position}, 64, 1000}, {}};
-  for (std::size_t i = 0; i < scores.size(); ++i) result.runs.push_back({i, {scores[i], scores[i] / 2}, 0.0, 0.001});
-  return result;
-}
+struct Scored {
+  std::string encoder, position;
+  std::vector<double> scores;  // by seed, at the training length; half of them at the other
+};
 
-TasksResult Measured(const std::string& task, std::vector<TaskModelResult> models) {
-  TasksResult result{TaskBudget("quick"), {{&TaskNamed(task), std::move(models)}}};
+TasksResult Measured(const std::string& task, const std::vector<Scored>& scored) {
+  TasksResult result{TaskBudget("quick"), {}, {}};
   result.options.encoders = {"attention", "convolution", "gru"};
   result.options.length = 16, result.options.lengths = {16, 32};
+  const Measure& measure = TaskNamed(task).facts().measure();
+  Models models;
+  for (const Scored& one : scored) models.push_back({{one.encoder, one.position}, 64, 1000});
+  Measurements scores(task, {{measure, 16}, {measure, 32}}, models, 0, std::ssize(scored.front().scores));
+  for (std::size_t m = 0; m < scored.size(); ++m) {
+    for (std::size_t s = 0; s < scored[m].scores.size(); ++s) {
+      scores.Put(m, s, {{scored[m].scores[s], scored[m].scores[s] / 2}});
+    }
+  }
+  result.tasks.push_back({&TaskNamed(task), std::move(scores)});
   return result;
 }
 
@@ -73,32 +84,32 @@ TEST(TasksTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
   options.threads = 3;
   const TasksResult beside = RunTasks(options, "test");
   for (std::size_t t = 0; t < alone.tasks.size(); ++t) {
-    for (std::size_t m = 0; m < alone.tasks[t].models.size(); ++m) {
-      const auto &a = alone.tasks[t].models[m], &b = beside.tasks[t].models[m];
-      for (std::size_t s = 0; s < a.runs.size(); ++s) {
-        EXPECT_EQ(a.runs[s].loss, b.runs[s].loss) << a.model.Id();
-        EXPECT_EQ(a.runs[s].scores[1], b.runs[s].scores[1]) << a.model.Id();
-      }
-      EXPECT_NE(a.runs[0].loss, a.runs[1].loss) << "seeds differ";
+    const TaskResult &a = alone.tasks[t], &b = beside.tasks[t];
+    for (const SizedContender& model : a.scores.models()) {
+      const Column& loss = a.scores.ColumnOf("training_loss");
+      EXPECT_EQ(a.scores.Values(model, loss), b.scores.Values(model, loss)) << model.Id();
+      EXPECT_EQ(a.scores.Values(model, a.At(16)), b.scores.Values(model, b.At(16))) << model.Id();
+      EXPECT_NE(a.scores.Values(model, loss)[0], a.scores.Values(model, loss)[1]) << "seeds differ";
     }
   }
 }
 
 TEST(TasksTest, WhatDoesNotReachALengthHasNoScoreThere) {
   const TasksResult result = RunTasks(TinyTasks(), "test");
-  for (const TaskModelResult& model : result.tasks[0].models) {
-    EXPECT_FALSE(model.Reaches(0)) << "copying eight symbols takes 16 steps";
-    EXPECT_TRUE(model.Reaches(1));
-    EXPECT_EQ(model.Reaches(2), model.model.position != "learned") << model.model.Id();
+  const TaskResult &copy = result.tasks[0], &adding = result.tasks[1];
+  for (const SizedContender& model : copy.scores.models()) {
+    EXPECT_FALSE(copy.scores.Reaches(model, copy.At(8))) << "copying eight symbols takes 16 steps";
+    EXPECT_TRUE(copy.scores.Reaches(model, copy.At(16)));
+    EXPECT_EQ(copy.scores.Reaches(model, copy.At(32)), model.position != "learned") << model.Id();
   }
-  EXPECT_TRUE(result.tasks[1].models[0].Reaches(0)) << "adding takes 2";
+  EXPECT_TRUE(adding.scores.Reaches(adding.scores.models().front(), adding.At(8))) << "adding takes 2";
 }
 
 TEST(TasksTest, ParametersAreNearlyEqual) {
   TaskOptions options = TaskBudget("default");
   for (const SequenceTask* task : AllTasks()) {
     double least = INFINITY, most = 0;
-    for (const TaskModel& model : PlanTask(*task, options)) {
+    for (const SizedContender& model : PlanTask(*task, options)) {
       least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
     }
     EXPECT_LE(most, 1.1 * least) << task->facts().id;
@@ -115,26 +126,9 @@ TEST(TasksTest, FinishedRunsAreNotRepeatedAndCtrlCStops) {
   raise(SIGINT);
   // Everything is in the store, so nothing is left that could be interrupted.
   const TasksResult again = RunTasks(TinyTasks(), "test", &store);
-  EXPECT_EQ(again.tasks[1].models[1].runs[1].loss, first.tasks[1].models[1].runs[1].loss);
+  EXPECT_EQ(again.tasks[1].scores.Json().dump(), first.tasks[1].scores.Json().dump());
   EXPECT_THROW(RunTasks(TinyTasks(), "test", &newer), Interruption) << "another version is another run";
   WatchForInterrupt();
-}
-
-TEST(TasksTest, ADamagedResultIsComputedAgain) {
-  const ScratchFolder folder;
-  const ResultStore store(folder.path(), {});
-  const TasksResult first = RunTasks(TinyTasks(), "test", &store);
-  const std::filesystem::path file = folder.path() / *folder.Names().begin();
-  nlohmann::ordered_json json = nlohmann::ordered_json::parse(ReadFile(file));
-  json["result"]["scores"].erase(0);
-  WriteFile(file, json.dump());
-  const TasksResult again = RunTasks(TinyTasks(), "test", &store);
-  for (std::size_t t = 0; t < 2; ++t) {
-    for (std::size_t m = 0; m < 3; ++m) {
-      EXPECT_EQ(again.tasks[t].models[m].runs[0].loss, first.tasks[t].models[m].runs[0].loss);
-    }
-  }
-  EXPECT_EQ(nlohmann::ordered_json::parse(ReadFile(file))["result"]["scores"].size(), 3u);
 }
 
 TEST(TaskOptionsTest, RefusesWhatCannotBe) {
@@ -164,53 +158,47 @@ TEST(TaskOptionsTest, RefusesWhatCannotBe) {
 }
 
 TEST(TaskFindingsTest, SaysWhichSolveAndWhichAreAtChance) {
-  const TasksResult result =
-      Measured("parity", {Scored("attention", "none", {0.52, 0.54}), Scored("gru", "none", {0.99, 1.0})});
-  const std::string text = TaskFinding(result.tasks.front(), result);
+  const TasksResult result = Measured("parity", {{"attention", "none", {0.52, 0.54}}, {"gru", "none", {0.99, 1.0}}});
+  const std::string text = TaskFinding(result.tasks.front(), result.options);
   EXPECT_TRUE(Holds(text, "1 of 2 models solve it with every seed: the GRU (0.99 (0.99 to 1.00))")) << text;
   EXPECT_TRUE(Holds(text, "No better than chance: attention without positions")) << text;
   EXPECT_TRUE(Holds(text, "At 32 steps no model does better than chance.")) << text;
-  const TasksResult adding =
-      Measured("adding", {Scored("attention", "none", {0.002, 0.004}), Scored("gru", "none", {0.005, 0.02})});
-  const std::string errors = TaskFinding(adding.tasks.front(), adding);
+  const TasksResult adding = Measured("adding", {{"attention", "none", {0.002, 0.004}}, {"gru", "none", {0.005, 0.02}}});
+  const std::string errors = TaskFinding(adding.tasks.front(), adding.options);
   EXPECT_TRUE(Holds(errors, "1 of 2 models solve it with every seed: attention")) << "a seed of the GRU does not: " << errors;
 }
 
 TEST(TaskFindingsTest, AFamilyWinsOnlyWhereSpreadsDoNotTouch) {
   const auto finding = [](const std::vector<double>& attention, const std::vector<double>& gru) {
-    const TasksResult result = Measured("parity", {Scored("attention", "none", attention), Scored("gru", "none", gru)});
-    return FamilyFinding(result, 0);
+    const TasksResult result = Measured("parity", {{"attention", "none", attention}, {"gru", "none", gru}});
+    return FamilyFinding(result, 16);
   };
   EXPECT_TRUE(Holds(finding({0.5, 0.6}, {0.7, 0.8}), "Recurrence beats attention at parity"))
       << finding({0.5, 0.6}, {0.7, 0.8});
   EXPECT_TRUE(Holds(finding({0.8, 0.9}, {0.6, 0.7}), "Recurrence loses at parity"));
   EXPECT_TRUE(Holds(finding({0.5, 0.75}, {0.7, 0.8}), "cannot be told apart from it at 1 of the 1 tasks"));
-  const TasksResult alone = Measured("parity", {Scored("attention", "none", {0.5})});
-  EXPECT_EQ(FamilyFinding(alone, 0), "");
+  const TasksResult alone = Measured("parity", {{"attention", "none", {0.5}}});
+  EXPECT_EQ(FamilyFinding(alone, 16), "");
 }
 
 TEST(TaskFindingsTest, SchemesAreComparedWithNoneByTheirSpreads) {
-  const TasksResult helped =
-      Measured("parity", {Scored("attention", "none", {0.5, 0.6}), Scored("attention", "alibi", {0.7, 0.8})});
+  const TasksResult helped = Measured("parity", {{"attention", "none", {0.5, 0.6}}, {"attention", "alibi", {0.7, 0.8}}});
   EXPECT_TRUE(Holds(SchemeFinding(helped), "helps attention at 1 of 1 tasks: Parity (")) << SchemeFinding(helped);
-  const TasksResult equal =
-      Measured("parity", {Scored("attention", "none", {0.5, 0.9}), Scored("attention", "alibi", {0.7, 0.8})});
+  const TasksResult equal = Measured("parity", {{"attention", "none", {0.5, 0.9}}, {"attention", "alibi", {0.7, 0.8}}});
   EXPECT_TRUE(Holds(SchemeFinding(equal), "At none of 1 tasks")) << SchemeFinding(equal);
 }
 
-TEST(TasksOutputTest, TableJsonAndCsvHoldEveryScore) {
+TEST(TasksOutputTest, TableJsonAndFigureHoldEveryScore) {
   const TasksResult result = RunTasks(TinyTasks(), "test");
-  const Table table = TaskTable(result.tasks[0], result);
+  const Table table = TaskTable(result.tasks[0], result.options);
   ASSERT_EQ(table.rows.size(), 3u);
   EXPECT_EQ(table.header.size(), 5u);
   EXPECT_EQ(table.rows[0][2], "n/a") << "8 steps are too few";
   const nlohmann::ordered_json json = TasksJson(result);
-  EXPECT_TRUE(json["tasks"][0]["models"][1]["scores"]["32"].is_null()) << "a learned table ends";
-  const Figure figure = TaskFigure(result.tasks[0], result, "heed tasks");
-  EXPECT_EQ(figure.command, "heed tasks");
-  EXPECT_EQ(figure.seeds, "seeds 0 to 1");
-  const std::string csv = TasksCsv(result);
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1 + 2 * 3 * 2 * 3);
+  EXPECT_TRUE(json["tasks"][0]["models"][1]["accuracy"]["32"].is_null()) << "a learned table ends";
+  EXPECT_TRUE(json["tasks"][1]["models"][0]["squared_error"]["8"]["mean"].is_number());
+  const Figure figure = TaskFigure(result.tasks[0], result.options);
+  EXPECT_EQ(std::get<LinePlot>(figure.content).series[1].x, std::vector<double>{16}) << "nor before nor behind";
 }
 
 }  // namespace

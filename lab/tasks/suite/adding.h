@@ -18,7 +18,6 @@ class AddingTask : public SequenceTask {
                       .definition =
                           "Two of the numbers are marked, one in each half of the sequence; their sum is asked for at the last "
                           "step. Always answering 1 has an error of 1/6.",
-                      .measure = Measure::kSquaredError,
                       .chance = 1.0 / 6,
                       .solved = 0.01,
                       .features = 2,

@@ -1,0 +1,26 @@
+// How a command ends.
+#ifndef HEED_CLI_OUTCOME_H_
+#define HEED_CLI_OUTCOME_H_
+
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "lab/runs/finding.h"
+
+namespace heed::cli {
+
+// Prints the result to stdout, as JSON with the page in it or as print_text does, and to stderr where the page is. `page` is
+// empty where none was written.
+void Show(const Context& context, nlohmann::ordered_json result, const std::filesystem::path& page,
+          const std::function<void()>& print_text);
+
+// Questions, and their answers below them.
+void PrintFindings(const std::vector<lab::Finding>& findings);
+
+}  // namespace heed::cli
+
+#endif  // HEED_CLI_OUTCOME_H_

@@ -1,0 +1,205 @@
+#include "lab/runs/measurements.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "heed/error.h"
+#include "lab/report/csv_text.h"
+
+namespace heed::lab {
+namespace {
+
+nlohmann::ordered_json NumberOrNull(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+// Puts the value of a column in its place: under the measure's name, or under the place there.
+void Place(const Column& column, nlohmann::ordered_json value, nlohmann::ordered_json& json) {
+  nlohmann::ordered_json& measure = json[column.measure.name];
+  if (column.at == 0) {
+    measure = std::move(value);
+  } else {
+    measure[std::to_string(column.at)] = std::move(value);
+  }
+}
+
+bool Has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+Measurements::Measurements(std::string part, std::vector<Column> columns, Models models, uint64_t first_seed, int64_t seeds)
+    : part_(std::move(part)),
+      columns_(std::move(columns)),
+      models_(std::move(models)),
+      first_seed_(first_seed),
+      seeds_(seeds),
+      outcomes_(models_.size() * seeds, {std::vector<double>(columns_.size(), NAN)}) {}
+
+void Measurements::Put(std::size_t model, std::size_t seed, Outcome outcome) {
+  if (outcome.values.size() != columns_.size()) {
+    throw InvalidArgument(fmt::format("measurements: {} values for {} columns", outcome.values.size(), columns_.size()));
+  }
+  outcomes_[model * seeds_ + seed] = std::move(outcome);
+}
+
+const Column& Measurements::ColumnOf(const std::string& measure) const {
+  const auto found = std::ranges::find_if(columns_, [&](const Column& column) { return column.measure.name == measure; });
+  if (found == columns_.end()) throw InvalidArgument("measurements: no column '" + measure + "'");
+  return *found;
+}
+
+const Column& Measurements::ColumnOf(const std::string& measure, int64_t at) const {
+  const auto found = std::ranges::find(columns_, Column{{.name = measure, .label = {}}, at});
+  if (found == columns_.end()) throw InvalidArgument(fmt::format("measurements: no column '{}' at {}", measure, at));
+  return *found;
+}
+
+std::vector<Column> Measurements::ColumnsOf(const std::string& measure) const {
+  std::vector<Column> columns;
+  std::ranges::copy_if(columns_, std::back_inserter(columns),
+                       [&](const Column& column) { return column.measure.name == measure; });
+  return columns;
+}
+
+std::size_t Measurements::IndexOf(const Contender& model) const {
+  const auto found = std::ranges::find(models_, model.Id(), &SizedContender::Id);
+  if (found == models_.end()) throw InvalidArgument("measurements: no model '" + model.Id() + "'");
+  return static_cast<std::size_t>(found - models_.begin());
+}
+
+std::vector<double> Measurements::Values(const Contender& model, const Column& column) const {
+  const std::size_t m = IndexOf(model);
+  const auto c = static_cast<std::size_t>(std::ranges::find(columns_, column) - columns_.begin());
+  if (c == columns_.size()) throw InvalidArgument("measurements: no column '" + column.measure.name + "'");
+  std::vector<double> values;
+  for (int64_t s = 0; s < seeds_; ++s) values.push_back(At(m, s).values[c]);
+  return values;
+}
+
+bool Measurements::Reaches(const Contender& model, const Column& column) const {
+  return std::ranges::all_of(Values(model, column), [](double value) { return std::isfinite(value); });
+}
+
+Spread Measurements::Over(const Contender& model, const Column& column) const { return SpreadOf(Values(model, column)); }
+
+Spread Measurements::Gap(const Contender& a, const Contender& b, const Column& column) const {
+  std::vector<double> gaps = Values(b, column), best = Values(a, column);
+  for (std::size_t s = 0; s < gaps.size(); ++s) gaps[s] = column.measure.more_is_better ? best[s] - gaps[s] : gaps[s] - best[s];
+  return SpreadOf(gaps);
+}
+
+const nlohmann::ordered_json& Measurements::More(const Contender& model, std::size_t seed) const {
+  return At(IndexOf(model), seed).more;
+}
+
+Models Measurements::Ranked(const Column& column, const Models& among) const {
+  Models ranked;
+  std::ranges::copy_if(among, std::back_inserter(ranked), [&](const Contender& model) { return Reaches(model, column); });
+  std::ranges::stable_sort(ranked, [&](const Contender& a, const Contender& b) {
+    return column.measure.Better(Over(a, column).mean, Over(b, column).mean);
+  });
+  return ranked;
+}
+
+Models Measurements::OnePerEncoder(const Column& column) const {
+  Models chosen = Ranked(column, Attending(models_));
+  if (!chosen.empty()) chosen.resize(1);
+  std::ranges::copy_if(models_, std::back_inserter(chosen), [](const Contender& model) { return !model.attends(); });
+  return chosen;
+}
+
+nlohmann::ordered_json Measurements::Json(const std::vector<std::string>& without) const {
+  nlohmann::ordered_json models = nlohmann::ordered_json::array();
+  for (const SizedContender& model : models_) {
+    nlohmann::ordered_json json = {{"model", model.Id()},
+                                   {"encoder", model.encoder},
+                                   {"position", model.position},
+                                   {"ffn_width", model.ffn_width},
+                                   {"parameters", model.parameters}};
+    nlohmann::ordered_json runs = nlohmann::ordered_json::array();
+    for (int64_t s = 0; s < seeds_; ++s) runs.push_back({{"seed", first_seed_ + static_cast<uint64_t>(s)}});
+    for (const Column& column : columns_) {
+      if (Has(without, column.measure.name)) continue;
+      Place(column, Reaches(model, column) ? ToJson(Over(model, column)) : nlohmann::ordered_json(nullptr), json);
+      const std::vector<double> values = Values(model, column);
+      for (std::size_t s = 0; s < values.size(); ++s) Place(column, NumberOrNull(values[s]), runs[s]);
+    }
+    json["runs"] = std::move(runs);
+    models.push_back(std::move(json));
+  }
+  return models;
+}
+
+Models Attending(const Models& models) {
+  Models attending;
+  std::ranges::copy_if(models, std::back_inserter(attending), [](const Contender& model) { return model.attends(); });
+  return attending;
+}
+
+std::string MeasurementsCsv(const std::string& parts, const std::string& places, const std::vector<const Measurements*>& all) {
+  CsvText csv;
+  // Without the column of the parts, or of the places, where they have no name.
+  const auto line = [&](std::vector<std::string> cells) {
+    if (places.empty()) cells.erase(cells.end() - 2);
+    if (parts.empty()) cells.erase(cells.begin());
+    return cells;
+  };
+  csv.Line(line({parts, "model", "encoder", "position", "ffn_width", "parameters", "seed", "measure", places, "value"}));
+  for (const Measurements* measured : all) {
+    for (const SizedContender& model : measured->models()) {
+      for (const Column& column : measured->columns()) {
+        uint64_t seed = measured->first_seed();
+        for (const double value : measured->Values(model, column)) {
+          csv.Line(line({measured->part(), model.Id(), model.encoder, model.position, std::to_string(model.ffn_width),
+                         std::to_string(model.parameters), std::to_string(seed++), column.measure.name,
+                         column.at == 0 ? "" : std::to_string(column.at), std::isfinite(value) ? FormatNumber(value) : "n/a"}));
+        }
+      }
+    }
+  }
+  return csv.text();
+}
+
+namespace {
+
+// "the GRU follows 0.2 behind".
+std::string Behind(const Measurements& measured, const Column& column, const Contender& best, const Contender& next) {
+  const Spread gap = measured.Gap(best, next, column);
+  const auto text = [&](double value) { return column.measure.Text(value); };
+  if (measured.seeds() == 1) return fmt::format("{} follows {} behind, with one seed each", next.Phrase(), text(gap.mean));
+  if (gap.low > 0) {
+    return fmt::format("{} follows {} behind ({} to {} seed by seed)", next.Phrase(), text(gap.mean), text(gap.low),
+                       text(gap.high));
+  }
+  return fmt::format("{} cannot be told apart from it: {} behind on average, but {} to {} seed by seed", next.Phrase(),
+                     text(gap.mean), text(gap.low), text(gap.high));
+}
+
+}  // namespace
+
+std::string RankingFinding(const Measurements& measured, const std::vector<Column>& columns, const Models& among) {
+  const Column& first = columns.front();
+  const Models ranked = measured.Ranked(first, among);
+  if (ranked.size() < 2) return {};
+  const auto describe = [&](const Contender& model) {
+    std::vector<std::string> phrases;
+    for (const Column& column : columns) phrases.push_back(column.measure.Phrase(measured.Over(model, column)));
+    return Join(phrases);
+  };
+  std::string text = fmt::format("{} is best with {} over {}; {}.", Sentence(ranked[0].Phrase()), describe(ranked[0]),
+                                 measured.seeds() == 1 ? "one seed" : fmt::format("{} seeds", measured.seeds()),
+                                 Behind(measured, first, ranked[0], ranked[1]));
+  if (ranked.size() > 2) {
+    text += fmt::format(" Of these {}, {} is last with {}, {} behind.", ranked.size(), ranked.back().Phrase(),
+                        describe(ranked.back()), first.measure.Text(measured.Gap(ranked[0], ranked.back(), first).mean));
+  }
+  return text;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,89 @@
+// The table of an experiment: what was measured of each model with each seed. Spreads, rankings, differences, tables, curves,
+// files and sentences are all made from it.
+#ifndef HEED_LAB_RUNS_MEASUREMENTS_H_
+#define HEED_LAB_RUNS_MEASUREMENTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/runs/feed_forward.h"
+#include "lab/runs/measure.h"
+
+namespace heed::lab {
+
+using Models = std::vector<SizedContender>;
+
+// What one run measured.
+struct Outcome {
+  std::vector<double> values;     // by column; NaN where the model does not reach
+  nlohmann::ordered_json more{};  // what is no number; null where there is nothing
+};
+
+// Of one part of an experiment, whose runs yield the same columns: an objective, a task.
+class Measurements {
+ public:
+  Measurements(std::string part, std::vector<Column> columns, Models models, uint64_t first_seed, int64_t seeds);
+  // Throws InvalidArgument where there is not one value a column.
+  void Put(std::size_t model, std::size_t seed, Outcome outcome);
+
+  const std::string& part() const { return part_; }
+  const std::vector<Column>& columns() const { return columns_; }
+  const Models& models() const { return models_; }
+  int64_t seeds() const { return seeds_; }
+  uint64_t first_seed() const { return first_seed_; }
+  // The column of this measure at this place, at its first one unless told. InvalidArgument where there is none.
+  const Column& ColumnOf(const std::string& measure) const;
+  const Column& ColumnOf(const std::string& measure, int64_t at) const;
+  // All columns of the measure, in order.
+  std::vector<Column> ColumnsOf(const std::string& measure) const;
+
+  // Of a model of this part, told by its Id: by seed.
+  std::vector<double> Values(const Contender& model, const Column& column) const;
+  // Whether there is a number with every seed.
+  bool Reaches(const Contender& model, const Column& column) const;
+  Spread Over(const Contender& model, const Column& column) const;  // needs Reaches
+  // How much worse b is than a, seed by seed: runs of one seed saw the same data, so what differs from seed to seed alike for
+  // both cancels.
+  Spread Gap(const Contender& a, const Contender& b, const Column& column) const;
+  const nlohmann::ordered_json& More(const Contender& model, std::size_t seed) const;
+
+  // Those that reach, the best mean first; all models unless told which.
+  Models Ranked(const Column& column, const Models& among) const;
+  Models Ranked(const Column& column) const { return Ranked(column, models_); }
+  // The best attention by this column, then every other encoder, in order.
+  Models OnePerEncoder(const Column& column) const;
+
+  // The models with what was measured of them: by measure a spread, at several places by place, null where not every run
+  // reaches; the runs one by one. Measures in `without` are left out.
+  nlohmann::ordered_json Json(const std::vector<std::string>& without = {}) const;
+
+ private:
+  std::size_t IndexOf(const Contender& model) const;
+  const Outcome& At(std::size_t model, std::size_t seed) const { return outcomes_[model * seeds_ + seed]; }
+
+  std::string part_;
+  std::vector<Column> columns_;
+  Models models_;
+  uint64_t first_seed_;
+  int64_t seeds_;
+  std::vector<Outcome> outcomes_;  // [models, seeds]
+};
+
+Models Attending(const Models& models);
+
+// One line a part, model, column and seed. The first names the parts ("task"), the second the places ("steps"); empty where
+// there are none to tell apart.
+std::string MeasurementsCsv(const std::string& parts, const std::string& places, const std::vector<const Measurements*>& all);
+
+// "Attention with ALiBi is best with 1.93 nats over 3 seeds; the GRU follows 0.2 behind (0.1 to 0.3 seed by seed). Of these 5,
+// the RNN is last with .." Ranked by the first column, described by all; empty for fewer than two models. Two whose seeds
+// disagree are told to be a tie.
+std::string RankingFinding(const Measurements& measured, const std::vector<Column>& columns, const Models& among);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_RUNS_MEASUREMENTS_H_
