@@ -73,8 +73,6 @@ int RunSuites(const BenchArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddBench(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("bench", "Speed and memory beside LibTorch and the FMA peak of this processor");
   const auto arguments = std::make_shared<BenchArguments>(*command);
@@ -88,4 +86,7 @@ void AddBench(CLI::App& app, Run& run) {
       [&run, arguments] { run = [arguments](const Context& context) { return RunSuites(*arguments, context); }; });
 }
 
+const Command kBench(100, &AddBench);
+
+}  // namespace
 }  // namespace heed::cli

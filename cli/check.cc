@@ -93,8 +93,6 @@ void Print(const std::vector<Verdict>& verdicts, bool json) {
             << reference::kErrorLimit<Float16> << ": eps of each element itself, plus what a float may be off by.\n";
 }
 
-}  // namespace
-
 void AddCheck(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("check", "The kernels against the double-precision reference, on every SIMD target of this CPU");
@@ -118,4 +116,7 @@ void AddCheck(CLI::App& app, Run& run) {
   });
 }
 
+const Command kCheck(110, &AddCheck);
+
+}  // namespace
 }  // namespace heed::cli

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,19 +33,16 @@ CLI::Option* AddList(CLI::App& command, const char* option, std::vector<T>& valu
 // main and ends with 1 (InvalidArgument caused by an option: 2); an interruption ends with 130.
 using Run = std::function<int(const Context&)>;
 
-// Each adds its subcommand with --help text and a copyable example in the footer, and sets `run` when it is chosen.
-void AddTrain(CLI::App& app, Run& run);
-void AddEval(CLI::App& app, Run& run);
-void AddGenerate(CLI::App& app, Run& run);
-void AddInspect(CLI::App& app, Run& run);
-void AddPositions(CLI::App& app, Run& run);
-void AddCompare(CLI::App& app, Run& run);
-void AddDepth(CLI::App& app, Run& run);
-void AddTasks(CLI::App& app, Run& run);
-void AddStudy(CLI::App& app, Run& run);
-void AddBench(CLI::App& app, Run& run);
-void AddCheck(CLI::App& app, Run& run);
-void AddInfo(CLI::App& app, Run& run);
+// A command of the program. Its file holds one at namespace scope, which is all that makes it known.
+class Command {
+ public:
+  // Adds the subcommand with --help text and a copyable example in the footer, and sets `run` when it is chosen.
+  using Add = void (*)(CLI::App& app, Run& run);
+  // `place` orders the commands in --help.
+  Command(int place, Add add);
+  // All of them, in order.
+  static const std::map<int, Add>& All();
+};
 
 }  // namespace heed::cli
 

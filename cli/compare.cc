@@ -68,8 +68,6 @@ int RunCompare(const CompareArguments& arguments, const Context& context) {
   return arguments.check && !comparison.AllAgree() ? 1 : 0;
 }
 
-}  // namespace
-
 void AddCompare(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("compare", "Count and measure convolution, recurrence and self-attention");
   const auto arguments = std::make_shared<CompareArguments>(*command);
@@ -85,4 +83,7 @@ void AddCompare(CLI::App& app, Run& run) {
       [arguments, &run] { run = [arguments](const Context& context) { return RunCompare(*arguments, context); }; });
 }
 
+const Command kCompare(70, &AddCompare);
+
+}  // namespace
 }  // namespace heed::cli

@@ -11,12 +11,12 @@
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
+#include "lab/data/reference_text.h"
 #include "lab/data/text.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
 #include "lab/report/environment.h"
 #include "lab/report/output_place.h"
-#include "lab/study/reference_text.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
 
@@ -69,8 +69,6 @@ int RunDepth(const DepthArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddDepth(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("depth", "Measure deep stacks: rank, entropy and gradients by layer, and what trains");
   const auto arguments = std::make_shared<DepthArguments>(*command);
@@ -85,4 +83,7 @@ void AddDepth(CLI::App& app, Run& run) {
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunDepth(*arguments, context); }; });
 }
 
+const Command kDepth(80, &AddDepth);
+
+}  // namespace
 }  // namespace heed::cli

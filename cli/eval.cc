@@ -85,8 +85,6 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddEval(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text");
@@ -104,4 +102,7 @@ void AddEval(CLI::App& app, Run& run) {
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
 }
 
+const Command kEval(40, &AddEval);
+
+}  // namespace
 }  // namespace heed::cli

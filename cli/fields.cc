@@ -40,6 +40,7 @@ template <class T>
 using Word = std::conditional_t<std::is_arithmetic_v<T>, T, std::string>;
 
 void Take(const lab::Field& field, const std::string& word, std::vector<int64_t>& value) { value = ParseLengths(field, word); }
+void Take(const lab::Field& field, const std::string& word, std::vector<double>& value) { value = ParseNumbers(field, word); }
 void Take(const lab::Field& field, const std::string& word, std::vector<std::string>& value) {
   value = ParseNames(field, word);
 }
@@ -108,6 +109,19 @@ std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& te
   std::ranges::sort(lengths);
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   return lengths;
+}
+
+std::vector<double> ParseNumbers(const lab::Field& field, const std::string& text) {
+  std::vector<double> numbers;
+  ForEachPart(text, [&](std::string_view part) {
+    double number = 0;
+    const auto [rest, error] = std::from_chars(part.data(), part.data() + part.size(), number);
+    if (error != std::errc() || rest != part.data() + part.size()) {
+      throw InvalidArgument(field.Flag() + ": expected numbers with commas, as 0.003,0.006, got '" + text + "'");
+    }
+    numbers.push_back(number);
+  });
+  return numbers;
 }
 
 std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text) {

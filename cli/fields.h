@@ -18,6 +18,8 @@ namespace heed::cli {
 //
 // "16:1024" as 16, 32, ... up to 1024, "10,100" as it stands, both mixed: sorted, each number once.
 std::vector<int64_t> ParseLengths(const lab::Field& field, const std::string& text);
+// "0.003,0.006", in that order.
+std::vector<double> ParseNumbers(const lab::Field& field, const std::string& text);
 // "gru,lstm" as names; "all" as those that the field knows, "none" as an empty list where it takes one.
 std::vector<std::string> ParseNames(const lab::Field& field, const std::string& text);
 

@@ -44,8 +44,6 @@ int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddGenerate(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Let a trained model continue a text");
@@ -61,4 +59,7 @@ void AddGenerate(CLI::App& app, Run& run) {
       [arguments, &run] { run = [arguments](const Context& context) { return RunGenerate(*arguments, context); }; });
 }
 
+const Command kGenerate(30, &AddGenerate);
+
+}  // namespace
 }  // namespace heed::cli

@@ -33,12 +33,13 @@ int RunInfo(const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddInfo(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("info", "This processor, its SIMD targets, threads and versions");
   command->footer("Example:\n  heed info --json");
   command->callback([&run] { run = &RunInfo; });
 }
 
+const Command kInfo(120, &AddInfo);
+
+}  // namespace
 }  // namespace heed::cli

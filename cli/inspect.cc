@@ -79,8 +79,6 @@ int RunInspect(const InspectArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddInspect(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<InspectArguments>();
   lab::InspectionOptions& options = arguments->options;
@@ -98,4 +96,7 @@ void AddInspect(CLI::App& app, Run& run) {
       [arguments, &run] { run = [arguments](const Context& context) { return RunInspect(*arguments, context); }; });
 }
 
+const Command kInspect(50, &AddInspect);
+
+}  // namespace
 }  // namespace heed::cli

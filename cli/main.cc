@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <iostream>
+#include <map>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -26,26 +27,23 @@
 
 namespace heed::cli {
 
+namespace {
+
+std::map<int, Command::Add>& Commands() {
+  static std::map<int, Command::Add> commands;
+  return commands;
+}
+
+}  // namespace
+
+Command::Command(int place, Add add) { Commands().emplace(place, add); }
+const std::map<int, Command::Add>& Command::All() { return Commands(); }
+
 int ThreadsOf(const Context& context) { return context.threads > 0 ? context.threads : AvailableThreads(); }
 
 namespace {
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130 };
-
-void AddCommands(CLI::App& app, Run& run) {
-  AddStudy(app, run);
-  AddTrain(app, run);
-  AddGenerate(app, run);
-  AddEval(app, run);
-  AddInspect(app, run);
-  AddPositions(app, run);
-  AddCompare(app, run);
-  AddDepth(app, run);
-  AddTasks(app, run);
-  AddBench(app, run);
-  AddCheck(app, run);
-  AddInfo(app, run);
-}
 
 void AddCommonOptions(CLI::App& app, Context& context) {
   for (CLI::App* command : app.get_subcommands({})) {
@@ -170,7 +168,7 @@ int main(int argc, char** argv) {
   app.footer("Run 'heed COMMAND --help' for the options of a command and an example.");
   heed::cli::Context context;
   heed::cli::Run run;
-  heed::cli::AddCommands(app, run);
+  for (const auto& [place, add] : heed::cli::Command::All()) add(app, run);
   heed::cli::AddCommonOptions(app, context);
 
   bool proceed = false;

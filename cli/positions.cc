@@ -69,7 +69,10 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
 }
 
 void PrintText(const lab::PositionsResult& result) {
-  for (const std::string& line : lab::BinaryLines()) fmt::print("{}\n", line);
+  fmt::print("{}\n", lab::AboutScheme(result.options.scheme));
+  if (result.options.scheme == "sinusoidal") {
+    for (const std::string& line : lab::BinaryLines()) fmt::print("{}\n", line);
+  }
   if (!result.check) return;
   fmt::print("\nLargest errors:\n");
   for (const std::vector<std::string>& row : lab::CheckTable(*result.check).rows) {
@@ -99,8 +102,6 @@ int RunPositions(Arguments arguments, const Context& context) {
   Show(context, lab::PositionsJson(result, folder), page, [&] { PrintText(result); });
   return result.check && !result.check->Passed() ? 1 : 0;
 }
-
-}  // namespace
 
 void AddPositions(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<Arguments>();
@@ -134,4 +135,7 @@ void AddPositions(CLI::App& app, Run& run) {
   });
 }
 
+const Command kPositions(60, &AddPositions);
+
+}  // namespace
 }  // namespace heed::cli

@@ -1,4 +1,4 @@
-// heed study: which encoder and which notion of order for a text or for labelled sequences, as one page.
+// heed study: which encoder and which positional encoding for a text or for labelled sequences, as one page.
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -8,8 +8,8 @@
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
+#include "lab/data/reference_text.h"
 #include "lab/study/findings.h"
-#include "lab/study/reference_text.h"
 #include "lab/study/study.h"
 #include "lab/training/interrupt.h"
 
@@ -54,11 +54,9 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddStudy(CLI::App& app, Run& run) {
   CLI::App* command =
-      app.add_subcommand("study", "Compare encoders and notions of order on a text, or on labelled sequences, as one page");
+      app.add_subcommand("study", "Compare encoders and positional encodings on a text, or on labelled sequences, as one page");
   const auto arguments = std::make_shared<StudyArguments>(*command);
   AddName(*command, "TEXT", arguments->text,
           "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
@@ -76,4 +74,7 @@ void AddStudy(CLI::App& app, Run& run) {
       [arguments, &run] { run = [arguments](const Context& context) { return RunStudyCommand(*arguments, context); }; });
 }
 
+const Command kStudy(10, &AddStudy);
+
+}  // namespace
 }  // namespace heed::cli

@@ -76,8 +76,6 @@ int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddTasks(CLI::App& app, Run& run) {
   CLI::App* command =
       app.add_subcommand("tasks", "Tasks that separate encoders: adding, copying, recall, parity, reversal, order");
@@ -94,4 +92,7 @@ void AddTasks(CLI::App& app, Run& run) {
       [arguments, &run] { run = [arguments](const Context& context) { return RunTasksCommand(*arguments, context); }; });
 }
 
+const Command kTasks(90, &AddTasks);
+
+}  // namespace
 }  // namespace heed::cli

@@ -217,8 +217,6 @@ int RunTrain(const TrainArguments& arguments, const Context& context) {
   return 0;
 }
 
-}  // namespace
-
 void AddTrain(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
@@ -237,4 +235,7 @@ void AddTrain(CLI::App& app, Run& run) {
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunTrain(*arguments, context); }; });
 }
 
+const Command kTrain(20, &AddTrain);
+
+}  // namespace
 }  // namespace heed::cli

@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "lab/comparison/reachability.h"
 #include "lab/report/csv_text.h"
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
 namespace {
@@ -291,7 +294,38 @@ nlohmann::ordered_json ComparisonJson(const Comparison& comparison) {
           {"influence", Array(comparison.influence, InfluenceJson)}};
 }
 
+std::vector<std::string> ComparisonFindings(const Comparison& comparison) {
+  const auto counted = std::ranges::count_if(comparison.rows, &ComparisonRow::counted);
+  const int64_t longest = comparison.options.lengths.back();
+  std::vector<std::string> findings = {
+      fmt::format("Counted on running layers at {} lengths, operations, sequential steps and paths differ from "
+                  "the closed formulas by {} at most, over {} rows.",
+                  comparison.options.lengths.size(), comparison.largest_error, counted)};
+  std::vector<std::string> paths, times, always, from;
+  for (const ComparisonRow& row : comparison.rows) {
+    if (row.length != longest) continue;
+    const int64_t hops = row.numbers().path_length;
+    if (hops != kNever) paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", row.layer->name()));
+    const double seconds = row.best_seconds();
+    if (seconds > 0) times.push_back(fmt::format("{:.2g} ms ({})", 1e3 * seconds, row.layer->name()));
+  }
+  for (const Crossover& crossover : comparison.crossovers) {
+    if (crossover.whole == 1) always.push_back(crossover.than);
+    if (crossover.whole > 1) from.push_back(fmt::format("{} from {} tokens on", crossover.than, crossover.whole));
+  }
+  findings.push_back(fmt::format("At {} tokens, what the first one says reaches the last in {}.", longest, Join(paths)));
+  if (!times.empty()) {
+    findings.push_back(fmt::format("One forward pass of width {} takes {}.", comparison.options.width, Join(times)));
+  }
+  if (!always.empty()) {
+    findings.push_back(fmt::format("Self-attention needs more multiply-adds than {} at any length.", Join(always)));
+  }
+  if (!from.empty()) findings.push_back(fmt::format("Self-attention needs as many multiply-adds as {}.", Join(from)));
+  return findings;
+}
+
 void TellComparison(const Comparison& comparison, const std::filesystem::path& folder, Page& page) {
+  for (const std::string& finding : ComparisonFindings(comparison)) page.Say(finding);
   for (Figure figure : comparison.figures) {
     figure.command = CommandOf(comparison.options, folder);
     page.Show(std::move(figure));

@@ -17,6 +17,9 @@ namespace heed::lab {
 // by length for each number of threads; where costs cross; exponents; influence. What was not measured has no table.
 std::vector<Table> ComparisonTables(const Comparison& comparison);
 
+// What the counts, paths, times and crossings come to, a sentence or two each; without those that were not measured.
+std::vector<std::string> ComparisonFindings(const Comparison& comparison);
+
 // One line a row: every number as counted ("multiply_adds") and by formula ("expected_multiply_adds"), error, value_error and
 // the seconds on each number of threads ("seconds_on_2"). What was not counted is an empty field; a path that never connects is
 // -1.
@@ -25,8 +28,8 @@ std::string ComparisonCsv(const Comparison& comparison);
 // The same as objects; null where nothing was counted or measured, or a path never connects.
 nlohmann::ordered_json ComparisonJson(const Comparison& comparison);
 
-// Adds figures and tables to the section that the page has begun, and keeps compare.csv and compare.json beside it. The command
-// below the figures is that of a page of its own in `folder`.
+// Adds the finding, figures and tables to the section that the page has begun, and keeps compare.csv and compare.json beside
+// it. The command below the figures is that of a page of its own in `folder`.
 void TellComparison(const Comparison& comparison, const std::filesystem::path& folder, Page& page);
 // A page of its own, whose path it returns.
 std::filesystem::path WriteComparison(const Comparison& comparison, const std::filesystem::path& folder);

@@ -99,7 +99,7 @@ std::string PositionsRankFinding(const DepthResult& result) {
     if (stack != nullptr) stacks.push_back({position == "none" ? "no positions" : position, &stack->profile});
   }
   if (stacks.size() < 2) return {};
-  return "Attention alone by its notion of order: " + Collapse(stacks, result.options.layers);
+  return "Attention alone by its positional encoding: " + Collapse(stacks, result.options.layers);
 }
 
 std::string EntropyFinding(const DepthResult& result) {

@@ -169,6 +169,7 @@ void TellDepth(const DepthResult& result, Page& page) {
 std::filesystem::path WriteDepth(const DepthResult& result, const std::string& text, const std::string& command,
                                  const std::filesystem::path& folder) {
   Page page("Depth: what becomes of a stack of attention layers", folder, command, {});
+  page.Say(DepthConclusion(result));
   page.Section("Stacks over " + text);
   TellDepth(result, page);
   return page.Write();

@@ -29,13 +29,41 @@ std::string CheckNote(const RotationCheck& check) {
   return "The width is odd: its last column is a sine without its cosine, which no linear map shifts; it is left out.";
 }
 
+std::string AboutScheme(const std::string& scheme) {
+  if (scheme == "sinusoidal") {
+    return "Each position is a row of sines and cosines whose frequencies fall from column to column, added to the input. The "
+           "row of a position further on is the same row turned, by angles that depend on the shift alone.";
+  }
+  if (scheme == "learned") {
+    return "Each position has a row of its own, which is trained and added to the input. Behind the last position of the "
+           "training there is none.";
+  }
+  if (scheme == "rotary") {
+    return "Queries and keys are turned, pair by pair of their columns, by angles in proportion to their positions, so that "
+           "their product depends on the distance between them.";
+  }
+  if (scheme == "alibi") {
+    return "Each head takes its slope times the distance from a score: what is far counts less, and nothing is trained.";
+  }
+  if (scheme == "relative") {
+    return "Each head adds to a score a trained number for the offset of the key from the query. Offsets beyond the largest "
+           "share its number.";
+  }
+  if (scheme == "t5") {
+    return "Each head adds to a score a trained number for the bucket that the offset falls into: every small offset has one "
+           "of its own, larger ones share by powers.";
+  }
+  return "A trained vector for the offset is added to the key, so that a score depends on what the query holds and on how far "
+         "away the key is.";
+}
+
 nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::filesystem::path& folder) {
   const PositionsOptions& options = result.options;
   nlohmann::ordered_json json = {{"scheme", options.scheme},
                                  {"steps", options.steps},
                                  {"width", options.width},
-                                 {"columns", {options.first_column, options.last_column}},
-                                 {"binary", BinaryLines()}};
+                                 {"columns", {options.first_column, options.last_column}}};
+  if (options.scheme == "sinusoidal") json["binary"] = BinaryLines();
   for (const Figure& figure : folder.empty() ? std::vector<Figure>() : result.figures) {
     const FigureFiles files = FilesOf(figure, folder);
     nlohmann::ordered_json drawn = {{"name", figure.name}, {"svg", files.svg.string()}, {"csv", files.csv.string()}};
@@ -57,6 +85,7 @@ nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::f
 
 std::filesystem::path WritePositions(const PositionsResult& result, const std::filesystem::path& folder) {
   Page page("Positional encoding: " + result.options.scheme, folder, CommandOf(result.options, folder), {});
+  page.Say(AboutScheme(result.options.scheme));
   page.Section("Figures");
   for (const Figure& figure : result.figures) page.Show(figure);
   if (result.options.scheme == "sinusoidal") {

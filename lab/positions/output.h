@@ -23,11 +23,15 @@ struct PositionsResult {
 // The book's numbers in binary, below each other.
 std::vector<std::string> BinaryLines();
 
+// What a scheme does, in a sentence or two.
+std::string AboutScheme(const std::string& scheme);
+
 // The largest errors of a table, with what they may be; and what the check left out, empty where that is nothing.
 Table CheckTable(const RotationCheck& check);
 std::string CheckNote(const RotationCheck& check);
 
-// Scheme, sizes, binary numbers, check; with a folder, where the page and each figure's files are in it.
+// Scheme, sizes, the numbers in binary beside sinusoidal, check; with a folder, where the page and each figure's files are in
+// it.
 nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::filesystem::path& folder);
 
 // Figures, the binary analogy beside sinusoidal, the check: a page, whose path it returns. FileError.

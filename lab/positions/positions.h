@@ -72,8 +72,8 @@ struct RotationCheck {
 };
 
 // Checks a float table [steps, width], steps >= 3, width >= 2, interleaved, base 10000, first position 0. Takes time
-// steps^2 * width, which may be 2^36 at most (half a minute). The second form emits the table of the options ("sinusoidal"
-// only) and checks it.
+// steps^2 * width, which may be 2^36 at most (half a minute). The second form emits the table of the options and checks it:
+// sinusoidal's, or the sines and cosines by which rotary turns, whose frequencies are the same; other schemes have none.
 RotationCheck CheckRotation(View<const float, 2> table);
 RotationCheck CheckRotation(const PositionsOptions& options);
 

@@ -123,11 +123,13 @@ RotationCheck CheckRotation(View<const float, 2> table) {
 
 RotationCheck CheckRotation(const PositionsOptions& options) {
   CheckPositionsOptions(options);
-  if (options.scheme != "sinusoidal") {
-    throw InvalidArgument("scheme: only sinusoidal is shifted by a rotation, got '" + options.scheme + "'");
+  const bool rotary = options.scheme == "rotary";
+  if (!rotary && options.scheme != "sinusoidal") {
+    throw InvalidArgument("scheme: a shift of positions is a rotation for sinusoidal and rotary alone; '" + options.scheme +
+                          "' has nothing to check");
   }
   CheckShape(options.steps, options.width);
-  const std::vector<float> table = EmittedSinusoidal(options);
+  const std::vector<float> table = rotary ? EmittedRotary(options) : EmittedSinusoidal(options);
   return CheckRotation(View<const float, 2>::Contiguous(table.data(), {options.steps, options.width}));
 }
 

@@ -11,6 +11,9 @@ namespace heed::lab {
 // Row-major [steps, width], positions from 0.
 std::vector<float> EmittedSinusoidal(const PositionsOptions& options);
 
+// The same of rotary's sines and cosines, in turn; the width is even.
+std::vector<float> EmittedRotary(const PositionsOptions& options);
+
 // Row-major [heads, 2 * steps - 1]: offsets 1 - steps .. steps - 1.
 std::vector<float> EmittedAlibi(const PositionsOptions& options);
 

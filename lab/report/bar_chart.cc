@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 
 #include "lab/report/draw.h"
 #include "lab/report/gnuplot.h"
@@ -9,7 +10,15 @@
 namespace heed::lab {
 namespace {
 
-constexpr char kBarColour[] = "#0072b2";
+// Okabe and Ito's, light enough for a surface.
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+constexpr char kGrey[] = "#8a939c";
+
+// As gnuplot's variable colours take it.
+std::string ColourOf(const BarChart& chart, std::size_t bar) {
+  const int group = chart.groups.empty() ? 0 : chart.groups[bar];
+  return std::string("0x") + ((group < 0 ? kGrey : kColours[static_cast<std::size_t>(group) % std::size(kColours)]) + 1);
+}
 
 std::string ShortNumber(double value) {
   char buffer[32];
@@ -29,7 +38,7 @@ bool Upright(const Figure& figure, const BarChart& chart) {
   return WidestName(chart) + 8 < place;
 }
 
-// One line a bar: place, value, low, high, text, and where the text stands (beyond the spread).
+// One line a bar: place, value, low, high, text, where the text stands (beyond the spread), colour.
 std::string DataBlock(const BarChart& chart) {
   std::string block = "$bars << END\n";
   for (std::size_t i = 0; i < chart.names.size(); ++i) {
@@ -38,7 +47,7 @@ std::string DataBlock(const BarChart& chart) {
     const double low = chart.low.empty() ? value : chart.low[i], high = chart.high.empty() ? value : chart.high[i];
     const double end = !known ? 0 : value < 0 ? std::min(low, value) : std::max(high, value);
     block += std::to_string(i) + " " + GnuplotNumber(value) + " " + GnuplotNumber(low) + " " + GnuplotNumber(high) + " \"" +
-             (known ? ShortNumber(value) : "n/a") + "\" " + GnuplotNumber(end) + "\n";
+             (known ? ShortNumber(value) : "n/a") + "\" " + GnuplotNumber(end) + " " + ColourOf(chart, i) + "\n";
   }
   return block + "END\n";
 }
@@ -69,14 +78,14 @@ std::string ValueRange(const BarChart& chart, const char* axis, double room) {
 std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
   std::string script = GnuplotHeader(figure.width, figure.height) + DataBlock(chart) + "unset key\n";
   const bool upright = Upright(figure, chart);
-  const std::string bar = std::string(" fc rgb '") + kBarColour + "' fs solid 0.85 noborder, ";
+  const std::string bar = " lc rgb variable fs solid 0.85 noborder, ";
   // Vectors with flat heads at both ends: error bars would also draw a point.
   const std::string whisker = std::string(" with vectors heads size screen 0.008,90 lc rgb '") + kInk + "' lw 1.5, ";
   const std::string label_colour = std::string(" textcolor rgb '") + kInk + "'";
   const std::string names = std::to_string(chart.names.size()) + "-0.5";
   if (upright) {
     script += NameTicks(chart, "x") + ValueRange(chart, "y", 0.1) + "set xrange [-0.5:" + names + "]\n";
-    script += GnuplotLabel("y", chart.y_label) + "set boxwidth 0.6\nplot $bars using 1:2 with boxes" + bar;
+    script += GnuplotLabel("y", chart.y_label) + "set boxwidth 0.6\nplot $bars using 1:2:7 with boxes" + bar;
     if (!chart.low.empty()) script += "$bars using 1:3:(0):($4-$3)" + whisker;
     script += "$bars using 1:($6 < 0 ? NaN : $6):5 with labels offset 0,0.7" + label_colour + ", ";
     script += "$bars using 1:($6 < 0 ? $6 : NaN):5 with labels offset 0,-0.7" + label_colour + "\n";
@@ -84,7 +93,7 @@ std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
     script += NameTicks(chart, "y") + ValueRange(chart, "x", 0.15) + "set yrange [" + names + ":-0.5]\n";
     const double margin = std::min((WidestName(chart) + 24) / figure.width, 0.6);
     script += GnuplotLabel("x", chart.y_label) + "set lmargin at screen " + GnuplotNumber(margin) + "\n";
-    script += "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3) with boxxyerror" + bar;
+    script += "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3):7 with boxxyerror" + bar;
     if (!chart.low.empty()) script += "$bars using 3:1:($4-$3):(0)" + whisker;
     script += "$bars using ($6 < 0 ? NaN : $6):1:5 with labels left offset 0.7,0" + label_colour + ", ";
     script += "$bars using ($6 < 0 ? $6 : NaN):1:5 with labels right offset -0.7,0" + label_colour + "\n";

@@ -31,6 +31,7 @@ struct BarChart {
   std::string y_label;
   std::vector<std::string> names;
   std::vector<double> values, low, high;  // low and high empty when there is no spread
+  std::vector<int> groups = {};           // bars of one group share a colour, -1 is grey; empty: all do
 };
 
 // Nodes in rows (layer 0 at the bottom), arrows between them; for drawings of how encoders connect tokens.

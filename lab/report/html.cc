@@ -36,6 +36,16 @@ figure svg { display: block; width: 100%; height: auto; box-sizing: border-box; 
 figcaption { margin-top: .5rem; }
 .source { display: block; color: var(--quiet); font-size: .875rem; }
 code { font: .875em ui-monospace, "Liberation Mono", monospace; overflow-wrap: anywhere; }
+@media screen and (max-width: 40rem) {
+  thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  table, caption, tbody, tr, td { display: block; }
+  tr { border-bottom: 1px solid var(--line); padding: .4rem 0; }
+  td { display: flex; justify-content: space-between; gap: 1rem; border: 0; padding: .1rem 0; overflow-wrap: anywhere; }
+  td::before { content: attr(data-head); color: var(--quiet); flex: 0 1 45%; }
+  td, td.number { text-align: right; }
+  td::before { text-align: left; }
+  td:first-child { font-weight: 600; }
+}
 @page { margin: 16mm; }
 @media print {
   :root { color-scheme: light; --ink: #000000; --quiet: #444444; --line: #bbbbbb; --page: #ffffff; --link: #000000; }
@@ -66,10 +76,20 @@ bool IsNumeric(const Table& table, std::size_t column) {
   return std::all_of(table.rows.begin(), table.rows.end(), [column](const auto& row) { return IsNumber(row[column]); });
 }
 
-std::string Row(const std::vector<std::string>& cells, const std::vector<bool>& numeric, const char* tag) {
+std::string HeadRow(const Table& table, const std::vector<bool>& numeric) {
+  std::string row = "<tr>";
+  for (std::size_t i = 0; i < table.header.size(); ++i) {
+    row += std::string("<th") + (numeric[i] ? " class=\"number\">" : ">") + EscapeMarkup(table.header[i]) + "</th>";
+  }
+  return row + "</tr>\n";
+}
+
+// On a narrow window each cell stands on a line of its own, beside what its column is called.
+std::string Row(const Table& table, const std::vector<std::string>& cells, const std::vector<bool>& numeric) {
   std::string row = "<tr>";
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    row += std::string("<") + tag + (numeric[i] ? " class=\"number\">" : ">") + EscapeMarkup(cells[i]) + "</" + tag + ">";
+    row += std::string("<td") + (numeric[i] ? " class=\"number\"" : "") + " data-head=\"" + EscapeMarkup(table.header[i]) +
+           "\">" + EscapeMarkup(cells[i]) + "</td>";
   }
   return row + "</tr>\n";
 }
@@ -164,8 +184,8 @@ void Report::Add(const Table& table) {
   for (std::size_t column = 0; column < table.header.size(); ++column) numeric.push_back(IsNumeric(table, column));
   std::string html = "<div class=\"scroll\"><table>\n";
   if (!table.caption.empty()) html += "<caption>" + EscapeMarkup(table.caption) + "</caption>\n";
-  html += "<thead>" + Row(table.header, numeric, "th") + "</thead>\n<tbody>\n";
-  for (const std::vector<std::string>& row : table.rows) html += Row(row, numeric, "td");
+  html += "<thead>" + HeadRow(table, numeric) + "</thead>\n<tbody>\n";
+  for (const std::vector<std::string>& row : table.rows) html += Row(table, row, numeric);
   parts_.push_back({html + "</tbody>\n</table></div>\n", {}});
 }
 

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <iterator>
 #include <set>
+#include <vector>
 
 #include "lab/report/draw.h"
 #include "lab/report/gnuplot.h"
+#include "lab/report/label_places.h"
 #include "lab/report/svg.h"
 
 namespace heed::lab {
@@ -90,27 +92,102 @@ std::string LogarithmicTicks(double low, double high) {
   return ticks;
 }
 
-// Over two decades and more gnuplot's own range and ticks are right; below, the range follows the data.
-std::string AxisY(const LinePlot& plot) {
-  std::string script = GnuplotLabel("y", plot.y_label);
-  if (!plot.log_y) return script;
-  script += "set logscale y\n";
-  double low = INFINITY, high = 0;
+// What the vertical axis shows.
+struct Range {
+  double low = INFINITY, high = -INFINITY;
+  bool logarithmic = false;
+
+  // 0 at its low end, 1 at its high one.
+  double Share(double value) const {
+    if (logarithmic) return std::log(value / low) / std::log(high / low);
+    return (value - low) / (high - low);
+  }
+};
+
+// Of all that can be drawn, with room: up to whole ticks, over less than two decades a little.
+Range RangeOf(const LinePlot& plot) {
+  Range range{.logarithmic = plot.log_y};
   for (const Series& series : plot.series) {
     for (const auto* values : {&series.y, &series.low, &series.high}) {
       for (const double y : *values) {
-        if (Drawable(y, true)) low = std::min(low, y), high = std::max(high, y);
+        if (Drawable(y, plot.log_y)) range.low = std::min(range.low, y), range.high = std::max(range.high, y);
       }
     }
   }
-  if (!(low <= high) || high / low > 100) return script;
-  const double room = std::max(std::pow(high / low, 0.05), 1.02);  // above and below, alike on the logarithmic axis
-  low /= room, high *= room;
-  return script + "set ytics (" + LogarithmicTicks(low, high) + ")\nset yrange [" + GnuplotNumber(low) + ":" +
-         GnuplotNumber(high) + "]\n";
+  if (range.logarithmic && range.high / range.low > 100) {
+    range.low = std::pow(10, std::floor(std::log10(range.low)));
+    range.high = std::pow(10, std::ceil(std::log10(range.high)));
+  } else if (range.logarithmic) {
+    const double room = std::max(std::pow(range.high / range.low, 0.05), 1.02);
+    range.low /= room, range.high *= room;
+  } else {
+    if (range.low == range.high)
+      range.low -= 0.05 * std::abs(range.low) + 0.05, range.high += 0.05 * std::abs(range.high) + 0.05;
+    const std::vector<double> ticks = RoundTicks(range.low, range.high, 5).values;
+    const double step = ticks.size() > 1 ? ticks[1] - ticks[0] : range.high - range.low;
+    range.low = step * std::floor(range.low / step), range.high = step * std::ceil(range.high / step);
+  }
+  return range;
 }
 
-// Above the plot while the names fit in two lines, else in a column at its right; nowhere when there is nothing to tell apart.
+std::string AxisY(const LinePlot& plot, const Range& range) {
+  std::string script = GnuplotLabel("y", plot.y_label);
+  if (plot.log_y) script += "set logscale y\n";
+  if (plot.log_y && range.high / range.low < 200) script += "set ytics (" + LogarithmicTicks(range.low, range.high) + ")\n";
+  return script + "set yrange [" + GnuplotNumber(range.low) + ":" + GnuplotNumber(range.high) + "]\n";
+}
+
+// A name where its curve ends, with a thin line to it where others push it away.
+struct EndLabel {
+  std::size_t series;
+  double x, y;  // the last point that is drawn
+};
+
+std::vector<EndLabel> EndLabels(const LinePlot& plot) {
+  std::vector<EndLabel> labels;
+  for (std::size_t s = 0; s < plot.series.size(); ++s) {
+    const Series& series = plot.series[s];
+    for (std::size_t i = series.x.size(); i-- > 0 && !series.name.empty();) {
+      if (!Drawable(series.x[i], plot.log_x) || !Drawable(series.y[i], plot.log_y)) continue;
+      labels.push_back({s, series.x[i], series.y[i]});
+      break;
+    }
+  }
+  return labels;
+}
+
+// Pixels that gnuplot takes above and below a plot, between a plot and its names, and of a line of text.
+constexpr double kMargins = 70, kLead = 18, kLine = 1.25 * kFontSize;
+
+// At the right of the plot; nothing where the names would not fit below each other.
+std::string NamesAtEnds(const Figure& figure, const LinePlot& plot, const Range& range) {
+  const std::vector<EndLabel> labels = EndLabels(plot);
+  const double gap = kLine / (figure.height - kMargins);  // as a share of the plot's height
+  double widest = 0;
+  std::vector<double> wanted;
+  for (const EndLabel& label : labels) {
+    widest = std::max(widest, TextWidth(plot.series[label.series].name));
+    wanted.push_back(range.Share(label.y));
+  }
+  const double right = figure.width - widest - kLead - 6;
+  if (labels.empty() || gap * static_cast<double>(labels.size()) > 1 || right < 0.45 * figure.width) return {};
+  const std::vector<double> places = SpreadApart(wanted, gap, 0, 1);
+  const auto at = [&](double x, std::size_t i) {
+    return "screen " + GnuplotNumber(x / figure.width) + ", graph " + GnuplotNumber(places[i]);
+  };
+  std::string script = "unset key\nset rmargin at screen " + GnuplotNumber(right / figure.width) + "\n";
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const EndLabel& label = labels[i];
+    const char* colour = kColours[label.series % std::size(kColours)];
+    script += "set arrow from first " + GnuplotNumber(label.x) + ", first " + GnuplotNumber(label.y) + " to " +
+              at(right + kLead - 4, i) + " nohead lw 0.7 lc rgb '" + colour + "'\n";
+    script += "set label " + GnuplotString(plot.series[label.series].name) + " at " + at(right + kLead, i) +
+              " left textcolor rgb '" + kInk + "'\n";
+  }
+  return script;
+}
+
+// Where there are too many names: above the plot while they fit in two lines, else in a column at its right.
 std::string Legend(const Figure& figure, const LinePlot& plot) {
   constexpr double kSample = 60;  // pixels of line and space beside a name
   double total = 0, widest = 0;
@@ -131,14 +208,16 @@ std::string Legend(const Figure& figure, const LinePlot& plot) {
 }  // namespace
 
 std::string DrawLinePlot(const Figure& figure, const LinePlot& plot) {
-  std::string script = GnuplotHeader(figure.width, figure.height) + DataBlocks(plot) + AxisX(plot) + AxisY(plot);
-  script += Legend(figure, plot);
+  std::string script = GnuplotHeader(figure.width, figure.height) + DataBlocks(plot) + AxisX(plot);
   if (!AnyDrawable(plot)) {
-    script +=
-        "unset logscale\nset xrange [0:1]\nset yrange [0:1]\nunset tics\n"
-        "set label 'no finite values' at graph 0.5,0.5 center\nplot NaN notitle\n";
+    script += GnuplotLabel("y", plot.y_label) + Legend(figure, plot) +
+              "unset logscale\nset xrange [0:1]\nset yrange [0:1]\nunset tics\n"
+              "set label 'no finite values' at graph 0.5,0.5 center\nplot NaN notitle\n";
     return RunGnuplot(script, figure.title);
   }
+  const Range range = RangeOf(plot);
+  const std::string names = NamesAtEnds(figure, plot, range);
+  script += AxisY(plot, range) + (names.empty() ? Legend(figure, plot) : names);
   const std::size_t stride = (plot.series.size() + kMostNames - 1) / kMostNames;
   std::string bands, lines;
   for (std::size_t s = 0; s < plot.series.size(); ++s) {
@@ -150,7 +229,7 @@ std::string DrawLinePlot(const Figure& figure, const LinePlot& plot) {
     }
     const char* kind = series.x.size() <= kFewPoints ? " with linespoints pt 7 ps 0.5 " : " with lines ";
     lines += (s == 0 ? "" : ", ") + data + " using 1:2" + kind + Style(s) +
-             (s % stride == 0 ? " title " + GnuplotString(series.name) : " notitle");
+             (names.empty() && s % stride == 0 ? " title " + GnuplotString(series.name) : " notitle");
   }
   return RunGnuplot(script + "plot " + bands + lines + "\n", figure.title);
 }

@@ -1,4 +1,4 @@
-// What is compared: an encoder, with a notion of order where it attends.
+// What is compared: an encoder, with a positional encoding where it attends.
 #ifndef HEED_LAB_RUNS_CONTENDER_H_
 #define HEED_LAB_RUNS_CONTENDER_H_
 

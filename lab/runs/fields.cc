@@ -43,8 +43,9 @@ void CheckValue(const Field& field, double value) {
   throw InvalidArgument(field.name + ": " + TextOf(value) + " is not between " + TextOf(field.above) + " and " +
                         TextOf(field.below));
 }
-void CheckValue(const Field& field, const std::vector<int64_t>& values) {
-  for (const int64_t value : values) CheckValue(field, value);
+template <class T>
+void CheckValue(const Field& field, const std::vector<T>& values) {
+  for (const T value : values) CheckValue(field, value);
   if (values.empty() && !field.empty) throw InvalidArgument(field.name + ": expected one number or several");
 }
 void CheckValue(const Field& field, const std::vector<std::string>& values) {
@@ -108,6 +109,10 @@ Field Schemes(std::vector<std::string>& positions) {
 }
 
 Field Seeds(int64_t& seeds) { return Choosing(Whole("seeds", &seeds, 1, 1000, "Runs of a model")); }
+
+Field Numbers(std::string name, std::vector<double>& values, double above, double below, std::string text) {
+  return {.name = std::move(name), .value = &values, .text = std::move(text), .above = above, .below = below};
+}
 
 Field Seed(uint64_t& seed) { return {.name = "seed", .value = &seed, .source = Field::Source::kCommon}; }
 

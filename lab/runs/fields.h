@@ -17,8 +17,8 @@ struct Field {
   // Where a value comes from. kCommon: from a flag that every command has, as --seed. kMachine: likewise, and the numbers that
   // are measured do not depend on it, as --threads.
   enum class Source { kOwn, kCommon, kMachine };
-  using Value =
-      std::variant<bool*, int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*, std::vector<std::string>*>;
+  using Value = std::variant<bool*, int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*,
+                             std::vector<double>*, std::vector<std::string>*>;
 
   std::string name;                     // in settings; the flag is --name with '-' for '_'
   Value value;                          // of one struct of options, which must outlive the field
@@ -45,8 +45,9 @@ Field Names(std::string name, Field::Value value, std::vector<std::string> known
 Field OrNone(Field field);
 // A flag alone: true where it is given.
 Field Switch(std::string name, bool& value, std::string text);
-// Between above and below.
+// Between above and below; one or a list of them.
 Field Number(std::string name, double& value, double above, double below, std::string text);
+Field Numbers(std::string name, std::vector<double>& values, double above, double below, std::string text);
 Field Choosing(Field field);
 // The models of an experiment: encoders, schemes of attention, runs of each.
 Field Encoders(std::vector<std::string>& encoders);

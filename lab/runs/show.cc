@@ -29,17 +29,42 @@ Table ScoreTable(const std::string& caption, const Measurements& measured, const
   return table;
 }
 
+Table GlanceTable(const std::string& caption, const std::vector<Question>& questions) {
+  Table table{caption, {"Question", "Best", "With", "Next best", "Behind by"}, {}};
+  for (const Question& question : questions) {
+    const Measurements& measured = *question.measured;
+    const Column& column = question.column;
+    const Models ranked = measured.Ranked(column, question.among);
+    if (ranked.size() < 2) continue;
+    const auto name = [&](const Contender& model) { return question.schemes ? SchemeLabel(model.position) : model.Label(); };
+    const Spread gap = measured.Gap(ranked[0], ranked[1], column);
+    const char* certainty = measured.seeds() == 1 ? "one seed" : gap.low > 0 ? "every seed" : "a tie";
+    table.rows.push_back({question.text, name(ranked[0]), column.measure.Cell(measured.Over(ranked[0], column)),
+                          name(ranked[1]), fmt::format("{}, {}", column.measure.Text(gap.mean), certainty)});
+  }
+  return table;
+}
+
 Figure BarFigure(const Measurements& measured, const Column& column, const std::vector<Reference>& references) {
   const Measure& measure = column.measure;
   BarChart chart{measure.label, {}, {}, {}, {}};
-  const auto add = [&](const std::string& name, const Spread& spread) {
+  std::vector<std::string> families;
+  const auto group_of = [&](const Contender& model) {
+    const auto found = std::ranges::find(families, model.Family());
+    if (found == families.end()) return static_cast<int>(families.insert(found, model.Family()) - families.begin());
+    return static_cast<int>(found - families.begin());
+  };
+  for (const Contender& model : measured.models()) group_of(model);  // colours do not depend on the ranks
+  const auto add = [&](const std::string& name, const Spread& spread, int group) {
     chart.names.push_back(name);
+    chart.groups.push_back(group);
     chart.values.push_back(spread.mean / measure.unit);
     chart.low.push_back(spread.low / measure.unit);
     chart.high.push_back(spread.high / measure.unit);
   };
-  for (const SizedContender& model : measured.Ranked(column)) add(model.Label(), measured.Over(model, column));
-  for (const Reference& reference : references) add(reference.name, {reference.value, reference.value, reference.value});
+  for (const SizedContender& model : measured.Ranked(column)) add(model.Label(), measured.Over(model, column), group_of(model));
+  for (const Reference& reference : references)
+    add(reference.name, {reference.value, reference.value, reference.value}, /*group=*/-1);
   std::string caption = measure.more_is_better ? "Longer is better. " : "Shorter is better. ";
   if (!references.empty())
     caption += references.size() == 1 ? "The last bar needs no model. " : "The last bars need no model. ";

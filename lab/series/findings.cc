@@ -32,14 +32,15 @@ std::string SeriesBaselineFinding(const SeriesResult& result) {
   const std::string text = fmt::format("Without a model, the {} has {}.", baseline.name, Join(reached));
   if (better.size() == result.scores.models().size()) return text + " All models beat it with every seed.";
   return text +
-         (better.empty() ? " No model beats it with every seed."
+         (better.empty() ? " No model beats it with every seed, which tells of these models and this training, not of what can "
+                           "be foretold."
                          : fmt::format(" With every seed it is beaten by {}.", Join(better))) +
          (worse.empty() ? "" : fmt::format(" Worse with every seed: {}.", Join(worse)));
 }
 
 std::vector<Finding> SeriesConclusion(const SeriesResult& result) {
   return Answered({{"Which encoder?", SeriesEncoderFinding(result)},
-                   {"Which notion of order for attention?", SeriesSchemeFinding(result)},
+                   {"Which positional encoding for attention?", SeriesSchemeFinding(result)},
                    {"Is it worth a model?", SeriesBaselineFinding(result)}});
 }
 

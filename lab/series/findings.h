@@ -13,7 +13,7 @@ namespace heed::lab {
 // Which model is best, how far the next is behind seed by seed, or that they cannot be told apart. Of the best attention and
 // every other encoder; empty for fewer than two.
 std::string SeriesEncoderFinding(const SeriesResult& result);
-// The same of attention's notions of order.
+// The same of attention's positional encodings.
 std::string SeriesSchemeFinding(const SeriesResult& result);
 // Which models beat what needs no model, with every seed; which do not.
 std::string SeriesBaselineFinding(const SeriesResult& result);

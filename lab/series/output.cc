@@ -122,11 +122,19 @@ Json SeriesJson(const SeriesResult& result) {
 }
 
 std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
-  Page page("Which encoder, which notion of order?", folder, command, SeedsOf(result.options.seed, result.options.seeds));
+  Page page("Which encoder, which positional encoding?", folder, command, SeedsOf(result.options.seed, result.options.seeds));
   page.Section("Conclusion");
   page.Say("A study of " + result.data.name + ".");
-  for (const Finding& finding : SeriesConclusion(result)) page.Say(finding.question + " " + finding.answer);
+  const Column& loss = result.loss();
+  page.Show(
+      GlanceTable(fmt::format("Best on the validation part, by {}, {}",
+                              result.Classifies() ? "loss in nats" : "mean squared error", SpreadInWords(result.options.seeds)),
+                  {{"Encoder", &result.scores, loss, result.scores.OnePerEncoder(loss)},
+                   {"Positional encoding of attention", &result.scores, loss, Attending(result.scores.models()), true}}));
+  page.Say(SeriesBaselineFinding(result));
   page.Section("Models");
+  page.Say(SeriesEncoderFinding(result));
+  page.Say(SeriesSchemeFinding(result));
   ShowBars(result, page);
   page.Show(SeriesTable(result));
   page.Section("The data and the models");

@@ -107,7 +107,7 @@ Outcome TrainOnSeries(const SeriesBatches& batches, const SizedContender& model,
                                },
                                {.on_step = [&](const FitStep&) { on_step(); }});
   Outcome outcome{Evaluate(network, batches)};
-  outcome.values.push_back(report.last_loss);
+  outcome.values.push_back(report.last_loss * batches.error_scale());
   outcome.values.push_back(report.step_seconds);
   return outcome;
 }

@@ -16,8 +16,8 @@ namespace heed::lab {
 Models PlanSeries(const SeriesBatches& batches, const SeriesOptions& options);
 
 // "loss" on the validation part: nats, or the mean squared error in the target's own units; of a classification "accuracy";
-// "training_loss", the mean over the last tenth of the steps, of standardised targets; "step_seconds", the thread's own time in
-// a step.
+// "training_loss", the mean over the last tenth of the steps, in the same units; "step_seconds", the thread's own time in a
+// step.
 std::vector<Column> SeriesMeasures(SeriesGoal goal);
 
 // Trains in the calling thread; several calls may run side by side. Runs of one seed see the same sequences in the same order,

@@ -1,4 +1,4 @@
-// Which sequence encoder and which notion of order for labelled sequences of one's own.
+// Which sequence encoder and which positional encoding for labelled sequences of one's own.
 #ifndef HEED_LAB_SERIES_SERIES_H_
 #define HEED_LAB_SERIES_SERIES_H_
 

@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include "lab/comparison/reachability.h"
 #include "lab/depth/findings.h"
 #include "lab/tasks/findings.h"
 
@@ -55,13 +54,14 @@ std::string OrderFinding(const Measurements& measured, const Baselines& baseline
   if (gained <= 0.05) return text + " No scheme is far from the frequencies yet: more steps are needed to tell them apart.";
   const double share = without / gained;
   if (share < 0.5) {
-    return text +
-           fmt::format(
-               " Without order it fails: it gains {:.0f} % of what it gains with positions, as the neighbours of a hidden "
-               "character look to it like any other character in the window.",
-               100 * std::max(share, 0.0));
+    return text + fmt::format(
+                      " Without positions it fails: its gain over the frequencies is {:.0f} % of that of the best, as the "
+                      "neighbours of a "
+                      "hidden character look to it like any other character in the window.",
+                      100 * std::max(share, 0.0));
   }
-  return text + fmt::format(" Even without order it gains {:.0f} % of what it gains with positions.", 100 * share);
+  return text +
+         fmt::format(" Even without positions its gain over the frequencies is {:.0f} % of that of the best.", 100 * share);
 }
 
 std::string LengthFinding(const Measurements& measured) {
@@ -112,42 +112,14 @@ std::string PositionsFinding(const RotationCheck& check, const std::vector<Figur
                     check.least_squares_error);
 }
 
-std::string ComparisonFinding(const Comparison& comparison) {
-  const int64_t counted =
-      std::count_if(comparison.rows.begin(), comparison.rows.end(), [](const auto& row) { return row.counted; });
-  std::string text = fmt::format(
-      "Counted on running layers at {} lengths, operations, sequential steps and paths differ from "
-      "the closed formulas by {} at most, over {} rows.",
-      comparison.options.lengths.size(), comparison.largest_error, counted);
-  const int64_t longest = comparison.options.lengths.back();
-  std::vector<std::string> paths, times;
-  for (const ComparisonRow& row : comparison.rows) {
-    if (row.length != longest) continue;
-    const int64_t hops = row.numbers().path_length;
-    if (hops != kNever) paths.push_back(fmt::format("{} {} in {}", hops, hops == 1 ? "step" : "steps", row.layer->name()));
-    const double seconds = row.best_seconds();
-    if (seconds > 0) times.push_back(fmt::format("{:.2g} ms ({})", 1e3 * seconds, row.layer->name()));
-  }
-  text += fmt::format(" At {} tokens, what the first one says reaches the last in {}.", longest, Join(paths));
-  if (!times.empty()) text += fmt::format(" One forward pass of width {} takes {}.", comparison.options.width, Join(times));
-  std::vector<std::string> always, from;
-  for (const Crossover& crossover : comparison.crossovers) {
-    if (crossover.whole == 1) always.push_back(crossover.than);
-    if (crossover.whole > 1) from.push_back(fmt::format("{} from {} tokens on", crossover.than, crossover.whole));
-  }
-  if (!always.empty()) text += fmt::format(" Self-attention needs more multiply-adds than {} at any length.", Join(always));
-  if (!from.empty()) text += fmt::format(" Self-attention needs as many multiply-adds as {}.", Join(from));
-  return text;
-}
-
 std::vector<Finding> Conclusion(const StudyResult& result) {
   const Measurements &causal = result.Of(Objective::kCausal), &masked = result.Of(Objective::kMasked);
   const std::string windows = fmt::format("in windows of {} characters", result.options.context);
   return Answered(
       {{"Which encoder, to predict the next character of this text " + windows + "?", EncoderFinding(causal)},
-       {"Which notion of order for attention there?", AttentionFinding(causal)},
+       {"Which positional encoding for attention there?", AttentionFinding(causal)},
        {"Which encoder, to fill in hidden characters?", EncoderFinding(masked)},
-       {"Which notion of order for attention there?", AttentionFinding(masked)},
+       {"Which positional encoding for attention there?", AttentionFinding(masked)},
        {"Does attention need to be told the order?", OrderFinding(masked, result.baselines)},
        {"And in longer windows than in training?", LengthFinding(causal)},
        {"How fast?", SpeedFinding(causal)},

@@ -12,7 +12,7 @@
 
 namespace heed::lab {
 
-// Which encoder, and which notion of order in attention, is best at the training length.
+// Which encoder, and which positional encoding in attention, is best at the training length.
 std::string EncoderFinding(const Measurements& measured);
 std::string AttentionFinding(const Measurements& measured);
 
@@ -27,7 +27,6 @@ std::string LengthFinding(const Measurements& measured);
 std::string SpeedFinding(const Measurements& measured);
 
 std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures);
-std::string ComparisonFinding(const Comparison& comparison);
 
 // Which encoder and which scheme for this text and length, by how much; what order, length and speed come to. Questions that
 // the chosen models do not answer are left out.

@@ -58,39 +58,24 @@ Table ParameterTable(const Models& models) {
   return table;
 }
 
-// `name` says what a model stands for in this row.
-template <class Name>
-void AddGlance(const std::string& question, const Measurements& measured, const Models& among, const Name& name, Table& table) {
-  const Column& loss = measured.ColumnOf("loss");
-  const Models ranked = measured.Ranked(loss, among);
-  if (ranked.size() < 2) return;
-  const Spread gap = measured.Gap(ranked[0], ranked[1], loss);
-  const char* certainty = measured.seeds() == 1 ? "one seed" : gap.low > 0 ? "every seed" : "a tie";
-  table.rows.push_back({question, name(ranked[0]), loss.measure.Cell(measured.Over(ranked[0], loss)), name(ranked[1]),
-                        fmt::format("{}, {}", loss.measure.Text(gap.mean), certainty)});
-}
-
-Table GlanceTable(const StudyResult& result) {
-  Table table{fmt::format("Best on validation text, windows of {} characters; loss in nats per character, {}",
-                          result.options.context, SpreadInWords(result.options.seeds)),
-              {"Question", "Best", "Loss", "Next best", "Behind by"},
-              {}};
+Table Glance(const StudyResult& result) {
+  std::vector<Question> questions;
   for (const Objective objective : kObjectives) {
     const Measurements& measured = result.Of(objective);
-    AddGlance(
-        objective == Objective::kCausal ? "Encoder, next character" : "Encoder, hidden characters", measured,
-        measured.OnePerEncoder(measured.ColumnOf("loss")), [](const Contender& model) { return model.Label(); }, table);
-    AddGlance(
-        "Order in attention", measured, Attending(measured.models()),
-        [](const Contender& model) { return SchemeLabel(model.position); }, table);
+    const Column& loss = measured.ColumnOf("loss");
+    const std::string what = objective == Objective::kCausal ? ", next character" : ", hidden characters";
+    questions.push_back({"Encoder" + what, &measured, loss, measured.OnePerEncoder(loss)});
+    questions.push_back({"Positional encoding of attention" + what, &measured, loss, Attending(measured.models()), true});
   }
-  return table;
+  return GlanceTable(fmt::format("Best on validation text, windows of {} characters; loss in nats per character, {}",
+                                 result.options.context, SpreadInWords(result.options.seeds)),
+                     questions);
 }
 
 void Conclude(const StudyResult& result, Page& page) {
   page.Section("Conclusion");
   page.Say("A study of " + result.text.name + ".");
-  page.Show(GlanceTable(result));
+  page.Show(Glance(result));
   page.Say(OrderFinding(result.Of(Objective::kMasked), result.baselines));
   page.Say(LengthFinding(result.Of(Objective::kCausal)));
   page.Say(SpeedFinding(result.Of(Objective::kCausal)));
@@ -126,7 +111,7 @@ void CompareModels(const StudyResult& result, Objective objective, Page& page) {
   page.Say(causal ? "The model sees the characters so far and predicts the next one."
                   : "Some characters of a window are hidden (15 %), and the model fills them in from both sides.");
   SayOf("Encoders: ", EncoderFinding(measured), page);
-  SayOf("Notions of order in attention: ", AttentionFinding(measured), page);
+  SayOf("Positional encodings in attention: ", AttentionFinding(measured), page);
   if (!causal) page.Say(OrderFinding(measured, result.baselines));
   page.Show(LossFigure(result, objective));
   page.Show(LossTable(measured));
@@ -175,14 +160,14 @@ void TellSchemes(const StudyResult& result, Page& page) {
   const Measurements& measured = result.Of(Objective::kCausal);
   const Models schemes = Attending(measured.models());
   if (schemes.size() < 2) return;
-  page.Section("Notions of order side by side");
+  page.Section("Positional encodings side by side");
   page.Say(
       "What a scheme says of a distance, what it is worth within and beyond the training length, and what it costs: the time "
       "of a step, and parameters that the feed-forward sublayer then does not get.");
   std::vector<Heading> headings = LossHeadings(measured);
   const Column& speed = measured.ColumnOf("tokens_per_second");
   headings.push_back({speed.measure.label, speed});
-  page.Show(ScoreTable("Notions of order in attention, predicting the next character: loss in nats per character, " +
+  page.Show(ScoreTable("Positional encodings in attention, predicting the next character: loss in nats per character, " +
                            SpreadInWords(measured.seeds()),
                        measured, schemes, headings));
   for (const Figure& figure : SchemeFigures(result)) page.Show(figure);
@@ -190,7 +175,6 @@ void TellSchemes(const StudyResult& result, Page& page) {
 
 void TellLayers(const StudyResult& result, Page& page) {
   page.Section("Single layers: operations, steps, paths");
-  page.Say(ComparisonFinding(result.comparison));
   TellComparison(result.comparison, page.folder() / "compare", page);
 }
 
@@ -247,7 +231,7 @@ void TellSettings(const StudyResult& result, Page& page) {
 }  // namespace
 
 std::filesystem::path WriteStudy(const StudyResult& result, const std::filesystem::path& folder) {
-  Page page("Which encoder, which notion of order?", folder, result.command,
+  Page page("Which encoder, which positional encoding?", folder, result.command,
             SeedsOf(result.options.seed, result.options.seeds));
   Conclude(result, page);
   Describe(result, page);

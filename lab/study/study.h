@@ -1,5 +1,5 @@
-// Which sequence encoder and which notion of order for a text: the same small model with each, trained and measured, and what
-// positions and single layers are by themselves.
+// Which sequence encoder and which positional encoding for a text: the same small model with each, trained and measured, and
+// what positions and single layers are by themselves.
 #ifndef HEED_LAB_STUDY_STUDY_H_
 #define HEED_LAB_STUDY_STUDY_H_
 

@@ -156,8 +156,8 @@ std::string SchemeFinding(const TasksResult& result) {
                                  SchemeLabel(with->position), scores.Show(*without)));
   }
   if (compared == 0) return {};
-  if (needed.empty()) return fmt::format("At none of {} tasks does a notion of order help attention.", compared);
-  return fmt::format("A notion of order helps attention at {} of {} tasks: {}.", needed.size(), compared, Join(needed));
+  if (needed.empty()) return fmt::format("At none of {} tasks does a positional encoding help attention.", compared);
+  return fmt::format("A positional encoding helps attention at {} of {} tasks: {}.", needed.size(), compared, Join(needed));
 }
 
 std::vector<std::string> TasksFindings(const TasksResult& result) {

@@ -79,7 +79,6 @@ void TellTasks(const TasksResult& result, Page& page) {
 std::filesystem::path WriteTasks(const TasksResult& result, const std::filesystem::path& folder) {
   const TaskOptions& options = result.options;
   Page page("Tasks that separate encoders", folder, CommandOf(options, folder), SeedsOf(options.seed, options.seeds));
-  page.Section("Tasks");
   TellTasks(result, page);
   return page.Write();
 }

@@ -6,7 +6,7 @@
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
     heed.replace_sdpa()                                 a context in which PyTorch's calls of it go through heed
     heed.nn                                             modules with d2l's names and parameters
-    heed.positions                                      notions of order
+    heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
 """

@@ -1,4 +1,4 @@
-"""Notions of order: encodings added to the input, rotations of queries and keys, and biases added to the scores.
+"""Positional encodings: encodings added to the input, rotations of queries and keys, and biases added to the scores.
 
     None_()                                    no order at all
     Sinusoidal(width), Learned(width)          added to the input: scheme(X, offset)
@@ -46,7 +46,7 @@ class Scheme(torch.nn.Module):
 
 
 class None_(Scheme):
-    """No notion of order."""
+    """No positional encoding."""
 
 
 class _InputEncoding(Scheme):

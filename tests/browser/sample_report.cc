@@ -82,7 +82,10 @@ void WriteSample(const std::filesystem::path& directory) {
   };
   report.Section("Positions");
   report.Paragraph("The figures of the positional encoding.");
-  for (const Figure& figure : PositionFigures({})) report.Add(figure, WriteFigure(figure, directory));
+  for (Figure& figure : PositionFigures({})) {
+    figure.command = CommandOf(PositionsOptions(), directory);
+    report.Add(figure, WriteFigure(figure, directory));
+  }
   report.Section("Every kind of figure");
   add("losses", Losses());
   add("times", Times());

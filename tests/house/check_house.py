@@ -6,6 +6,8 @@ Rooms: an include points to the same room or to one on its left (engine, nn, lab
 private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
+Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder is an experiment, which
+sees the core and no other experiment. The study sees all.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab and cli makes text of JSON. Links in
 documents lead to files.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
@@ -17,6 +19,8 @@ import sys
 
 ROOMS = {"engine": 0, "nn": 1, "lab": 2, "python": 2, "cli": 3}
 FLOORS = ["include", "core", "simd", "attention", "position", "dispatch"]
+CORE = ["report", "data", "training", "runs"]
+WHOLE = "study"
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
@@ -93,6 +97,19 @@ def check_floors(source, target):
     return None
 
 
+def check_experiments(source, target):
+    if source.parts[0] != "lab" or target.parts[0] != "lab" or min(len(source.parts), len(target.parts)) < 3:
+        return None
+    mine, theirs = source.parts[1], target.parts[1]
+    if mine in (theirs, WHOLE):
+        return None
+    if theirs not in CORE:
+        return f"{theirs} is an experiment, which {WHOLE} alone sees"
+    if mine in CORE and CORE.index(theirs) > CORE.index(mine):
+        return f"in the core of lab, {theirs} does not lie to the left of {mine}"
+    return None
+
+
 def check_include(source, target):
     """What is wrong with `source` including `target`, both relative to the root; None when all is well."""
     if target.parts[0] not in ROOMS:
@@ -106,7 +123,7 @@ def check_include(source, target):
             return "a public header does not include a private one"
         if mine != theirs and source.parts[0] not in ("tests", "bench"):
             return f"a private header of {theirs}"
-    return check_floors(source, target)
+    return check_experiments(source, target) or check_floors(source, target)
 
 
 def check_source(root, path):

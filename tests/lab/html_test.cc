@@ -124,7 +124,7 @@ TEST(Report, SetsNumbersFlushRight) {
   report.Add(Table{"", {"name", "loss"}, {{"gru", "1.88 ± 0.01"}, {"lstm", "n/a"}}});
   const std::string page = Page(report, folder.path());
   EXPECT_NE(page.find("<th>name</th><th class=\"number\">loss</th>"), std::string::npos);
-  EXPECT_NE(page.find("<td>lstm</td><td class=\"number\">n/a</td>"), std::string::npos);
+  EXPECT_NE(page.find("<td data-head=\"name\">lstm</td><td class=\"number\" data-head=\"loss\">n/a</td>"), std::string::npos);
 }
 
 TEST(Report, RefusesUnevenTables) {

@@ -216,8 +216,10 @@ TEST(CheckPositionsOptions, NamesTheOption) {
 }
 
 TEST(CheckRotation, HoldsForEveryShiftOfTheEmittedTable) {
+  PositionsOptions rotary = Options(60, 32, 6, 10);
+  rotary.scheme = "rotary";
   for (const PositionsOptions& options :
-       {Options(60, 32, 6, 10), Options(100, 20, 4, 8), Options(3, 2, 0, 1), Options(500, 64, 0, 1)}) {
+       {Options(60, 32, 6, 10), Options(100, 20, 4, 8), Options(3, 2, 0, 1), Options(500, 64, 0, 1), rotary}) {
     const RotationCheck check = CheckRotation(options);
     EXPECT_LT(check.table_error, RotationCheck::kBound);
     EXPECT_LT(check.rotation_error, RotationCheck::kBound);

@@ -1,4 +1,4 @@
-// Notions of order that are added to the input.
+// Positional encodings that are added to the input.
 #ifndef HEED_NN_POSITIONAL_ENCODING_H_
 #define HEED_NN_POSITIONAL_ENCODING_H_
 

@@ -1,4 +1,4 @@
-// Notions of order: modules that act inside attention, and the choice of any scheme by its name.
+// Positional encodings: modules that act inside attention, and the choice of any scheme by its name.
 #ifndef HEED_NN_POSITIONS_H_
 #define HEED_NN_POSITIONS_H_
 

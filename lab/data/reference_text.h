@@ -1,6 +1,6 @@
 // The text to study when none is given.
-#ifndef HEED_LAB_STUDY_REFERENCE_TEXT_H_
-#define HEED_LAB_STUDY_REFERENCE_TEXT_H_
+#ifndef HEED_LAB_DATA_REFERENCE_TEXT_H_
+#define HEED_LAB_DATA_REFERENCE_TEXT_H_
 
 #include <string>
 
@@ -18,4 +18,4 @@ Text TextOrReference(const std::string& path, bool quiet);
 
 }  // namespace heed::lab
 
-#endif  // HEED_LAB_STUDY_REFERENCE_TEXT_H_
+#endif  // HEED_LAB_DATA_REFERENCE_TEXT_H_

@@ -1,4 +1,4 @@
-#include "lab/study/reference_text.h"
+#include "lab/data/reference_text.h"
 
 #include <array>
 #include <cstdio>
