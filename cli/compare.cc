@@ -78,7 +78,7 @@ void AddCompare(CLI::App& app, Run& run) {
       "differs");
   command->footer(
       "Example:\n  heed compare --check --out comparison\n"
-      "  heed compare --layers rnn,lstm,attention --lengths 10,100,1000 --width 32 --no-time");
+      "  heed compare --encoders rnn,lstm,attention --lengths 10,100,1000 --width 32 --no-time");
   command->callback(
       [arguments, &run] { run = [arguments](const Context& context) { return RunCompare(*arguments, context); }; });
 }

@@ -88,8 +88,8 @@ void AddInspect(CLI::App& app, Run& run) {
   AddName(*command, "--out", arguments->out, "Folder for report.html, or the name of a page that ends in .html")->required();
   command->add_option("--tokens", options.tokens, "Only the first N characters of TEXT; default: all, at most 4096")
       ->check(CLI::PositiveNumber);
-  AddList(*command, "--layers", options.selection.layers, "Layers to show, counted from 0; default: all");
-  AddList(*command, "--heads", options.selection.heads, "Heads to show, counted from 0; default: all");
+  AddList(*command, "--only-layers", options.selection.layers, "Layers to show, counted from 0; default: all");
+  AddList(*command, "--only-heads", options.selection.heads, "Heads to show, counted from 0; default: all");
   AddName(*command, "--arrays", arguments->arrays, "Directory for the exact weights and statistics as NPY, with a JSON index");
   command->footer("Example:\n  heed inspect run book.txt --tokens 500 --out maps.html --arrays maps");
   command->callback(

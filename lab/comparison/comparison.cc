@@ -22,6 +22,7 @@ constexpr int64_t kLongest = int64_t{1} << 20;
 
 std::vector<std::string> IdsOf(const std::vector<const Layer*>& layers) {
   std::vector<std::string> ids;
+  ids.reserve(layers.size());
   for (const Layer* layer : layers) ids.push_back(layer->facts().id);
   return ids;
 }
@@ -183,7 +184,7 @@ void CheckLayer(const Comparison& comparison, const Layer& layer, std::vector<Co
 }  // namespace
 
 Fields FieldsOf(ComparisonOptions& options, std::vector<std::string>& layers) {
-  return {Names("layers", &layers, LayerNames(), "Layers"),
+  return {Names("encoders", &layers, LayerNames(), "Layers that are compared"),
           Whole("lengths", &options.lengths, 1, kLongest, "Tokens: numbers with commas, and ranges 16:128 that double"),
           Whole("width", &options.width, 1, 8192, "Width of the layers"),
           Whole("kernel", &options.kernel, 1, 1023, "Window of the convolutions, odd"),

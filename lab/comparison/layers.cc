@@ -42,12 +42,13 @@ const std::vector<const Layer*>& AllLayers() {
 
 std::vector<std::string> LayerNames() {
   std::vector<std::string> names;
+  names.reserve(AllLayers().size());
   for (const Layer* layer : AllLayers()) names.push_back(layer->facts().id);
   return names;
 }
 
 std::vector<const Layer*> LayersNamed(const std::vector<std::string>& ids) {
-  RequireKnown("layers", ids, LayerNames());
+  RequireKnown("encoders", ids, LayerNames());
   std::vector<const Layer*> chosen;
   std::ranges::copy_if(AllLayers(), std::back_inserter(chosen),
                        [&](const Layer* layer) { return std::ranges::count(ids, layer->facts().id) > 0; });

@@ -33,7 +33,8 @@ RateOptions RateBudget(const std::string& budget) {
 Fields FieldsOf(RateOptions& options) {
   return {Encoders(options.encoders),
           Schemes(options.positions),
-          Choosing(Numbers("rates", options.rates, 0, std::numeric_limits<double>::infinity(), "Learning rates after the warm-up, rising")),
+          Choosing(Numbers("rates", options.rates, 0, std::numeric_limits<double>::infinity(),
+                           "Learning rates after the warm-up, rising")),
           Names("objective", &options.objective, {"causal", "masked"}, "Predict the next character, or fill in hidden ones"),
           Whole("layers", &options.layers, 1, 64, "Layers"),
           Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),

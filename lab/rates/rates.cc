@@ -158,6 +158,7 @@ RatesResult MeasureRates(const Corpus& corpus, const RateOptions& options, const
                       });
   RatesResult result{options, {}};
   std::vector<Part> parts;
+  parts.reserve(options.rates.size());
   for (const double rate : options.rates) parts.push_back(PartOf(shortened, result.options, models, rate));
   result.rates = RunParts("rates", parts, {options.seed, options.seeds, options.threads, options.quiet}, store);
   return result;
@@ -207,6 +208,7 @@ std::filesystem::path WriteRates(const RatesResult& result, const std::string& t
   page.Show(RatesFigure(result));
   page.Show(RatesTable(result));
   std::vector<const Measurements*> all;
+  all.reserve(result.rates.size());
   for (const Measurements& rate : result.rates) all.push_back(&rate);
   page.Keep("rates.csv", MeasurementsCsv("rate", "", all));
   page.KeepJson("rates.json", RatesJson(result));

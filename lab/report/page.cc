@@ -31,7 +31,7 @@ void Page::Keep(const std::string& name, const std::string& text) const { WriteF
 void Page::KeepJson(const std::string& name, const nlohmann::ordered_json& json) const { Keep(name, JsonText(json, 1) + "\n"); }
 
 std::filesystem::path Page::Write() const {
-  const std::filesystem::path path = folder_ / "report.html";
+  std::filesystem::path path = folder_ / "report.html";
   report_.Write(path);
   return path;
 }

@@ -189,6 +189,7 @@ std::string RankingFinding(const Measurements& measured, const std::vector<Colum
   if (ranked.size() < 2) return {};
   const auto describe = [&](const Contender& model) {
     std::vector<std::string> phrases;
+    phrases.reserve(columns.size());
     for (const Column& column : columns) phrases.push_back(column.measure.Phrase(measured.Over(model, column)));
     return Join(phrases);
   };

@@ -32,6 +32,7 @@ void SayOf(const std::string& subject, const std::string& finding, Page& page) {
 std::vector<Heading> LossHeadings(const Measurements& measured) {
   std::vector<Heading> headings;
   const std::vector<Column> losses = measured.ColumnsOf("loss");
+  headings.reserve(losses.size());
   for (const Column& loss : losses) {
     headings.push_back({fmt::format("{} characters ({}x)", loss.at, loss.at / losses.front().at), loss});
   }

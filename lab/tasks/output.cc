@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 Table TaskTable(const TaskResult& task, const TaskOptions& options) {
   const TaskFacts& facts = task.task->facts();
   std::vector<Heading> headings;
+  headings.reserve(options.lengths.size());
   for (const int64_t length : options.lengths) {
     headings.push_back({fmt::format("{} steps{}", length, length == options.length ? " (training)" : ""), task.At(length)});
   }
@@ -65,6 +66,7 @@ Json TasksJson(const TasksResult& result) {
 void TellTasks(const TasksResult& result, Page& page) {
   for (const std::string& finding : TasksFindings(result)) page.Say(finding);
   std::vector<const Measurements*> scores;
+  scores.reserve(result.tasks.size());
   for (const TaskResult& task : result.tasks) {
     const TaskFacts& facts = task.task->facts();
     page.Say(facts.name + ". " + facts.definition + " " + TaskFinding(task, result.options));

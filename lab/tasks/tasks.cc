@@ -27,6 +27,7 @@ TasksResult RunTasks(const TaskOptions& options, const std::string& what, const 
   Validate(options);
   TasksResult result{options, ThisEnvironment(), {}};
   std::vector<Part> parts;
+  parts.reserve(options.tasks.size());
   for (const std::string& name : options.tasks) parts.push_back(PartOf(TaskNamed(name), result.options));
   for (Measurements& scores : RunParts(what, parts, {options.seed, options.seeds, options.threads, options.quiet}, store)) {
     result.tasks.push_back({&TaskNamed(scores.part()), std::move(scores)});

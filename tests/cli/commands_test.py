@@ -166,7 +166,7 @@ def test_check_passes_on_every_target_and_type():
 
 def test_options_come_from_a_file_and_those_given_go_before_them(tmp_path):
     config = tmp_path / "heed.toml"
-    config.write_text('# shared\nseed = 7\nquiet = true\n[compare]\nlayers = ["rnn", "lstm"]\nlengths = 4,8\nwidth = 6\n'
+    config.write_text('# shared\nseed = 7\nquiet = true\n[compare]\nencoders = ["rnn", "lstm"]\nlengths = 4,8\nwidth = 6\n'
                       "no-time = true\ninfluence = 0\n[tasks]\nsteps = 1\n", encoding="utf-8")
     result = run("compare", "--config", config, "--width", 5, "--json")
     assert result.returncode == 0, result.stderr
@@ -194,7 +194,7 @@ def test_a_file_of_options_that_is_wrong_is_named(tmp_path, text, code, expected
     config = tmp_path / "heed.toml"
     if text is not None:
         config.write_text(text, encoding="utf-8")
-    result = run("compare", "--config", config, "--no-time=true", "--lengths", 4, "--layers", "rnn", "--influence", 0, "--quiet")
+    result = run("compare", "--config", config, "--no-time=true", "--lengths", 4, "--encoders", "rnn", "--influence", 0, "--quiet")
     if text == "no-time = maybe":  # what is given here goes before it
         assert result.returncode == 0
         result = run("compare", "--config", config, "--lengths", 4)

@@ -33,7 +33,7 @@ def test_columns_of_the_tables_line_up():
 
 
 def test_influence_is_a_table_of_encoders():
-    text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--layers", "rnn", "--influence", 40).stdout
+    text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--encoders", "rnn", "--influence", 40).stdout
     table = text[text.index("log10 of the norm"):].split("\n\n")[0].splitlines()
     assert table[1].split() == ["Encoder", "0", "1", "2", "4", "8", "16", "32", "39"]
     encoders = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
@@ -63,7 +63,7 @@ def test_json_holds_the_rows_and_the_same_command_gives_the_same_bytes():
     [("16:100", [16, 32, 64]), ("3", [3]), ("7:7", [7]), ("10,100,10", [10, 100]), ("64,2:8", [2, 4, 8, 64])],
 )
 def test_lengths_double_or_are_listed(lengths, expected):
-    result = json.loads(run("compare", "--lengths", lengths, "--width", 2, "--layers", "rnn", "--json", *FAST).stdout)
+    result = json.loads(run("compare", "--lengths", lengths, "--width", 2, "--encoders", "rnn", "--json", *FAST).stdout)
     assert [row["length"] for row in result["rows"] if row["layer"] == "RNN"] == expected
 
 
@@ -90,9 +90,9 @@ def test_out_receives_page_tables_and_figures(tmp_path):
 
 
 def test_figures_tell_the_command_that_gives_their_numbers(tmp_path):
-    chosen = ["--layers", "convolution-causal,linear-scan,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
+    chosen = ["--encoders", "convolution-causal,linear-scan,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
               "--influence", 6, "--seed", 4, "--no-time"]
-    timed = ["--lengths", "4,8", "--width", 2, "--layers", "rnn", "--influence", 0, "--threads", 2]
+    timed = ["--lengths", "4,8", "--width", 2, "--encoders", "rnn", "--influence", 0, "--threads", 2]
     for name, arguments in [("chosen", ["--lengths", "4,12", "--width", 4, *chosen]), ("timed", timed)]:
         folder = tmp_path / name
         assert run("compare", *arguments, "--quiet", "--out", folder).returncode == 0
@@ -102,7 +102,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(tmp_path):
 
 
 def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):
-    arguments = ["--lengths", "4,8", "--width", 4, "--layers", "rnn,attention-window", "--window", 2, "--threads", 2]
+    arguments = ["--lengths", "4,8", "--width", 4, "--encoders", "rnn,attention-window", "--window", 2, "--threads", 2]
     result = run("compare", *arguments, "--influence", 0, "--quiet", "--json", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout)["rows"]
@@ -132,7 +132,7 @@ def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):
         (["--heads", "5"], "heads: expected a divisor of the width (64)"),
         (["--window", "0"], "window: 0 is outside 1.."),
         (["--influence", "5000"], "influence: 5000 is outside 0..4096"),
-        (["--layers", "rnn,mamba"], "'mamba' is unknown; choose among convolution, convolution-causal, dilated"),
+        (["--encoders", "rnn,mamba"], "'mamba' is unknown; choose among convolution, convolution-causal, dilated"),
     ],
 )
 def test_bad_options_are_named_and_end_with_2(arguments, expected, tmp_path):

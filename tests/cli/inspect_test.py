@@ -133,7 +133,7 @@ def test_the_page_holds_the_weights_to_the_precision_it_states(alibi, text, tmp_
 
 
 def test_layers_and_heads_can_be_chosen(alibi, text, tmp_path):
-    arguments = ["inspect", alibi, text, "--tokens", 20, "--out", tmp_path / "maps.html", "--layers", 1, "--heads", "1,0", "--arrays", tmp_path / "a"]
+    arguments = ["inspect", alibi, text, "--tokens", 20, "--out", tmp_path / "maps.html", "--only-layers", 1, "--only-heads", "1,0", "--arrays", tmp_path / "a"]
     result = run(*arguments)
     assert result.returncode == 0, result.stderr
     table = result.stdout.splitlines()
@@ -161,11 +161,11 @@ def test_text_comes_from_standard_input_and_threads_change_nothing(alibi, text, 
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (["--layers", "2"], 2, "layers: 2 is outside 0..1"),
-        (["--heads", "0,5"], 2, "heads: 5 is outside 0..1"),
+        (["--only-layers", "2"], 2, "layers: 2 is outside 0..1"),
+        (["--only-heads", "0,5"], 2, "heads: 5 is outside 0..1"),
         (["--tokens", "0"], 2, "--tokens"),
         (["--tokens", "many"], 2, "--tokens"),
-        (["--layers", "first"], 2, "--layers"),
+        (["--only-layers", "first"], 2, "--only-layers"),
     ],
 )
 def test_bad_options_are_refused_before_anything_is_written(alibi, text, tmp_path, arguments, code, expected):

@@ -295,7 +295,7 @@ TEST(Compare, RefusesOptionsThatMakeNoSenseNamingThem) {
   EXPECT_EQ(message([](auto& o) { o.heads = 4; }), "heads: expected a divisor of the width (6), got 4");
   EXPECT_EQ(message([](auto& o) { o.window = 0; }), "window: 0 is outside 1..1048576");
   EXPECT_EQ(message([](auto& o) { o.influence_length = 1; }), "influence: expected 0 or two tokens at least, got 1");
-  EXPECT_EQ(message([](auto& o) { o.layers = {}; }).substr(0, 7), "layers:");
+  EXPECT_EQ(message([](auto& o) { o.layers = {}; }).substr(0, 9), "encoders:");
 }
 
 // Multiply-adds counted on the running layer.
