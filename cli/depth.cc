@@ -5,7 +5,6 @@
 #include <string>
 
 #include <fmt/core.h>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/fields.h"
@@ -15,7 +14,6 @@
 #include "lab/data/text.h"
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
-#include "lab/report/environment.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
@@ -32,32 +30,15 @@ struct DepthArguments {
   FieldFlags flags;
 };
 
-lab::DepthOptions OptionsOf(const DepthArguments& arguments, const Context& context) {
-  lab::DepthOptions options = lab::DepthBudget(arguments.budget);
-  arguments.flags.Apply(FieldsOf(options), "a study of depth");
-  if (arguments.no_training) options.trained.clear();
-  options.seed = context.seed;
-  options.threads = ThreadsOf(context);
-  options.quiet = context.quiet;
-  return options;
-}
-
-// Finished stacks, kept in the folder of the page; none without a folder.
-std::optional<lab::ResultStore> StoreOf(const DepthArguments& arguments, const lab::Text& text) {
-  if (arguments.out.empty()) return std::nullopt;
-  nlohmann::ordered_json shared = {{"text", lab::Identify(text).fingerprint}};
-  shared.update(lab::ResultSettings(lab::ThisEnvironment()));
-  return lab::ResultStore(std::filesystem::path(arguments.out) / "runs", shared);
-}
-
 int RunDepth(const DepthArguments& arguments, const Context& context) {
-  const lab::DepthOptions options = OptionsOf(arguments, context);
+  lab::DepthOptions options = OptionsOf(lab::DepthBudget(arguments.budget), arguments.flags, "a study of depth", context);
+  if (arguments.no_training) options.trained.clear();
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   if (!arguments.out.empty()) lab::RequireWritableFolder(arguments.out);
   lab::WatchForInterrupt();
   const lab::Corpus corpus = lab::MakeCorpus(text, options.context);
-  const std::optional<lab::ResultStore> store = StoreOf(arguments, text);
+  const std::optional<lab::ResultStore> store = lab::StoreOf(arguments.out, text);
   const lab::DepthResult result = lab::MeasureDepth(corpus, options, "depth", store ? &*store : nullptr);
 
   const std::filesystem::path folder = arguments.out;

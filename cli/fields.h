@@ -45,6 +45,16 @@ class FieldFlags {
   std::map<std::string, std::any> given_;  // by the field's name: a number, or the word that stands for anything else
 };
 
+// The options of a budget, what was given instead, and what every command gives. `what`: see Apply.
+template <class Options>
+Options OptionsOf(Options options, const FieldFlags& flags, const char* what, const Context& context) {
+  flags.Apply(FieldsOf(options), what);
+  options.seed = context.seed;
+  options.threads = ThreadsOf(context);
+  options.quiet = context.quiet;
+  return options;
+}
+
 }  // namespace heed::cli
 
 #endif  // HEED_CLI_FIELDS_H_

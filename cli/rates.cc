@@ -4,15 +4,12 @@
 #include <optional>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "lab/data/reference_text.h"
 #include "lab/rates/rates.h"
-#include "lab/report/environment.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"
@@ -28,32 +25,15 @@ struct RateArguments {
   FieldFlags flags;
 };
 
-lab::RateOptions OptionsOf(const RateArguments& arguments, const Context& context) {
-  lab::RateOptions options = lab::RateBudget(arguments.budget);
-  arguments.flags.Apply(FieldsOf(options), "a study of rates");
-  options.seed = context.seed;
-  options.threads = ThreadsOf(context);
-  options.quiet = context.quiet;
-  return options;
-}
-
-// Finished runs, kept in the folder of the page; none without a folder.
-std::optional<lab::ResultStore> StoreOf(const std::filesystem::path& folder, const lab::Text& text) {
-  if (folder.empty()) return std::nullopt;
-  nlohmann::ordered_json shared = {{"text", lab::Identify(text).fingerprint}};
-  shared.update(lab::ResultSettings(lab::ThisEnvironment()));
-  return lab::ResultStore(folder / "runs", shared);
-}
-
 int RunRates(const RateArguments& arguments, const Context& context) {
-  const lab::RateOptions options = OptionsOf(arguments, context);
+  const lab::RateOptions options = OptionsOf(lab::RateBudget(arguments.budget), arguments.flags, "a study of rates", context);
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   const std::filesystem::path folder = arguments.out;
   if (!folder.empty()) lab::RequireWritableFolder(folder);
   lab::WatchForInterrupt();
   const lab::Corpus corpus = lab::MakeCorpus(text, options.context);
-  const std::optional<lab::ResultStore> store = StoreOf(folder, text);
+  const std::optional<lab::ResultStore> store = lab::StoreOf(folder, text);
   const lab::RatesResult result = lab::MeasureRates(corpus, options, store ? &*store : nullptr);
   const std::filesystem::path page =
       folder.empty() ? folder : lab::WriteRates(result, text.name, CommandOf(options, arguments.text, folder), folder);

@@ -28,23 +28,14 @@ struct StudyArguments {
   DataArguments data;
 };
 
-template <class Options>
-Options OptionsOf(const StudyArguments& arguments, Options options, const char* what, const Context& context) {
-  arguments.flags.Apply(FieldsOf(options), what);
-  options.seed = context.seed;
-  options.threads = ThreadsOf(context);
-  options.quiet = context.quiet;
-  return options;
-}
-
 int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   if (arguments.data.Given()) {
     const lab::SeriesOptions options =
-        OptionsOf(arguments, lab::SeriesBudget(arguments.budget), "a study of labelled sequences", context);
+        OptionsOf(lab::SeriesBudget(arguments.budget), arguments.flags, "a study of labelled sequences", context);
     return RunDataStudy(arguments.text, arguments.data, options, arguments.flags.Given("horizon"), arguments.out, context);
   }
-  const lab::StudyOptions options =
-      OptionsOf(arguments, lab::BudgetOptions(arguments.budget), "a study of a text, without --target or --goal,", context);
+  const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget), arguments.flags,
+                                              "a study of a text, without --target or --goal,", context);
   lab::Validate(options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();

@@ -39,16 +39,6 @@ void CompleteLengths(const FieldFlags& flags, lab::TaskOptions& options) {
   options.lengths.erase(std::unique(options.lengths.begin(), options.lengths.end()), options.lengths.end());
 }
 
-lab::TaskOptions OptionsOf(const TaskArguments& arguments, const Context& context) {
-  lab::TaskOptions options = lab::TaskBudget(arguments.budget);
-  arguments.flags.Apply(FieldsOf(options), "a study of tasks");
-  CompleteLengths(arguments.flags, options);
-  options.seed = context.seed;
-  options.threads = ThreadsOf(context);
-  options.quiet = context.quiet;
-  return options;
-}
-
 void PrintText(const lab::TasksResult& result) {
   for (const lab::TaskResult& task : result.tasks) {
     PrintTable(lab::TaskTable(task, result.options));
@@ -67,7 +57,8 @@ lab::TasksResult RunIn(const std::filesystem::path& folder, const lab::TaskOptio
 
 int RunTasksCommand(const TaskArguments& arguments, const Context& context) {
   lab::WatchForInterrupt();
-  const lab::TaskOptions options = OptionsOf(arguments, context);
+  lab::TaskOptions options = OptionsOf(lab::TaskBudget(arguments.budget), arguments.flags, "a study of tasks", context);
+  CompleteLengths(arguments.flags, options);
   lab::Validate(options);
   const std::filesystem::path folder = arguments.out;
   const lab::TasksResult result = RunIn(folder, options);

@@ -172,6 +172,7 @@ namespace {
 std::string Behind(const Measurements& measured, const Column& column, const Contender& best, const Contender& next) {
   const Spread gap = measured.Gap(best, next, column);
   const auto text = [&](double value) { return column.measure.Text(value); };
+  if (gap.low == 0 && gap.high == 0) return fmt::format("{} does exactly as well", next.Phrase());
   if (measured.seeds() == 1) return fmt::format("{} follows {} behind, with one seed each", next.Phrase(), text(gap.mean));
   if (gap.low > 0) {
     return fmt::format("{} follows {} behind ({} to {} seed by seed)", next.Phrase(), text(gap.mean), text(gap.low),

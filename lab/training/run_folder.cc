@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
 #include "lab/report/json.h"
@@ -193,6 +194,13 @@ std::vector<Metrics> RunFolder::ReadMetrics(int64_t last_step) const {
     }
   }
   return metrics;
+}
+
+std::optional<ResultStore> StoreOf(const std::filesystem::path& folder, const Text& text) {
+  if (folder.empty()) return std::nullopt;
+  nlohmann::ordered_json shared = {{"text", Identify(text).fingerprint}};
+  shared.update(ResultSettings(ThisEnvironment()));
+  return ResultStore(folder / "runs", shared);
 }
 
 }  // namespace heed::lab

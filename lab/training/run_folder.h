@@ -12,12 +12,14 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "lab/data/text.h"
 #include "lab/data/vocabulary.h"
+#include "lab/report/result_store.h"
 #include "lab/training/metrics.h"
 #include "lab/training/options.h"
 
@@ -58,6 +60,9 @@ class RunFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Where an experiment on a text keeps its runs, below the folder of its page; nothing without a folder.
+std::optional<ResultStore> StoreOf(const std::filesystem::path& folder, const Text& text);
 
 }  // namespace heed::lab
 

@@ -115,6 +115,7 @@ TEST(RankingFindingTest, SaysWhoWinsByHowMuchAndWhetherSeedsAgree) {
   EXPECT_TRUE(Holds(tie, "the LSTM cannot be told apart from it: 0.125 behind on average, but -0.250 to 0.500 seed by seed"))
       << tie;
   EXPECT_TRUE(Holds(finding({{2.0}, {2.5}}), "with one seed each"));
+  EXPECT_TRUE(Holds(finding({{2.0, 2.5}, {2.0, 2.5}}), "the LSTM does exactly as well"));
   EXPECT_EQ(RankingFinding(Lost(models, {{2.0}, {2.5}}), {{kLoss, 8}}, {models[0]}), "");
 }
 
