@@ -45,7 +45,8 @@ std::string Joined(const std::vector<std::string>& values) {
 
 std::vector<std::string> WithConfig(const CLI::App& app, std::vector<std::string> arguments) {
   const std::optional<std::string> path = ValueOf(arguments, "--config");
-  const CLI::App* command = path && !arguments.empty() ? CommandNamed(app, arguments.front()) : nullptr;
+  // A name that is missing or empty is refused with the other arguments.
+  const CLI::App* command = path && !path->empty() ? CommandNamed(app, arguments.front()) : nullptr;
   if (command == nullptr) return arguments;
   std::vector<std::string> given;
   for (const CLI::ConfigItem& item : ReadItems(*path)) {

@@ -19,6 +19,7 @@
 
 #include "cli/command.h"
 #include "cli/config.h"
+#include "cli/place.h"
 #include "cli/suggestion.h"
 #include "heed/error.h"
 #include "heed/executor.h"
@@ -53,8 +54,8 @@ void AddCommonOptions(CLI::App& app, Context& context) {
         ->capture_default_str();
     command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
         ->check(CLI::Range(1, 1024));
-    command->add_option("--config", context.config,
-                        "File with options, a line each as steps = 300; those given here go before them");
+    AddName(*command, "--config", context.config,
+            "File with options, a line each as steps = 300; those given here go before them");
     command->add_flag("--quiet", context.quiet, "No messages and no progress on stderr");
   }
 }

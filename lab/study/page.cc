@@ -168,9 +168,12 @@ void TellSchemes(const StudyResult& result, Page& page) {
   std::vector<Heading> headings = LossHeadings(measured);
   const Column& speed = measured.ColumnOf("tokens_per_second");
   headings.push_back({speed.measure.label, speed});
-  page.Show(ScoreTable("Positional encodings in attention, predicting the next character: loss in nats per character, " +
-                           SpreadInWords(measured.seeds()),
-                       measured, schemes, headings));
+  Table table = ScoreTable("Positional encodings in attention, predicting the next character: loss in nats per character, " +
+                               SpreadInWords(measured.seeds()),
+                           measured, schemes, headings);
+  table.header.push_back("Feed-forward width");
+  for (std::size_t i = 0; i < schemes.size(); ++i) table.rows[i].push_back(std::to_string(schemes[i].ffn_width));
+  page.Show(table);
   for (const Figure& figure : SchemeFigures(result)) page.Show(figure);
 }
 

@@ -91,6 +91,7 @@ def test_numbers_and_figures_lie_beside_the_page(studied, book):
     page = (folder / "report.html").read_text(encoding="utf-8")
     for finding in json.loads((folder / "study.json").read_text(encoding="utf-8"))["conclusion"]:
         assert finding["answer"] in html.unescape(page)
+    assert page.count('<th class="number">Feed-forward width</th>') == 2
     sources = re.findall(r'Made by <code>(heed study .*?)</code>, <span class="seeds">(.*?)<', page)
     assert {command for command, _ in sources} == {
         f"heed study {book} --budget quick --depth 2 --layers 1 --width 16 --context 16 --batch 2 --steps 4 --out {folder}"}
