@@ -46,7 +46,7 @@ void AddRates(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<RateArguments>(*command);
   AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
   AddName(*command, "--out", arguments->out, "Folder for report.html and its numbers; work that was stopped goes on");
-  command->add_option("--budget", arguments->budget, "quick: seconds, default: a few minutes, long: an hour, on two cores")
+  command->add_option("--budget", arguments->budget, "quick: seconds, default: two minutes, long: twenty, on two cores")
       ->capture_default_str();
   command->footer("Example:\n  heed rates book.txt --encoders attention,gru --rates 0.002,0.006,0.018 --out rates");
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunRates(*arguments, context); }; });

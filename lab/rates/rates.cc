@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "heed/error.h"
+#include "lab/report/environment.h"
 #include "lab/runs/experiment.h"
 #include "lab/runs/show.h"
 #include "lab/training/divergence.h"
@@ -20,7 +21,8 @@ namespace {
 constexpr double kWeightDecay = 0.1;
 
 const Column& Loss() {
-  static const Column loss = {{.name = "loss", .label = "Loss on validation text (nats per character)", .phrase = "{} nats"}};
+  static const Column loss = {
+      {.name = "loss", .label = "Loss on validation text (nats per character)", .phrase = "{} nats"}, 0, /*optional=*/true};
   return loss;
 }
 
@@ -191,6 +193,7 @@ std::vector<Finding> RatesConclusion(const RatesResult& result) {
 nlohmann::ordered_json RatesJson(const RatesResult& result) {
   RateOptions options = result.options;
   nlohmann::ordered_json json = {{"settings", {{"budget", options.budget}}},
+                                 {"environment", ToJson(ThisEnvironment())},
                                  {"conclusion", ToJson(RatesConclusion(result))},
                                  {"rates", nlohmann::ordered_json::array()}};
   json["settings"].update(SettingsOf(FieldsOf(options)));

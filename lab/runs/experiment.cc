@@ -25,6 +25,15 @@ Outcome OutcomeFromJson(const Json& json) {
   return outcome;
 }
 
+// Throws where a number is missing that every model has; findings count on it, and a kept file may hold anything.
+void RequireWhole(const Part& part, const std::vector<double>& values) {
+  for (std::size_t i = 0; i < part.columns.size(); ++i) {
+    if (values.size() != part.columns.size() || (!part.columns[i].optional && !std::isfinite(values[i]))) {
+      throw InvalidArgument("the result is not whole: " + part.columns[i].measure.name);
+    }
+  }
+}
+
 // "parity, GRU: 0.98": the first number that there is.
 std::string Note(const Part& part, const Contender& model, const std::vector<double>& values) {
   std::string note = (part.id.empty() ? "" : part.id + ", ") + model.Label();
@@ -51,6 +60,7 @@ Run RunOf(const Part& part, std::size_t m, uint64_t seed, std::size_t s, Measure
   };
   run.take = [&part, &model, &measured, m, s](const Json& json) {
     Outcome outcome = OutcomeFromJson(json);
+    RequireWhole(part, outcome.values);
     if (part.check) part.check(outcome.more);
     std::string note = Note(part, model, outcome.values);
     measured.Put(m, s, std::move(outcome));

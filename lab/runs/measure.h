@@ -32,7 +32,8 @@ struct Measure {
 // A number that every run of a part of an experiment yields.
 struct Column {
   Measure measure;
-  int64_t at = 0;  // a length or a step, where the measure is taken at several; else 0
+  int64_t at = 0;         // a length or a step, where the measure is taken at several; else 0
+  bool optional = false;  // whether a model may have no number here: its table ends, it diverged
 
   bool operator==(const Column& other) const { return measure.name == other.measure.name && at == other.at; }
 };

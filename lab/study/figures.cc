@@ -111,15 +111,16 @@ std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder) {
   dimensions.name = "positions-dimensions";
   dimensions.title = "Dimensions of a narrower encoding over more positions";
   std::vector<Figure> figures;
-  const auto add = [&](const PositionsOptions& options, const std::vector<Figure>& drawn) {
+  // Pages of their own: none takes the place of another.
+  const auto add = [&](const PositionsOptions& options, const char* name, const std::vector<Figure>& drawn) {
     for (const Figure& figure : drawn) {
       figures.push_back(figure);
-      figures.back().command = CommandOf(options, folder);
+      figures.back().command = CommandOf(options, folder / name);
     }
   };
-  add({}, PositionFigures({}));
-  add(narrow, {dimensions});
-  add(biases, PositionFigures(biases));
+  add({}, "positions", PositionFigures({}));
+  add(narrow, "positions-narrow", {dimensions});
+  add(biases, "positions-alibi", PositionFigures(biases));
   return figures;
 }
 

@@ -23,7 +23,7 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
 
 Figure SpeedFigure(const StudyResult& result);
 
-// The encoding as the book draws it, and the biases of ALiBi. The commands are those of pages of their own in `folder`.
+// The encoding as the book draws it, and the biases of ALiBi. The commands are those of pages of their own below `folder`.
 std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder);
 
 // The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt

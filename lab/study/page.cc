@@ -140,7 +140,7 @@ void TellSpeed(const StudyResult& result, Page& page) {
 
 void TellPositions(const StudyResult& result, Page& page) {
   page.Section("Positions by themselves");
-  const std::vector<Figure> figures = StudyPositionFigures(page.folder() / "positions");
+  const std::vector<Figure> figures = StudyPositionFigures(page.folder());
   page.Say(PositionsFinding(result.rotation, figures));
   for (const Figure& figure : figures) page.Show(figure);
   Table numbers{"Binary numbers do the same with digits: the last changes at every number, the one before at every second",

@@ -25,7 +25,8 @@ std::vector<Column> StudyColumns(const StudyOptions& options, Objective objectiv
                          .unit = 1000};
   const Measure training = {.name = "training_loss", .label = "Training loss (nats per character)"};
   std::vector<Column> columns;
-  for (const int64_t multiple : kLengthMultiples) columns.push_back({loss, multiple * options.context});
+  for (const int64_t multiple : kLengthMultiples)
+    columns.push_back({loss, multiple * options.context, /*optional=*/multiple > 1});
   columns.push_back({speed});
   for (const int64_t step : CurveSteps(options.steps(objective))) columns.push_back({training, step});
   return columns;

@@ -45,7 +45,8 @@ Models PlanTask(const SequenceTask& task, const TaskOptions& options) {
 std::vector<Column> TaskColumns(const SequenceTask& task, const TaskOptions& options) {
   std::vector<Column> columns;
   columns.reserve(options.lengths.size() + 2);
-  for (const int64_t length : options.lengths) columns.push_back({task.facts().measure(), length});
+  for (const int64_t length : options.lengths)
+    columns.push_back({task.facts().measure(), length, /*optional=*/length != options.length});
   columns.push_back({{.name = "training_loss", .label = "Training loss"}});
   columns.push_back({{.name = "step_seconds", .label = "Seconds a step"}});
   return columns;

@@ -24,7 +24,7 @@ struct Sample {
     return {
         .id = id,
         .models = {{{"gru", "none"}, 8, 100}, {{"attention", "learned"}, 16, 110}},
-        .columns = {{loss, 8}, {loss, 16}},
+        .columns = {{loss, 8}, {loss, 16, /*optional=*/true}},
         .steps = steps,
         .settings = {{"width", 4}},
         .train = [this, steps](const SizedContender& model, uint64_t seed, const std::function<void()>& on_step) -> Outcome {
@@ -106,6 +106,8 @@ TEST(RunPartsTest, AResultThatIsNotWholeIsComputedAgain) {
   EXPECT_EQ(damage([](auto&) {}), 0);
   EXPECT_EQ(damage([](auto& result) { result["values"].erase(0); }), 1);
   EXPECT_EQ(damage([](auto& result) { result["values"][0] = "many"; }), 1);
+  EXPECT_EQ(damage([](auto& result) { result["values"][0] = nullptr; }), 1) << "a number that every model has";
+  EXPECT_EQ(damage([](auto& result) { result["values"] = nlohmann::ordered_json::array(); }), 1);
   EXPECT_EQ(damage([](auto& result) { result["more"].erase("encoder"); }), 1);
   EXPECT_EQ(damage([](auto& result) { result.erase("more"); }), 1);
 }
