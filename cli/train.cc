@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "heed/error.h"
+#include "lab/data/reference_text.h"
 #include "lab/data/text.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
@@ -69,7 +70,8 @@ void AddTrainingOptions(CLI::App& command, lab::TrainOptions& options) {
   add("--steps", options.steps, "Steps")->capture_default_str();
   add("--lr", options.lr, "Learning rate after the warm-up")->capture_default_str();
   add("--min-lr", options.min_lr, "Learning rate at the last step; default: a tenth of --lr");
-  add("--warmup", options.warmup, "Steps of linear warm-up")->capture_default_str();
+  add("--warmup", options.warmup, "Steps of linear warm-up; default: a fifth of --steps")->check(CLI::NonNegativeNumber);
+  add("--zero-rate", options.zero_rate, "Rate of parameters that start at zero, in units of --lr")->capture_default_str();
   add("--beta1", options.beta1, "AdamW's decay of the mean gradient")->capture_default_str();
   add("--beta2", options.beta2, "AdamW's decay of the mean square")->capture_default_str();
   add("--weight-decay", options.weight_decay, "Of matrices only")->capture_default_str();
@@ -207,7 +209,7 @@ int RunTrain(const TrainArguments& arguments, const Context& context) {
   if (arguments.resume) config = folder.ReadConfig();
   const lab::TrainOptions options = config ? config->options : FreshOptions(arguments, context);
   lab::Validate(options);
-  const lab::Text text = lab::ReadText(arguments.text);
+  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();
   TrainingProgress progress(options.steps, context.quiet);
   const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks())
@@ -221,7 +223,7 @@ void AddTrain(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
   arguments->command = command;
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
   AddName(*command, "--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
       ->required();
   command->add_flag(

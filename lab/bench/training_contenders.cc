@@ -146,6 +146,14 @@ AdamW OptimizerOf(const torch::nn::Module& model, const TrainOptions& options) {
   return {parameters, options};
 }
 
+// The plain model with heed's parameters; its optimiser looks at how they start.
+torch::nn::Module& StartedLike(const torch::nn::Module& heed, torch::nn::Module& plain) {
+  const at::NoGradGuard no_grad;
+  const auto start = heed.named_parameters();
+  for (auto& [name, parameter] : ByHeedsNames(plain, Itself)) parameter.copy_(start[name]);
+  return plain;
+}
+
 }  // namespace
 
 struct TrainingContenders::Sides {
@@ -153,12 +161,9 @@ struct TrainingContenders::Sides {
       : heed(options.model, Symbols()),
         plain(options.model),
         heed_optimizer(OptimizerOf(*heed, options)),
-        plain_optimizer(OptimizerOf(plain, options)) {
+        plain_optimizer(OptimizerOf(StartedLike(*heed, plain), options)) {
     heed->train();
     plain.train();
-    const at::NoGradGuard no_grad;
-    const auto& start = heed->named_parameters();
-    for (auto& [name, parameter] : ByHeedsNames(plain, Itself)) parameter.copy_(start[name]);
   }
 
   LanguageModel heed;

@@ -61,11 +61,22 @@ Batch MakeBatch(const std::vector<int32_t>& tokens, const WindowOptions& options
 
 }  // namespace
 
-Batch RandomBatch(const std::vector<int32_t>& tokens, const WindowOptions& options, Random& random) {
-  const uint64_t places = tokens.size() - options.context;  // the last one still has a next character
+Batch RandomBatch(const Passages& passages, const WindowOptions& options, Random& random) {
+  // Of every passage, the places whose window has a character behind it.
+  std::vector<int64_t> firsts, places_before = {0};
+  int64_t begin = 0;
+  for (const int64_t end : passages.ends) {
+    firsts.push_back(begin);
+    places_before.push_back(places_before.back() + std::max<int64_t>(0, end - begin - options.context));
+    begin = end;
+  }
   std::vector<int64_t> starts(options.batch);
-  for (int64_t& start : starts) start = static_cast<int64_t>(random.Below(places));
-  return MakeBatch(tokens, options, starts, options.context, random);
+  for (int64_t& start : starts) {
+    const auto place = static_cast<int64_t>(random.Below(static_cast<uint64_t>(places_before.back())));
+    const auto passage = std::ranges::upper_bound(places_before, place) - places_before.begin() - 1;
+    start = firsts[passage] + place - places_before[passage];
+  }
+  return MakeBatch(passages.tokens, options, starts, options.context, random);
 }
 
 int64_t ForEachBatch(const std::vector<int32_t>& tokens, const WindowOptions& options,

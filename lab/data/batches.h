@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lab/data/objective.h"
+#include "lab/data/passages.h"
 #include "lab/data/random.h"
 
 namespace heed::lab {
@@ -28,8 +29,8 @@ struct WindowOptions {
   int32_t mask_symbol = 0;  // a token outside the vocabulary
 };
 
-// `batch` windows that begin at random places. The tokens must hold at least context + 1.
-Batch RandomBatch(const std::vector<int32_t>& tokens, const WindowOptions& options, Random& random);
+// `batch` windows that begin at random places, each within a passage. One of them must hold at least context + 1 tokens.
+Batch RandomBatch(const Passages& passages, const WindowOptions& options, Random& random);
 
 // Every token once, in consecutive windows of `context` steps and a shorter last one, `batch` windows at a time. Causal: every
 // token but the first is predicted once. Masked: the masks are the same in every pass. Returns the number of predictions.

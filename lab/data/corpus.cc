@@ -1,6 +1,7 @@
 #include "lab/data/corpus.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "heed/error.h"
 
@@ -17,9 +18,10 @@ Corpus MakeCorpus(const Text& text, int64_t context) {
                           std::to_string(context) + " needs at least " + std::to_string(needed));
   }
   Corpus corpus{Vocabulary(text.characters), {}, {}};
-  corpus.train = corpus.vocabulary.Encode(text);
-  corpus.validation.assign(corpus.train.begin() + train, corpus.train.end());
-  corpus.train.resize(train);
+  std::vector<int32_t> tokens = corpus.vocabulary.Encode(text);
+  corpus.validation.assign(tokens.begin() + train, tokens.end());
+  tokens.resize(train);
+  corpus.train = Passages(std::move(tokens));
   return corpus;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lab/data/passages.h"
 #include "lab/data/text.h"
 #include "lab/data/vocabulary.h"
 
@@ -17,7 +18,8 @@ int64_t TrainLength(int64_t characters);
 // whole text.
 struct Corpus {
   Vocabulary vocabulary;
-  std::vector<int32_t> train, validation;
+  Passages train;
+  std::vector<int32_t> validation;
 };
 
 // Throws InvalidArgument that names the text when it is too short for one window of `context` characters and the character

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "heed/error.h"
-#include "lab/data/baselines.h"
+#include "lab/data/ngrams.h"
 #include "lab/depth/profiler.h"
 #include "lab/depth/stack.h"
 #include "lab/runs/run.h"
@@ -12,14 +12,15 @@
 namespace heed::lab {
 namespace {
 
+constexpr double kDiscount = 0.5;         // of counted frequencies
 constexpr int64_t kStepsOfAProfile = 16;  // what a profile costs, in training steps
 
 using Json = nlohmann::ordered_json;
 
 // A window and the character behind it must fit each part of the text that is looked at.
 void RequireLongEnough(const Corpus& corpus, const DepthOptions& options) {
-  const auto shortest = static_cast<int64_t>(options.trained.empty() ? corpus.train.size()
-                                                                     : std::min(corpus.train.size(), corpus.validation.size()));
+  const auto shortest =
+      options.trained.empty() ? corpus.train.size() : std::min<int64_t>(corpus.train.size(), std::ssize(corpus.validation));
   if (options.context < shortest) return;
   throw InvalidArgument("context: windows of " + std::to_string(options.context) + " characters do not fit the " +
                         std::to_string(shortest) + " of the text that are set apart for them");
@@ -127,7 +128,7 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   }
   Corpus evaluated = corpus;
   evaluated.validation.resize(std::min<std::size_t>(corpus.validation.size(), static_cast<std::size_t>(options.validation)));
-  result.frequencies = CountBaselines(evaluated).frequencies;
+  result.frequencies = NGrams(evaluated.train, evaluated.vocabulary.size(), 1).Losses(evaluated.validation, kDiscount).front();
   std::vector<Run> runs;
   runs.reserve(result.started.size() + result.trained.size());
   for (StartedStack& stack : result.started) runs.push_back(RunOf(corpus, options, stack));

@@ -13,6 +13,7 @@
 #include "lab/runs/experiment.h"
 #include "lab/runs/show.h"
 #include "lab/training/divergence.h"
+#include "lab/training/evaluation.h"
 #include "lab/training/short_run.h"
 
 namespace heed::lab {
@@ -47,7 +48,8 @@ Outcome TrainAt(const Corpus& corpus, const RateOptions& options, double rate, c
   training.eval_every = options.steps;
   training.seed = seed;
   try {
-    return {TrainShortly(corpus, training, {options.context}, on_step).losses};
+    ShortRun run = TrainShortly(corpus.vocabulary, corpus.train, training, on_step);
+    return {{Evaluate(run.model, corpus.validation, options.context).loss}};
   } catch (const Divergence&) {
     return {{NAN}};  // a result too: the rate is too large
   }

@@ -60,24 +60,25 @@ std::string NameTicks(const BarChart& chart, const char* axis) {
   return script + ")\nset grid no" + axis + "tics\n";
 }
 
-// From zero, as the length of a bar is what is compared, with room for the numbers at the bars' ends.
+// Of bars from zero, as their length is what is compared; with room for the numbers at the ends.
 std::string ValueRange(const BarChart& chart, const char* axis, double room) {
-  double low = 0, high = 0;
+  double low = chart.dots ? INFINITY : 0, high = chart.dots ? -INFINITY : 0;
   const auto include = [&](double value) {
     if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
   };
   for (const auto* values : {&chart.values, &chart.low, &chart.high}) std::for_each(values->begin(), values->end(), include);
-  if (low == high) high = 1;
+  if (!std::isfinite(low)) low = high = 0;
+  if (low == high) high = low + 1;
   const double margin = room * (high - low);
-  return std::string("set ") + axis + "range [" + GnuplotNumber(low < 0 ? low - margin : 0) + ":" +
-         GnuplotNumber(high > 0 ? high + margin : 0) + "]\n";
+  const double begin = chart.dots || low < 0 ? low - margin : 0, end = chart.dots || high > 0 ? high + margin : 0;
+  return std::string("set ") + axis + "range [" + GnuplotNumber(begin) + ":" + GnuplotNumber(end) + "]\n";
 }
 
 }  // namespace
 
 std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
   std::string script = GnuplotHeader(figure.width, figure.height) + DataBlock(chart) + "unset key\n";
-  const bool upright = Upright(figure, chart);
+  const bool upright = !chart.dots && Upright(figure, chart);
   const std::string bar = " lc rgb variable fs solid 0.85 noborder, ";
   // Vectors with flat heads at both ends: error bars would also draw a point.
   const std::string whisker = std::string(" with vectors heads size screen 0.008,90 lc rgb '") + kInk + "' lw 1.5, ";
@@ -93,7 +94,8 @@ std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
     script += NameTicks(chart, "y") + ValueRange(chart, "x", 0.15) + "set yrange [" + names + ":-0.5]\n";
     const double margin = std::min((WidestName(chart) + 24) / figure.width, 0.6);
     script += GnuplotLabel("x", chart.y_label) + "set lmargin at screen " + GnuplotNumber(margin) + "\n";
-    script += "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3):7 with boxxyerror" + bar;
+    script += chart.dots ? "plot $bars using 2:1:7 with points pt 7 ps 1.2 lc rgb variable, "
+                         : "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3):7 with boxxyerror" + bar;
     if (!chart.low.empty()) script += "$bars using 3:1:($4-$3):(0)" + whisker;
     script += "$bars using ($6 < 0 ? NaN : $6):1:5 with labels left offset 0.7,0" + label_colour + ", ";
     script += "$bars using ($6 < 0 ? $6 : NaN):1:5 with labels right offset -0.7,0" + label_colour + "\n";

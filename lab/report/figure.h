@@ -32,6 +32,9 @@ struct BarChart {
   std::vector<std::string> names;
   std::vector<double> values, low, high;  // low and high empty when there is no spread
   std::vector<int> groups = {};           // bars of one group share a colour, -1 is grey; empty: all do
+  // Dots instead of bars, on an axis that begins where the numbers do: for differences that are small beside what they are
+  // differences of.
+  bool dots = false;
 };
 
 // Nodes in rows (layer 0 at the bottom), arrows between them; for drawings of how encoders connect tokens.

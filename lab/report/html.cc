@@ -36,6 +36,7 @@ figure svg { display: block; width: 100%; height: auto; box-sizing: border-box; 
 figcaption { margin-top: .5rem; }
 .source { display: block; color: var(--quiet); font-size: .875rem; }
 code { font: .875em ui-monospace, "Liberation Mono", monospace; overflow-wrap: anywhere; }
+.command { display: block; padding: .5rem .75rem; border: 1px solid var(--line); border-radius: 6px; }
 @media screen and (max-width: 40rem) {
   thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
   table, caption, tbody, tr, td { display: block; }
@@ -167,11 +168,16 @@ std::string SectionId(std::size_t number) { return "section-" + std::to_string(n
 Report::Report(std::string title) : title_(std::move(title)) {}
 
 void Report::Section(const std::string& heading) {
+  if (headings_.empty()) lead_ = parts_.size();
   headings_.push_back(heading);
   parts_.push_back({"<h2 id=\"" + SectionId(headings_.size()) + "\">" + EscapeMarkup(heading) + "</h2>\n", {}});
 }
 
 void Report::Paragraph(const std::string& text) { parts_.push_back({"<p>" + EscapeMarkup(text) + "</p>\n", {}}); }
+
+void Report::Command(const std::string& command) {
+  parts_.push_back({"<p><code class=\"command\">" + EscapeMarkup(command) + "</code></p>\n", {}});
+}
 
 void Report::Add(const Table& table) {
   for (const std::vector<std::string>& row : table.rows) {
@@ -214,6 +220,8 @@ void Report::Write(const std::filesystem::path& path) const {
   page += std::string("<meta http-equiv=\"Content-Security-Policy\" content=\"") + kPolicy + "\">\n";
   page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
   page += "<title>" + title + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + title + "</h1>\n";
+  const std::size_t lead = headings_.empty() ? parts_.size() : lead_;
+  WriteParts(0, lead, path, page);
   if (headings_.size() > 1) {
     page += "<nav aria-label=\"Contents\"><ol>\n";
     for (std::size_t i = 0; i < headings_.size(); ++i) {
@@ -221,11 +229,16 @@ void Report::Write(const std::filesystem::path& path) const {
     }
     page += "</ol></nav>\n";
   }
-  for (const Part& part : parts_) {
-    page += part.html;
-    for (std::size_t i = 0; i < part.linked.size(); ++i) page += (i == 0 ? "" : ", ") + Link(part.linked[i], path);
-  }
+  WriteParts(lead, parts_.size(), path, page);
   WriteFile(path, page + "</body>\n</html>\n");
+}
+
+void Report::WriteParts(std::size_t begin, std::size_t end, const std::filesystem::path& path, std::string& page) const {
+  for (std::size_t p = begin; p < end; ++p) {
+    page += parts_[p].html;
+    const std::vector<std::filesystem::path>& linked = parts_[p].linked;
+    for (std::size_t i = 0; i < linked.size(); ++i) page += (i == 0 ? "" : ", ") + Link(linked[i], path);
+  }
 }
 
 }  // namespace heed::lab

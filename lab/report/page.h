@@ -22,6 +22,7 @@ class Page {
   void Section(const std::string& heading) { report_.Section(heading); }
   // What is empty is left out.
   void Say(const std::string& text);
+  void Command(const std::string& command) { report_.Command(command); }
   void Show(const Table& table);
   void Show(Figure figure);
   void Keep(const std::string& name, const std::string& text) const;

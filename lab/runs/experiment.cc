@@ -55,6 +55,7 @@ Run RunOf(const Part& part, std::size_t m, uint64_t seed, std::size_t s, Measure
                   {"seed", seed}};
   run.settings.update(part.settings);
   run.work = part.steps;
+  run.timed = part.timed;
   run.compute = [&part, &model, seed](const OnWork& on_work) {
     return ToJson(part.train(model, seed, [&on_work] { on_work(1); }));
   };
@@ -77,9 +78,10 @@ std::vector<Measurements> RunParts(const std::string& what, const std::vector<Pa
   measured.reserve(parts.size());  // runs refer to them
   std::vector<Run> runs;
   for (const Part& part : parts) {
-    measured.emplace_back(part.id, part.columns, part.models, conduct.seed, conduct.seeds);
+    const int64_t seeds = part.seeds > 0 ? part.seeds : conduct.seeds;
+    measured.emplace_back(part.id, part.columns, part.models, conduct.seed, seeds);
     for (std::size_t m = 0; m < part.models.size(); ++m) {
-      for (int64_t s = 0; s < conduct.seeds; ++s) {
+      for (int64_t s = 0; s < seeds; ++s) {
         const auto index = static_cast<std::size_t>(s);
         runs.push_back(RunOf(part, m, conduct.seed + index, index, measured.back()));
       }

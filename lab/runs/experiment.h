@@ -24,6 +24,8 @@ struct Part {
   std::function<Outcome(const SizedContender& model, uint64_t seed, const std::function<void()>& on_step)> train;
   // Throws where what a run yields beside its numbers is not whole; none: there is nothing to check.
   std::function<void(const nlohmann::ordered_json& more)> check = {};
+  int64_t seeds = 0;  // runs of a model; 0: as the conduct says
+  bool timed = true;  // whether what is measured tells of times, see Run
 };
 
 struct Conduct {

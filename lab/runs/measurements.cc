@@ -94,9 +94,7 @@ Spread Measurements::Gap(const Contender& a, const Contender& b, const Column& c
   return SpreadOf(gaps);
 }
 
-const nlohmann::ordered_json& Measurements::More(const Contender& model, std::size_t seed) const {
-  return At(IndexOf(model), seed).more;
-}
+const Outcome& Measurements::Of(const Contender& model, std::size_t seed) const { return At(IndexOf(model), seed); }
 
 Models Measurements::Ranked(const Column& column, const Models& among) const {
   Models ranked;

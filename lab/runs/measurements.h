@@ -49,7 +49,8 @@ class Measurements {
   // How much worse b is than a, seed by seed: runs of one seed saw the same data, so what differs from seed to seed alike for
   // both cancels.
   Spread Gap(const Contender& a, const Contender& b, const Column& column) const;
-  const nlohmann::ordered_json& More(const Contender& model, std::size_t seed) const;
+  const Outcome& Of(const Contender& model, std::size_t seed) const;
+  const nlohmann::ordered_json& More(const Contender& model, std::size_t seed) const { return Of(model, seed).more; }
 
   // Those that reach, the best mean first; all models unless told which.
   Models Ranked(const Column& column, const Models& among) const;

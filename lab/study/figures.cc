@@ -1,11 +1,13 @@
 #include "lab/study/figures.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "lab/positions/positions.h"
+#include "lab/runs/contest_page.h"
 #include "lab/runs/show.h"
 #include "lab/study/run.h"
 
@@ -16,51 +18,50 @@ std::string Task(Objective objective) {
   return objective == Objective::kCausal ? "predicting the next character" : "filling in hidden characters";
 }
 
-Figure CurveFigure(const Measurements& measured, Objective objective, const std::string& kind, std::vector<Series> curves) {
-  return {.name = ToString(objective) + "-curves-" + kind,
-          .title = fmt::format("Training loss over the steps: {}, {}", kind, Task(objective)),
-          .caption =
-              "Each point is the mean over the steps since the one before. " + SpreadNote(measured.seeds(), "The band reaches"),
-          .command = {},
-          .content = LinePlot{"Step", measured.ColumnOf("training_loss").measure.label, false, false, std::move(curves)}};
-}
-
 }  // namespace
 
-Figure LossFigure(const StudyResult& result, Objective objective) {
-  const Measurements& measured = result.Of(objective);
+Figure ContestFigure(const StudyResult& result, Objective objective) {
+  const auto mean = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  };
+  const CountedText& counted = result.counted;
   std::vector<Reference> references;
-  if (objective == Objective::kCausal) references = {{"previous character alone", result.baselines.previous_character}};
-  references.push_back({"frequencies alone", result.baselines.frequencies});
-  Figure figure = BarFigure(measured, measured.ColumnOf("loss"), references);
-  figure.name = ToString(objective) + "-loss";
-  figure.title = "Loss after training: " + Task(objective);
+  if (objective == Objective::kCausal) {
+    references = {{fmt::format("counting runs of {} characters", counted.order), mean(counted.losses)}};
+  } else {
+    references = {{"frequencies of characters", mean(counted.frequencies)}};
+  }
+  const ContestResult& contest = *result.Of(objective);
+  Figure figure = StandingFigure(contest, references);
+  figure.title = fmt::format("Loss after {} each: {}", BudgetInWords(contest, result.options.seconds), Task(objective));
   return figure;
 }
 
-std::vector<Figure> CurveFigures(const StudyResult& result, Objective objective) {
-  const Measurements& measured = result.Of(objective);
-  std::vector<Series> schemes, encoders;
-  for (const Contender& model : Attending(measured.models())) {
-    schemes.push_back(Curve(measured, model, "training_loss", SchemeLabel(model.position)));
+Figure CurveFigure(const StudyResult& result, Objective objective) {
+  const Measurements& measured = result.Of(objective)->at_time;
+  std::vector<Series> curves;
+  for (const Contender& model : measured.models()) {
+    Series curve = Curve(measured, model, "training_loss", model.Label());
+    if (!curve.x.empty()) curves.push_back(std::move(curve));
   }
-  for (const Contender& model : measured.OnePerEncoder(measured.ColumnOf("loss"))) {
-    encoders.push_back(Curve(measured, model, "training_loss", model.Label()));
-  }
-  std::vector<Figure> figures;
-  if (schemes.size() > 1) figures.push_back(CurveFigure(measured, objective, "schemes", std::move(schemes)));
-  if (encoders.size() > 1) figures.push_back(CurveFigure(measured, objective, "encoders", std::move(encoders)));
-  return figures;
+  return {.name = ToString(objective) + "-curves",
+          .title = "Training loss over the training: " + Task(objective),
+          .caption =
+              "Each point is the mean over the steps since the one before. " + SpreadNote(measured.seeds(), "The band reaches"),
+          .command = {},
+          .content = LinePlot{"Share of the training (%)", measured.ColumnOf("training_loss").measure.label, false, false,
+                              std::move(curves)}};
 }
 
 std::optional<Figure> LengthFigure(const StudyResult& result, Objective objective) {
-  const Measurements& measured = result.Of(objective);
+  const Measurements& measured = result.Of(objective)->at_time;
   const Column& loss = measured.ColumnOf("loss");
   LinePlot plot{"Characters in a window", loss.measure.label, true, false, {}};
   bool several = false;
-  for (const Contender& model : Attending(measured.models())) {
-    plot.series.push_back(Curve(measured, model, "loss", SchemeLabel(model.position)));
-    several = several || plot.series.back().x.size() > 1;
+  for (const Contender& model : measured.models()) {
+    Series curve = Curve(measured, model, "loss", model.Label());
+    several = several || curve.x.size() > 1;
+    if (!curve.x.empty()) plot.series.push_back(std::move(curve));
   }
   if (!several) return std::nullopt;
   return Figure{
@@ -72,19 +73,10 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
       .content = std::move(plot)};
 }
 
-Figure SpeedFigure(const StudyResult& result) {
-  const Measurements& measured = result.Of(Objective::kCausal);
-  Figure figure = BarFigure(measured, measured.ColumnOf("tokens_per_second"));
-  figure.name = "speed";
-  figure.title = "Speed of training on one thread";
-  figure.caption = "Forward, backward and the optimiser's step, per second of the thread's own time. " + figure.caption;
-  return figure;
-}
-
 std::vector<Figure> SchemeFigures(const StudyResult& result) {
   const StudyOptions& options = result.options;
   std::vector<Figure> figures;
-  const Measurements& measured = result.Of(Objective::kCausal);
+  const Measurements& measured = result.contests.front().at_time;
   for (const Contender& model : Attending(measured.models())) {
     const std::string& scheme = model.position;
     if (scheme == "none" || scheme == "sinusoidal" || scheme == "alibi") continue;

@@ -12,22 +12,20 @@
 
 namespace heed::lab {
 
-// Validation loss at the training length, the best first, with the baselines behind.
-Figure LossFigure(const StudyResult& result, Objective objective);
+// Loss on the test part after equal time, the best first, with what only counts behind.
+Figure ContestFigure(const StudyResult& result, Objective objective);
 
-// Training loss over the steps: attention's schemes, then one curve an encoder. Those of a single model are left out.
-std::vector<Figure> CurveFigures(const StudyResult& result, Objective objective);
+// Training loss over the share of the training that is done.
+Figure CurveFigure(const StudyResult& result, Objective objective);
 
-// Validation loss of attention's schemes over the length of the evaluation; nothing without two lengths.
+// Loss over the length of the windows; nothing where no model reaches two lengths.
 std::optional<Figure> LengthFigure(const StudyResult& result, Objective objective);
-
-Figure SpeedFigure(const StudyResult& result);
 
 // The encoding as the book draws it, and the biases of ALiBi. The commands are those of pages of their own below `folder`.
 std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder);
 
 // The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
-// it, with the next character as objective.
+// it, with the first objective.
 std::vector<Figure> SchemeFigures(const StudyResult& result);
 
 }  // namespace heed::lab

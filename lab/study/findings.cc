@@ -2,16 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include <fmt/core.h>
 
 #include "lab/depth/findings.h"
+#include "lab/report/shell_word.h"
+#include "lab/runs/contest_page.h"
+#include "lab/study/plan.h"
+#include "lab/study/run.h"
 #include "lab/tasks/findings.h"
 
 namespace heed::lab {
 namespace {
-
-std::string Signed(double value) { return fmt::format("{}{:.3f}", value < 0 ? "−" : "+", std::abs(value)); }
 
 // How often a curve changes its sign.
 int64_t SignChanges(const Series& series) {
@@ -25,75 +28,195 @@ int64_t SignChanges(const Series& series) {
   return changes;
 }
 
+double Mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+const SizedContender& LeaderOf(const ContestResult& contest) {
+  return contest.entries[contest.verdict.front().contender].model;
+}
+
+// What needs no training for an objective: its name and its losses on the blocks.
+struct Counting {
+  std::string name;
+  bool several;  // in grammar
+  const std::vector<double>& losses;
+};
+Counting CountingFor(const StudyResult& result, Objective objective) {
+  if (objective == Objective::kMasked) return {"the frequencies of characters", true, result.counted.frequencies};
+  return {fmt::format("counting runs of {} characters", result.counted.order), false, result.counted.losses};
+}
+
+// How much less the leader loses than counting does: the mean, and where it lies by the blocks.
+struct Worth {
+  double less;
+  Interval range;
+};
+Worth WorthOf(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  const std::vector<std::vector<double>> losses = BlockLosses(contest.at_time, LeaderOf(contest));
+  std::vector<double> less = CountingFor(result, objective).losses;
+  for (const std::vector<double>& seed : losses) {
+    for (std::size_t b = 0; b < less.size(); ++b) less[b] -= seed[b] / static_cast<double>(losses.size());
+  }
+  return {Mean(less), Around(less)};
+}
+
+std::string Given(const StudyResult& result, Objective objective) {
+  return BudgetInWords(*result.Of(objective), result.options.seconds);
+}
+
+std::vector<std::string> Phrases(const std::vector<const Entry*>& entries) {
+  std::vector<std::string> phrases;
+  phrases.reserve(entries.size());
+  for (const Entry* entry : entries) phrases.push_back(entry->model.Phrase());
+  return phrases;
+}
+
+bool Has(const ContestResult& contest, const std::string& encoder) {
+  return std::ranges::any_of(contest.entries, [&](const Entry& entry) { return entry.model.encoder == encoder; });
+}
+
+std::string Purpose(Objective objective) {
+  return objective == Objective::kCausal ? "to predict the next character" : "to fill in hidden characters";
+}
+
 }  // namespace
 
-std::string EncoderFinding(const Measurements& measured) {
-  const Column& loss = measured.ColumnOf("loss");
-  return RankingFinding(measured, {loss}, measured.OnePerEncoder(loss));
+std::string WorthFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  const Counting counting = CountingFor(result, objective);
+  const Worth worth = WorthOf(result, objective);
+  const double counted = Mean(counting.losses), leading = contest.verdict.front().loss;
+  const std::string given = Given(result, objective), leader = LeaderOf(contest).Phrase();
+  if (worth.range.low > 0) {
+    return fmt::format(
+        "A model is worth training: after {} {} loses {:.3f} nats per character, {:.3f} less than {}, which {} no training "
+        "({:.3f} "
+        "to {:.3f} less over the text).",
+        given, leader, leading, worth.less, counting.name, counting.several ? "need" : "needs", worth.range.low,
+        worth.range.high);
+  }
+  if (worth.range.high < 0) {
+    return fmt::format(
+        "Counting does better than any model at this budget: {} {} {:.3f} nats per character without a training; after {} "
+        "the best model, {}, loses {:.3f}.",
+        counting.name, counting.several ? "lose" : "loses", counted, given, leader, leading);
+  }
+  return fmt::format(
+      "Whether a model is worth training is open: {} {} {:.3f} nats per character, {} after {} {:.3f}, too little apart for "
+      "this text.",
+      counting.name, counting.several ? "lose" : "loses", counted, leader, given, leading);
 }
 
-std::string AttentionFinding(const Measurements& measured) {
-  return RankingFinding(measured, {measured.ColumnOf("loss")}, Attending(measured.models()));
+std::string ChoiceFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  const std::vector<const Entry*> running = contest.InTheRunning();
+  const std::string given = Given(result, objective);
+  if (contest.entries.size() == 1)
+    return fmt::format("{} is the only model that was studied.", Sentence(LeaderOf(contest).Phrase()));
+  if (running.size() == 1) {
+    return fmt::format("{}, take {}: after {} it is ahead of all others.", Sentence(Purpose(objective)),
+                       LeaderOf(contest).Phrase(), given);
+  }
+  if (running.size() == contest.entries.size()) {
+    return fmt::format("{}, after {}, no model can be told to be the best: {} has the least loss.",
+                       Sentence(Purpose(objective)), given, LeaderOf(contest).Phrase());
+  }
+  return fmt::format("{}, after {}, it cannot be told which of {} is best.", Sentence(Purpose(objective)), given,
+                     Join(Phrases(running)));
 }
 
-std::string OrderFinding(const Measurements& measured, const Baselines& baselines) {
+std::string ContestFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  return fmt::format("After {} each: {}", Given(result, objective), StandingFinding(contest, contest.verdict));
+}
+
+std::string SchemeFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  const std::vector<Judged> verdict = JudgeSome(contest, [&](const Entry& entry) {
+    return entry.model.attends() ? BlockLosses(contest.at_time, entry.model) : std::vector<std::vector<double>>();
+  });
+  return verdict.size() < 2 ? "" : StandingFinding(contest, verdict);
+}
+
+std::string StepsFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  if (!contest.at_steps) return {};
+  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", contest.common_steps,
+                     StandingFinding(contest, contest.steps_verdict));
+}
+
+std::string LengthFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  std::string text;
+  for (const Column& column : contest.at_time.ColumnsOf("loss")) {
+    if (column.at == result.options.context) continue;
+    const std::vector<Judged> verdict =
+        JudgeSome(contest, [&](const Entry& entry) { return LossesAt(contest.at_time, entry.model, column.at); });
+    if (!verdict.empty())
+      text += fmt::format("{}In windows of {}: {}", text.empty() ? "" : " ", column.at, StandingFinding(contest, verdict));
+  }
+  if (text.empty()) return {};
+  text = fmt::format("Trained in windows of {} characters, and measured in longer ones. {}", result.options.context, text);
+  for (const Entry& entry : contest.entries) {
+    if (entry.model.position == "learned") text += " The table of learned positions ends with the windows of the training.";
+  }
+  return text;
+}
+
+std::string SpeedFinding(const StudyResult& result, Objective objective) {
+  const ContestResult& contest = *result.Of(objective);
+  std::string text = PaceFinding(contest);
+  if (!text.empty() && Has(contest, "gru") && Has(contest, "lstm")) {
+    text +=
+        " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step: how these two compare in time "
+        "tells of implementations, not of cells; after equal steps it does not enter.";
+  }
+  return text;
+}
+
+std::string LimitsFinding(const StudyResult& result) {
+  const StudyOptions& options = result.options;
+  std::vector<std::string> schemes, encoders;
+  for (const std::string& scheme : PositionSchemeNames()) {
+    if (std::ranges::find(options.positions, scheme) == options.positions.end()) schemes.push_back(scheme);
+  }
+  for (const std::string& encoder : EncoderNames()) {
+    if (std::ranges::find(options.encoders, encoder) == options.encoders.end()) encoders.push_back(encoder);
+  }
+  std::string text = fmt::format(
+      "Not tested: other sizes than {} layers of width {}, training in windows longer than {} characters, more training than "
+      "this, other texts.",
+      options.layers, options.width, options.context);
+  if (!encoders.empty()) text += fmt::format(" Encoders left out: {}.", Join(encoders));
+  if (!schemes.empty()) text += fmt::format(" Positional encodings left out: {}.", Join(schemes));
+  if (options.seeds == 1) text += " With one seed nothing can be told apart.";
+  if (options.rates.size() == 1) text += " All models trained with one learning rate, which may suit some of them better.";
+  return text;
+}
+
+std::string OrderFinding(const StudyResult& result) {
+  const ContestResult* contest = result.Of(Objective::kMasked);
+  if (contest == nullptr) return {};
+  const Measurements& measured = contest->at_time;
   const Column& loss = measured.ColumnOf("loss");
-  const Models schemes = Attending(measured.models());
+  const Models schemes = measured.Ranked(loss, Attending(measured.models()));
   const auto none = std::ranges::find(schemes, "none", &Contender::position);
   if (none == schemes.end()) return {};
+  const double frequencies = Mean(result.counted.frequencies);
   const auto describe = [&](const Contender& model) { return loss.measure.Text(measured.Over(model, loss)); };
   std::string text = fmt::format(
       "At hidden characters, attention without positions reaches {} nats; the frequencies of characters "
       "alone give {:.3f}.",
-      describe(*none), baselines.frequencies);
-  const SizedContender best = measured.Ranked(loss, schemes).front();
+      describe(*none), frequencies);
+  const SizedContender& best = schemes.front();
   if (best.position == "none") return text + " No scheme does better.";
-  const double gained = baselines.frequencies - measured.Over(best, loss).mean;
-  const double without = baselines.frequencies - measured.Over(*none, loss).mean;
+  const double gained = frequencies - measured.Over(best, loss).mean, without = frequencies - measured.Over(*none, loss).mean;
   text += fmt::format(" {} reaches {}.", Sentence(best.Phrase()), describe(best));
   if (gained <= 0.05) return text + " No scheme is far from the frequencies yet: more steps are needed to tell them apart.";
-  const double share = without / gained;
-  if (share < 0.5) {
-    return text + fmt::format(
-                      " Without positions it fails: its gain over the frequencies is {:.0f} % of that of the best, as the "
-                      "neighbours of a "
-                      "hidden character look to it like any other character in the window.",
-                      100 * std::max(share, 0.0));
-  }
-  return text +
-         fmt::format(" Even without positions its gain over the frequencies is {:.0f} % of that of the best.", 100 * share);
-}
-
-std::string LengthFinding(const Measurements& measured) {
-  const std::vector<Column> losses = measured.ColumnsOf("loss");
-  const Column &trained = losses.front(), &longest = losses.back();
-  const Models schemes = Attending(measured.models()), ranked = measured.Ranked(longest, schemes);
-  if (ranked.empty()) return {};
-  std::vector<std::string> changes, ended;
-  for (const Contender& scheme : ranked) {
-    const double change = measured.Over(scheme, longest).mean - measured.Over(scheme, trained).mean;
-    changes.push_back(
-        fmt::format("{} ({})", Signed(change), scheme.position == "none" ? "no positions" : SchemeLabel(scheme.position)));
-  }
-  for (const Contender& scheme : schemes) {
-    if (!measured.Reaches(scheme, longest)) ended.push_back(SchemeLabel(scheme.position));
-  }
-  std::string text = fmt::format("Trained at {} characters and evaluated at {}, attention's loss changes by {}.", trained.at,
-                                 longest.at, Join(changes));
-  if (!ended.empty()) text += fmt::format(" The table of {} positions ends at {} characters.", Join(ended), trained.at);
-  return text + fmt::format(" At {} characters {} is best with {}.", longest.at, ranked.front().Phrase(),
-                            longest.measure.Text(measured.Over(ranked.front(), longest)));
-}
-
-std::string SpeedFinding(const Measurements& measured) {
-  const Column& speed = measured.ColumnOf("tokens_per_second");
-  const Models ranked = measured.Ranked(speed);
-  if (ranked.size() < 2) return {};
-  const double fastest = measured.Over(ranked.front(), speed).mean, slowest = measured.Over(ranked.back(), speed).mean;
-  return fmt::format(
-      "In training on one thread, {} is the fastest with {:.0f} thousand characters per second and {} the slowest "
-      "with {:.0f} thousand: a factor of {:.1f}.",
-      ranked.front().Phrase(), fastest / 1000, ranked.back().Phrase(), slowest / 1000, fastest / slowest);
+  return text + fmt::format(" Without positions the gain over the frequencies is {:.0f} % of that.",
+                            100 * std::max(without / gained, 0.0));
 }
 
 std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures) {
@@ -112,19 +235,67 @@ std::string PositionsFinding(const RotationCheck& check, const std::vector<Figur
                     check.least_squares_error);
 }
 
+std::string NextCommand(const StudyResult& result) {
+  const ContestResult& contest = result.contests.front();
+  const StudyOptions& options = result.options;
+  const bool undecided =
+      std::ranges::any_of(contest.verdict, [](const Judged& judged) { return judged.standing == Standing::kUndecided; });
+  if (undecided) {
+    StudyOptions longer = options;
+    longer.encoders.clear(), longer.positions.clear(), longer.step_seconds.clear();
+    for (const Entry* entry : contest.InTheRunning()) {
+      const SizedContender& model = entry->model;
+      if (std::ranges::find(longer.encoders, model.encoder) == longer.encoders.end()) longer.encoders.push_back(model.encoder);
+      if (model.attends()) longer.positions.push_back(model.position);
+    }
+    if (longer.positions.empty()) longer.positions = options.positions;
+    if (contest.Timed()) {
+      longer.seconds = 4 * options.seconds;
+    } else {
+      longer.all_steps = 4 * options.all_steps;
+    }
+    return CommandOf(longer, result.path, result.folder / "longer");
+  }
+  const Entry& entry = contest.entries[contest.verdict.front().contender];
+  const TrainOptions training =
+      TrainingOf(options, ParseObjective(options.objectives.front()), {entry.model, entry.steps, entry.rate, options.seed});
+  const ModelOptions& model = training.model;
+  std::string command = "heed train";
+  if (!result.path.empty()) command += " " + ShellWord(result.path);
+  return command + fmt::format(
+                       " --objective {} --encoder {} --position {} --layers {} --heads {} --width {} --ffn-width {} "
+                       "--context {} --batch {} --lr {:g} --steps {} --out {}",
+                       ToString(model.objective), model.encoder, model.position, model.layers, model.heads, model.width,
+                       model.ffn_width, model.context, training.batch, training.lr, training.steps,
+                       ShellWord((result.folder / "model").string()));
+}
+
+std::string Answer(const StudyResult& result) {
+  const Objective objective = ParseObjective(result.options.objectives.front());
+  return WorthFinding(result, objective) + " " + ChoiceFinding(result, objective);
+}
+
 std::vector<Finding> Conclusion(const StudyResult& result) {
-  const Measurements &causal = result.Of(Objective::kCausal), &masked = result.Of(Objective::kMasked);
-  const std::string windows = fmt::format("in windows of {} characters", result.options.context);
-  return Answered(
-      {{"Which encoder, to predict the next character of this text " + windows + "?", EncoderFinding(causal)},
-       {"Which positional encoding for attention there?", AttentionFinding(causal)},
-       {"Which encoder, to fill in hidden characters?", EncoderFinding(masked)},
-       {"Which positional encoding for attention there?", AttentionFinding(masked)},
-       {"Does attention need to be told the order?", OrderFinding(masked, result.baselines)},
-       {"And in longer windows than in training?", LengthFinding(causal)},
-       {"How fast?", SpeedFinding(causal)},
-       {"How deep?", result.depth ? DepthConclusion(*result.depth) : ""},
-       {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""}});
+  std::vector<Finding> findings;
+  for (const std::string& name : result.options.objectives) {
+    const Objective objective = ParseObjective(name);
+    const std::string purpose = Purpose(objective);
+    findings.push_back({fmt::format("Is it worth a model, {}?", purpose), WorthFinding(result, objective)});
+    findings.push_back({fmt::format("Which one, {}?", purpose), ChoiceFinding(result, objective)});
+    findings.push_back({"How far are they apart?", ContestFinding(result, objective)});
+    findings.push_back({"Which positional encoding for attention?", SchemeFinding(result, objective)});
+    findings.push_back({"What would more training bring?", GainFinding(*result.Of(objective))});
+    findings.push_back({"And after equal steps?", StepsFinding(result, objective)});
+    findings.push_back({"And in longer windows than in training?", LengthFinding(result, objective)});
+    findings.push_back({"Which learning rates?", RateFinding(*result.Of(objective))});
+    findings.push_back({"How fast?", SpeedFinding(result, objective)});
+  }
+  findings.push_back({"Does attention need to be told the order?", OrderFinding(result)});
+  findings.push_back({"How deep?", result.depth ? DepthConclusion(*result.depth) : ""});
+  findings.push_back(
+      {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""});
+  findings.push_back({"What is left open?", LimitsFinding(result)});
+  return Answered(findings);
 }
 
 }  // namespace heed::lab

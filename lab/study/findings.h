@@ -5,31 +5,44 @@
 #include <string>
 #include <vector>
 
-#include "lab/comparison/comparison.h"
 #include "lab/positions/positions.h"
 #include "lab/runs/finding.h"
 #include "lab/study/study.h"
 
 namespace heed::lab {
 
-// Which encoder, and which positional encoding in attention, is best at the training length.
-std::string EncoderFinding(const Measurements& measured);
-std::string AttentionFinding(const Measurements& measured);
+// Whether the best model beats what only counts: runs of characters for the next one, frequencies for hidden ones; by the
+// blocks of the test part.
+std::string WorthFinding(const StudyResult& result, Objective objective);
+// Which model to take, or which cannot be told apart, in a sentence.
+std::string ChoiceFinding(const StudyResult& result, Objective objective);
+// The same at length, after equal time.
+std::string ContestFinding(const StudyResult& result, Objective objective);
+// Of attention's positional encodings alone; empty for fewer than two.
+std::string SchemeFinding(const StudyResult& result, Objective objective);
+// After equal steps; empty where time gave equal steps.
+std::string StepsFinding(const StudyResult& result, Objective objective);
+// Whether those who lead at the training length lead in longer windows too.
+std::string LengthFinding(const StudyResult& result, Objective objective);
+// How long a step takes, and what of that is LibTorch's doing.
+std::string SpeedFinding(const StudyResult& result, Objective objective);
+// What the study leaves open.
+std::string LimitsFinding(const StudyResult& result);
 
 // Whether attention without positions gets beyond the frequencies of characters, next to the best scheme. Empty where
-// attention without positions was not studied.
-std::string OrderFinding(const Measurements& measured, const Baselines& baselines);
-
-// How the schemes' loss changes from the training length to the longest one.
-std::string LengthFinding(const Measurements& measured);
-
-// The fastest and the slowest in training.
-std::string SpeedFinding(const Measurements& measured);
+// attention without positions did not learn to fill in hidden characters.
+std::string OrderFinding(const StudyResult& result);
 
 std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures);
 
-// Which encoder and which scheme for this text and length, by how much; what order, length and speed come to. Questions that
-// the chosen models do not answer are left out.
+// What to type next: training the model that is to be taken, or, where this budget does not decide, the study of those in the
+// running with four times the time.
+std::string NextCommand(const StudyResult& result);
+
+// What the page begins with: whether it is worth a model, and which.
+std::string Answer(const StudyResult& result);
+
+// Question by question; those that the chosen models do not answer are left out.
 std::vector<Finding> Conclusion(const StudyResult& result);
 
 }  // namespace heed::lab

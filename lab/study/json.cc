@@ -1,3 +1,4 @@
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,10 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The models of both objectives, each with its own.
+// The models of all objectives, each with its own.
 Json ModelsJson(const StudyResult& result, bool whole) {
   Json models = Json::array();
-  for (const Measurements& measured : result.objectives) {
+  for (const ContestResult& contest : result.contests) {
+    const Measurements& measured = contest.at_time;
     for (Json& model : measured.Json(whole ? std::vector<std::string>() : std::vector<std::string>{"training_loss"})) {
       model["objective"] = measured.part();
       models.push_back(std::move(model));
@@ -28,24 +30,35 @@ Json ModelsJson(const StudyResult& result, bool whole) {
 }
 
 Json SettingsJson(const StudyResult& result) {
-  const StudyOptions& options = result.options;
-  Json json = {{"budget", options.budget},
-               {"encoders", options.encoders},
-               {"positions", options.positions},
-               {"causal_steps", options.steps(Objective::kCausal)},
-               {"masked_steps", options.steps(Objective::kMasked)},
-               {"seeds", options.seeds},
-               {"seed", options.seed},
-               {"runs_side_by_side", options.threads},
-               {"threads_of_a_run", 1},
-               {"initial_deviation", InitialDeviation(options.width)},
-               {"compared_lengths", options.compared_lengths}};
-  const SizedContender& any = result.Of(Objective::kCausal).models().front();
-  json["training"] = ToJson(TrainingOf(options, Objective::kCausal, any, options.seed));
-  for (const char* varies : {"encoder", "position", "objective", "ffn_width", "seed", "steps", "warmup", "eval_every"}) {
+  StudyOptions options = result.options;
+  Json json = {{"budget", options.budget}};
+  json.update(SettingsOf(FieldsOf(options)));
+  json["runs_side_by_side"] = options.threads;
+  json["threads_of_a_run"] = 1;
+  json["initial_deviation"] = InitialDeviation(options.width);
+  json["compared_lengths"] = options.compared_lengths;
+  const Entry& any = result.contests.front().entries.front();
+  json["training"] = ToJson(TrainingOf(options, Objective::kCausal, {any.model, any.steps, any.rate, options.seed}));
+  for (const char* varies :
+       {"encoder", "position", "objective", "ffn_width", "seed", "steps", "warmup", "lr", "min_lr", "eval_every"}) {
     json["training"].erase(varies);
   }
   return json;
+}
+
+Json ContestsJson(const StudyResult& result) {
+  Json contests = Json::object();
+  for (const ContestResult& contest : result.contests) contests[contest.at_time.part()] = ToJson(contest);
+  return contests;
+}
+
+Json CountedJson(const CountedText& counted) {
+  const auto mean = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+  };
+  return {{"runs_of_characters", {{"order", counted.order}, {"discount", counted.discount}, {"loss", mean(counted.losses)}}},
+          {"previous_character", mean(counted.one_before)},
+          {"frequencies", mean(counted.frequencies)}};
 }
 
 }  // namespace
@@ -56,13 +69,16 @@ Json StudyJson(const StudyResult& result, bool whole) {
                  {"characters", result.text.characters},
                  {"fingerprint", result.text.fingerprint},
                  {"vocabulary", result.vocabulary},
+                 {"block", result.block},
                  {"training", result.training},
-                 {"validation", result.validation}}},
+                 {"validation", result.validation},
+                 {"test", result.test}}},
                {"settings", SettingsJson(result)},
                {"environment", ToJson(result.environment)},
+               {"answer", Answer(result)},
                {"conclusion", ToJson(Conclusion(result))},
-               {"baselines",
-                {{"frequencies", result.baselines.frequencies}, {"previous_character", result.baselines.previous_character}}},
+               {"baselines", CountedJson(result.counted)},
+               {"contests", ContestsJson(result)},
                {"models", ModelsJson(result, whole)}};
   json["rotation"] = {{"table_error", result.rotation.table_error},
                       {"rotation_error", result.rotation.rotation_error},

@@ -8,21 +8,40 @@
 
 namespace heed::lab {
 
+namespace {
+
+void RequirePace(const StudyOptions& options) {
+  const std::size_t models = Contenders(options.encoders, options.positions).size() * options.objectives.size();
+  if (options.step_seconds.empty() || options.step_seconds.size() == models) return;
+  throw InvalidArgument("step_seconds: expected one number for each objective and model, which are " + std::to_string(models) +
+                        ", got " + std::to_string(options.step_seconds.size()));
+}
+
+}  // namespace
+
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
   options.depth = DepthBudget(budget);
   options.tasks = TaskBudget(budget);
+  options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
+  options.objectives = {"causal"};
+  options.rates = {3e-3, 6e-3, 1.2e-2};
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
-    options.causal_steps = 150, options.masked_steps = 200, options.seeds = 2, options.validation = 8192;
+    options.seconds = 3, options.rates = {6e-3}, options.seeds = 2, options.validation = 8192, options.test = 32768;
+    options.tasks.tasks.clear();
     options.compared_lengths = {16, 32, 64, 128, 256};
   } else if (budget == "default") {
-    options.causal_steps = 600, options.masked_steps = 1000, options.validation = 16384;
+    options.seconds = 16, options.validation = 16384, options.test = 65536;
+    options.tasks.tasks.clear();
     options.compared_lengths = {16, 32, 64, 128, 256, 512};
   } else if (budget == "long") {
     options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
-    options.causal_steps = 500, options.masked_steps = 700, options.validation = 65536;
+    options.seconds = 50, options.validation = 32768, options.test = 131072;
+    options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
+    options.positions = {"rotary", "relative", "shaw"}, options.objectives = {"causal", "masked"};
+    options.deepest = 1024;
     options.compared_lengths = {16, 32, 64, 128, 256, 512, 1024};
   } else {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
@@ -54,6 +73,8 @@ Fields FieldsOf(StudyOptions& options) {
   return {
       Encoders(options.encoders),
       Schemes(options.positions),
+      Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
+                     "What is learnt: the next character, characters that are hidden")),
       Choosing(OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks of the last section"))),
       Choosing(Whole("depth", &options.deepest, 0, 1024,
                      "Most layers of the stacks in the section on depth, which has no more than the budget's; 0: without it")),
@@ -62,15 +83,15 @@ Fields FieldsOf(StudyOptions& options) {
       Whole("width", &options.width, 4, 4096, "Features of a step"),
       Whole("context", &options.context, 4, 1 << 16, "Characters of a training window"),
       Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
-      Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Training steps of every run; 0: the budget's, which differ")),
-      Choosing(Whole("causal_steps", &options.causal_steps, 1, kMostSteps,
-                     "Training steps of a run that predicts the next character")),
-      Choosing(Whole("masked_steps", &options.masked_steps, 1, kMostSteps,
-                     "Training steps of a run that fills in hidden characters")),
-      Whole("validation", &options.validation, kLengthMultiples[2] * options.context + 1, int64_t{1} << 40,
-            "Characters of the validation part that are evaluated, at most"),
+      Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")),
+      Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")),
+      Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")),
+      Choosing(
+          OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6,
+                         "Seconds of a step of each model, which are else measured: turns time into the same steps again"))),
+      Whole("validation", &options.validation, 1, int64_t{1} << 40, "Characters of the part that rates are chosen by, at most"),
+      Whole("test", &options.test, 1, int64_t{1} << 40, "Characters of the part that is reported on, at most"),
       Seeds(options.seeds),
-      Number("lr", options.lr, 0, 1, "Learning rate after the warm-up"),
       Seed(options.seed),
       SideBySide(options.threads)};
 }
@@ -79,6 +100,10 @@ void Validate(const StudyOptions& options) {
   StudyOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
+  RequirePace(options);
+  if (std::ranges::adjacent_find(options.rates, std::ranges::greater_equal()) != options.rates.end()) {
+    throw InvalidArgument("rates: expected them rising, each once");
+  }
   if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
   if (!options.tasks.tasks.empty()) Validate(TasksOf(options));
 }

@@ -21,32 +21,29 @@ inline constexpr int64_t kLengthMultiples[] = {1, 2, 4};
 
 struct StudyOptions {
   std::string budget = "default";
-  std::vector<std::string> encoders = DefaultEncoders();                                        // of EncoderNames()
-  std::vector<std::string> positions = {"none", "sinusoidal", "learned", "alibi", "relative"};  // of PositionSchemeNames()
-  int64_t layers = 0, heads = 0, width = 0;                                                     // of every model
-  int64_t context = 0;                                                                          // training length, characters
-  int64_t batch = 0;                                                                            // windows a step
-  int64_t causal_steps = 0, masked_steps = 0;
-  int64_t all_steps = 0;   // of every run, single stacks and tasks too, instead of the budget's numbers; 0: those
-  int64_t validation = 0;  // characters of the validation part that are evaluated, at most
-  int64_t seeds = 3;       // runs of each model, with seeds seed, seed + 1, ..
-  double lr = 6e-3;
-  std::vector<int64_t> compared_lengths;  // of the section that counts and times single layers
+  std::vector<std::string> encoders;         // of EncoderNames()
+  std::vector<std::string> positions;        // of PositionSchemeNames()
+  std::vector<std::string> objectives;       // of "causal", "masked"
+  int64_t layers = 0, heads = 0, width = 0;  // of every model
+  int64_t context = 0;                       // training length, characters
+  int64_t batch = 0;                         // windows a step
+  double seconds = 0;                        // of one core, of each training
+  int64_t all_steps = 0;                     // of each training instead, single stacks and tasks too; 0: by time
+  std::vector<double> rates;                 // learning rates to choose among, rising
+  std::vector<double> step_seconds;          // by objective and model: what the pilot is to have measured, see Hold
+  int64_t validation = 0, test = 0;          // characters of these parts that are evaluated, at most
+  int64_t seeds = 3;                         // runs of each model, with seeds seed, seed + 1, ..
+  std::vector<int64_t> compared_lengths;     // of the section that counts and times single layers
   // Of the section on deep stacks, which is there where attention is among the encoders and deepest is not 0. Seed, threads and
   // quiet are those of the study, context and validation at most, and no stack has more layers than `deepest`.
   DepthOptions depth;
-  int64_t deepest = 1024;
+  int64_t deepest = 0;
   // Of the section on tasks, which is there where it has any. Encoders, positions, seed, threads and quiet are those of the
   // study.
   TaskOptions tasks;
   uint64_t seed = 0;
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr
-
-  int64_t steps(Objective objective) const {
-    if (all_steps > 0) return all_steps;
-    return objective == Objective::kCausal ? causal_steps : masked_steps;
-  }
 };
 
 // "quick", "default" or "long", by the table in docs/study.md; throws InvalidArgument that lists them.

@@ -9,7 +9,7 @@
 #include "lab/depth/findings.h"
 #include "lab/depth/output.h"
 #include "lab/report/page.h"
-#include "lab/runs/show.h"
+#include "lab/runs/contest_page.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/plan.h"
@@ -23,25 +23,8 @@ namespace {
 
 constexpr int64_t kBinaryLines = 8;
 
-constexpr Objective kObjectives[] = {Objective::kCausal, Objective::kMasked};
-
 void SayOf(const std::string& subject, const std::string& finding, Page& page) {
   if (!finding.empty()) page.Say(subject + finding);
-}
-
-std::vector<Heading> LossHeadings(const Measurements& measured) {
-  std::vector<Heading> headings;
-  const std::vector<Column> losses = measured.ColumnsOf("loss");
-  headings.reserve(losses.size());
-  for (const Column& loss : losses) {
-    headings.push_back({fmt::format("{} characters ({}x)", loss.at, loss.at / losses.front().at), loss});
-  }
-  return headings;
-}
-
-Table LossTable(const Measurements& measured) {
-  return ScoreTable("Loss on validation text in nats per character, " + SpreadInWords(measured.seeds()), measured,
-                    measured.Ranked(measured.ColumnOf("loss")), LossHeadings(measured));
 }
 
 Table ParameterTable(const Models& models) {
@@ -59,83 +42,84 @@ Table ParameterTable(const Models& models) {
   return table;
 }
 
-Table Glance(const StudyResult& result) {
-  std::vector<Question> questions;
-  for (const Objective objective : kObjectives) {
-    const Measurements& measured = result.Of(objective);
-    const Column& loss = measured.ColumnOf("loss");
-    const std::string what = objective == Objective::kCausal ? ", next character" : ", hidden characters";
-    questions.push_back({"Encoder" + what, &measured, loss, measured.OnePerEncoder(loss)});
-    questions.push_back({"Positional encoding of attention" + what, &measured, loss, Attending(measured.models()), true});
-  }
-  return GlanceTable(fmt::format("Best on validation text, windows of {} characters; loss in nats per character, {}",
-                                 result.options.context, SpreadInWords(result.options.seeds)),
-                     questions);
+// The first screen: one answer, one picture, one command.
+void Lead(const StudyResult& result, Page& page) {
+  page.Say(Answer(result));
+  page.Show(ContestFigure(result, ParseObjective(result.options.objectives.front())));
+  page.Say("To go on:");
+  page.Command(NextCommand(result));
 }
 
-void Conclude(const StudyResult& result, Page& page) {
-  page.Section("Conclusion");
-  page.Say("A study of " + result.text.name + ".");
-  page.Show(Glance(result));
-  page.Say(OrderFinding(result.Of(Objective::kMasked), result.baselines));
-  page.Say(LengthFinding(result.Of(Objective::kCausal)));
-  page.Say(SpeedFinding(result.Of(Objective::kCausal)));
-  if (result.depth) page.Say(DepthConclusion(*result.depth));
-  if (result.tasks) page.Say(TasksConclusion(*result.tasks));
-  page.Say(
-      "A loss in nats is the mean surprise at a character: less is better, and 0.69 nats less halve the number of characters "
-      "that the model hesitates between. Small models after short training rank as they learn, not as they end: a longer "
-      "budget may rank them otherwise.");
+std::string HowJudged(const StudyResult& result) {
+  const StudyOptions& options = result.options;
+  return fmt::format(
+      "{} is cut into blocks of {} characters; of every ten, drawn with a fixed seed, eight train, one chooses the learning "
+      "rates "
+      "({} characters of them) and one, looked at once, is what this page reports ({} characters). {} A model is behind only "
+      "where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: other seeds (Student's t of "
+      "the differences seed by seed) and other data (a bootstrap of the differences block by block); it is tied where they do "
+      "not, and the budget leaves it undecided where twice the training would bring it further than it is behind.",
+      result.text.name, result.block, result.validation, result.test,
+      options.seeds == 1 ? "There is one run of each model, so nothing can be told apart."
+                         : fmt::format("There are {} runs of each model with different seeds, which see the same windows in "
+                                       "the same order as those of the other models.",
+                                       options.seeds));
+}
+
+void TellContest(const StudyResult& result, Objective objective, Page& page) {
+  const bool causal = objective == Objective::kCausal;
+  const ContestResult& contest = *result.Of(objective);
+  page.Section(causal ? "Predicting the next character" : "Filling in hidden characters");
+  if (!causal) page.Say("Some characters of a window are hidden (15 %), and the model fills them in from both sides.");
+  page.Say(ContestFinding(result, objective));
+  SayOf("Positional encodings in attention: ", SchemeFinding(result, objective), page);
+  // The first screen has the first picture.
+  if (ToString(objective) != result.options.objectives.front()) {
+    page.Say(WorthFinding(result, objective) + " " + ChoiceFinding(result, objective));
+    page.Show(ContestFigure(result, objective));
+  }
+  page.Show(StandingTable(contest, fmt::format("Loss on the test part in nats per character after {}",
+                                               BudgetInWords(contest, result.options.seconds))));
+  if (!causal) page.Say(OrderFinding(result));
+}
+
+void TellDoubts(const StudyResult& result, Objective objective, Page& page) {
+  const std::string of = result.contests.size() == 1       ? ""
+                         : objective == Objective::kCausal ? ": next character"
+                                                           : ": hidden characters";
+  const ContestResult& contest = *result.Of(objective);
+  if (const std::string gain = GainFinding(contest); !gain.empty()) {
+    page.Section("What more training would bring" + of);
+    page.Say(gain);
+    page.Show(GainFigure(contest));
+  }
+  if (contest.at_steps) {
+    page.Section("After equal steps" + of);
+    page.Say(StepsFinding(result, objective));
+    page.Show(StepsTable(contest, fmt::format("Loss on the test part after {} steps", contest.common_steps)));
+  }
+  if (const std::string lengths = LengthFinding(result, objective); !lengths.empty()) {
+    page.Section("Longer windows than in training" + of);
+    page.Say(lengths);
+    if (const auto figure = LengthFigure(result, objective)) page.Show(*figure);
+  }
+  page.Section("How they were trained" + of);
+  page.Say(RateFinding(contest));
+  page.Show(RateTable(contest));
+  page.Say(SpeedFinding(result, objective));
+  page.Show(CurveFigure(result, objective));
 }
 
 void Describe(const StudyResult& result, Page& page) {
   const StudyOptions& options = result.options;
   page.Section("The text and the models");
-  page.Say(fmt::format(
-      "{}: {} characters, {} different ones. Models train on the first nine tenths and are measured on {} characters "
-      "of the rest.",
-      result.text.name, result.text.characters, result.vocabulary, result.validation));
-  page.Say(fmt::format(
-      "Every model is the same but for what mixes the characters: an embedding, residual layers ({} of width "
-      "{}) of a mixing and a feed-forward sublayer each, and a head. All see the "
-      "same windows of {} characters, {} at a step, for {} steps (next character) and {} steps (hidden characters); {}.",
-      options.layers, options.width, options.context, options.batch, options.steps(Objective::kCausal),
-      options.steps(Objective::kMasked),
-      options.seeds == 1 ? "one run of each" : fmt::format("{} runs of each with different seeds", options.seeds)));
-  page.Show(ParameterTable(result.Of(Objective::kCausal).models()));
-}
-
-void CompareModels(const StudyResult& result, Objective objective, Page& page) {
-  const bool causal = objective == Objective::kCausal;
-  const Measurements& measured = result.Of(objective);
-  page.Section(causal ? "Predicting the next character" : "Filling in hidden characters");
-  page.Say(causal ? "The model sees the characters so far and predicts the next one."
-                  : "Some characters of a window are hidden (15 %), and the model fills them in from both sides.");
-  SayOf("Encoders: ", EncoderFinding(measured), page);
-  SayOf("Positional encodings in attention: ", AttentionFinding(measured), page);
-  if (!causal) page.Say(OrderFinding(measured, result.baselines));
-  page.Show(LossFigure(result, objective));
-  page.Show(LossTable(measured));
-  for (const Figure& figure : CurveFigures(result, objective)) page.Show(figure);
-}
-
-void Lengthen(const StudyResult& result, Page& page) {
-  if (Attending(result.Of(Objective::kCausal).models()).empty()) return;
-  page.Section("Longer than in training");
+  page.Say(fmt::format("{}: {} characters, {} different ones.", result.text.name, result.text.characters, result.vocabulary));
   page.Say(
-      "The same text is cut into longer windows. More context helps a model that can use it; a scheme that meets positions it "
-      "was not trained for loses. Which characters are hidden differs between lengths.");
-  for (const Objective objective : kObjectives) {
-    SayOf(objective == Objective::kCausal ? "Next character: " : "Hidden characters: ", LengthFinding(result.Of(objective)),
-          page);
-    if (const auto figure = LengthFigure(result, objective)) page.Show(*figure);
-  }
-}
-
-void TellSpeed(const StudyResult& result, Page& page) {
-  page.Section("Speed");
-  page.Say(SpeedFinding(result.Of(Objective::kCausal)));
-  page.Show(SpeedFigure(result));
+      fmt::format("Every model is the same but for what mixes the characters: an embedding, residual layers ({} of width {}) "
+                  "of a mixing and "
+                  "a feed-forward sublayer each, and a head. All train on windows of {} characters, {} at a step.",
+                  options.layers, options.width, options.context, options.batch));
+  page.Show(ParameterTable(result.contests.front().at_time.models()));
 }
 
 void TellPositions(const StudyResult& result, Page& page) {
@@ -156,25 +140,13 @@ void TellPositions(const StudyResult& result, Page& page) {
                    {"map fitted by least squares against the rotation", error(result.rotation.least_squares_error)}}});
 }
 
-// What each scheme costs and brings with the next character as objective.
+// What each scheme says of a distance.
 void TellSchemes(const StudyResult& result, Page& page) {
-  const Measurements& measured = result.Of(Objective::kCausal);
-  const Models schemes = Attending(measured.models());
-  if (schemes.size() < 2) return;
-  page.Section("Positional encodings side by side");
-  page.Say(
-      "What a scheme says of a distance, what it is worth within and beyond the training length, and what it costs: the time "
-      "of a step, and parameters that the feed-forward sublayer then does not get.");
-  std::vector<Heading> headings = LossHeadings(measured);
-  const Column& speed = measured.ColumnOf("tokens_per_second");
-  headings.push_back({speed.measure.label, speed});
-  Table table = ScoreTable("Positional encodings in attention, predicting the next character: loss in nats per character, " +
-                               SpreadInWords(measured.seeds()),
-                           measured, schemes, headings);
-  table.header.push_back("Feed-forward width");
-  for (std::size_t i = 0; i < schemes.size(); ++i) table.rows[i].push_back(std::to_string(schemes[i].ffn_width));
-  page.Show(table);
-  for (const Figure& figure : SchemeFigures(result)) page.Show(figure);
+  const std::vector<Figure> figures = SchemeFigures(result);
+  if (figures.empty()) return;
+  page.Section("What the positional encodings learnt");
+  page.Say("What a scheme says of a distance, as the run of the first seed has learnt it.");
+  for (const Figure& figure : figures) page.Show(figure);
 }
 
 void TellLayers(const StudyResult& result, Page& page) {
@@ -188,6 +160,7 @@ void TellStacks(const StudyResult& result, Page& page) {
   page.Say(
       "What happens to tokens, attention and gradients on their way through many layers: in stacks as they start, and in "
       "stacks trained for a few steps.");
+  page.Say(DepthConclusion(*result.depth));
   TellDepth(*result.depth, page);
 }
 
@@ -199,6 +172,7 @@ void TellSyntheticTasks(const StudyResult& result, Page& page) {
       fmt::format("Not of this text: small models ({} wide) learn synthetic tasks at {} steps, and are then measured at other "
                   "lengths too.",
                   tasks.width, tasks.length));
+  page.Say(TasksConclusion(*result.tasks));
   TellTasks(*result.tasks, page);
 }
 
@@ -208,8 +182,8 @@ void TellSettings(const StudyResult& result, Page& page) {
   const Environment& environment = result.environment;
   std::string targets;
   for (const std::string& target : environment.simd_targets) targets += (targets.empty() ? "" : ", ") + target;
-  const SizedContender& any = result.Of(Objective::kCausal).models().front();
-  const TrainOptions training = TrainingOf(options, Objective::kCausal, any, options.seed);
+  const Entry& any = result.contests.front().entries.front();
+  const TrainOptions training = TrainingOf(options, Objective::kCausal, {any.model, any.steps, any.rate, options.seed});
   page.Show(Table{
       "Every number of this page is in study.json, the runs one by one in runs.csv",
       {"Setting", "Value"},
@@ -218,14 +192,14 @@ void TellSettings(const StudyResult& result, Page& page) {
        {"runs of a model", SeedsOf(options.seed, options.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
        {"context, batch", fmt::format("{}, {}", options.context, options.batch)},
-       {"steps", fmt::format("{} next character, {} hidden characters", options.steps(Objective::kCausal),
-                             options.steps(Objective::kMasked))},
-       {"optimiser", fmt::format("AdamW, learning rate {:g} to {:g}, warm-up {} steps, beta {:g} and {:g}, weight decay {:g}, "
-                                 "gradient norm at most {:g}",
-                                 training.lr, training.min_lr, training.warmup, training.beta1, training.beta2,
-                                 training.weight_decay, training.clip)},
-       {"start",
-        fmt::format("embeddings and linear layers with a standard deviation of {:.3f}", InitialDeviation(options.width))},
+       {"given to each training", BudgetInWords(result.contests.front(), options.seconds)},
+       {"optimiser",
+        fmt::format(
+            "AdamW, a rate that rises over a fifth of the steps and falls to a tenth, parameters that start at zero at {:g} "
+            "times the rate, beta {:g} and {:g}, weight decay {:g}, gradient norm at most {:g}",
+            training.zero_rate, training.beta1, training.beta2, training.weight_decay, training.clip)},
+       {"start", fmt::format("linear layers with a standard deviation of {:.3f}, embeddings with {:.3f}",
+                             InitialDeviation(options.width), EmbeddingDeviation(options.width))},
        {"threads", fmt::format("{} runs side by side, one thread each", options.threads)},
        {"processor", environment.cpu + " (" + targets + ")"},
        {"versions",
@@ -237,18 +211,22 @@ void TellSettings(const StudyResult& result, Page& page) {
 std::filesystem::path WriteStudy(const StudyResult& result, const std::filesystem::path& folder) {
   Page page("Which encoder, which positional encoding?", folder, result.command,
             SeedsOf(result.options.seed, result.options.seeds));
-  Conclude(result, page);
-  Describe(result, page);
-  for (const Objective objective : kObjectives) CompareModels(result, objective, page);
-  Lengthen(result, page);
-  TellSpeed(result, page);
-  TellPositions(result, page);
+  Lead(result, page);
+  for (const std::string& objective : result.options.objectives) TellContest(result, ParseObjective(objective), page);
+  page.Section("How sure this is");
+  page.Say(HowJudged(result));
+  page.Say(LimitsFinding(result));
+  for (const std::string& objective : result.options.objectives) TellDoubts(result, ParseObjective(objective), page);
   TellSchemes(result, page);
+  TellPositions(result, page);
   TellLayers(result, page);
   TellStacks(result, page);
   TellSyntheticTasks(result, page);
+  Describe(result, page);
   TellSettings(result, page);
-  page.Keep("runs.csv", MeasurementsCsv("objective", "at", {&result.Of(Objective::kCausal), &result.Of(Objective::kMasked)}));
+  std::vector<const Measurements*> measured;
+  for (const ContestResult& contest : result.contests) measured.push_back(&contest.at_time);
+  page.Keep("runs.csv", MeasurementsCsv("objective", "at", measured));
   page.KeepJson("study.json", StudyJson(result, true));
   return page.Write();
 }

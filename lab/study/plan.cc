@@ -4,7 +4,9 @@
 #include <type_traits>
 
 #include "heed/error.h"
+#include "lab/study/run.h"
 #include "lab/training/language_model.h"
+#include "lab/training/short_run.h"
 
 namespace heed::lab {
 namespace {
@@ -45,13 +47,33 @@ Models PlanModels(const StudyOptions& options, Objective objective, const Vocabu
   return models;
 }
 
-TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const SizedContender& model, uint64_t seed) {
-  TrainOptions train = ShortTraining(options.steps(objective), options.lr, kWeightDecay);
-  train.model = ModelOf(options, objective, model);
+TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const Trial& trial) {
+  TrainOptions train = ShortTraining(trial.steps, trial.rate, kWeightDecay);
+  train.model = ModelOf(options, objective, trial.model);
   train.batch = options.batch;
   train.eval_every = train.steps;
-  train.seed = seed;
+  train.seed = trial.seed;
   return train;
+}
+
+Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective) {
+  Contest contest;
+  contest.id = ToString(objective);
+  contest.models = PlanModels(options, objective, parts.vocabulary);
+  contest.settings = RunSettingsOf(FieldsOf(options));
+  contest.columns = StudyColumns(options);
+  contest.weights.assign(parts.test.size(), 1.0);  // blocks are equally long
+  contest.validate = [&parts, &options, objective](const Trial& trial, const OnStep& on_step) {
+    return TrainAndValidate(parts, TrainingOf(options, objective, trial), on_step);
+  };
+  contest.report = [&parts, &options, objective](const Trial& trial, const OnStep& on_step) {
+    return TrainAndReport(parts, TrainingOf(options, objective, trial), on_step);
+  };
+  contest.step_seconds = [&parts, &options, objective](const SizedContender& model) {
+    return StepSeconds(parts.vocabulary, parts.train,
+                       TrainingOf(options, objective, {model, 1, options.rates.front(), options.seed}));
+  };
+  return contest;
 }
 
 nlohmann::ordered_json ToJson(const TrainOptions& options) {

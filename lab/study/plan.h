@@ -8,8 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lab/data/parts.h"
 #include "lab/data/vocabulary.h"
-#include "lab/runs/measurements.h"
+#include "lab/runs/contest.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"
 
@@ -24,7 +25,10 @@ inline constexpr double kLargestDeviation = 0.05;
 Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary);
 
 // How a model of the study is trained.
-TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const SizedContender& model, uint64_t seed);
+TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const Trial& trial);
+
+// The contest of one objective on the parts of a text, which, like the options, must outlive it. See StudyColumns.
+Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective);
 
 // Every option of a training, by the names of the command line.
 nlohmann::ordered_json ToJson(const TrainOptions& options);

@@ -1,9 +1,12 @@
 #include "lab/study/run.h"
 
+#include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "heed/error.h"
 #include "lab/positions/scheme_table.h"
+#include "lab/training/evaluation.h"
 #include "lab/training/short_run.h"
 
 namespace heed::lab {
@@ -13,45 +16,80 @@ nlohmann::ordered_json ToJson(const SchemeTable& table) {
   return {{"scheme", table.scheme}, {"rows", table.rows}, {"columns", table.columns}, {"values", table.values}};
 }
 
+double Mean(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// Block by block, in windows of `length` characters.
+std::vector<double> BlockLosses(LanguageModel& model, const std::vector<std::vector<int32_t>>& blocks, int64_t length) {
+  std::vector<double> losses;
+  losses.reserve(blocks.size());
+  for (const std::vector<int32_t>& block : blocks) losses.push_back(Evaluate(model, block, length).loss);
+  return losses;
+}
+
 }  // namespace
 
-std::vector<Column> StudyColumns(const StudyOptions& options, Objective objective) {
+std::vector<Column> StudyColumns(const StudyOptions& options) {
   const Measure loss = {
-      .name = "loss", .label = "Loss on validation text (nats per character)", .phrase = "{} nats per character"};
-  const Measure speed = {.name = "tokens_per_second",
-                         .label = "Thousand characters per second",
-                         .digits = 1,
-                         .more_is_better = true,
-                         .unit = 1000};
+      .name = "loss", .label = "Loss on the test part (nats per character)", .phrase = "{} nats per character"};
+  const Measure validation = {.name = "validation_loss", .label = "Loss on the validation part (nats per character)"};
   const Measure training = {.name = "training_loss", .label = "Training loss (nats per character)"};
   std::vector<Column> columns;
   for (const int64_t multiple : kLengthMultiples)
     columns.push_back({loss, multiple * options.context, /*optional=*/multiple > 1});
-  columns.push_back({speed});
-  for (const int64_t step : CurveSteps(options.steps(objective))) columns.push_back({training, step});
+  columns.push_back({validation});
+  for (int64_t point = 1; point <= kCurvePoints; ++point)
+    columns.push_back({training, 100 * point / kCurvePoints, /*optional=*/true});
   return columns;
 }
 
-Outcome TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step) {
-  std::vector<int64_t> lengths;
-  for (const int64_t multiple : kLengthMultiples) lengths.push_back(multiple * options.model.context);
-  ShortRun run = TrainShortly(corpus, options, lengths, on_step);
-  Outcome outcome{run.losses};
-  outcome.values.push_back(run.tokens_per_second);
+double TrainAndValidate(const TextParts& parts, const TrainOptions& options, const OnStep& on_step) {
+  ShortRun run = TrainShortly(parts.vocabulary, parts.train, options, on_step);
+  return Mean(BlockLosses(run.model, parts.validation, options.model.context));
+}
+
+Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const OnStep& on_step) {
+  ShortRun run = TrainShortly(parts.vocabulary, parts.train, options, on_step);
+  Outcome outcome{{}, {{"blocks", BlockLosses(run.model, parts.test, options.model.context)}}};
+  outcome.values.push_back(Mean(outcome.more["blocks"].get<std::vector<double>>()));
+  nlohmann::ordered_json& longer = outcome.more["longer"] = nlohmann::ordered_json::object();
+  for (const int64_t multiple : kLengthMultiples) {
+    if (multiple == 1) continue;
+    const int64_t length = multiple * options.model.context;
+    outcome.values.push_back(NAN);
+    if (length > run.model->longest()) continue;
+    const std::vector<double> losses = BlockLosses(run.model, parts.test, length);
+    outcome.values.back() = Mean(losses);
+    longer[std::to_string(length)] = losses;
+  }
+  outcome.values.push_back(Mean(BlockLosses(run.model, parts.validation, options.model.context)));
   outcome.values.insert(outcome.values.end(), run.curve.begin(), run.curve.end());
-  if (const std::optional<SchemeTable> table = TrainedTable(run.model, 0)) outcome.more = ToJson(*table);
+  if (const std::optional<SchemeTable> table = TrainedTable(run.model, 0)) outcome.more["table"] = ToJson(*table);
   return outcome;
 }
 
 std::optional<SchemeTable> TableOf(const nlohmann::ordered_json& more) {
-  if (more.is_null()) return std::nullopt;
-  SchemeTable table{more.at("scheme").get<std::string>(), more.at("rows").get<int64_t>(), more.at("columns").get<int64_t>(),
-                    more.at("values").get<std::vector<double>>(), /*trained=*/true};
+  if (!more.contains("table")) return std::nullopt;
+  const nlohmann::ordered_json& json = more.at("table");
+  SchemeTable table{json.at("scheme").get<std::string>(), json.at("rows").get<int64_t>(), json.at("columns").get<int64_t>(),
+                    json.at("values").get<std::vector<double>>(), /*trained=*/true};
   const auto size = static_cast<int64_t>(table.values.size());
   if (table.rows < 1 || table.columns < 1 || size % table.rows != 0 || size / table.rows != table.columns) {
     throw InvalidArgument("table: it is not whole");
   }
   return table;
+}
+
+std::vector<std::vector<double>> LossesAt(const Measurements& measured, const Contender& model, int64_t length) {
+  std::vector<std::vector<double>> losses;
+  for (int64_t s = 0; s < measured.seeds(); ++s) {
+    const nlohmann::ordered_json& more = measured.More(model, static_cast<std::size_t>(s));
+    const std::string key = std::to_string(length);
+    if (!more.contains("longer") || !more.at("longer").contains(key)) return {};
+    losses.push_back(more.at("longer").at(key).get<std::vector<double>>());
+  }
+  return losses;
 }
 
 }  // namespace heed::lab

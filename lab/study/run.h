@@ -5,30 +5,38 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "lab/data/corpus.h"
+#include "lab/data/parts.h"
 #include "lab/positions/positions.h"
-#include "lab/runs/measurements.h"
+#include "lab/runs/contest.h"
 #include "lab/study/options.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
 
-// "loss" on validation text in nats per character, by the characters of a window, NaN where a learned table ends;
-// "tokens_per_second": characters trained on, per second of one thread's own time; "training_loss" by step, each the mean of
-// the steps since the one before.
-std::vector<Column> StudyColumns(const StudyOptions& options, Objective objective);
+// "loss" on the test part in nats per character, by the characters of a window, NaN where a learned table ends;
+// "validation_loss" at the training length; "training_loss" by the share of the training in per cent.
+std::vector<Column> StudyColumns(const StudyOptions& options);
 
-// Trains and evaluates in the calling thread; several calls may run side by side. Beside the numbers stands what attention's
-// scheme has learnt, see TableOf. Throws Divergence, and Interruption on Ctrl-C.
-Outcome TrainAndEvaluate(const Corpus& corpus, const TrainOptions& options, const std::function<void()>& on_step);
+// Trains on the training part, in the calling thread; several calls may run side by side. Throw Divergence, and Interruption on
+// Ctrl-C.
+//
+// The loss on the validation part.
+double TrainAndValidate(const TextParts& parts, const TrainOptions& options, const OnStep& on_step);
+// The columns of a study. Beside them stand "blocks", the loss on each block of the test part at the training length, "longer",
+// the same by longer lengths, and "table", what attention's scheme has learnt.
+Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const OnStep& on_step);
 
-// In the first layer where the scheme acts inside of attention; nothing where it trains nothing. Throws
-// nlohmann::json::exception or InvalidArgument where the JSON holds no table.
+// Of "table": in the first layer where the scheme acts inside of attention; nothing where it trains nothing or the run
+// diverged. Throws nlohmann::json::exception or InvalidArgument where the JSON holds no table.
 std::optional<SchemeTable> TableOf(const nlohmann::ordered_json& more);
+
+// Of "longer", with every seed: [seeds, blocks]; empty where the model does not reach the length.
+std::vector<std::vector<double>> LossesAt(const Measurements& measured, const Contender& model, int64_t length);
 
 }  // namespace heed::lab
 

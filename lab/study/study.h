@@ -12,13 +12,12 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/comparison/comparison.h"
-#include "lab/data/baselines.h"
-#include "lab/data/corpus.h"
+#include "lab/data/ngrams.h"
 #include "lab/data/text.h"
 #include "lab/depth/depth.h"
 #include "lab/positions/positions.h"
 #include "lab/report/environment.h"
-#include "lab/runs/measurements.h"
+#include "lab/runs/contest.h"
 #include "lab/study/options.h"
 #include "lab/tasks/tasks.h"
 #include "lab/training/run_folder.h"
@@ -28,28 +27,28 @@ namespace heed::lab {
 struct StudyResult {
   StudyOptions options;
   std::string command;  // that gives the same numbers
+  std::string path;     // of the text, as it was given; empty: the language reference
+  std::filesystem::path folder;
   Environment environment;
   TextIdentity text;
-  int64_t vocabulary = 0, training = 0, validation = 0;  // characters; validation: those that were evaluated
-  Baselines baselines;
-  std::vector<Measurements> objectives;  // causal, masked; see StudyColumns
+  int64_t vocabulary = 0;
+  int64_t training = 0, validation = 0, test = 0, block = 0;  // characters; of validation and test those that were evaluated
+  CountedText counted;                                            // on the test part, block by block
+  std::vector<ContestResult> contests;                        // of the options' objectives, in order; see StudyColumns
   RotationCheck rotation;
   Comparison comparison;
   std::optional<DepthResult> depth;  // see DeepStacks
   std::optional<TasksResult> tasks;  // where the options have any
 
-  const Measurements& Of(Objective objective) const { return objectives[objective == Objective::kCausal ? 0 : 1]; }
+  // Nothing where it was not studied.
+  const ContestResult* Of(Objective objective) const;
 };
 
-// Every model with every seed and both objectives, causal first, on these parts of a text, under one progress bar named `what`;
-// runs that the store holds, where there is one, are not repeated (DoRuns).
-std::vector<Measurements> TrainModels(const std::string& what, const Corpus& corpus, const StudyOptions& options,
-                                      const ResultStore* store);
-
-// Trains every model with both objectives, measures deep stacks, checks the encoding's rotation, compares single layers and
-// learns synthetic tasks. Every finished run is kept in folder/runs or folder/task-runs; the next study with the same settings
-// finds it there. The result is the same for any number of threads, but for the speeds. Throws InvalidArgument that names the
-// option or the text, FileError, and Interruption on Ctrl-C.
+// Holds a contest for every objective, checks the encoding's rotation, compares single layers, and, where the options ask for
+// them, measures deep stacks and learns synthetic tasks. Every finished run is kept in folder/runs or folder/task-runs, the
+// pilot's among them; the next study with the same settings finds it there. From the pilot on, the result is the same for any
+// number of threads, on any machine that computes the same bits. Throws InvalidArgument that names the option or the text,
+// FileError, Divergence where every model of an objective diverges, and Interruption on Ctrl-C.
 StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder);
 
 // Writes report.html, whose path it returns, study.json, runs.csv, compare.csv, compare.json, depth.csv, depth-heads.csv,

@@ -36,7 +36,7 @@ TranslatorImpl::TranslatorImpl(TranslatorOptions options) : options_(std::move(o
   decoder_ = register_module(
       "decoder", nn::TransformerDecoder(model.outputs + 1, model.layers,
                                         BlockOptions<nn::TransformerDecoderBlockOptions>(model, 2 * model.width), reach));
-  InitialiseByWidth(*this, model.width);
+  InitialiseByWidth(*this, model.width, InitialDeviation(model.width));
 }
 
 at::Tensor TranslatorImpl::Encoded(const at::Tensor& tokens) {

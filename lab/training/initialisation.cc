@@ -38,23 +38,14 @@ void VisitWeights(torch::nn::Module& module, Visit visit) {
 
 }  // namespace
 
-void InitialiseLikeGpt2(torch::nn::Module& module) {
-  VisitWeights(module, [](Part part, const at::Tensor& weight) {
-    if (part == Part::kEmbedding || part == Part::kMatrix) torch::nn::init::normal_(weight, 0.0, kGpt2Deviation);
-  });
-}
-
 double InitialDeviation(int64_t width) { return kGpt2Deviation * std::sqrt(kGpt2Width / static_cast<double>(width)); }
 
-void InitialiseByWidth(torch::nn::Module& module, int64_t width) {
-  VisitWeights(module, [deviation = InitialDeviation(width)](Part part, const at::Tensor& weight) {
-    if (part != Part::kContentVectors) torch::nn::init::normal_(weight, 0.0, deviation);
-  });
-}
+double EmbeddingDeviation(int64_t width) { return 4 * InitialDeviation(width); }
 
-void ScaleToWidth(torch::nn::Module& module, int64_t width) {
-  VisitWeights(module, [scale = InitialDeviation(width) / kGpt2Deviation](Part part, const at::Tensor& weight) {
-    if (part != Part::kContentVectors) weight.mul_(scale);
+void InitialiseByWidth(torch::nn::Module& module, int64_t width, double embeddings) {
+  VisitWeights(module, [deviation = InitialDeviation(width), embeddings](Part part, const at::Tensor& weight) {
+    if (part == Part::kContentVectors) return;
+    torch::nn::init::normal_(weight, 0.0, part == Part::kEmbedding ? embeddings : deviation);
   });
 }
 

@@ -12,20 +12,18 @@
 
 namespace heed::lab {
 
-// Embeddings and linear layers N(0, 0.02), biases 0, from PyTorch's default generator. Learned positions start so by
-// themselves. GPT-2's smaller start of the projections that end a residual branch (Radford et al. 2019, section 2.3) is left
-// out: stacks of a few layers do not need it.
-void InitialiseLikeGpt2(torch::nn::Module& module);
-
-// 0.02 * sqrt(768 / width). GPT-2's 0.02 suits its width of 768; a row of a narrower matrix keeps its length when entries grow
-// as widths shrink. With less, attention starts so even that a short training hardly leaves it.
+// 0.02 * sqrt(768 / width). GPT-2's 0.02 (Radford et al. 2019, section 2.3) suits its width of 768; a row of a narrower matrix
+// keeps its length when entries grow as widths shrink. With less, attention starts so even that a short training hardly leaves
+// it. GPT-2's smaller start of the projections that end a residual branch is left out: stacks of a few layers do not need it.
 double InitialDeviation(int64_t width);
 
-// Embeddings, learned positions and linear layers N(0, InitialDeviation(width)), biases 0, from PyTorch's default generator.
-void InitialiseByWidth(torch::nn::Module& module, int64_t width);
+// Four times as much, of what enters the first layer: beside it the sums that later layers add are small, and a step of the
+// optimiser turns it by less.
+double EmbeddingDeviation(int64_t width);
 
-// Scales what InitialiseLikeGpt2 has drawn, and learned positions, to InitialDeviation(width).
-void ScaleToWidth(torch::nn::Module& module, int64_t width);
+// Linear layers and learned positions N(0, InitialDeviation(width)), embeddings N(0, embeddings), biases 0, from PyTorch's
+// default generator. docs/study.md tells what was measured to choose this rule.
+void InitialiseByWidth(torch::nn::Module& module, int64_t width, double embeddings);
 
 // Every matrix N(0, 1 / its inputs), so that a linear layer keeps the length of a random row (LeCun et al. 1998, "Efficient
 // BackProp", section 4.6), embeddings and learned positions N(0, 1), biases 0; Shaw's vectors N(0, 1 / their features). Draws

@@ -29,6 +29,11 @@ nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model, nn::LengthPolicy 
       .kernel(model.kernel);
 }
 
+// Of embeddings, beside a sinusoidal encoding: Vaswani et al. 2017, section 3.4.
+double InputScale(const ModelOptions& model) {
+  return model.position == "sinusoidal" ? std::sqrt(static_cast<double>(model.width)) : 1.0;
+}
+
 }  // namespace
 
 LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary vocabulary, nn::LengthPolicy beyond)
@@ -41,13 +46,13 @@ LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary voc
     head_ =
         register_module("head", torch::nn::Linear(torch::nn::LinearOptions(options_.width, vocabulary_.size()).bias(false)));
   }
-  InitialiseLikeGpt2(*this);
+  InitialiseByWidth(*this, options_.width, EmbeddingDeviation(options_.width) / InputScale(options_));
 }
 
 at::Tensor LanguageModelImpl::Embedded(const at::Tensor& tokens) {
   const at::Tensor X = embedding_->forward(tokens);
-  // Vaswani et al. 2017, section 3.4: else the encoding, whose entries reach 1, would drown the embedding.
-  return options_.position == "sinusoidal" ? X * std::sqrt(static_cast<double>(options_.width)) : X;
+  const double scale = InputScale(options_);
+  return scale == 1 ? X : X * scale;
 }
 
 at::Tensor LanguageModelImpl::forward(const at::Tensor& tokens) { return encoder_->forward(Embedded(tokens)); }

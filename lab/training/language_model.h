@@ -16,8 +16,8 @@
 
 namespace heed::lab {
 
-// Starts by InitialiseLikeGpt2; convolutions and recurrent cells keep LibTorch's start. All is drawn from PyTorch's default
-// generator.
+// Starts by InitialiseByWidth, with embeddings that enter the first layer with EmbeddingDeviation; convolutions and recurrent
+// cells keep LibTorch's start. All is drawn from PyTorch's default generator.
 class LanguageModelImpl : public torch::nn::Module {
  public:
   // beyond: what a learned table does at steps behind its last row, kError or kClamp; the other schemes reach everywhere.

@@ -24,12 +24,15 @@ std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {
   return gradients;
 }
 
+bool IsZero(const at::Tensor& tensor) { return tensor.numel() > 0 && !tensor.any().item<bool>(); }
+
 }  // namespace
 
 double LearningRate(const TrainOptions& options, int64_t step) {
-  if (step < options.warmup) return options.lr * static_cast<double>(step + 1) / static_cast<double>(options.warmup + 1);
-  const double span = static_cast<double>(options.steps - options.warmup);
-  const double share = span > 0.0 ? static_cast<double>(step - options.warmup) / span : 1.0;
+  const int64_t warmup = WarmUp(options);
+  if (step < warmup) return options.lr * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
+  const double span = static_cast<double>(options.steps - warmup);
+  const double share = span > 0.0 ? static_cast<double>(step - warmup) / span : 1.0;
   return options.min_lr + 0.5 * (1.0 + std::cos(std::numbers::pi * std::min(share, 1.0))) * (options.lr - options.min_lr);
 }
 
@@ -42,11 +45,12 @@ NamedTensors NamedParameters(const torch::nn::Module& module) {
 AdamW::AdamW(NamedTensors parameters, const TrainOptions& options)
     : options_(options),
       parameters_(std::move(parameters)),
-      matrices_{options.weight_decay, {}, {}, {}},
-      vectors_{0.0, {}, {}, {}} {
+      matrices_{1.0, options.weight_decay, {}, {}, {}},
+      vectors_{1.0, 0.0, {}, {}, {}},
+      zeros_{options.zero_rate, 0.0, {}, {}, {}} {
   const at::NoGradGuard no_grad;
   for (const auto& [name, parameter] : parameters_) {
-    Group& group = parameter.dim() >= 2 ? matrices_ : vectors_;
+    Group& group = IsZero(parameter) ? zeros_ : parameter.dim() < 2 ? vectors_ : matrices_;
     group.parameters.push_back(parameter);
     group.averages.push_back(at::zeros_like(parameter));
     group.squares.push_back(at::zeros_like(parameter));
@@ -78,15 +82,15 @@ void AdamW::Step(int64_t step) {
   const at::NoGradGuard no_grad;
   const at::Tensor step_count = at::full({}, static_cast<double>(step + 1), at::kFloat);
   const double learning_rate = LearningRate(options_, step);
-  Step(matrices_, learning_rate, step_count);
-  Step(vectors_, learning_rate, step_count);
+  for (const Group* group : {&matrices_, &vectors_, &zeros_}) Step(*group, learning_rate, step_count);
 }
 
 void AdamW::Step(const Group& group, double learning_rate, const at::Tensor& step_count) const {
   if (group.parameters.empty()) return;
   const std::vector<at::Tensor> counts(group.parameters.size(), step_count);
-  at::_fused_adamw_(group.parameters, GradientsOf(group.parameters), group.averages, group.squares, {}, counts, learning_rate,
-                    options_.beta1, options_.beta2, group.weight_decay, kEpsilon, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(group.parameters, GradientsOf(group.parameters), group.averages, group.squares, {}, counts,
+                    group.rate * learning_rate, options_.beta1, options_.beta2, group.weight_decay, kEpsilon, /*amsgrad=*/false,
+                    /*maximize=*/false);
 }
 
 }  // namespace heed::lab

@@ -24,7 +24,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 // Those of named_parameters(), in their order.
 NamedTensors NamedParameters(const torch::nn::Module& module);
 
-// Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2. Matrices decay, vectors do not.
+// Loshchilov and Hutter 2019, "Decoupled weight decay regularization", algorithm 2. Matrices decay, vectors do not. Parameters
+// that are zero when the optimiser is made learn at zero_rate times the rate and do not decay: tables of relative biases,
+// biases of linear layers. A step is about as long as the rate, whatever the gradient, and what starts at zero and has to grow
+// to the size of a score would hardly leave its place at the rate that suits matrices of small random numbers.
 class AdamW {
  public:
   AdamW(NamedTensors parameters, const TrainOptions& options);
@@ -41,6 +44,7 @@ class AdamW {
 
  private:
   struct Group {
+    double rate;  // in units of the learning rate
     double weight_decay;
     std::vector<at::Tensor> parameters, averages, squares;
   };
@@ -48,7 +52,7 @@ class AdamW {
 
   TrainOptions options_;
   NamedTensors parameters_, state_;
-  Group matrices_, vectors_;
+  Group matrices_, vectors_, zeros_;
 };
 
 }  // namespace heed::lab

@@ -69,7 +69,6 @@ TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay) {
   training.steps = steps;
   training.lr = lr;
   training.min_lr = lr / 10;
-  training.warmup = steps / 10;
   training.weight_decay = weight_decay;
   return training;
 }
@@ -96,15 +95,18 @@ void Validate(const TrainOptions& train) {
   Validate(train.model);
   RequireRange("batch", train.batch, 1, kMaxBatch);
   RequireRange("steps", train.steps, 1, int64_t{1} << 40);
-  RequireRange("warmup", train.warmup, 0, int64_t{1} << 40);
+  RequireRange("warmup", train.warmup, -1, int64_t{1} << 40);
   RequireRange("eval_every", train.eval_every, 1, int64_t{1} << 40);
   Require(train.lr > 0.0 && std::isfinite(train.lr), "lr", train.lr, "a positive number");
   Require(train.min_lr >= 0.0 && train.min_lr <= train.lr, "min_lr", train.min_lr, "between 0 and lr");
   Require(train.beta1 >= 0.0 && train.beta1 < 1.0, "beta1", train.beta1, "in [0, 1)");
   Require(train.beta2 >= 0.0 && train.beta2 < 1.0, "beta2", train.beta2, "in [0, 1)");
+  Require(train.zero_rate > 0.0 && std::isfinite(train.zero_rate), "zero_rate", train.zero_rate, "a positive number");
   Require(train.weight_decay >= 0.0 && std::isfinite(train.weight_decay), "weight_decay", train.weight_decay, "0 or more");
   Require(train.clip >= 0.0 && std::isfinite(train.clip), "clip", train.clip, "0 or more");
 }
+
+int64_t WarmUp(const TrainOptions& train) { return train.warmup < 0 ? train.steps / 5 : train.warmup; }
 
 int64_t FeedForwardWidth(const ModelOptions& model) { return model.ffn_width < 0 ? 4 * model.width : model.ffn_width; }
 

@@ -1,5 +1,6 @@
-// What to train and how. The defaults are the published recipe for a character model on one small text: nanoGPT's
-// configuration for CPUs (README, "I only have a macbook").
+// What to train and how. Sizes, steps and rates of the defaults are the published recipe for a character model on one small
+// text: nanoGPT's configuration for CPUs (README, "I only have a macbook"). How models start, the warm-up and the rate of what
+// starts at zero are chosen by measurements, which docs/study.md tells of.
 #ifndef HEED_LAB_TRAINING_OPTIONS_H_
 #define HEED_LAB_TRAINING_OPTIONS_H_
 
@@ -39,8 +40,9 @@ struct TrainOptions {
   int64_t steps = 2000;
   double lr = 1e-3;      // after the warm-up
   double min_lr = 1e-4;  // at the last step
-  int64_t warmup = 100;  // steps
+  int64_t warmup = -1;   // steps; -1: a fifth of them
   double beta1 = 0.9, beta2 = 0.99;
+  double zero_rate = 10;      // of parameters that start at zero, in units of lr, see AdamW
   double weight_decay = 0.1;  // of matrices only
   double clip = 1.0;          // largest norm of the gradient; 0: no clipping
   int64_t eval_every = 250;   // steps between two passes over the validation split
@@ -74,14 +76,17 @@ void VisitTrainFields(Options& train, Visit visit) {
   visit("warmup", train.warmup);
   visit("beta1", train.beta1);
   visit("beta2", train.beta2);
+  visit("zero_rate", train.zero_rate);
   visit("weight_decay", train.weight_decay);
   visit("clip", train.clip);
   visit("eval_every", train.eval_every);
   visit("seed", train.seed);
 }
 
-// Of short runs that are compared: a warm-up over a tenth of the steps, then the rate falls to a tenth of lr.
+// Of short runs that are compared: the warm-up of the defaults, then the rate falls to a tenth of lr.
 TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay);
+
+int64_t WarmUp(const TrainOptions& train);  // steps, once the default is resolved
 
 // Throw InvalidArgument that names the option and what it may be.
 void Validate(const ModelOptions& model);

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <sstream>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -18,6 +19,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of config.json
 constexpr int kDeepest = 64;
+constexpr double kEarlierZeroRate = 1;  // of runs whose config.json does not tell it
 
 // Nlohmann's own conversions cut fractions and wrap signs; a field of another type is an error here.
 struct FieldError {
@@ -104,7 +106,10 @@ RunConfig FromJson(const Json& json) {
     throw FieldError{"'model', 'training' and 'text' are not all objects"};
   }
   VisitModelFields(config.options.model, [&](const char* name, auto& field) { ReadField(model, name, field); });
-  VisitTrainFields(config.options, [&](const char* name, auto& field) { ReadField(training, name, field); });
+  config.options.zero_rate = kEarlierZeroRate;
+  VisitTrainFields(config.options, [&](const char* name, auto& field) {
+    if (std::string_view(name) != "zero_rate" || training.contains(name)) ReadField(training, name, field);
+  });
   Validate(config.options);
   std::string vocabulary;
   ReadField(json, "vocabulary", vocabulary);

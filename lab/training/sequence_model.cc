@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 
 #include "heed/error.h"
@@ -56,12 +57,16 @@ SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options) : options_(st
   }
   encoder_ = register_module("encoder", nn::MakeEncoder(options_.encoder, EncoderOptionsOf(options_)));
   head_ = register_module("head", torch::nn::Linear(options_.width, options_.outputs));
-  InitialiseByWidth(*this, options_.width);
+  InitialiseByWidth(*this, options_.width, EmbeddingDeviation(options_.width));
+  if (input_) {
+    const at::NoGradGuard no_grad;
+    const double scale = EmbeddingDeviation(options_.width) / InitialDeviation(options_.width);
+    input_->weight.mul_(scale / std::sqrt(static_cast<double>(options_.features)));
+  }
 }
 
 at::Tensor SequenceModelImpl::forward(const at::Tensor& X, const at::Tensor& valid_lens, const at::Tensor& times) {
   at::Tensor Y = embedding_ ? embedding_->forward(X) : input_->forward(X);
-  if (options_.position == "sinusoidal") Y = Y * std::sqrt(static_cast<double>(options_.width));
   auto* attention = times.defined() ? encoder_->as<nn::AttentionEncoderImpl>() : nullptr;
   Y = attention != nullptr ? EncodeAt(*attention, Y, times, valid_lens) : encoder_->forward(Y, valid_lens);
   return head_->forward(options_.pooled ? Mean(Y, valid_lens) : Y);

@@ -29,9 +29,8 @@ struct SequenceModelOptions {
 // Options of the encoder within: pre-norm, projections with a bias; a sinusoidal encoding is computed to any length.
 nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model);
 
-// Starts by InitialiseByWidth; convolutions and recurrent cells keep LibTorch's start. All is drawn from PyTorch's default
-// generator. Inputs are scaled by sqrt(width) beside a sinusoidal encoding, whose entries reach 1 (Vaswani et al. 2017, section
-// 3.4).
+// Starts by InitialiseByWidth, where tokens, and standardised numbers, enter the first layer with EmbeddingDeviation;
+// convolutions and recurrent cells keep LibTorch's start. All is drawn from PyTorch's default generator.
 class SequenceModelImpl : public torch::nn::Module {
  public:
   // Throws InvalidArgument that names the option.

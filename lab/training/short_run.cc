@@ -5,71 +5,62 @@
 #include <optional>
 #include <utility>
 
-#include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
-#include "lab/training/initialisation.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kCurvePoints = 40;
-
-// Whether a point of the curve ends with this step, counted from 1.
-bool EndsPoint(int64_t step, int64_t steps) {
-  const int64_t points = std::min(kCurvePoints, steps);
-  return step * points / steps > (step - 1) * points / steps;
-}
+constexpr int64_t kLeastTimedSteps = 5, kFirstSteps = 2;  // the first ones also fill caches and pools of memory
+constexpr double kTimedSeconds = 1;
 
 // Without dropout nothing is drawn from PyTorch's one default generator once the weights are.
-Trainer MakeTrainer(const Corpus& corpus, const TrainOptions& options) {
+Trainer MakeTrainer(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options) {
   std::optional<Trainer> trainer;
-  BuildSeeded(options.seed, [&] {
-    trainer.emplace(corpus, options);
-    ScaleToWidth(*trainer->model(), options.model.width);
-  });
+  BuildSeeded(options.seed, [&] { trainer.emplace(Corpus{vocabulary, text, {}}, options); });
   return std::move(*trainer);
 }
 
-void TrainAll(Trainer& trainer, const TrainOptions& options, ShortRun& run, const std::function<void()>& on_step) {
-  double sum = 0, seconds = 0;
+}  // namespace
+
+ShortRun TrainShortly(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options,
+                      const std::function<void()>& on_step) {
+  Trainer trainer = MakeTrainer(vocabulary, text, options);
+  ShortRun run{.model = trainer.model(), .curve = std::vector<double>(kCurvePoints, NAN)};
+  double sum = 0;
   int64_t count = 0;
   FitHooks hooks;
   hooks.on_step = [&](const FitStep& step) {
     sum += step.loss;
-    seconds += step.thread_seconds;
     ++count;
-    if (EndsPoint(step.number, options.steps)) {
-      run.curve.push_back(sum / static_cast<double>(count));
+    // Of several points that end with one step the last one tells of it.
+    const int64_t point = step.number * kCurvePoints / options.steps;
+    if (point > (step.number - 1) * kCurvePoints / options.steps) {
+      run.curve[static_cast<std::size_t>(point - 1)] = sum / static_cast<double>(count);
       sum = 0, count = 0;
     }
     on_step();
   };
   trainer.Train(options.steps, hooks);
-  run.tokens_per_second = static_cast<double>(options.steps * options.batch * options.model.context) / std::max(seconds, 1e-9);
-}
-
-}  // namespace
-
-std::vector<int64_t> CurveSteps(int64_t steps) {
-  std::vector<int64_t> ends;
-  for (int64_t step = 1; step <= steps; ++step) {
-    if (EndsPoint(step, steps)) ends.push_back(step);
-  }
-  return ends;
-}
-
-ShortRun TrainShortly(const Corpus& corpus, const TrainOptions& options, const std::vector<int64_t>& lengths,
-                      const std::function<void()>& on_step) {
-  Trainer trainer = MakeTrainer(corpus, options);
-  ShortRun run;
-  TrainAll(trainer, options, run, on_step);
-  for (const int64_t length : lengths) {
-    const bool reached = length <= trainer.model()->longest();
-    run.losses.push_back(reached ? Evaluate(trainer.model(), corpus.validation, length).loss : NAN);
-  }
-  run.model = trainer.model();
   return run;
+}
+
+double StepSeconds(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options) {
+  TrainOptions endless = options;
+  endless.steps = int64_t{1} << 40;
+  Trainer trainer = MakeTrainer(vocabulary, text, endless);
+  trainer.Train(kFirstSteps);
+  std::vector<double> seconds;
+  double total = 0;
+  while (total < kTimedSeconds || std::ssize(seconds) < kLeastTimedSteps) {
+    trainer.Train(trainer.step() + 1, {.on_step = [&](const FitStep& step) {
+                    seconds.push_back(step.thread_seconds);
+                    total += step.thread_seconds;
+                  }});
+  }
+  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+  std::ranges::nth_element(seconds, middle);
+  return std::max(*middle, 1e-9);
 }
 
 }  // namespace heed::lab

@@ -1,4 +1,4 @@
-// One short training run on a text, and what is measured of it: what experiments on texts repeat.
+// One short training run on a text: what experiments on texts repeat.
 #ifndef HEED_LAB_TRAINING_SHORT_RUN_H_
 #define HEED_LAB_TRAINING_SHORT_RUN_H_
 
@@ -6,27 +6,29 @@
 #include <functional>
 #include <vector>
 
-#include "lab/data/corpus.h"
+#include "lab/data/passages.h"
+#include "lab/data/vocabulary.h"
 #include "lab/training/language_model.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
 
-// The steps that end a point of the training curve: all of few, else about forty at even distances.
-std::vector<int64_t> CurveSteps(int64_t steps);
+// A training curve has so many points, each after an equal share of the steps.
+inline constexpr int64_t kCurvePoints = 20;
 
-// Losses are means in nats per predicted character.
 struct ShortRun {
   LanguageModel model{nullptr};
-  std::vector<double> losses;    // on the validation text, by length; NaN where a learned table ends
-  std::vector<double> curve;     // of training, by CurveSteps: the mean of the steps since the point before
-  double tokens_per_second = 0;  // trained on, per second of this thread's own time
+  // Of training, in nats per predicted character: the mean over the steps since the point before, NaN where there are none as
+  // of a run with fewer steps than points.
+  std::vector<double> curve;
 };
 
-// Trains a model that starts by ScaleToWidth, then evaluates it in windows of each length, in the calling thread; several calls
-// may run side by side. Throws Divergence, and Interruption on Ctrl-C.
-ShortRun TrainShortly(const Corpus& corpus, const TrainOptions& options, const std::vector<int64_t>& lengths,
+// Trains in the calling thread; several calls may run side by side. Throws Divergence, and Interruption on Ctrl-C.
+ShortRun TrainShortly(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options,
                       const std::function<void()>& on_step);
+
+// This thread's own seconds in a step of such a training: the median of as many as a second holds, five at least.
+double StepSeconds(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options);
 
 }  // namespace heed::lab
 

@@ -46,7 +46,7 @@ def test_every_command_explains_itself_with_an_example(command):
         (["info", "--config", ""], "--config"),
         (["check", "--cases", "-1"], "--cases"),
         (["check", "--case", "no such case"], "no such case"),
-        (["train"], "TEXT"),
+        (["train"], "--out"),
         (["train", "text.txt"], "--out"),
         (["generate"], "DIR"),
     ],

@@ -5,17 +5,20 @@ import html
 import json
 import math
 import os
+import random
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
 from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run
 
-TINY = {"budget": "quick", "steps": 4, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2, "depth": 2}
-MODELS = ["attention-none", "attention-sinusoidal", "attention-learned", "attention-alibi", "attention-relative",
-          "convolution", "dilated", "rnn", "gru", "lstm"]
-TIMED = ["speed.csv", "depth-time.csv", "compare-time.csv", "compare-speedup.csv"]
+TINY = {"budget": "quick", "steps": 4, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2}
+WHOLE = {**TINY, "objectives": "causal,masked", "depth": 2, "tasks": "copy", "positions": "none,learned,alibi,relative",
+         "rates": "0.003,0.01"}
+MODELS = ["attention-none", "attention-learned", "attention-alibi", "attention-relative", "convolution", "gru", "lstm"]
+TIMED = ["depth-time.csv", "compare-time.csv", "compare-speedup.csv"]
 
 
 def tiny(**changes):
@@ -34,7 +37,7 @@ def book(tmp_path_factory):
 @pytest.fixture(scope="module")
 def studied(book, tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "report"
-    result = run("study", book, "--out", folder, *tiny(), "--json")
+    result = run("study", book, "--out", folder, *tiny(**WHOLE), "--json")
     assert result.returncode == 0, result.stderr
     return folder, json.loads(result.stdout), result.stderr
 
@@ -66,12 +69,22 @@ def test_every_model_is_measured_with_every_seed_and_objective(studied):
                     assert 0 < spread["low"] <= spread["mean"] <= spread["high"] < 20
             values = [seed["loss"]["16"] for seed in model["runs"]]
             assert math.isclose(model["loss"]["16"]["mean"], sum(values) / 2)
-            assert list(model["runs"][0]["training_loss"]) == ["1", "2", "3", "4"]
+            points = model["runs"][0]["training_loss"]
+            assert [at for at, value in points.items() if value is not None] == ["25", "50", "75", "100"]
+    for contest in study["contests"].values():
+        assert {entry["model"] for entry in contest["contenders"]} == set(MODELS)
+        standings = [judged["standing"] for judged in contest["verdict"]]
+        assert standings[0] == "leads" and len(standings) == len(MODELS)
+        losses = [judged["loss"] for judged in contest["verdict"]]
+        assert losses == sorted(losses)
+        for entry in contest["contenders"]:
+            assert entry["rate"] in [0.003, 0.01] and len(entry["rates"]) == 2 and len(entry["curve"]) == 3
     assert study["settings"]["seeds"] == 2
+    assert study["text"]["test"] > 0 and study["text"]["validation"] > 0
     assert study["environment"]["libtorch"] and study["environment"]["cpu"]
     assert study["comparison"]["largest_error"] == 0
     assert study["rotation"]["passed"]
-    assert summary["conclusion"] == study["conclusion"]
+    assert summary["conclusion"] == study["conclusion"] and summary["answer"] == study["answer"]
     assert summary["page"] == str(folder / "report.html")
 
 
@@ -79,33 +92,125 @@ def test_numbers_and_figures_lie_beside_the_page(studied, book):
     folder, _, stderr = studied
     with open(folder / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    measures = 3 + 1 + 4  # the loss at three lengths, the speed, four points of the curve
+    measures = 3 + 1 + 20  # the loss at three lengths, on the validation part, twenty points of the curve
     assert len(rows) == 2 * len(MODELS) * 2 * measures
     losses = [row for row in rows if row["measure"] == "loss" and row["position"] == "learned"]
     assert {row["value"] for row in losses if row["at"] != "16"} == {"n/a"}
     names = {path.name for path in folder.iterdir()}
-    for figure in ["causal-loss", "masked-loss", "causal-lengths", "masked-lengths", "speed", "positions-columns"]:
+    for figure in ["causal-standing", "masked-standing", "causal-lengths", "masked-lengths", "causal-gain", "positions-columns"]:
         assert {figure + ".svg", figure + ".csv"} <= names
     assert {"compare.csv", "compare.json", "study.json", "positions-heat-map.npy"} <= names
     assert {"depth.csv", "depth-heads.csv", "depth.json", "depth-rank.svg", "depth-loss.svg"} <= names
-    page = (folder / "report.html").read_text(encoding="utf-8")
-    for finding in json.loads((folder / "study.json").read_text(encoding="utf-8"))["conclusion"]:
-        assert finding["answer"] in html.unescape(page)
-    assert page.count('<th class="number">Feed-forward width</th>') == 2
+    page = html.unescape((folder / "report.html").read_text(encoding="utf-8"))
+    study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
+    for finding in study["conclusion"]:
+        assert finding["answer"] in page
     sources = re.findall(r'Made by <code>(heed study .*?)</code>, <span class="seeds">(.*?)<', page)
     assert {command for command, _ in sources} == {
-        f"heed study {book} --budget quick --depth 2 --layers 1 --width 16 --context 16 --batch 2 --steps 4 --out {folder}"}
+        f"heed study {book} --budget quick --positions none,learned,alibi,relative --objectives causal,masked --tasks copy --depth 2 "
+        f"--layers 1 --width 16 --context 16 --batch 2 --steps 4 --rates 0.003,0.01 --out {folder}"}
     assert {seeds for _, seeds in sources} == {"seed 0", "seeds 0 to 1"}
-    assert "1/5 models" in stderr and "2/5 deep stacks" in stderr and "5/5 tasks" in stderr
+    for stage in ["next character: learning rates 1", "hidden characters", "deep stacks", "tasks"]:
+        assert stage in stderr
     assert "report.html" in stderr
+
+
+def test_the_first_screen_answers(studied):
+    folder, summary, _ = studied
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    first = page[:page.index("<nav")]
+    assert summary["answer"] in html.unescape(first)
+    assert first.count("<figure") == 1 and first.count('class="command"') == 1
+    assert first.count("<p>") <= 3, "one sentence or two, then what to type"
+
+
+def test_the_command_to_go_on_with_works(book, tmp_path):
+    """With one seed nothing is told apart, so the page says how to train the model that leads."""
+    chosen = {"seeds": 1, "encoders": "gru,convolution"}
+    result = run("study", book, "--out", tmp_path / "report", *tiny(**chosen), "--quiet")
+    assert result.returncode == 0, result.stderr
+    page = html.unescape((tmp_path / "report" / "report.html").read_text(encoding="utf-8"))
+    command = re.search(r'<code class="command">(.*?)</code>', page).group(1)
+    words = shlex.split(command)
+    assert words[:3] == ["heed", "train", str(book)]
+    trained = run(*words[1:])
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "report" / "model" / "config.json").exists()
+
+
+def test_time_is_turned_into_steps_once(book, tmp_path):
+    """A pilot measures how long a step takes; what it found is in the command that is printed, which gives the same bytes."""
+    chosen = {"seeds": 2, "encoders": "gru,convolution", "steps": 0, "seconds": 0.2, "rates": "0.003,0.01"}
+    first = run("study", book, "--out", tmp_path / "a", *tiny(**chosen), "--json")
+    assert first.returncode == 0, first.stderr
+    assert "next character: speed" in first.stderr
+    study = json.loads(first.stdout)
+    steps = {entry["model"]: entry["steps"] for entry in study["contests"]["causal"]["contenders"]}
+    pace = study["settings"]["step_seconds"]
+    assert [round(0.2 / seconds) for seconds in pace] == [steps["gru"], steps["convolution"]]
+    page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
+    command = re.search(r"Made by <code>(heed study .*?)</code>", page).group(1)
+    assert f"--step-seconds {pace[0]!r},{pace[1]!r}" in command
+    words = shlex.split(command)
+    words[words.index("--out") + 1] = str(tmp_path / "b")
+    again = run(*words[1:], "--threads", 1, "--json")
+    assert again.returncode == 0, again.stderr
+    assert "speed" not in again.stderr
+    assert json.loads(again.stdout)["contests"] == study["contests"]
+    for name in ["runs.csv", "causal-standing.csv", "causal-gain.csv", "causal-curves.csv"]:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+
+
+def test_stopped_at_random_moments_it_ends_with_the_same_bytes(book, tmp_path):
+    chosen = {"seeds": 2, "encoders": "gru,convolution", "steps": 300, "rates": "0.003,0.01"}
+    whole = run("study", book, "--out", tmp_path / "whole", *tiny(**chosen), "--quiet")
+    assert whole.returncode == 0, whole.stderr
+    arguments = ["study", book, "--out", tmp_path / "stopped", *tiny(**chosen)]
+    moments = random.Random(5)
+    for _ in range(6):
+        kept = len(list((tmp_path / "stopped" / "runs").glob("*.json"))) if (tmp_path / "stopped").exists() else 0
+        wanted = kept + moments.randrange(1, 3)
+        stopped = interrupt(arguments, lambda _, wanted=wanted: len(list((tmp_path / "stopped" / "runs").glob("*.json"))) >= wanted)
+        if stopped.returncode == 0:
+            break
+        assert stopped.returncode == 130, stopped.stderr
+    assert run(*arguments, "--quiet").returncode == 0
+    for path in [*(tmp_path / "whole").glob("causal-*.csv"), tmp_path / "whole" / "runs.csv", *(tmp_path / "whole" / "runs").iterdir()]:
+        other = tmp_path / "stopped" / path.relative_to(tmp_path / "whole")
+        assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_contenders_that_differ_by_name_alone_are_called_a_tie(book, tmp_path):
+    """A convolution and a dilated one are the same model where there is one layer; by the clock one does a few steps more."""
+    for name, chosen in [("steps", {"steps": 40}), ("time", {"steps": 0, "seconds": 0.5, "step-seconds": "0.004,0.0042"})]:
+        result = run("study", book, "--out", tmp_path / name, *tiny(encoders="convolution,dilated", seeds=3, **chosen), "--json")
+        assert result.returncode == 0, result.stderr
+        verdict = json.loads(result.stdout)["contests"]["causal"]["verdict"]
+        assert verdict[0]["standing"] == "leads" and verdict[1]["standing"] in ["tied", "undecided"], verdict
+        assert (verdict[1]["gap"] == 0) == (name == "steps")
+
+
+def test_what_diverges_is_a_row_of_the_result(book, tmp_path):
+    """A rate far too large loses to one that is not; where there is no other, the study ends with a word about it."""
+    chosen = {"encoders": "rnn,convolution", "steps": 24}
+    result = run("study", book, "--out", tmp_path / "a", *tiny(rates="0.003,1e10", **chosen), "--json")
+    assert result.returncode == 0, result.stderr
+    for entry in json.loads(result.stdout)["contests"]["causal"]["contenders"]:
+        assert entry["rate"] == 0.003
+        assert [tried["validation_loss"] is None for tried in entry["rates"]] == [False, True]
+    assert "diverged" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    failed = run("study", book, "--out", tmp_path / "b", *tiny(rates="1e10", **chosen))
+    assert failed.returncode == 1 and "every model left the finite numbers" in failed.stderr
+    assert not (tmp_path / "b" / "report.html").exists()
 
 
 def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book):
     folder, summary, _ = studied
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
     stacks = 2 * 7 + 5 + 4 * 2  # variants with both objectives, schemes, trained with one layer and with two
-    assert len(before) == 2 * len(MODELS) * 2 + stacks
-    again = run("study", book, "--out", folder, *tiny(), "--json")
+    contest = len(MODELS) * (2 + 2 + 2)  # of each: two rates, two seeds, a half and a quarter
+    assert len(before) == 2 * contest + stacks
+    again = run("study", book, "--out", folder, *tiny(**WHOLE), "--json")
     assert again.returncode == 0, again.stderr
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
     assert json.loads(again.stdout)["models"] == summary["models"]
@@ -113,7 +218,7 @@ def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book
 
 def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
     folder = tmp_path / "report"
-    chosen = {"steps": 20, "threads": 1, "encoders": "convolution,gru", "depth": 0, "tasks": "none"}
+    chosen = {"steps": 20, "threads": 1, "encoders": "convolution,gru"}
     # Hours of work; then the runs of its first two seeds alone.
     endless = ["study", book, "--out", folder, *tiny(seeds=1000, **chosen)]
     result = interrupt(endless, lambda _: len(list((folder / "runs").glob("*.json"))) >= 2)
@@ -126,12 +231,13 @@ def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
     done = run("study", book, "--out", folder, *tiny(**chosen), "--quiet")
     assert done.returncode == 0 and done.stderr == ""
     after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(after) == len(kept) + 6
+    assert len(after) >= len(kept) + 2 * 2 + 2
     assert {name: after[name] for name in kept} == kept
 
 
 def test_figures_tell_the_command_that_gives_their_numbers(book, tmp_path):
-    chosen = {"seeds": 1, "steps": 2, "encoders": "attention,gru", "positions": "none,learned,relative", "depth": 1, "tasks": "copy"}
+    chosen = {"seeds": 1, "steps": 2, "encoders": "attention,gru", "positions": "none,learned,relative", "depth": 1,
+              "tasks": "copy", "objectives": "masked"}
     result = run("study", book, "--out", tmp_path / "report", *tiny(**chosen), "--seed", 3, "--quiet")
     assert result.returncode == 0, result.stderr
     commands = assert_commands_give_the_figures(tmp_path / "report" / "report.html", tmp_path, TIMED)
@@ -143,7 +249,7 @@ def test_a_choice_of_models(book, tmp_path):
     result = run("study", book, "--out", tmp_path / "r", *tiny(seeds=1, encoders=encoders, positions="alibi"), "--json")
     assert result.returncode == 0, result.stderr
     models = [model["model"] for model in json.loads(result.stdout)["models"]]
-    assert models == ["attention-alibi", "gru-attention", "decomposable"] * 2
+    assert models == ["attention-alibi", "gru-attention", "decomposable"]
 
 
 @pytest.mark.parametrize(
@@ -153,6 +259,10 @@ def test_a_choice_of_models(book, tmp_path):
         ({"positions": "kerple"}, ["'kerple'", "sinusoidal", "relative"]),
         ({"budget": "huge"}, ["'huge'", "quick", "default", "long"]),
         ({"context": 400}, ["book.txt", "16010"]),
+        ({"objectives": "causal,backwards"}, ["objectives", "'backwards'", "masked"]),
+        ({"rates": "0.01,0.003"}, ["rates", "rising"]),
+        ({"step-seconds": "0.01"}, ["step_seconds", "which are 5"]),
+        ({"seconds": "0"}, ["seconds", "0"]),
         ({"seeds": 0}, ["seeds"]),
     ],
 )

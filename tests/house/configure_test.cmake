@@ -30,14 +30,14 @@ file(REMOVE_RECURSE ${WORK})
 configure(${SOURCE} 1 "HEED_LAB is on and needs HEED_NN, which is off: give" -DHEED_NN=OFF -DHEED_LAB=ON)
 configure(${SOURCE} 1 "HEED_CLI is on and needs HEED_LAB, which is off: give" -DHEED_LAB=OFF -DHEED_CLI=ON)
 
-lacking(engine_alone Torch nlohmann_json CLI11 ZLIB fmt Python3)
+lacking(engine_alone Torch nlohmann_json CLI11 ZLIB fmt Boost Python3)
 configure(${SOURCE} 0 "" -DHEED_NN=OFF ${engine_alone} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
 configure(${SOURCE} 0 "" -DHEED_NN=OFF ${engine_alone} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON -DHEED_BENCH=ON)
 configure(${CMAKE_CURRENT_LIST_DIR}/parent 0 "" -DHEED=${SOURCE} -DCOMPONENT=engine
   -DPROGRAM=${CMAKE_CURRENT_LIST_DIR}/consumer/engine.cc -DHEED_NN=OFF ${engine_alone} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
 
 if(TORCH)
-  lacking(libraries CLI11 ZLIB fmt)
+  lacking(libraries CLI11 ZLIB fmt Boost)
   configure(${SOURCE} 0 "" -DHEED_LAB=OFF ${libraries} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
   configure(${SOURCE} 0 "" -DHEED_LAB=OFF ${libraries} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON -DHEED_BENCH=ON)
   configure(${SOURCE} 0 "" -DHEED_CLI=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON)

@@ -25,7 +25,7 @@ std::vector<int32_t> Counting(int32_t count) {
 
 TEST(Batches, CausalTargetsFollowTheInputs) {
   Random random(1);
-  const Batch batch = RandomBatch(Counting(100), {Objective::kCausal, 8, 5, 100}, random);
+  const Batch batch = RandomBatch(Passages(Counting(100)), {Objective::kCausal, 8, 5, 100}, random);
   EXPECT_EQ(batch.inputs.sizes(), (std::vector<int64_t>{5, 8}));
   const std::vector<int64_t> inputs = Values(batch.inputs), targets = Values(batch.targets);
   ASSERT_EQ(targets.size(), inputs.size());
@@ -37,7 +37,7 @@ TEST(Batches, RandomWindowsReachBothEndsOfTheTokens) {
   Random random(2);
   std::set<int64_t> starts, last_targets;
   for (int i = 0; i < 200; ++i) {
-    const Batch batch = RandomBatch(Counting(12), {Objective::kCausal, 8, 4, 12}, random);
+    const Batch batch = RandomBatch(Passages(Counting(12)), {Objective::kCausal, 8, 4, 12}, random);
     for (int64_t window = 0; window < 4; ++window) {
       starts.insert(Values(batch.inputs)[window * 8]);
       last_targets.insert(Values(batch.targets)[window * 8 + 7]);
@@ -47,11 +47,26 @@ TEST(Batches, RandomWindowsReachBothEndsOfTheTokens) {
   EXPECT_EQ(last_targets, (std::set<int64_t>{8, 9, 10, 11}));
 }
 
+TEST(Batches, RandomWindowsLieWithinAPassage) {
+  // Passages of 12, 4 and 20 tokens; the second is too short for a window of 8 and the token behind it.
+  Passages passages(Counting(36));
+  passages.ends = {12, 16, 36};
+  Random random(2);
+  std::set<int64_t> starts;
+  for (int i = 0; i < 300; ++i) {
+    const Batch batch = RandomBatch(passages, {Objective::kCausal, 8, 4, 36}, random);
+    for (int64_t window = 0; window < 4; ++window) starts.insert(Values(batch.inputs)[window * 8]);
+  }
+  std::set<int64_t> expected = {0, 1, 2, 3};
+  for (int64_t start = 16; start < 28; ++start) expected.insert(start);
+  EXPECT_EQ(starts, expected);
+}
+
 TEST(Batches, TheSameSeedGivesTheSameBatches) {
   for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
     Random first(9), second(9), other(10);
     const WindowOptions options{objective, 16, 4, 500};
-    const auto inputs = [&](Random& random) { return Values(RandomBatch(Counting(500), options, random).inputs); };
+    const auto inputs = [&](Random& random) { return Values(RandomBatch(Passages(Counting(500)), options, random).inputs); };
     const std::vector<int64_t> expected = inputs(first);
     EXPECT_EQ(inputs(second), expected);
     EXPECT_NE(inputs(other), expected);
@@ -61,7 +76,7 @@ TEST(Batches, TheSameSeedGivesTheSameBatches) {
 TEST(Batches, MaskedWindowsHideFifteenPercent) {
   Random random(3);
   constexpr int32_t kMask = 1000;
-  const Batch batch = RandomBatch(Counting(1000), {Objective::kMasked, 40, 7, kMask}, random);
+  const Batch batch = RandomBatch(Passages(Counting(1000)), {Objective::kMasked, 40, 7, kMask}, random);
   const std::vector<int64_t> inputs = Values(batch.inputs), targets = Values(batch.targets), rows = Values(batch.rows);
   ASSERT_EQ(rows.size(), 7u * 6);  // 0.15 * 40
   EXPECT_EQ(std::set<int64_t>(rows.begin(), rows.end()).size(), rows.size());
@@ -82,7 +97,7 @@ TEST(Batches, MaskedWindowsHideFifteenPercent) {
 
 TEST(Batches, AShortMaskedWindowHidesAtLeastOne) {
   Random random(4);
-  EXPECT_EQ(RandomBatch(Counting(50), {Objective::kMasked, 1, 3, 50}, random).targets.numel(), 3);
+  EXPECT_EQ(RandomBatch(Passages(Counting(50)), {Objective::kMasked, 1, 3, 50}, random).targets.numel(), 3);
 }
 
 // Whatever the remainder, every token but the first is predicted once, in order.

@@ -46,7 +46,7 @@ TEST(Corpus, SplitsByPositionNineToOne) {
     const Text text = Letters(length);
     const Corpus corpus = MakeCorpus(text, 8);
     EXPECT_EQ(static_cast<int64_t>(corpus.train.size()), length * 9 / 10);
-    std::vector<int32_t> joined = corpus.train;
+    std::vector<int32_t> joined = corpus.train.tokens;
     joined.insert(joined.end(), corpus.validation.begin(), corpus.validation.end());
     EXPECT_EQ(corpus.vocabulary.Decode(joined), text.characters);
   }

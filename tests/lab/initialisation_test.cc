@@ -40,42 +40,18 @@ void ExpectDeviation(const at::Tensor& weight, double deviation, const std::stri
   EXPECT_NEAR(weight.std().item<double>(), deviation, 0.04 * deviation) << name;
 }
 
-TEST(InitialisationTest, LikeGpt2DrawsAllButPositionsWhichStartSo) {
-  Parts parts = SeededParts();
-  const at::Tensor positions = parts->learned->weight.detach().clone();
-  torch::manual_seed(5);
-  InitialiseLikeGpt2(*parts);
-  EXPECT_TRUE(at::equal(parts->learned->weight, positions));
-  for (const auto& weight : {parts->embedding->weight, parts->learned->weight, parts->linear->weight}) {
-    ExpectDeviation(weight, 0.02, "0.02");
-  }
-  EXPECT_EQ(parts->linear->bias.abs().max().item<double>(), 0.0);
-  // In the order of the modules, from PyTorch's default generator.
-  torch::manual_seed(5);
-  EXPECT_TRUE(at::equal(parts->embedding->weight, at::empty({100, kWidth}).normal_(0.0, 0.02)));
-  EXPECT_TRUE(at::equal(parts->linear->weight, at::empty({60, kWidth}).normal_(0.0, 0.02)));
-}
-
-TEST(InitialisationTest, ByWidthDrawsPositionsToo) {
+TEST(InitialisationTest, ByWidthDrawsAllInTheOrderOfTheModules) {
   EXPECT_DOUBLE_EQ(InitialDeviation(768), 0.02);
   EXPECT_DOUBLE_EQ(InitialDeviation(kWidth), 0.04);
+  EXPECT_DOUBLE_EQ(EmbeddingDeviation(kWidth), 0.16);
   Parts parts = SeededParts();
   torch::manual_seed(5);
-  InitialiseByWidth(*parts, kWidth);
+  InitialiseByWidth(*parts, kWidth, 0.3);
   EXPECT_EQ(parts->linear->bias.abs().max().item<double>(), 0.0);
   torch::manual_seed(5);
-  EXPECT_TRUE(at::equal(parts->embedding->weight, at::empty({100, kWidth}).normal_(0.0, 0.04)));
+  EXPECT_TRUE(at::equal(parts->embedding->weight, at::empty({100, kWidth}).normal_(0.0, 0.3)));
   EXPECT_TRUE(at::equal(parts->learned->weight, at::empty({50, kWidth}).normal_(0.0, 0.04)));
   EXPECT_TRUE(at::equal(parts->linear->weight, at::empty({60, kWidth}).normal_(0.0, 0.04)));
-}
-
-TEST(InitialisationTest, ScaledWeightsAreThoseOfGpt2TimesOneFactor) {
-  Parts parts = SeededParts();
-  InitialiseLikeGpt2(*parts);
-  const at::Tensor before =
-      at::cat({parts->embedding->weight.detach(), parts->learned->weight.detach(), parts->linear->weight.detach()});
-  ScaleToWidth(*parts, kWidth);
-  EXPECT_TRUE(at::equal(at::cat({parts->embedding->weight, parts->learned->weight, parts->linear->weight}), 2.0 * before));
 }
 
 TEST(InitialisationTest, ByInputsIsDrawnFromTheSeedAlone) {

@@ -16,7 +16,7 @@ namespace {
 
 double Deviation(const at::Tensor& tensor) { return tensor.std(/*unbiased=*/false).item<double>(); }
 
-TEST(LanguageModel, StartsLikeThePublishedRecipe) {
+TEST(LanguageModel, StartsByItsWidthWithLargerEmbeddings) {
   torch::manual_seed(1);
   ModelOptions options;  // the defaults: 4 layers, width 128
   const LanguageModel model(options, Vocabulary(SampleText().characters));
@@ -25,13 +25,27 @@ TEST(LanguageModel, StartsLikeThePublishedRecipe) {
     const std::string& name = parameter.key();
     if (parameter.value().dim() == 2) {
       // 1400 numbers or more: an estimate of the deviation is itself off by 2 %.
-      EXPECT_NEAR(Deviation(parameter.value()), 0.02, 0.08 * 0.02) << name;
+      const double expected = (name == "embedding.weight" ? 4 : 1) * 0.02 * std::sqrt(768.0 / 128);
+      EXPECT_NEAR(Deviation(parameter.value()), expected, 0.08 * expected) << name;
       ++matrices;
     } else if (name.ends_with("bias")) {
       EXPECT_EQ(parameter.value().abs().max().item<double>(), 0.0) << name;
     }
   }
   EXPECT_EQ(matrices, 3 + 4 * 6);  // embedding, positions, head; W_q, W_k, W_v, W_o, dense1 and dense2 of each layer
+}
+
+// What enters the first layer has the same size beside every scheme, though a sinusoidal encoding has embeddings scaled.
+TEST(LanguageModel, EmbeddingsEnterAlikeBesideEveryScheme) {
+  for (const std::string& scheme : PositionSchemeNames()) {
+    torch::manual_seed(1);
+    ModelOptions options;
+    options.position = scheme;
+    const LanguageModel model(options, Vocabulary(SampleText().characters));
+    const double scale = scheme == "sinusoidal" ? std::sqrt(128.0) : 1;
+    const double expected = 4 * 0.02 * std::sqrt(768.0 / 128);
+    EXPECT_NEAR(scale * Deviation(model->named_parameters()["embedding.weight"]), expected, 0.08 * expected) << scheme;
+  }
 }
 
 TEST(LanguageModel, CountsItsParameters) {
@@ -141,7 +155,7 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   expect("lr", [](TrainOptions& o) { o.lr = 0.0; });
   expect("lr", [](TrainOptions& o) { o.lr = INFINITY; });
   expect("min_lr", [](TrainOptions& o) { o.min_lr = 2e-3; });
-  expect("warmup", [](TrainOptions& o) { o.warmup = -1; });
+  expect("warmup", [](TrainOptions& o) { o.warmup = -2; });
   expect("beta1", [](TrainOptions& o) { o.beta1 = 1.0; });
   expect("beta2", [](TrainOptions& o) { o.beta2 = -0.1; });
   expect("weight_decay", [](TrainOptions& o) { o.weight_decay = -1.0; });

@@ -28,6 +28,14 @@ TEST(LearningRate, WarmsUpThenFollowsHalfACosine) {
   for (int64_t step = 11; step < 110; ++step) EXPECT_LT(LearningRate(options, step), LearningRate(options, step - 1));
 }
 
+TEST(LearningRate, WarmsUpOverAFifthUnlessTold) {
+  TrainOptions options = Recipe();
+  options.warmup = -1;
+  EXPECT_EQ(WarmUp(options), 22);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 0), 1e-2 / 23);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 22), 1e-2);
+}
+
 TEST(LearningRate, IsDefinedWhenTheWarmUpIsTheWholeRun) {
   TrainOptions options = Recipe();
   options.warmup = options.steps;
@@ -67,6 +75,29 @@ TEST(AdamW, FollowsThePaperAndDecaysMatricesOnly) {
   for (int64_t i = 0; i < 15; ++i) EXPECT_NEAR(matrix.flatten()[i].item<double>(), expected_matrix.value, 2e-6);
   for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(vector[i].item<double>(), expected_vector.value, 2e-6);
   EXPECT_GT(std::abs(expected_matrix.value - expected_vector.value), 1e-5);
+}
+
+TEST(AdamW, WhatStartsAtZeroLearnsAtARateOfItsOwnAndDoesNotDecay) {
+  TrainOptions options = Recipe();
+  options.zero_rate = 7;
+  at::Tensor table = at::zeros({2, 3}).set_requires_grad(true), bias = at::zeros({4}).set_requires_grad(true);
+  at::Tensor matrix = at::full({2, 3}, 0.5).set_requires_grad(true);
+  AdamW optimizer({{"table", table}, {"bias", bias}, {"matrix", matrix}}, options);
+  TrainOptions faster = options;
+  faster.lr *= 7, faster.min_lr *= 7;
+  Expected expected{0}, expected_matrix{0.5};
+  for (int64_t step = 0; step < 20; ++step) {
+    const double gradient = std::sin(static_cast<double>(step) + 1.0);
+    optimizer.ClearGradients();
+    for (at::Tensor* parameter : {&table, &bias, &matrix}) parameter->mutable_grad() = at::full(parameter->sizes(), gradient);
+    optimizer.Step(step);
+    expected.Step(gradient, 0.0, faster, step);
+    expected_matrix.Step(gradient, options.weight_decay, options, step);
+  }
+  // As above, where the steps are seven times as long.
+  for (int64_t i = 0; i < 6; ++i) EXPECT_NEAR(table.flatten()[i].item<double>(), expected.value, 1.4e-5);
+  for (int64_t i = 0; i < 4; ++i) EXPECT_NEAR(bias[i].item<double>(), expected.value, 1.4e-5);
+  for (int64_t i = 0; i < 6; ++i) EXPECT_NEAR(matrix.flatten()[i].item<double>(), expected_matrix.value, 2e-6);
 }
 
 TEST(AdamW, ClipsTheNormOfAllGradientsTogether) {

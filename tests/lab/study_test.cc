@@ -4,6 +4,9 @@
 #include <signal.h>
 
 #include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +14,6 @@
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
-#include "lab/report/file.h"
-#include "lab/report/result_store.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/plan.h"
@@ -37,37 +38,62 @@ StudyOptions Tiny() {
   StudyOptions options = BudgetOptions("quick");
   options.encoders = {"attention", "gru"};
   options.positions = {"none", "learned"};
+  options.objectives = {"causal", "masked"};
   options.layers = 1, options.heads = 2, options.width = 16, options.context = 8, options.batch = 2;
-  options.causal_steps = options.masked_steps = 5;
-  options.validation = 200;
+  options.all_steps = 5;
+  options.compared_lengths = {8, 16};
+  options.validation = 100, options.test = 200;
   options.seeds = 2;
   return options;
 }
 
-Corpus TinyCorpus() {
-  Corpus corpus = MakeCorpus(Lines(100), 8);
-  corpus.validation.resize(200);
-  return corpus;
-}
+Vocabulary TinyVocabulary() { return Vocabulary(Lines(100).characters); }
 
-// What models lost at the training length of 8 characters, by seed; one more nat at each longer one.
+// What models lost on each block of the test part with each seed; one more nat in windows of 16 characters.
 struct Lost {
   std::string encoder, position;
-  std::vector<double> losses;
+  std::vector<std::vector<double>> losses;
 };
 
-Measurements Measured(const std::vector<Lost>& lost) {
-  const Measure loss = StudyColumns(Tiny(), Objective::kCausal).front().measure;
+StudyResult Studied(const std::vector<Lost>& lost, const std::string& objective = "causal") {
+  StudyResult result;
+  result.options = Tiny();
+  result.options.objectives = {objective};
+  result.folder = "report", result.path = "book.txt", result.text.name = "book.txt";
+  const std::size_t blocks = lost.front().losses.front().size();
+  result.counted = {4, 0.5, std::vector<double>(blocks, 2.5), std::vector<double>(blocks, 3.0),
+                    std::vector<double>(blocks, 2.8)};
+  const std::vector<Column> all = StudyColumns(result.options);
   Models models;
   for (const Lost& one : lost) models.push_back({{one.encoder, one.position}, 64, 1000});
-  Measurements measured("causal", {{loss, 8}, {loss, 16}, {loss, 32}}, models, 0, std::ssize(lost.front().losses));
+  Measurements measured(objective, {all[0], all[1]}, models, 0, std::ssize(lost.front().losses));
+  ContestResult contest{{6e-3}, {}, measured, {}, {}, {}, 5, std::vector<double>(blocks, 1.0)};
   for (std::size_t m = 0; m < lost.size(); ++m) {
+    contest.entries.push_back({.model = models[m], .steps = 5, .rate = 6e-3, .tried = {}, .curve = {}});
     for (std::size_t s = 0; s < lost[m].losses.size(); ++s) {
-      const double at_training = lost[m].losses[s];
-      measured.Put(m, s, {{at_training, at_training + 1, at_training + 2}});
+      const std::vector<double>& losses = lost[m].losses[s];
+      std::vector<double> longer = losses;
+      for (double& loss : longer) loss += 1;
+      nlohmann::ordered_json more = {{"blocks", losses}, {"longer", nlohmann::ordered_json::object()}};
+      const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(blocks);
+      const bool ends = lost[m].position == "learned";
+      if (!ends) more["longer"]["16"] = longer;
+      contest.at_time.Put(m, s, {{mean, ends ? NAN : mean + 1}, more});
     }
   }
-  return measured;
+  contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return BlockLosses(contest.at_time, entry.model); });
+  result.contests.push_back(std::move(contest));
+  return result;
+}
+
+// Three seeds on six blocks that hardly differ.
+std::vector<std::vector<double>> About(double loss) {
+  std::vector<std::vector<double>> losses;
+  for (int s = 0; s < 3; ++s) {
+    losses.emplace_back();
+    for (int b = 0; b < 6; ++b) losses.back().push_back(loss + 0.001 * ((s * 7 + b * 3) % 5));
+  }
+  return losses;
 }
 
 TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
@@ -80,19 +106,33 @@ TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
             "--out out");
   options = BudgetOptions("long");
   options.tasks.tasks.clear();
-  options.deepest = 0, options.all_steps = 7;
-  EXPECT_EQ(CommandOf(options, "-", "out"), "heed study - --budget long --tasks none --depth 0 --steps 7 --out out");
+  options.deepest = 0, options.all_steps = 7, options.step_seconds = {0.01, 0.0025};
+  EXPECT_EQ(CommandOf(options, "-", "out"),
+            "heed study - --budget long --tasks none --depth 0 --steps 7 --step-seconds 0.01,0.0025 --out out");
 }
 
 TEST(StudyOptionsTest, StepsOfAllReachEverySection) {
   StudyOptions options = BudgetOptions("quick");
+  EXPECT_FALSE(DeepStacks(options)) << "a section of the long budget, or on request";
   options.all_steps = 7, options.deepest = 2;
-  EXPECT_EQ(options.steps(Objective::kCausal), 7);
-  EXPECT_EQ(options.steps(Objective::kMasked), 7);
   EXPECT_EQ(DeepStacks(options)->steps, 7);
   EXPECT_EQ(DeepStacks(options)->layers, 2);
   EXPECT_EQ(DeepStacks(options)->depths, (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(TasksOf(options).steps, 7);
+}
+
+TEST(StudyOptionsTest, RefusesPacesAndRatesThatDoNotFit) {
+  StudyOptions options = Tiny();
+  options.step_seconds = {0.01};
+  const std::string paces = WhatOf<InvalidArgument>([&] { Validate(options); });
+  EXPECT_TRUE(Holds(paces, "step_seconds") && Holds(paces, "are 6, got 1")) << paces;
+  for (const std::vector<double>& rates : {std::vector<double>{0.01, 0.003}, std::vector<double>{0.01, 0.01}}) {
+    options = Tiny();
+    options.rates = rates;
+    EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "rates: expected them rising"));
+  }
+  options.rates = {};
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "rates"));
 }
 
 TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
@@ -115,15 +155,15 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
 }
 
 TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
-  const Corpus corpus = TinyCorpus();
+  const Vocabulary vocabulary = TinyVocabulary();
   for (const char* budget : {"quick", "default", "long"}) {
     for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
-      const Models models = PlanModels(BudgetOptions(budget), objective, corpus.vocabulary);
-      EXPECT_EQ(models.size(), 10u);
+      const Models models = PlanModels(BudgetOptions(budget), objective, vocabulary);
+      EXPECT_EQ(models.size(), std::string(budget) == "long" ? 7u : 5u);
       double least = INFINITY, most = 0;
       for (const SizedContender& model : models) {
-        const TrainOptions training = TrainingOf(BudgetOptions(budget), objective, model, 0);
-        EXPECT_EQ(LanguageModel(training.model, corpus.vocabulary)->ParameterCount(), model.parameters) << model.Id();
+        const TrainOptions training = TrainingOf(BudgetOptions(budget), objective, {model, 100, 1e-3, 0});
+        EXPECT_EQ(LanguageModel(training.model, vocabulary)->ParameterCount(), model.parameters) << model.Id();
         least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
       }
       EXPECT_LE(most, 1.05 * least) << budget;
@@ -132,12 +172,12 @@ TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
 }
 
 TEST(StudyPlanTest, TakesEveryScheme) {
-  const Corpus corpus = TinyCorpus();
+  const Vocabulary vocabulary = TinyVocabulary();
   StudyOptions options = BudgetOptions("quick");
   options.encoders = {"attention"};
   options.positions = nn::PositionSchemeNames();
   Validate(options);
-  const Models models = PlanModels(options, Objective::kMasked, corpus.vocabulary);
+  const Models models = PlanModels(options, Objective::kMasked, vocabulary);
   ASSERT_EQ(models.size(), 8u);
   EXPECT_EQ(models[3].Phrase(), "attention with rotary positions");
   EXPECT_EQ(models[6].Label(), "attention, T5's bias");
@@ -145,14 +185,14 @@ TEST(StudyPlanTest, TakesEveryScheme) {
 }
 
 TEST(StudyPlanTest, TakesEveryEncoderAtEqualParametersInEveryBudget) {
-  const Corpus corpus = TinyCorpus();
+  const Vocabulary vocabulary = TinyVocabulary();
   for (const char* budget : {"quick", "long"}) {
     for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
       StudyOptions options = BudgetOptions(budget);
       options.encoders = nn::EncoderNames();
       options.positions = {"none"};
       Validate(options);
-      const Models models = PlanModels(options, objective, corpus.vocabulary);  // else it throws
+      const Models models = PlanModels(options, objective, vocabulary);  // else it throws
       ASSERT_EQ(models.size(), nn::EncoderNames().size());
       EXPECT_EQ(models[6].Id(), "gru-attention");
       EXPECT_EQ(models[6].Phrase(), "the GRU with attention");
@@ -165,99 +205,133 @@ TEST(StudyPlanTest, TakesEveryEncoderAtEqualParametersInEveryBudget) {
 TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   StudyOptions options = Tiny();
   options.context = 4096;
-  const Corpus corpus = TinyCorpus();
-  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, corpus.vocabulary); }), "learned"));
-}
-
-TEST(StudyBaselinesTest, FollowTheCounts) {
-  // Training a b a b a b, validation a b: with one added to each count, both characters have frequency 1/2. b followed a
-  // three times of three; with one more pair spread by the frequencies that is 3.5 / 4.
-  Corpus corpus{Vocabulary(U"ab"), {0, 1, 0, 1, 0, 1}, {0, 1}};
-  const Baselines baselines = CountBaselines(corpus);
-  EXPECT_NEAR(baselines.frequencies, std::log(2.0), 1e-12);
-  EXPECT_NEAR(baselines.previous_character, -std::log(3.5 / 4), 1e-12);
+  const Vocabulary vocabulary = TinyVocabulary();
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, vocabulary); }), "learned"));
 }
 
 TEST(StudyRunTest, KnowsATableThatIsNotWhole) {
   EXPECT_FALSE(TableOf(nullptr));
-  nlohmann::ordered_json json = {{"scheme", "relative"}, {"rows", 2}, {"columns", 3}, {"values", {1.0 / 3, 2, 3, 4, 5, 6}}};
+  EXPECT_FALSE(TableOf({{"blocks", {1, 2}}}));
+  nlohmann::ordered_json json = {
+      {"table", {{"scheme", "relative"}, {"rows", 2}, {"columns", 3}, {"values", {1.0 / 3, 2, 3, 4, 5, 6}}}}};
   const std::optional<SchemeTable> table = TableOf(json);
   ASSERT_TRUE(table);
   EXPECT_EQ(table->values, (std::vector<double>{1.0 / 3, 2, 3, 4, 5, 6}));
   EXPECT_EQ(table->columns, 3);
-  json["values"].erase(0);
+  json["table"]["values"].erase(0);
   EXPECT_THROW(TableOf(json), InvalidArgument);
 }
 
-TEST(StudyFindingsTest, OrderFindingTellsFailureFromSuccess) {
-  const Baselines baselines{3.0, 2.5};
-  const auto finding = [&](double none, double sinusoidal) {
-    return OrderFinding(Measured({{"attention", "none", {none}}, {"attention", "sinusoidal", {sinusoidal}}}), baselines);
+TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfCounting) {
+  const auto worth = [](double loss) { return WorthFinding(Studied({{"gru", "none", About(loss)}}), Objective::kCausal); };
+  EXPECT_TRUE(worth(2.0).starts_with("A model is worth training")) << worth(2.0);
+  EXPECT_TRUE(Holds(worth(2.0), "0.498 less")) << worth(2.0);
+  EXPECT_TRUE(worth(2.6).starts_with("Counting does better")) << worth(2.6);
+  EXPECT_TRUE(Holds(worth(2.6), "runs of 4 characters")) << worth(2.6);
+  EXPECT_TRUE(worth(2.498).starts_with("Whether a model is worth training is open")) << worth(2.498);
+}
+
+TEST(StudyFindingsTest, TheChoiceNamesAllThatMayBeBest) {
+  const StudyResult one = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.3)}});
+  EXPECT_TRUE(Holds(ChoiceFinding(one, Objective::kCausal), "take the GRU")) << ChoiceFinding(one, Objective::kCausal);
+  EXPECT_TRUE(Holds(NextCommand(one), "heed train book.txt --objective causal --encoder gru")) << NextCommand(one);
+  StudyResult two = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.0)}, {"rnn", "none", About(3.0)}});
+  EXPECT_TRUE(Holds(ChoiceFinding(two, Objective::kCausal), "which of the GRU and the LSTM is best"))
+      << ChoiceFinding(two, Objective::kCausal);
+  ASSERT_EQ(two.contests.front().verdict[2].standing, Standing::kBehind);
+  two.contests.front().verdict[2].standing = Standing::kUndecided;
+  EXPECT_EQ(
+      NextCommand(two),
+      "heed study book.txt --budget quick --encoders gru,lstm,rnn --positions none,learned --layers 1 --heads 2 --width 16 "
+      "--context 8 --batch 2 --steps 20 --validation 100 --test 200 --out report/longer");
+}
+
+TEST(StudyFindingsTest, SchemesAreJudgedAmongThemselves) {
+  const StudyResult result =
+      Studied({{"attention", "alibi", About(2.2)}, {"gru", "none", About(2.0)}, {"attention", "rotary", About(2.1)}});
+  const std::string text = SchemeFinding(result, Objective::kCausal);
+  EXPECT_TRUE(Holds(text, "Attention with rotary positions leads with 2.1")) << text;
+  EXPECT_TRUE(Holds(text, "Behind: attention with ALiBi by 0.100")) << text;
+  EXPECT_FALSE(Holds(text, "GRU")) << text;
+  EXPECT_EQ(SchemeFinding(Studied({{"attention", "alibi", About(2.2)}, {"gru", "none", About(2)}}), Objective::kCausal), "");
+}
+
+TEST(StudyFindingsTest, OrderFindingTellsWhatPositionsAreWorth) {
+  const auto finding = [](double none, double sinusoidal) {
+    return OrderFinding(
+        Studied({{"attention", "none", About(none)}, {"attention", "sinusoidal", About(sinusoidal)}}, "masked"));
   };
-  EXPECT_TRUE(Holds(finding(2.95, 2.0), "it fails")) << finding(2.95, 2.0);
-  EXPECT_FALSE(Holds(finding(2.1, 2.0), "it fails")) << finding(2.1, 2.0);
+  EXPECT_TRUE(Holds(finding(2.9, 2.0), "is 10 % of that")) << finding(2.9, 2.0);
   EXPECT_TRUE(Holds(finding(2.99, 2.98), "more steps")) << finding(2.99, 2.98);
   EXPECT_TRUE(Holds(finding(2.0, 2.1), "No scheme does better")) << finding(2.0, 2.1);
-  EXPECT_EQ(OrderFinding(Measured({{"attention", "alibi", {2.0}}}), baselines), "");
+  EXPECT_EQ(OrderFinding(Studied({{"attention", "alibi", About(2.0)}}, "masked")), "");
 }
 
 TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
-  Measurements measured = Measured({{"attention", "learned", {2.0}}, {"attention", "alibi", {2.1}}});
-  measured.Put(0, 0, {{2.0, NAN, NAN}});
-  measured.Put(1, 0, {{2.1, 2.0, 1.9}});
-  const std::string text = LengthFinding(measured);
-  EXPECT_TRUE(Holds(text, "−0.200 (ALiBi)")) << text;
-  EXPECT_TRUE(Holds(text, "learned positions ends at 8")) << text;
+  const std::string text = LengthFinding(
+      Studied({{"attention", "learned", About(2.0)}, {"attention", "alibi", About(2.1)}, {"gru", "none", About(2.5)}}),
+      Objective::kCausal);
+  EXPECT_TRUE(Holds(text, "In windows of 16: Attention with ALiBi leads with 3.10")) << text;
+  EXPECT_TRUE(Holds(text, "Behind: the GRU")) << text;
+  EXPECT_TRUE(Holds(text, "The table of learned positions ends")) << text;
 }
 
-TEST(StudyRunTest, LossesAreTheSameBitsForAnyNumberOfThreads) {
-  const Corpus corpus = TinyCorpus();
+TEST(StudyFindingsTest, LimitsNameWhatWasLeftOut) {
+  StudyResult result = Studied({{"gru", "none", About(2.0)}});
+  result.options.encoders = {"gru"}, result.options.seeds = 1;
+  const std::string text = LimitsFinding(result);
+  EXPECT_TRUE(Holds(text, "Encoders left out: attention, convolution")) << text;
+  EXPECT_TRUE(Holds(text, "With one seed nothing can be told apart")) << text;
+}
+
+TEST(StudyTest, ResultsAreTheSameBitsForAnyNumberOfThreads) {
+  const ScratchFolder first, second;
   StudyOptions options = Tiny();
-  const auto first = TrainModels("test", corpus, options, nullptr);
+  const StudyResult a = RunStudy(Lines(100), options, first.path());
   options.threads = 3;
-  const auto second = TrainModels("test", corpus, options, nullptr);
+  const StudyResult b = RunStudy(Lines(100), options, second.path());
+  ASSERT_EQ(a.contests.size(), 2u);
   for (const std::size_t objective : {0, 1}) {
-    const Measurements &a = first[objective], &b = second[objective];
-    ASSERT_EQ(a.models().size(), 3u);
-    for (const SizedContender& model : a.models()) {
-      for (const Column& column : a.columns()) {
-        if (column.measure.name == "tokens_per_second" || !a.Reaches(model, column)) continue;
-        EXPECT_EQ(a.Values(model, column), b.Values(model, column)) << model.Id() << " " << column.measure.name << column.at;
-      }
-      const std::vector<Column> losses = a.ColumnsOf("loss");
-      EXPECT_EQ(a.Reaches(model, losses[1]), model.position != "learned") << model.Id();
-      EXPECT_NE(a.Values(model, losses[0])[0], a.Values(model, losses[0])[1]) << "seeds differ";
+    EXPECT_EQ(ToJson(a.contests[objective]).dump(), ToJson(b.contests[objective]).dump());
+    const Measurements& measured = a.contests[objective].at_time;
+    EXPECT_EQ(measured.Json().dump(), b.contests[objective].at_time.Json().dump());
+    ASSERT_EQ(measured.models().size(), 3u);
+    const std::vector<Column> losses = measured.ColumnsOf("loss");
+    for (const SizedContender& model : measured.models()) {
+      EXPECT_EQ(measured.Reaches(model, losses[1]), model.position != "learned") << model.Id();
+      EXPECT_NE(measured.Values(model, losses[0])[0], measured.Values(model, losses[0])[1]) << "seeds differ";
     }
-    EXPECT_EQ(a.ColumnsOf("training_loss").size(), 5u) << "a point a step";
+    std::size_t points = 0;
+    for (const Column& point : measured.ColumnsOf("training_loss"))
+      points += measured.Reaches(measured.models().front(), point) ? 1 : 0;
+    EXPECT_EQ(points, 5u) << "a point a step";
   }
 }
 
-TEST(StudyRunTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
-  const Corpus corpus = TinyCorpus();
+TEST(StudyTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
   const ScratchFolder folder;
-  const ResultStore store(folder.path(), {{"text", "a"}}), other(folder.path(), {{"text", "b"}});
-  const StudyOptions options = Tiny();
-  const auto train = [&](const StudyOptions& changed, const ResultStore& from) {
-    return TrainModels("test", corpus, changed, &from)[1].Json().dump();
+  StudyOptions options = Tiny();
+  options.objectives = {"causal"};
+  const auto study = [&](const StudyOptions& changed, int64_t lines) {
+    return ToJson(RunStudy(Lines(lines), changed, folder.path()).contests.front()).dump();
   };
-  const std::string models = train(options, store);
-  EXPECT_EQ(folder.Names().size(), 2u * 3 * 2);
-  EXPECT_EQ(folder.Names().count("causal-attention-learned-seed-1.json"), 1u);
+  const std::string models = study(options, 100);
+  // Of three models: two seeds, a half and a quarter.
+  const ScratchFolder other;
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path() / "runs"), {}), 3 * (2 + 2));
 
   WatchForInterrupt();
   raise(SIGINT);
-  // Everything is in the store, so nothing is left that could be interrupted.
-  EXPECT_EQ(train(options, store), models);
-  StudyOptions changed = options;
-  changed.lr *= 2;
-  EXPECT_THROW(train(changed, store), Interruption) << "another learning rate is another run";
-  EXPECT_THROW(train(options, other), Interruption) << "another text is another run";
-  changed = options;
-  ++changed.threads;
-  EXPECT_THROW(train(changed, store), Interruption) << "more runs side by side are another measurement of speed";
-  WriteFile(folder.path() / *folder.Names().begin(), "{\"settings\"");
-  EXPECT_THROW(train(options, store), Interruption) << "a damaged file counts as none";
+  // Everything is in the store, so nothing is left that could be interrupted but the single layers, which are not kept.
+  options.compared_lengths = {8, 16};
+  EXPECT_THROW(study(options, 100), Interruption);
   WatchForInterrupt();
+  EXPECT_EQ(study(options, 100), models);
+  StudyOptions changed = options;
+  changed.rates = {5e-3};
+  EXPECT_NE(study(changed, 100), models) << "another learning rate is another run";
+  EXPECT_NE(study(options, 101), models) << "another text is another run";
+  EXPECT_EQ(study(options, 100), models);
 }
 
 TEST(StudyTest, RefusesATextTooShortForTheLongestWindow) {

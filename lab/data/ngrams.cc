@@ -1,0 +1,108 @@
+#include "lab/data/ngrams.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 20, kMostRuns = int64_t{1} << 21;
+constexpr int64_t kMostOrder = 12;
+constexpr double kDiscounts[] = {0.3, 0.5, 0.7, 0.9};
+
+// A step of SplitMix64 (Steele, Lea and Flood 2014), which spreads what differs little over all bits: among millions of runs a
+// collision of 64 bits is not to be expected.
+uint64_t Mixed(uint64_t value) {
+  value += 0x9e3779b97f4a7c15U;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
+  return value ^ (value >> 31);
+}
+
+// Tokens are numbers apart from lengths, which contexts begin with.
+uint64_t Extended(uint64_t key, int32_t token) {
+  return Mixed(key ^ Mixed((uint64_t{1} << 32) + static_cast<uint64_t>(token)));
+}
+
+// The losses of every order, averaged over blocks.
+std::vector<double> MeanLosses(const NGrams& grams, const std::vector<std::vector<int32_t>>& blocks, double discount) {
+  std::vector<double> means(static_cast<std::size_t>(grams.order()), 0.0);
+  for (const std::vector<int32_t>& block : blocks) {
+    const std::vector<double> losses = grams.Losses(block, discount);
+    for (std::size_t n = 0; n < means.size(); ++n) means[n] += losses[n] / static_cast<double>(blocks.size());
+  }
+  return means;
+}
+
+}  // namespace
+
+// Orders apart from one another: the length enters the hash.
+uint64_t NGrams::ContextKey(const int32_t* begin, int64_t length) const {
+  uint64_t key = Mixed(static_cast<uint64_t>(length));
+  for (int64_t i = 0; i < length; ++i) key = Extended(key, begin[i]);
+  return key;
+}
+
+NGrams::NGrams(const Passages& text, int64_t symbols, int64_t most_order) : symbols_(static_cast<double>(symbols)) {
+  const double share = std::min(1.0, static_cast<double>(kMostTokens) / static_cast<double>(std::max<int64_t>(1, text.size())));
+  for (int64_t order = 1; order <= most_order && std::ssize(runs_) <= kMostRuns; ++order) {
+    int64_t begin = 0;
+    for (const int64_t end : text.ends) {
+      const int64_t counted = begin + static_cast<int64_t>(share * static_cast<double>(end - begin));
+      for (int64_t i = begin + order - 1; i < counted; ++i) {
+        const uint64_t key = ContextKey(&text.tokens[i - order + 1], order - 1);
+        Context& context = contexts_[key];
+        ++context.total;
+        if (++runs_[Extended(key, text.tokens[i])] == 1) ++context.different;
+      }
+      begin = end;
+    }
+    order_ = order;
+  }
+}
+
+std::vector<double> NGrams::Losses(const std::vector<int32_t>& tokens, double discount) const {
+  std::vector<double> losses(static_cast<std::size_t>(order_), 0.0);
+  const int64_t count = std::ssize(tokens);
+  for (int64_t i = 1; i < count; ++i) {
+    double probability = 1 / symbols_;
+    for (int64_t n = 1; n <= order_; ++n) {
+      // Near the start there is no longer context than all of it.
+      const auto context = n <= i + 1 ? contexts_.find(ContextKey(&tokens[i - n + 1], n - 1)) : contexts_.end();
+      if (context != contexts_.end()) {
+        const auto run = runs_.find(Extended(context->first, tokens[i]));
+        const double seen = run == runs_.end() ? 0.0 : run->second, total = context->second.total;
+        probability = (std::max(seen - discount, 0.0) + discount * context->second.different * probability) / total;
+      }
+      losses[static_cast<std::size_t>(n - 1)] -= std::log(probability) / static_cast<double>(count - 1);
+    }
+  }
+  return losses;
+}
+
+CountedText CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                      const std::vector<std::vector<int32_t>>& test) {
+  const NGrams grams(train, symbols, kMostOrder);
+  std::vector<std::vector<double>> by_discount;  // [discounts, orders]
+  for (const double discount : kDiscounts) by_discount.push_back(MeanLosses(grams, validation, discount));
+  const auto best_of = [&](std::size_t n) {
+    const auto best = std::ranges::min_element(by_discount, {}, [n](const auto& losses) { return losses[n]; });
+    return static_cast<std::size_t>(best - by_discount.begin());
+  };
+  std::size_t chosen = 0;
+  for (std::size_t n = 1; n < static_cast<std::size_t>(grams.order()); ++n) {
+    if (by_discount[best_of(n)][n] < by_discount[best_of(chosen)][chosen]) chosen = n;
+  }
+  CountedText counted{static_cast<int64_t>(chosen) + 1, kDiscounts[best_of(chosen)], {}, {}, {}};
+  for (const std::vector<int32_t>& block : test) {
+    const auto loss = [&](std::size_t n) { return grams.Losses(block, kDiscounts[best_of(n)])[n]; };
+    counted.losses.push_back(loss(chosen));
+    counted.frequencies.push_back(loss(0));
+    counted.one_before.push_back(loss(std::min<std::size_t>(1, static_cast<std::size_t>(grams.order()) - 1)));
+  }
+  return counted;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,61 @@
+#include "lab/data/parts.h"
+
+#include <algorithm>
+#include <string>
+
+#include "heed/error.h"
+#include "lab/data/random.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr uint64_t kSplitSeed = 271828;  // any fixed number: all studies of a text have the same parts
+constexpr int64_t kGroup = 10;           // blocks of which one validates and one tests
+constexpr int64_t kMostCharacters = 2048, kManyBlocks = 200;
+
+}  // namespace
+
+TextParts SplitText(const Text& text, int64_t longest) {
+  const int64_t length = std::ssize(text.characters);
+  const int64_t block = std::max(longest + 1, std::min(kMostCharacters, length / kManyBlocks));
+  if (length / kGroup < block) {
+    throw InvalidArgument("text '" + text.name + "' has " + std::to_string(length) + " characters; windows of up to " +
+                          std::to_string(longest) + " need at least " + std::to_string(kGroup * block) +
+                          ": ten blocks, of which one is for validation and one for testing");
+  }
+  TextParts parts{Vocabulary(text.characters), block, {}, {}, {}};
+  const std::vector<int32_t> tokens = parts.vocabulary.Encode(text);
+  const auto end_passage = [&train = parts.train] {
+    if (train.size() > 0 && (train.ends.empty() || train.ends.back() < train.size())) train.ends.push_back(train.size());
+  };
+  Random random(kSplitSeed);
+  for (int64_t first = 0; first * block < length; first += kGroup) {
+    const auto validates = static_cast<int64_t>(random.Below(kGroup));
+    const auto tests = (validates + 1 + static_cast<int64_t>(random.Below(kGroup - 1))) % kGroup;
+    for (int64_t i = 0; i < kGroup && (first + i) * block < length; ++i) {
+      const auto begin = tokens.begin() + (first + i) * block;
+      const bool whole = (first + i + 1) * block <= length;
+      const auto end = whole ? begin + block : tokens.end();
+      if (whole && (i == validates || i == tests)) {
+        (i == tests ? parts.test : parts.validation).emplace_back(begin, end);
+        end_passage();
+      } else {
+        parts.train.tokens.insert(parts.train.tokens.end(), begin, end);
+      }
+    }
+  }
+  end_passage();
+  return parts;
+}
+
+std::vector<std::vector<int32_t>> Spread(const std::vector<std::vector<int32_t>>& blocks, int64_t characters) {
+  if (blocks.empty()) return blocks;
+  const int64_t count = std::ssize(blocks);
+  const int64_t kept = std::clamp<int64_t>(characters / std::ssize(blocks.front()), 1, count);
+  std::vector<std::vector<int32_t>> chosen;
+  chosen.reserve(kept);
+  for (int64_t i = 0; i < kept; ++i) chosen.push_back(blocks[i * count / kept]);
+  return chosen;
+}
+
+}  // namespace heed::lab

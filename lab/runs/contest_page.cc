@@ -1,0 +1,244 @@
+#include "lab/runs/contest_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <fmt/core.h>
+
+namespace heed::lab {
+namespace {
+
+constexpr double kAsFast = 1.1;  // a pilot's second tells no finer on a machine that others share
+
+const Measure& LossOf(const ContestResult& result) { return result.at_time.ColumnOf("loss").measure; }
+
+const SizedContender& ModelOf(const ContestResult& result, const Judged& judged) {
+  return result.entries[judged.contender].model;
+}
+
+// Those of one standing, each as `tell` has it.
+template <class Tell>
+std::vector<std::string> Told(const ContestResult& result, const std::vector<Judged>& verdict, Standing standing, Tell tell) {
+  std::vector<std::string> told;
+  for (const Judged& judged : verdict) {
+    if (judged.standing == standing) told.push_back(tell(ModelOf(result, judged), judged));
+  }
+  return told;
+}
+
+std::string RangeText(const Measure& measure, const Interval& interval) {
+  if (!std::isfinite(interval.low)) return "n/a";
+  return fmt::format("{} to {}", measure.Text(interval.low), measure.Text(interval.high));
+}
+
+// "LSTM", "GRU (tied)".
+std::string NameOf(const ContestResult& result, const Judged& judged) {
+  const std::string label = ModelOf(result, judged).Label();
+  return judged.standing == Standing::kBehind ? label : fmt::format("{} ({})", label, ToString(judged.standing));
+}
+
+std::string NumberText(const Measure& measure, double value) {
+  return std::isfinite(value) ? measure.Text(value) : std::string("n/a");
+}
+
+const std::vector<std::string> kStandingHeader = {"Model", "Loss", "Behind by", "By other seeds", "By other data", "Standing"};
+
+std::vector<std::string> StandingRow(const ContestResult& result, const Judged& judged) {
+  const Measure& loss = LossOf(result);
+  std::vector<std::string> row = {ModelOf(result, judged).Label(), NumberText(loss, judged.loss), "", "", "",
+                                  ToString(judged.standing)};
+  if (judged.standing != Standing::kLeads) {
+    row[2] = NumberText(loss, judged.gap), row[3] = RangeText(loss, judged.by_seeds);
+    row[4] = RangeText(loss, judged.by_blocks);
+  }
+  return row;
+}
+
+std::string Milliseconds(double seconds) { return fmt::format("{:.3g} ms", 1000 * seconds); }
+
+}  // namespace
+
+std::string BudgetInWords(const ContestResult& result, double seconds) {
+  if (result.Timed()) return fmt::format("{:g} s of one core", seconds);
+  return fmt::format("{} steps", result.entries.front().steps);
+}
+
+std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict) {
+  const Measure& loss = LossOf(result);
+  const Judged& leader = verdict.front();
+  std::string text = fmt::format("{} {} with {}.", Sentence(ModelOf(result, leader).Phrase()),
+                                 verdict.size() == 1 ? "ends" : "leads", loss.Phrase({leader.loss, leader.loss, leader.loss}));
+  const auto add = [&](Standing standing, const std::string& before, const std::string& after, const auto& tell) {
+    const std::vector<std::string> told = Told(result, verdict, standing, tell);
+    if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
+  };
+  add(Standing::kTied, "", " cannot be told apart from it.", [&](const SizedContender& model, const Judged& judged) {
+    return fmt::format("{} ({} behind)", model.Phrase(), loss.Text(judged.gap));
+  });
+  add(Standing::kUndecided, "undecided at this budget: ", ".", [&](const SizedContender& model, const Judged& judged) {
+    return fmt::format("{} is {} behind, and twice the training would bring it {}", model.Phrase(), loss.Text(judged.gap),
+                       loss.Text(result.entries[judged.contender].Gain()));
+  });
+  add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
+    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
+  });
+  add(Standing::kDiverged, "", " left the finite numbers.",
+      [](const SizedContender& model, const Judged&) { return model.Phrase(); });
+  return text;
+}
+
+std::string GainFinding(const ContestResult& result) {
+  std::vector<const Entry*> known;
+  double worst = 0;
+  for (const Entry& entry : result.entries) {
+    if (!std::isfinite(entry.Gain()) || !std::isfinite(entry.Foretold())) continue;
+    known.push_back(&entry);
+    worst = std::max(worst, std::abs(entry.Foretold() - entry.curve.back().loss));
+  }
+  if (known.empty()) return {};
+  std::ranges::stable_sort(known, {}, &Entry::Gain);
+  const Measure& loss = LossOf(result);
+  const auto tell = [&](const Entry& entry) { return fmt::format("{} ({})", loss.Text(entry.Gain()), entry.model.Phrase()); };
+  std::string text = known.size() == 1 ? fmt::format("Twice the training would lower the loss by {}.", tell(*known.front()))
+                                       : fmt::format("Twice the training would lower the loss by {} to {}.",
+                                                     tell(*known.front()), tell(*known.back()));
+  return text +
+         fmt::format(
+             " That is read from trainings of half the steps and of all, by a power law; the same law, from a quarter and "
+             "a half, foretold the whole within {}.",
+             loss.Text(worst));
+}
+
+std::string RateFinding(const ContestResult& result) {
+  if (result.rates.size() < 2) return {};
+  std::vector<std::string> parts, least, most;
+  for (const double rate : result.rates) {
+    std::vector<std::string> models;
+    for (const Entry& entry : result.entries) {
+      if (entry.rate == rate) models.push_back(entry.model.Phrase());
+    }
+    if (models.empty()) continue;
+    parts.push_back(fmt::format("{:g} for {}", rate, Join(models)));
+    if (rate == result.rates.front()) least = models;
+    if (rate == result.rates.back()) most = models;
+  }
+  if (parts.empty()) return {};
+  std::string rates;
+  for (const double rate : result.rates) rates += fmt::format("{}{:g}", rates.empty() ? "" : ", ", rate);
+  std::string text = fmt::format("Of the learning rates {} the validation part chose {}.", rates, Join(parts));
+  if (!least.empty()) text += fmt::format(" For {} a smaller one than was tried may do better.", Join(least));
+  if (!most.empty()) text += fmt::format(" For {} a larger one than was tried may do better.", Join(most));
+  return text;
+}
+
+std::string PaceFinding(const ContestResult& result) {
+  if (!result.Timed() || result.entries.size() < 2) return {};
+  const auto [fast, slow] = std::ranges::minmax_element(result.entries, {}, &Entry::step_seconds);
+  if (slow->step_seconds < kAsFast * fast->step_seconds)
+    return fmt::format("All are about as fast: a step of training takes {} to {}.", Milliseconds(fast->step_seconds),
+                       Milliseconds(slow->step_seconds));
+  std::vector<std::string> fastest;
+  for (const Entry& entry : result.entries) {
+    if (entry.step_seconds < kAsFast * fast->step_seconds) fastest.push_back(entry.model.Phrase());
+  }
+  return fmt::format("On one core, {} {} the fastest ({} a step of training) and {} the slowest ({}): a factor of {:.1f}.",
+                     Join(fastest), fastest.size() == 1 ? "is" : "are", Milliseconds(fast->step_seconds), slow->model.Phrase(),
+                     Milliseconds(slow->step_seconds), slow->step_seconds / fast->step_seconds);
+}
+
+Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {
+  const Measure& loss = LossOf(result);
+  BarChart chart{.y_label = loss.label, .names = {}, .values = {}, .low = {}, .high = {}, .dots = true};
+  std::map<std::string, int> families;  // their colours do not depend on the ranks
+  for (const Entry& entry : result.entries) families.emplace(entry.model.Family(), static_cast<int>(families.size()));
+  const double leading = result.verdict.front().loss;
+  const auto add = [&](const std::string& name, double value, const Interval& range, int group) {
+    chart.names.push_back(name);
+    chart.values.push_back(value / loss.unit);
+    chart.low.push_back(range.low / loss.unit);
+    chart.high.push_back(range.high / loss.unit);
+    chart.groups.push_back(group);
+  };
+  for (const Judged& judged : result.verdict) {
+    if (judged.standing == Standing::kDiverged) continue;
+    const Interval gap = judged.by_both;
+    const bool known = judged.standing != Standing::kLeads && std::isfinite(gap.low);
+    add(NameOf(result, judged), judged.loss,
+        known ? Interval{leading + gap.low, leading + gap.high} : Interval{judged.loss, judged.loss},
+        families.at(ModelOf(result, judged).Family()));
+  }
+  for (const Reference& reference : references) add(reference.name, reference.value, {reference.value, reference.value}, -1);
+  const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
+  std::string caption =
+      "Shorter is better. A mark reaches as far as seeds and data leave open beside the leader, with 95 % for "
+      "all together.";
+  if (!references.empty()) caption += " Grey bars need no training.";
+  return {.name = result.at_time.part() + "-standing",
+          .title = loss.label,
+          .caption = std::move(caption),
+          .command = {},
+          .content = std::move(chart),
+          .width = 680,
+          .height = height};
+}
+
+Table StandingTable(const ContestResult& result, const std::string& caption) {
+  Table table{caption, kStandingHeader, {}};
+  for (const char* column : {"Steps", "Rate", "Gain of twice the training"}) table.header.push_back(column);
+  for (const Judged& judged : result.verdict) {
+    const Entry& entry = result.entries[judged.contender];
+    std::vector<std::string> row = StandingRow(result, judged);
+    row.push_back(std::to_string(entry.steps));
+    row.push_back(entry.rate > 0 ? fmt::format("{:g}", entry.rate) : "n/a");
+    row.push_back(NumberText(LossOf(result), entry.Gain()));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table StepsTable(const ContestResult& result, const std::string& caption) {
+  Table table{caption, kStandingHeader, {}};
+  for (const Judged& judged : result.steps_verdict) table.rows.push_back(StandingRow(result, judged));
+  return table;
+}
+
+Table RateTable(const ContestResult& result) {
+  const Measure& loss = LossOf(result);
+  Table table{"Loss on the validation part by learning rate, after the steps that each rate was given", {"Model"}, {}};
+  for (const double rate : result.rates) table.header.push_back(fmt::format("{:g}", rate));
+  for (const Entry& entry : result.entries) {
+    if (entry.tried.empty()) continue;
+    std::vector<std::string> row = {entry.model.Label()};
+    for (const double rate : result.rates) {
+      std::string cell = "n/a";
+      for (const TriedRate& tried : entry.tried) {
+        if (tried.rate != rate) continue;
+        cell = std::isfinite(tried.loss) ? fmt::format("{} ({} steps)", loss.Text(tried.loss), tried.steps) : "diverged";
+      }
+      row.push_back(std::move(cell));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Figure GainFigure(const ContestResult& result) {
+  LinePlot plot{"Steps of a training", "Loss on the validation part", /*log_x=*/true, /*log_y=*/false, {}};
+  for (const Entry& entry : result.entries) {
+    Series series{.name = entry.model.Label(), .x = {}, .y = {}, .low = {}, .high = {}};
+    for (const CurvePoint& point : entry.curve) {
+      if (!std::isfinite(point.loss)) continue;
+      series.x.push_back(static_cast<double>(point.steps));
+      series.y.push_back(point.loss / LossOf(result).unit);
+    }
+    if (!series.x.empty()) plot.series.push_back(std::move(series));
+  }
+  return {.name = result.at_time.part() + "-gain",
+          .title = "What more training brings",
+          .caption = "Each point is a training of its own, whose schedule fills its steps; the first seed.",
+          .command = {},
+          .content = std::move(plot)};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,44 @@
+// A contest told: sentences, tables, pictures.
+#ifndef HEED_LAB_RUNS_CONTEST_PAGE_H_
+#define HEED_LAB_RUNS_CONTEST_PAGE_H_
+
+#include <string>
+#include <vector>
+
+#include "lab/report/figure.h"
+#include "lab/report/html.h"
+#include "lab/runs/contest.h"
+#include "lab/runs/show.h"
+
+namespace heed::lab {
+
+// "17 s of one core", "600 steps": what each training was given.
+std::string BudgetInWords(const ContestResult& result, double seconds);
+
+// Who leads, who cannot be told apart from the leader, for whom the budget does not decide, who is behind, who diverged:
+// "The LSTM leads with 1.402 nats per character; ..". `verdict` is one over result.entries.
+std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict);
+// What twice the training would bring, and how well the whole was foretold from less. Empty without curves.
+std::string GainFinding(const ContestResult& result);
+// Which rates were tried and chosen, and which lie at an edge of those tried. Empty for a single rate.
+std::string RateFinding(const ContestResult& result);
+// The fastest and the slowest in a step, as the pilot measured them; what differs by less than a tenth is as fast. Empty
+// without a pilot.
+std::string PaceFinding(const ContestResult& result);
+
+// A dot a contender, the best first, named by its standing, with marks for the interval of its gap to the leader; then one a
+// reference.
+Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references);
+// The same as a table: loss, gap, both intervals, standing, steps, rate, gain of a doubled training.
+Table StandingTable(const ContestResult& result, const std::string& caption);
+// Of equal steps; empty where there are none apart from equal time.
+Table StepsTable(const ContestResult& result, const std::string& caption);
+// Losses on the validation part by rate, after the most steps that each was given.
+Table RateTable(const ContestResult& result);
+// The loss on the validation part over the steps, each point a training with a schedule of its own; nothing to draw without
+// curves.
+Figure GainFigure(const ContestResult& result);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_RUNS_CONTEST_PAGE_H_
