@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kMostRows = 8192;            // of training examples
 constexpr int64_t kMostNumbers = 1 << 23;      // of all their cells and answers: 64 MiB
-constexpr int64_t kMostProducts = 1 << 25;     // of a step of logistic regression, which takes some hundred
-constexpr int64_t kMostDistances = 1LL << 33;  // cells that are compared to find neighbours
+constexpr int64_t kMostProducts = 1 << 26;     // of a step of logistic regression, which takes some hundred
+constexpr int64_t kMostDistances = 1LL << 34;  // cells that are compared to find neighbours
 constexpr int64_t kMostValidation = 2048;      // rows by which a setting is chosen
 constexpr int64_t kLeastRows = 64;             // however large
 

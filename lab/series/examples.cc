@@ -6,15 +6,15 @@
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 
+#include "lab/runs/contender.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostCells = 1024;    // of a row
-constexpr int64_t kReach = 8;           // steps to each side of one that has its own target
-constexpr int64_t kRowsAtOnce = 4096;   // of a table that is only looked through
-constexpr int64_t kWindowsAtOnce = 64;  // that are put together; long ones are many steps
+constexpr int64_t kMostCells = 1024;   // of a row
+constexpr int64_t kReach = 8;          // steps to each side of one that has its own target
+constexpr int64_t kRowsAtOnce = 4096;  // of a table that is only looked through
 
 bool LengthsDiffer(const SeriesBatches& batches) {
   const auto steps = [&](const SeriesSequence& sequence) { return std::min(sequence.steps, batches.longest()); };
@@ -62,31 +62,30 @@ Examples SeriesExamples::Validation(int64_t most) const { return Thinned(batches
 
 std::string SeriesExamples::Limits(int64_t most) const {
   const int64_t rows = RowsOf(batches_.TrainingWindows(batches_.training_count()));
-  const int64_t steps = span_, columns = batches_.width();
-  std::string text = rows > most ? fmt::format("fitted on {} of {} examples", most, rows) : "";
-  if (pieces_ < steps) text += fmt::format("{}steps averaged to {} pieces", text.empty() ? "" : ", ", pieces_);
-  if (std::ssize(columns_) < columns) {
-    text += fmt::format("{}{} of {} columns", text.empty() ? "" : ", ", columns_.size(), columns);
+  std::vector<std::string> limits;
+  if (rows > most) limits.push_back(fmt::format("fitted on {} of {} examples", most, rows));
+  if (pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
+  if (std::ssize(columns_) < batches_.width()) {
+    limits.push_back(fmt::format("{} of {} columns", columns_.size(), batches_.width()));
   }
-  return text;
+  return Join(limits);
 }
 
 Examples SeriesExamples::Thinned(const std::vector<SeriesWindow>& windows, int64_t most) const {
-  const int64_t rows = RowsOf(windows), kept = std::min(rows, most), count = std::ssize(windows);
+  const int64_t rows = RowsOf(windows), kept = std::min(rows, most);
   std::vector<at::Tensor> X, y;
   int64_t taken = 0, seen = 0;
-  for (int64_t first = 0; first < count; first += kWindowsAtOnce) {
+  batches_.ForEach(windows, [&](const SeriesBatch& batch) {
     if (Interrupted()) throw Interruption("interrupted while simple methods were fitted");
-    const std::vector<SeriesWindow> some(windows.begin() + first, windows.begin() + std::min(count, first + kWindowsAtOnce));
-    const int64_t scored = RowsOf(some);
+    const int64_t end = seen + std::ssize(batch.scored);
     std::vector<int64_t> chosen;
-    for (; taken < kept && taken * rows / kept < seen + scored; ++taken) chosen.push_back(taken * rows / kept - seen);
-    seen += scored;
-    if (chosen.empty()) continue;
-    const Examples examples = Flat(batches_.Make(some), chosen);
+    for (; taken < kept && taken * rows / kept < end; ++taken) chosen.push_back(taken * rows / kept - seen);
+    seen = end;
+    if (chosen.empty()) return;
+    const Examples examples = Flat(batch, chosen);
     X.push_back(examples.X);
     y.push_back(examples.y);
-  }
+  });
   return {at::cat(X), at::cat(y)};
 }
 

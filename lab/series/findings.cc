@@ -39,7 +39,7 @@ std::string ReachedBy(const SeriesResult& result, const Contender& model) {
 
 // "1.7 times as much as"; nothing to divide by has no factor.
 std::string Factor(const Measure& measure, double loss, double by) {
-  return by > 0 ? fmt::format("{:.2g} times as much as", loss / by) : fmt::format("{} more than", measure.Text(loss - by));
+  return by > 0 ? fmt::format("{:.3g} times as much as", loss / by) : fmt::format("{} more than", measure.Text(loss - by));
 }
 
 std::string OtherBaselines(const SeriesResult& result, const SeriesBaseline& best) {
@@ -56,14 +56,15 @@ std::string SeriesWorthFinding(const SeriesResult& result) {
   const SeriesBaseline& simple = BestOf(result.baselines);
   const Contender model = result.scores.Ranked(result.loss()).front();
   const Spread loss = result.scores.Over(model, result.loss());
-  std::string verdict = "A model is hardly worth it", caution;
+  std::string verdict, caution;
+  if (!simple.looks) caution = " That tells of these models and methods, not of what can be foretold.";
   if (loss.high < simple.loss && loss.mean <= (1 - kTie) * simple.loss) {
-    verdict = "A model is worth it";
+    verdict = "A model is worth it", caution = "";
   } else if (loss.low > simple.loss && simple.loss <= (1 - kTie) * loss.mean) {
     verdict = simple.looks ? "A model is not worth it" : fmt::format("Nothing beats {}", simple.Phrase());
-    if (!simple.looks) caution = " That tells of these models and methods, not of what can be foretold.";
   } else {
-    verdict += fmt::format(", {} will do as well", simple.looks ? simple.name : simple.Phrase());
+    verdict = simple.looks ? fmt::format("A model is hardly worth it, {} will do as well", simple.name)
+                           : fmt::format("Nothing clearly beats {}", simple.Phrase());
   }
   return fmt::format("{}: the best, {}, has {}, {} {}, the best without a model, with {}.", verdict, model.Phrase(),
                      ReachedBy(result, model), Factor(result.loss().measure, loss.mean, simple.loss), simple.Phrase(),

@@ -217,7 +217,7 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
   }());
   const SeriesExamples examples(batches);
   EXPECT_EQ(examples.cells(), 1024) << "no mark where all are as long";
-  EXPECT_EQ(examples.Limits(100), "steps averaged to 1024 pieces");
+  EXPECT_EQ(examples.Limits(100), "2048 steps averaged to 1024");
   const SeriesBatch batch = batches.Make(batches.TrainingWindows(1));
   EXPECT_NEAR(examples.Training(1).X[0][1].item<double>(), (batch.features[2] + batch.features[3]) / 2, 1e-6);
   SeriesData wide = Steps(SeriesGoal::kRegression, false);
@@ -228,7 +228,7 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
   }
   const SeriesBatches wide_batches(wide, {});
   EXPECT_EQ(SeriesExamples(wide_batches).cells(), 1024);
-  EXPECT_EQ(SeriesExamples(wide_batches).Limits(100), "steps averaged to 1 pieces, 1024 of 3000 columns");
+  EXPECT_EQ(SeriesExamples(wide_batches).Limits(100), "2 steps averaged to 1 and 1024 of 3000 columns");
 }
 
 std::vector<std::string> NamesOf(const std::vector<SeriesBaseline>& baselines) {

@@ -204,6 +204,8 @@ TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
   EXPECT_EQ(nothing.find("Nothing beats the mean: " + gru + "5 times as much as the mean, the best without a model"), 0u)
       << nothing;
   EXPECT_TRUE(Holds(nothing, "That tells of these models and methods, not of what can be foretold.")) << nothing;
+  EXPECT_EQ(worth(4, 1.3).find("Nothing clearly beats the mean: " + gru), 0u) << worth(4, 1.3);
+  EXPECT_FALSE(Holds(worth(4, 2.5), "That tells of")) << worth(4, 2.5);
   const std::string ranking = SeriesEncoderFinding(ResultOf({Simple("mean", 4, false)}));
   EXPECT_TRUE(Holds(ranking, "The GRU is best with a mean squared error of 1.25 (1 to 1.5)")) << ranking;
   EXPECT_TRUE(Holds(ranking, "the RNN follows 0.75 behind (0.5 to 1 seed by seed)")) << ranking;
