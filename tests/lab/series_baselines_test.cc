@@ -110,6 +110,15 @@ TEST(SeasonTest, IsTheShortestThatValidatesBest) {
   EXPECT_EQ(SeasonLoss(batches, batches.test_windows(), 4), 0);
 }
 
+TEST(SeasonTest, IsNotChosenByTheTestPart) {
+  const SeriesData data =
+      Forecast(Numbers(200, [](int64_t i) { return static_cast<double>(i < 160 ? i % 4 * (i % 4) : i % 5 * (i % 5)); }));
+  const SeriesBatches batches(data, Windows(10, 1));
+  EXPECT_EQ(BestSeason(batches), 4);
+  EXPECT_EQ(SeasonLoss(batches, batches.validation_windows(), 4), 0);
+  EXPECT_GT(SeasonLoss(batches, batches.test_windows(), 4), 1);
+}
+
 TEST(SeasonTest, GoesBackAsManySeasonsAsAreKnown) {
   const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i); }));
   const SeriesBatches batches(data, Windows(10, 3));
@@ -268,6 +277,21 @@ TEST(SeriesBaselinesTest, ARegressionFindsALineInTheTargetsOwnUnits) {
   EXPECT_NEAR(baselines[1].loss, 0.25, 0.03);
   EXPECT_GT(baselines[2].loss, baselines[1].loss);
   EXPECT_EQ(&BestOf(baselines), &baselines[1]);
+}
+
+// Twenty columns say nothing: by the training part alone the weakest penalty and one neighbour would be best.
+TEST(SeriesBaselinesTest, SettingsAreChosenByOtherExamplesThanTheyAreFittedTo) {
+  SeriesData data;
+  data.name = "noise", data.goal = SeriesGoal::kRegression, data.features = std::vector<std::string>(20, "x");
+  Random random(9);
+  for (int64_t s = 0; s < 100; ++s) {
+    SeriesSequence one{std::to_string(s), 1, {}, {}, {random.Uniform()}};
+    for (int64_t f = 0; f < 20; ++f) one.features.push_back(random.Uniform());
+    data.sequences.push_back(one);
+  }
+  const std::vector<SeriesBaseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
+  EXPECT_NE(baselines[1].setting, "strength 1e-06");
+  EXPECT_NE(baselines[2].setting, "1 neighbour");
 }
 
 // Three classes in a plane whose borders are lines.

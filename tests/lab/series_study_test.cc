@@ -131,6 +131,20 @@ TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
   EXPECT_EQ(worth.find("A model is not worth it: the best, the GRU, has a mean squared error of "), 0u) << worth;
 }
 
+TEST(SeriesTest, WhatIsReportedIsMeasuredOnTheTestPart) {
+  SeriesData data = Wave(200);
+  Random random(6);
+  std::vector<double>& targets = data.sequences[0].targets;
+  for (std::size_t i = 161; i < targets.size(); ++i) targets[i] = 1000 * random.Uniform();  // no method foretells these
+  data.sequences[0].features = targets;
+  const ScratchFolder folder;
+  SeriesOptions options = Small({"gru"});
+  options.steps = 2;
+  const SeriesResult result = RunSeries(data, options, folder.path());
+  EXPECT_GT(result.scores.Over(result.scores.models().front(), result.loss()).mean, 1e4);
+  for (const SeriesBaseline& baseline : result.baselines) EXPECT_GT(baseline.loss, 1e4) << baseline.name;
+}
+
 TEST(SeriesTest, LossesHaveOneUnit) {
   const ScratchFolder folder, eightfold_folder;
   SeriesOptions options = Small({"gru"});
@@ -171,12 +185,12 @@ TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
 }
 
 // Three models with two seeds each, beside these baselines.
-SeriesResult ResultOf(std::vector<SeriesBaseline> baselines) {
+SeriesResult ResultOf(std::vector<SeriesBaseline> baselines, double best = 1.0, double second = 1.5) {
   const Models models = {{{"gru", "none"}, 8, 100}, {{"rnn", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
   SeriesResult result{
       {}, {}, {}, std::move(baselines), Measurements({}, SeriesMeasures(SeriesGoal::kRegression), models, 0, 2)};
   result.data.goal = SeriesGoal::kRegression;
-  const double losses[][2] = {{1.0, 1.5}, {1.5, 2.5}, {2.5, 3.0}};
+  const double losses[][2] = {{best, second}, {1.5, 2.5}, {2.5, 3.0}};
   for (std::size_t m = 0; m < models.size(); ++m) {
     for (std::size_t s = 0; s < 2; ++s) result.scores.Put(m, s, {{losses[m][s], 0, 0.001}});
   }
@@ -199,7 +213,10 @@ TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
       << worth(0.5, 4);
   EXPECT_EQ(worth(1.3, 4).find("A model is hardly worth it, ridge regression will do as well: " + gru), 0u)
       << "seeds are on both sides: " << worth(1.3, 4);
+  EXPECT_EQ(worth(1.1, 4).find("A model is hardly worth it"), 0u) << worth(1.1, 4);
   EXPECT_EQ(worth(0.99, 4).find("A model is not worth it"), 0u) << worth(0.99, 4);
+  const std::string close = SeriesWorthFinding(ResultOf({Simple("ridge regression", 1.05, true)}, 1.0, 1.02));
+  EXPECT_EQ(close.find("A model is hardly worth it"), 0u) << "less by four of a hundred: " << close;
   const std::string nothing = worth(4, 0.25);
   EXPECT_EQ(nothing.find("Nothing beats the mean: " + gru + "5 times as much as the mean, the best without a model"), 0u)
       << nothing;
