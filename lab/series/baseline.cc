@@ -5,6 +5,7 @@
 #include <functional>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <fmt/core.h>
 
 #include "lab/report/progress.h"

@@ -37,6 +37,7 @@ Table SeriesTable(const SeriesResult& result) {
 void ShowBars(const SeriesResult& result, Page& page) {
   for (const Column& column : result.told()) {
     std::vector<Reference> references;
+    references.reserve(result.baselines.size());
     for (const SeriesBaseline& baseline : result.baselines) {
       references.push_back({baseline.name, column == result.loss() ? baseline.loss : baseline.accuracy});
     }

@@ -242,6 +242,7 @@ TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
 
 std::vector<std::string> NamesOf(const std::vector<SeriesBaseline>& baselines) {
   std::vector<std::string> names;
+  names.reserve(baselines.size());
   for (const SeriesBaseline& baseline : baselines) names.push_back(baseline.name);
   return names;
 }
