@@ -4,38 +4,39 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <iterator>
 #include <vector>
 
 #include "lab/data/random.h"
+#include "lab/series/baseline.h"
 #include "lab/series/data.h"
 #include "lab/series/options.h"
+#include "lab/series/scale.h"
+#include "lab/series/split.h"
 
 namespace heed::lab {
 
 // Rows end to end, each padded to the steps of the longest.
 struct SeriesBatch {
   int64_t rows = 0, steps = 0;
-  std::vector<float> features;   // [rows, steps, width]; 0 behind a row's length
+  // [rows, steps, width]; 0 behind a row's length. Each column standardised; of a forecast its change since the step before, in
+  // units of its typical change. Then, where there are times, the logarithm of the time since the step before.
+  std::vector<float> features;
   std::vector<double> times;     // [rows, steps] in typical steps from the first; without times 0, 1, ..
   std::vector<int64_t> lengths;  // [rows], at least 1
   std::vector<int64_t> scored;   // places in the flattened rows; the rows themselves where each has one target
   std::vector<int64_t> classes;  // [scored], of a classification
-  std::vector<float> values;     // [scored, outputs] else, standardised; of a forecast: what is added to the last value
+  // [scored, outputs] else: standardised; of a forecast what is added to the last value, in units of its typical change.
+  std::vector<float> values;
 };
 
-// Losses that need no model, on the validation part by the training part.
-struct SeriesBaseline {
-  std::string name;     // "commonest class", "mean", "last value"
-  double loss = 0;      // nats, or mean squared error in the target's own units
-  double accuracy = 0;  // of a classification
-};
-
-// Classification and regression: a fifth of the sequences, drawn with a fixed seed, is for validation. Forecast: the last fifth
-// of each sequence; windows of `context` steps are trained to foretell the next `horizon` values of the target at each of their
-// steps, as the change from the value there, and scored at their last step, where all foretold values lie in the last fifth.
-// Mean and deviation of features and target are those of the training part, and so is the typical step, the median difference
-// of times, which every model is given as a further feature.
+// Three parts: models and baselines are fitted on the first, choices are made on the second, what is reported is measured on
+// the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences).
+// Forecast: the end of each sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values
+// of the target at each of their steps, as the change from the value there, and scored at their last step; a window belongs to
+// the part in which all values lie that it foretells there.
+// Means, deviations and typical changes are those of the training part, and so is the typical step, the median
+// difference of times, which every model is given as a further feature.
 class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
@@ -47,41 +48,60 @@ class SeriesBatches {
   int64_t outputs() const;
   bool pooled() const { return !data_.each_step; }  // one target a sequence
   int64_t longest() const;                          // steps of a batch, at most
-  // Sequences, or windows of a forecast.
+  // Sequences, or windows of a forecast. Of the windows for validation and for testing at most 512 are kept, evenly spread.
   int64_t training_count() const { return training_count_; }
-  int64_t validation_count() const { return static_cast<int64_t>(validation_.size()); }
-  // Squared errors of standardised targets become those of the target by this factor.
-  double error_scale() const { return target_deviation_ * target_deviation_; }
+  int64_t validation_count() const { return std::ssize(validation_); }
+  int64_t test_count() const { return std::ssize(test_); }
+  // At most so many of those that train, evenly spread; all that validate, and all that test.
+  std::vector<SeriesWindow> TrainingWindows(int64_t most) const;
+  const std::vector<SeriesWindow>& validation_windows() const { return validation_; }
+  const std::vector<SeriesWindow>& test_windows() const { return test_; }
+  // The steps of each sequence that belong to the part.
+  const std::vector<SeriesWindow>& training_steps() const { return training_; }
+  const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
+  // What a value of a batch is in the target's own units; squared errors are multiplied by its square, error_scale().
+  double target_scale() const { return target_scale_; }
+  double error_scale() const { return target_scale_ * target_scale_; }
 
   SeriesBatch Draw(Random& random) const;
-  // All of the validation part once, some rows at a time.
-  void ForEachValidation(const std::function<void(const SeriesBatch&)>& visit) const;
+  // These windows; those of a forecast are scored at their last step alone.
+  SeriesBatch Make(const std::vector<SeriesWindow>& windows) const { return Make(windows, Forecasts()); }
+  // All of the part once, some rows at a time.
+  using Visit = std::function<void(const SeriesBatch&)>;
+  void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
+  void ForEachValidation(const Visit& visit) const { ForEach(validation_, visit); }
+  void ForEachTest(const Visit& visit) const { ForEach(test_, visit); }
+  // What is answered without looking at the features: the commonest class, the mean, the last value.
   SeriesBaseline Baseline() const;
 
  private:
-  // Steps first .. first + steps - 1 of a sequence.
-  struct Window {
-    int64_t sequence, first, steps;
+  // Of a column in the training part.
+  struct Scale {
+    Moments moments;
+    double change;  // a typical one
   };
 
   bool Forecasts() const { return data_.goal == SeriesGoal::kForecast; }
-  void SplitSequences(double share);
-  void SplitTimes(double share);
+  void SplitBySequence(double share);
+  void SplitByTime(double share);
   void Standardise();
-  SeriesBatch Make(const std::vector<Window>& windows, bool last_step_only) const;
-  void Fill(const Window& window, int64_t row, bool last_step_only, SeriesBatch& batch) const;
-  void Score(const Window& window, int64_t row, int64_t step, SeriesBatch& batch) const;
-  Window WholeOf(int64_t sequence) const;
+  void StandardiseTarget(const std::vector<double>& targets);
+  std::vector<double> ForetoldChanges() const;
+  SeriesBatch Make(const std::vector<SeriesWindow>& windows, bool last_step_only) const;
+  void Fill(const SeriesWindow& window, int64_t row, bool last_step_only, SeriesBatch& batch) const;
+  void FillFeatures(const SeriesSequence& sequence, int64_t step, float* out) const;
+  void Score(const SeriesWindow& window, int64_t row, int64_t step, SeriesBatch& batch) const;
+  SeriesWindow WholeOf(int64_t sequence) const;
+  SeriesWindow TrainingWindow(int64_t index) const;
 
   const SeriesData& data_;
   int64_t batch_, context_, horizon_, cut_;
-  std::vector<int64_t> training_;       // sequences
-  std::vector<int64_t> training_ends_;  // steps of each sequence that belong to the training part
-  std::vector<int64_t> starts_;         // forecast: windows that begin in the sequences before and in this one
+  std::vector<SeriesWindow> training_, test_steps_;
+  std::vector<int64_t> starts_;  // forecast: windows that begin in the sequences before and in this one
   int64_t training_count_ = 0;
-  std::vector<Window> validation_;
-  std::vector<double> mean_, deviation_;  // of features
-  double target_mean_ = 0, target_deviation_ = 1, time_unit_ = 1;
+  std::vector<SeriesWindow> validation_, test_;
+  std::vector<Scale> scales_;  // of features
+  double target_mean_ = 0, target_scale_ = 1, time_unit_ = 1;
 };
 
 }  // namespace heed::lab

@@ -15,10 +15,13 @@ namespace heed::lab {
 std::string SeriesEncoderFinding(const SeriesResult& result);
 // The same of attention's positional encodings.
 std::string SeriesSchemeFinding(const SeriesResult& result);
-// Which models beat what needs no model, with every seed; which do not.
-std::string SeriesBaselineFinding(const SeriesResult& result);
+// Whether the best model is worth it: what the best of the baselines has, what the best model has, by what factor; then what
+// the other baselines have. A model is worth it whose loss with every seed is less, by a twentieth or more on average.
+std::string SeriesWorthFinding(const SeriesResult& result);
+// Which columns' test values leave the range of the training part, how far and how many; empty where none does.
+std::string SeriesRangeFinding(const SeriesResult& result);
 
-// The three above, without those that are empty.
+// Whether a model is worth it, then the others, without those that are empty.
 std::vector<Finding> SeriesConclusion(const SeriesResult& result);
 
 }  // namespace heed::lab

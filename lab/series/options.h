@@ -21,7 +21,7 @@ struct SeriesOptions {
   int64_t context = 32;     // of a forecast: steps of a window
   int64_t horizon = 1;      // of a forecast: values foretold after the window
   int64_t longest = 1024;   // steps of a sequence that are read, the last ones; bounds time and memory
-  double validation = 0.2;  // share of the sequences, or of the end of each for a forecast
+  double validation = 0.2;  // and as much again to test: share of the sequences, or of the end of each for a forecast
   int64_t seeds = 3;        // runs of each model, with seeds seed, seed + 1, ..
   double lr = 3e-3;
   uint64_t seed = 0;

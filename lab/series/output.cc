@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,28 +15,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The best first, then what needs no model.
+// Both the best first.
 Table SeriesTable(const SeriesResult& result) {
   std::vector<Heading> headings;
   for (const Column& column : result.told()) headings.push_back({column.measure.label, column});
   Table table = ScoreTable(
-      fmt::format("On the validation part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
+      fmt::format("On the test part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
                   SpreadInWords(result.options.seeds)),
       result.scores, result.scores.Ranked(result.loss()), headings);
-  table.rows.push_back({result.baseline.name + " (no model)", "0", result.loss().measure.Text(result.baseline.loss)});
-  if (result.Classifies()) {
-    table.rows.back().push_back(result.scores.ColumnOf("accuracy").measure.Text(result.baseline.accuracy));
+  std::vector<SeriesBaseline> baselines = result.baselines;
+  std::ranges::stable_sort(baselines, {}, &SeriesBaseline::loss);
+  for (const SeriesBaseline& baseline : baselines) {
+    table.rows.push_back({baseline.Label(), "no model", result.loss().measure.Text(baseline.loss)});
+    if (result.Classifies()) {
+      table.rows.back().push_back(result.scores.ColumnOf("accuracy").measure.Text(baseline.accuracy));
+    }
   }
   return table;
 }
 
 void ShowBars(const SeriesResult& result, Page& page) {
   for (const Column& column : result.told()) {
-    const double baseline = column == result.loss() ? result.baseline.loss : result.baseline.accuracy;
-    Figure bars = BarFigure(result.scores, column, {{result.baseline.name, baseline}});
-    bars.title = column == result.loss() ? column.measure.label + " on the validation part" : "Share of right answers";
+    std::vector<Reference> references;
+    references.reserve(result.baselines.size());
+    for (const SeriesBaseline& baseline : result.baselines) {
+      references.push_back({baseline.name, column == result.loss() ? baseline.loss : baseline.accuracy});
+    }
+    Figure bars = BarFigure(result.scores, column, references);
+    bars.title = column == result.loss() ? column.measure.label + " on the test part" : "Share of right answers";
     page.Show(bars);
   }
+}
+
+std::string AboutBaselines(const SeriesResult& result) {
+  std::string text =
+      "What needs no model is fitted on the training part as well, and its one setting chosen on the validation part. ";
+  text += result.data.goal == SeriesGoal::kForecast
+              ? "Regression and neighbours see the window's columns, each less its last value."
+          : result.data.each_step ? "Regression and neighbours see the eight steps to each side."
+                                  : "Regression and neighbours see all steps side by side, as cells of one row.";
+  for (const SeriesBaseline& baseline : result.baselines) {
+    if (!baseline.limits.empty()) text += fmt::format(" {}: {}.", Sentence(baseline.name), baseline.limits);
+  }
+  return text;
 }
 
 std::string AboutData(const SeriesResult& result) {
@@ -48,25 +70,31 @@ std::string AboutData(const SeriesResult& result) {
   if (data.goal == SeriesGoal::kForecast) {
     return text + fmt::format(
                       "Foretold: the next {} of {} after windows of {} steps, as the change from the last value. The first "
-                      "part of each sequence trains ({} windows), the end validates ({} windows).",
+                      "part of each sequence trains ({} windows), then comes validation ({} windows) and last the test ({} "
+                      "windows), of which every number here is.",
                       result.options.horizon == 1 ? "value" : fmt::format("{} values", result.options.horizon), data.target,
-                      result.options.context, data.training, data.validation);
+                      result.options.context, data.training, data.validation, data.test);
   }
   text += fmt::format("Asked for: {}, {} of {}. ", data.target, result.Classifies() ? "a class" : "a number",
                       data.each_step ? "every step" : "the whole sequence");
   if (!data.classes.empty()) text += fmt::format("{} classes: {}. ", data.classes.size(), Join(data.classes));
-  return text + fmt::format("{} sequences train and {} validate, drawn with a fixed seed.", data.training, data.validation);
+  return text +
+         fmt::format("{} sequences train, {} validate and {} test, drawn with a fixed seed; every number here is of the test.",
+                     data.training, data.validation, data.test);
 }
 
 std::string AboutModels(const SeriesResult& result) {
   const SeriesOptions& options = result.options;
   std::string text = fmt::format(
       "Every model is the same but for what mixes the steps: a linear layer for the features, {} of "
-      "width {}, and a head{}. Features are standardised by the training part alone. {} training "
-      "steps of {} {}.",
+      "width {}, and a head{}. {} by the training part alone. {} training steps of {} {}.",
       options.layers == 1 ? "one layer" : fmt::format("{} layers", options.layers), options.width,
-      result.data.each_step ? " at every step" : " on the mean over the steps", options.steps, options.batch,
-      result.data.goal == SeriesGoal::kForecast ? "windows" : "sequences");
+      result.data.each_step ? " at every step" : " on the mean over the steps",
+      result.data.goal == SeriesGoal::kForecast ? "They see each column's change since the step before, and how far it lies "
+                                                  "from its mean over the window so far; both "
+                                                  "are standardised"
+                                                : "Features are standardised",
+      options.steps, options.batch, result.data.goal == SeriesGoal::kForecast ? "windows" : "sequences");
   if (result.data.has_times) {
     text +=
         " Steps stand at their times, in units of the median difference: sinusoidal encodings, rotations and ALiBi's distances "
@@ -85,11 +113,32 @@ Table SettingsTable(const SeriesResult& result) {
            {"budget", options.budget},
            {"runs of a model", SeedsOf(options.seed, options.seeds)},
            {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
-           {"validation", fmt::format("{:g} of the data", options.validation)},
+           {"validation and test", fmt::format("{:g} of the data each", options.validation)},
            {"optimiser", fmt::format("AdamW, learning rate {:g} to {:g}, weight decay {:g}", training.lr, training.min_lr,
                                      training.weight_decay)},
            {"processor", result.environment.cpu},
            {"versions", fmt::format("heed {}, LibTorch {}", result.environment.version, result.environment.libtorch)}}};
+}
+
+Json BaselinesJson(const SeriesResult& result) {
+  Json list = Json::array();
+  for (const SeriesBaseline& baseline : result.baselines) {
+    Json json = {{"name", baseline.name}, {"setting", baseline.setting}, {"limits", baseline.limits}, {"loss", baseline.loss}};
+    if (result.Classifies()) json["accuracy"] = baseline.accuracy;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json RangesJson(const SeriesSummary& data) {
+  Json list = Json::array();
+  for (const SeriesRange& range : data.left) {
+    list.push_back({{"column", range.column},
+                    {"training", {range.low, range.high}},
+                    {"test", {range.test_low, range.test_high}},
+                    {"outside", range.outside}});
+  }
+  return list;
 }
 
 }  // namespace
@@ -111,32 +160,35 @@ Json SeriesJson(const SeriesResult& result) {
                  {"sequences", data.sequences},
                  {"steps", data.steps},
                  {"training", data.training},
-                 {"validation", data.validation}}},
+                 {"validation", data.validation},
+                 {"test", data.test},
+                 {"left_range", RangesJson(data)}}},
                {"settings", std::move(settings)},
                {"environment", ToJson(result.environment)},
                {"conclusion", ToJson(SeriesConclusion(result))},
-               {"baseline", {{"name", result.baseline.name}, {"loss", result.baseline.loss}}},
+               {"baselines", BaselinesJson(result)},
                {"models", result.scores.Json()}};
-  if (result.Classifies()) json["baseline"]["accuracy"] = result.baseline.accuracy;
   return json;
 }
 
 std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
   Page page("Which encoder, which positional encoding?", folder, command, SeedsOf(result.options.seed, result.options.seeds));
   page.Section("Conclusion");
+  page.Say(SeriesWorthFinding(result));
   page.Say("A study of " + result.data.name + ".");
   const Column& loss = result.loss();
   page.Show(
-      GlanceTable(fmt::format("Best on the validation part, by {}, {}",
-                              result.Classifies() ? "loss in nats" : "mean squared error", SpreadInWords(result.options.seeds)),
+      GlanceTable(fmt::format("Best on the test part, by {}, {}", result.Classifies() ? "loss in nats" : "mean squared error",
+                              SpreadInWords(result.options.seeds)),
                   {{"Encoder", &result.scores, loss, result.scores.OnePerEncoder(loss)},
                    {"Positional encoding of attention", &result.scores, loss, Attending(result.scores.models()), true}}));
-  page.Say(SeriesBaselineFinding(result));
+  page.Say(SeriesRangeFinding(result));
   page.Section("Models");
   page.Say(SeriesEncoderFinding(result));
   page.Say(SeriesSchemeFinding(result));
   ShowBars(result, page);
   page.Show(SeriesTable(result));
+  page.Say(AboutBaselines(result));
   page.Section("The data and the models");
   page.Say(AboutData(result));
   page.Say(AboutModels(result));

@@ -1,9 +1,11 @@
 #include "lab/series/run.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <ATen/ATen.h>
 
+#include "lab/series/levels.h"
 #include "lab/training/fit.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/sequence_model.h"
@@ -20,7 +22,7 @@ SequenceModelOptions ModelOf(const SeriesBatches& batches, const Contender& cont
   model.encoder = contender.encoder;
   model.position = contender.position;
   model.causal = batches.data().goal == SeriesGoal::kForecast;
-  model.features = batches.width();
+  model.features = batches.width() + (model.causal ? batches.data().Width() : 0);  // see RelativeLevels
   model.outputs = batches.outputs();
   model.pooled = batches.pooled();
   model.layers = options.layers;
@@ -37,16 +39,32 @@ at::Tensor View(const std::vector<T>& values, at::IntArrayRef shape) {
   return at::from_blob(const_cast<T*>(values.data()), shape, at::CppTypeToScalarType<T>::value);
 }
 
-// [scored, outputs].
-at::Tensor Answers(SequenceModel& model, const SeriesBatches& batches, const SeriesBatch& batch) {
-  const bool padded = std::any_of(batch.lengths.begin(), batch.lengths.end(), [&](int64_t n) { return n != batch.steps; });
-  const at::Tensor X = View(batch.features, {batch.rows, batch.steps, batches.width()});
-  const at::Tensor lengths = padded ? View(batch.lengths, {batch.rows}) : at::Tensor();
-  const at::Tensor times = batches.data().has_times ? View(batch.times, {batch.rows, batch.steps}) : at::Tensor();
-  at::Tensor Y = model->forward(X, lengths, times);
-  if (batches.pooled()) return Y;
-  return Y.flatten(0, 1).index_select(0, View(batch.scored, {std::ssize(batch.scored)}));
-}
+// A network, and what it sees of a batch.
+class SeriesModel {
+ public:
+  SeriesModel(const SeriesBatches& batches, const SizedContender& model, const SeriesOptions& options)
+      : batches_(batches), network_(ModelOf(batches, model, model.ffn_width, options)) {
+    if (batches.data().goal == SeriesGoal::kForecast) levels_.emplace(batches);
+  }
+
+  SequenceModel& network() { return network_; }
+
+  // [scored, outputs].
+  at::Tensor Answers(const SeriesBatch& batch) {
+    const bool padded = std::any_of(batch.lengths.begin(), batch.lengths.end(), [&](int64_t n) { return n != batch.steps; });
+    const at::Tensor X = View(batch.features, {batch.rows, batch.steps, batches_.width()});
+    const at::Tensor lengths = padded ? View(batch.lengths, {batch.rows}) : at::Tensor();
+    const at::Tensor times = batches_.data().has_times ? View(batch.times, {batch.rows, batch.steps}) : at::Tensor();
+    at::Tensor Y = network_->forward(levels_ ? (*levels_)(X) : X, lengths, times);
+    if (batches_.pooled()) return Y;
+    return Y.flatten(0, 1).index_select(0, View(batch.scored, {std::ssize(batch.scored)}));
+  }
+
+ private:
+  const SeriesBatches& batches_;
+  SequenceModel network_;
+  std::optional<RelativeLevels> levels_;  // of a forecast
+};
 
 at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reduction::Reduction reduction) {
   if (!batch.classes.empty()) return at::cross_entropy_loss(answers, View(batch.classes, {answers.size(0)}), {}, reduction);
@@ -54,12 +72,12 @@ at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reducti
 }
 
 // The loss, and of a classification the accuracy.
-std::vector<double> Evaluate(SequenceModel& model, const SeriesBatches& batches) {
+std::vector<double> Evaluate(SeriesModel& model, const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
   double loss = 0, right = 0, count = 0;
-  batches.ForEachValidation([&](const SeriesBatch& batch) {
+  batches.ForEachTest([&](const SeriesBatch& batch) {
     if (Interrupted()) throw Interruption("interrupted during an evaluation");
-    const at::Tensor answers = Answers(model, batches, batch);
+    const at::Tensor answers = model.Answers(batch);
     loss += Loss(answers, batch, at::Reduction::Sum).item<double>();
     count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
     if (!batch.classes.empty()) right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
@@ -96,17 +114,17 @@ std::vector<Column> SeriesMeasures(SeriesGoal goal) {
 
 Outcome TrainOnSeries(const SeriesBatches& batches, const SizedContender& model, const SeriesOptions& options, uint64_t seed,
                       const std::function<void()>& on_step) {
-  SequenceModel network{nullptr};
-  BuildSeeded(seed, [&] { network = SequenceModel(ModelOf(batches, model, model.ffn_width, options)); });
+  std::optional<SeriesModel> trained;
+  BuildSeeded(seed, [&] { trained.emplace(batches, model, options); });
   Random random(seed);
   SeriesBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(*network, SeriesTraining(options),
+  const FitReport report = Fit(*trained->network(), SeriesTraining(options),
                                [&] {
                                  batch = batches.Draw(random);
-                                 return Loss(Answers(network, batches, batch), batch, at::Reduction::Mean);
+                                 return Loss(trained->Answers(batch), batch, at::Reduction::Mean);
                                },
                                {.on_step = [&](const FitStep&) { on_step(); }});
-  Outcome outcome{Evaluate(network, batches)};
+  Outcome outcome{Evaluate(*trained, batches)};
   outcome.values.push_back(report.last_loss * batches.error_scale());
   outcome.values.push_back(report.step_seconds);
   return outcome;

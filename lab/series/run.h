@@ -1,4 +1,4 @@
-// One model trained on labelled sequences, and how it fares on the validation part.
+// One model trained on labelled sequences, and how it fares on the test part.
 #ifndef HEED_LAB_SERIES_RUN_H_
 #define HEED_LAB_SERIES_RUN_H_
 
@@ -15,7 +15,7 @@ namespace heed::lab {
 // it can to the parameters of attention without positions and a feed-forward width of twice the width.
 Models PlanSeries(const SeriesBatches& batches, const SeriesOptions& options);
 
-// "loss" on the validation part: nats, or the mean squared error in the target's own units; of a classification "accuracy";
+// "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy";
 // "training_loss", the mean over the last tenth of the steps, in the same units; "step_seconds", the thread's own time in a
 // step.
 std::vector<Column> SeriesMeasures(SeriesGoal goal);

@@ -21,14 +21,17 @@ SeriesSummary Summarise(const SeriesBatches& batches) {
   summary.shortest = data.Longest();
   for (const SeriesSequence& sequence : data.sequences) summary.shortest = std::min(summary.shortest, sequence.steps);
   summary.training = batches.training_count(), summary.validation = batches.validation_count();
+  summary.test = batches.test_count();
   summary.has_times = data.has_times, summary.each_step = data.each_step;
+  summary.left = RangesLeft(batches);
   return summary;
 }
 
 // What all runs depend on beside their own settings.
 nlohmann::ordered_json SharedSettings(const SeriesSummary& data, const Environment& environment) {
   nlohmann::ordered_json settings = {{"data", data.fingerprint},    {"target", data.target},   {"features", data.features},
-                                     {"goal", ToString(data.goal)}, {"times", data.has_times}, {"sequences", data.sequences}};
+                                     {"goal", ToString(data.goal)}, {"times", data.has_times}, {"sequences", data.sequences},
+                                     {"measured_on", "test"}};
   settings.update(ResultSettings(environment));
   return settings;
 }
@@ -50,6 +53,7 @@ SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, con
   // A folder that cannot be written shows now and not after the training.
   WriteFile(folder / "data.txt", summary.name + " " + summary.fingerprint + "\n");
   SeriesOptions own = options;
+  std::vector<SeriesBaseline> baselines = SeriesBaselines(batches, options.threads);
   const Part part = {.id = {},
                      .models = PlanSeries(batches, options),
                      .columns = SeriesMeasures(data.goal),
@@ -60,7 +64,7 @@ SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, con
                      }};
   std::vector<Measurements> scores =
       RunParts(ToString(data.goal), {part}, {options.seed, options.seeds, options.threads, options.quiet}, &store);
-  return {options, environment, summary, batches.Baseline(), std::move(scores.front())};
+  return {options, environment, summary, std::move(baselines), std::move(scores.front())};
 }
 
 }  // namespace heed::lab

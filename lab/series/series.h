@@ -10,8 +10,10 @@
 
 #include "lab/report/environment.h"
 #include "lab/runs/measurements.h"
+#include "lab/series/baseline.h"
 #include "lab/series/batches.h"
 #include "lab/series/options.h"
+#include "lab/series/range.h"
 
 namespace heed::lab {
 
@@ -21,16 +23,17 @@ struct SeriesSummary {
   SeriesGoal goal = SeriesGoal::kClassification;
   std::vector<std::string> features, classes;
   int64_t sequences = 0, steps = 0, shortest = 0, longest = 0;
-  int64_t training = 0, validation = 0;  // sequences, or windows of a forecast
+  int64_t training = 0, validation = 0, test = 0;  // sequences, or windows of a forecast
   bool has_times = false, each_step = false;
+  std::vector<SeriesRange> left;  // columns whose test values leave the range of the training part
 };
 
 struct SeriesResult {
   SeriesOptions options;
   Environment environment;
   SeriesSummary data;
-  SeriesBaseline baseline;
-  Measurements scores;  // see SeriesMeasures
+  std::vector<SeriesBaseline> baselines;  // at least one
+  Measurements scores;                    // see SeriesMeasures
 
   bool Classifies() const { return data.goal == SeriesGoal::kClassification; }
   // What ranks the models, and all that is told of them: the loss, and of a classification the accuracy.
@@ -38,9 +41,9 @@ struct SeriesResult {
   std::vector<Column> told() const;
 };
 
-// Trains every model with every seed, side by side. Every finished run is kept in folder/runs; the next study with the same
-// data and settings finds it there. The result is the same for any number of threads, but for the speeds. Throws
-// InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
+// Fits what needs no sequence model, then trains every model with every seed, side by side. Every finished run is kept in
+// folder/runs; the next study with the same data and settings finds it there. The result is the same for any number of threads,
+// but for the speeds. Throws InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
 SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, const std::filesystem::path& folder);
 
 // Writes report.html, whose path it returns, study.json, runs.csv and the figures, which say that the command made them, each

@@ -1,6 +1,8 @@
 """heed study on labelled sequences: CSV and NPY, the page, what is refused."""
 
 import csv
+import datetime
+import html
 import json
 import math
 import random
@@ -50,7 +52,7 @@ def test_every_model_is_measured_with_every_seed(studied):
     assert summary["data"]["goal"] == "classification"
     assert summary["data"]["features"] == ["x", "y"]
     assert summary["data"]["classes"] == ["run", "walk"]
-    assert (summary["data"]["sequences"], summary["data"]["training"], summary["data"]["validation"]) == (10, 8, 2)
+    assert [summary["data"][part] for part in ("sequences", "training", "validation", "test")] == [10, 6, 2, 2]
     assert [model["model"] for model in summary["models"]] == MODELS
     for model in summary["models"]:
         assert [seed["seed"] for seed in model["runs"]] == [0, 1]
@@ -58,7 +60,9 @@ def test_every_model_is_measured_with_every_seed(studied):
         assert 0 <= model["accuracy"]["mean"] <= 1
     counts = [model["parameters"] for model in summary["models"]]
     assert max(counts) <= 1.15 * min(counts)
-    assert summary["baseline"]["name"] == "commonest class"
+    assert [baseline["name"] for baseline in summary["baselines"]] == ["commonest class", "logistic regression", "nearest neighbours"]
+    for baseline in summary["baselines"]:
+        assert baseline["loss"] > 0 and 0 <= baseline["accuracy"] <= 1
     assert json.loads((folder / "study.json").read_text(encoding="utf-8"))["models"] == summary["models"]
 
 
@@ -124,10 +128,73 @@ def test_a_forecast_stands_beside_the_last_value(tmp_path):
     result = run("study", path, "--target", "load", "--goal", "forecast", "--horizon", 2, "--out", tmp_path / "r", *tiny(context=8), "--json")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert summary["baseline"]["name"] == "last value"
     assert summary["settings"]["horizon"] == 2
+    last, season, ridge, neighbours = summary["baselines"]
     changes = [math.sin((i + h) / 3) - math.sin(i / 3) for i in range(159, 198) for h in (1, 2)]
-    assert summary["baseline"]["loss"] == pytest.approx(sum(c * c for c in changes) / len(changes), rel=1e-4)
+    assert last["name"] == "last value"
+    assert last["loss"] == pytest.approx(sum(c * c for c in changes) / len(changes), rel=1e-4)
+    # Three steps a radian: a season has 18.85 steps, more than the window; 2 to 8 are tried.
+    assert season["name"] == "last season" and 2 <= int(season["setting"].split()[0]) <= 8
+    assert (ridge["name"], neighbours["name"]) == ("ridge regression", "nearest neighbours")
+    assert ridge["loss"] < 1e-6 < last["loss"], "a sine is linear in the two values before"
+    page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
+    for name in ("last value", "last season (", "ridge regression (strength ", "nearest neighbours ("):
+        assert re.search(rf"<t[dh][^>]*>{re.escape(name)}", page), "in the table"
+        assert name.split(" (")[0] in (tmp_path / "r" / "loss.csv").read_text(encoding="utf-8"), "and a bar"
+
+
+def test_the_first_sentence_tells_whether_it_is_worth_a_model(tmp_path):
+    path = tmp_path / "rise.csv"
+    path.write_text("y\n" + "\n".join(repr(i + math.sin(i)) for i in range(200)) + "\n", encoding="utf-8")
+    arguments = ["study", path, "--target", "y", "--goal", "forecast", "--out", tmp_path / "r", *tiny(context=8)]
+    result = run(*arguments)
+    assert result.returncode == 0, result.stderr
+    summary = json.loads((tmp_path / "r" / "study.json").read_text(encoding="utf-8"))
+    first = summary["conclusion"][0]
+    assert first["question"] == "Is it worth a model?"
+    assert first["answer"].startswith("A model is not worth it: the best, ")
+    assert result.stdout.index("Is it worth a model?") < result.stdout.index("Which encoder?")
+    best = min(model["loss"]["mean"] for model in summary["models"])
+    simple = min(summary["baselines"], key=lambda baseline: baseline["loss"])
+    factor = float(re.search(r"([0-9.e+]+) times as much as", first["answer"]).group(1))
+    assert factor == pytest.approx(best / simple["loss"], rel=0.05)
+    page = html.unescape((tmp_path / "r" / "report.html").read_text(encoding="utf-8"))
+    paragraphs = re.findall(r"<p>(.*?)</p>", page, re.DOTALL)
+    assert paragraphs[0] == first["answer"]
+    # The last forty steps lie above all before.
+    assert summary["data"]["left_range"][0]["outside"] == 1
+    low, high = (summary["data"]["left_range"][0]["test"][i] for i in (0, 1))
+    assert (low, high) == pytest.approx((160 + math.sin(160), 199 + math.sin(199)), abs=1.5)
+    assert "The test part leaves the range of the training part: y (" in page and "100 % of whose values lie outside" in page
+
+
+def test_losses_of_runs_have_one_unit(tmp_path):
+    """Values eight times as large have losses 64 times as large, those of training too."""
+    losses = []
+    for unit in (1, 8):
+        path = tmp_path / f"waves{unit}.csv"
+        path.write_text("y\n" + "\n".join(repr(unit * math.sin(i / 3)) for i in range(200)) + "\n", encoding="utf-8")
+        out = tmp_path / str(unit)
+        result = run("study", path, "--target", "y", "--goal", "forecast", "--out", out, *tiny(context=8, encoders="gru", seeds=1))
+        assert result.returncode == 0, result.stderr
+        with open(out / "runs.csv", encoding="utf-8", newline="") as file:
+            losses.append({row["measure"]: float(row["value"]) for row in csv.DictReader(file)})
+    for measure in ("loss", "training_loss"):
+        assert losses[1][measure] == pytest.approx(64 * losses[0][measure], rel=1e-4)
+
+
+def test_irregular_dates_are_times_of_a_forecast(tmp_path):
+    generator = random.Random(3)
+    path, day, rows = tmp_path / "dates.csv", datetime.date(2020, 1, 1), ["day,y"]
+    for _ in range(150):
+        day += datetime.timedelta(days=generator.randint(1, 9))
+        rows.append(f"{day.isoformat()},{math.sin(day.toordinal() / 20)!r}")
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    result = run("study", path, "--target", "y", "--time", "day", "--goal", "forecast", "--out", tmp_path / "r", *tiny(context=8), "--json")
+    assert result.returncode == 0, result.stderr
+    summary = json.loads(result.stdout)
+    assert summary["data"]["times"] and len(summary["baselines"]) == 4
+    assert all(math.isfinite(model["loss"]["mean"]) for model in summary["models"])
 
 
 def test_arrays_of_numpy_are_read(tmp_path):
@@ -141,6 +208,10 @@ def test_arrays_of_numpy_are_read(tmp_path):
         data = json.loads(result.stdout)["data"]
         assert data["goal"] == ("regression" if name == "numbers" else "classification")
         assert data["each_step"] == (name == "steps")
+        parts = [data[part] for part in ("training", "validation", "test")]
+        assert sum(parts) == 12 and all(parts)
+        if name == "classes":
+            assert parts == [6, 3, 3], "one of each class"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +222,7 @@ def test_arrays_of_numpy_are_read(tmp_path):
         ("id,x,y\na,1,p\na,two,p\nb,3,q\n", 1, ["data.csv", "row 3", "'x'", "'two'"]),
         ("id,x,y\na,1,p\nb,2,p\n", 1, ["data.csv", "one class"]),
         ("id,x,z\na,1,p\n", 2, ["target", "'y'", "id, x, z"]),
-        ("id,x,y\na,1,p\na,2,q\n", 2, ["at least 2"]),
+        ("id,x,y\na,1,p\na,2,q\n", 2, ["at least 3"]),
     ],
 )
 def test_data_that_cannot_be_used(tmp_path, contents, code, expected):

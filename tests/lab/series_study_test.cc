@@ -121,9 +121,52 @@ TEST(SeriesTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
 TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
   const ScratchFolder folder;
   const SeriesResult result = RunSeries(Wave(200), Small({"gru"}), folder.path());
-  EXPECT_NEAR(result.baseline.loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
+  ASSERT_EQ(result.baselines.size(), 4u);
+  EXPECT_NEAR(result.baselines[0].loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
+  EXPECT_EQ(result.baselines[1].Label(), "last season (4 steps)");
+  EXPECT_LE(result.baselines[1].loss, 1e-20);
+  EXPECT_LE(result.baselines[2].loss, 1e-6) << "minus the last value but one is linear in the window";
   EXPECT_LE(result.scores.Over(result.scores.models().front(), result.loss()).mean, 0.5);
-  EXPECT_TRUE(Holds(SeriesBaselineFinding(result), "All models beat it")) << SeriesBaselineFinding(result);
+  const std::string worth = SeriesWorthFinding(result);
+  EXPECT_EQ(worth.find("A model is not worth it: the best, the GRU, has a mean squared error of "), 0u) << worth;
+}
+
+TEST(SeriesTest, WhatIsReportedIsMeasuredOnTheTestPart) {
+  SeriesData data = Wave(200);
+  Random random(6);
+  std::vector<double>& targets = data.sequences[0].targets;
+  for (std::size_t i = 161; i < targets.size(); ++i) targets[i] = 1000 * random.Uniform();  // no method foretells these
+  data.sequences[0].features = targets;
+  const ScratchFolder folder;
+  SeriesOptions options = Small({"gru"});
+  options.steps = 2;
+  const SeriesResult result = RunSeries(data, options, folder.path());
+  EXPECT_GT(result.scores.Over(result.scores.models().front(), result.loss()).mean, 1e4);
+  for (const SeriesBaseline& baseline : result.baselines) EXPECT_GT(baseline.loss, 1e4) << baseline.name;
+}
+
+TEST(SeriesTest, LossesHaveOneUnit) {
+  const ScratchFolder folder, eightfold_folder;
+  SeriesOptions options = Small({"gru"});
+  options.steps = 1, options.lr = 1e-9;
+  SeriesData data = Wave(200);
+  const auto losses = [&](const SeriesData& some, const ScratchFolder& place) {
+    const SeriesResult result = RunSeries(some, options, place.path());
+    const auto of = [&](const char* measure) {
+      return result.scores.Over(result.scores.models().front(), result.scores.ColumnOf(measure)).mean;
+    };
+    return std::pair(of("loss"), of("training_loss"));
+  };
+  const auto [loss, training] = losses(data, folder);
+  // Both are those of an untrained model, on waves that are the same in all parts.
+  EXPECT_NEAR(std::log2(training / loss), 0, 1) << "standardised, it would be a ninth";
+  for (SeriesSequence& sequence : data.sequences) {
+    for (double& value : sequence.targets) value *= 8;
+    sequence.features = sequence.targets;
+  }
+  const auto [eightfold, training_eightfold] = losses(data, eightfold_folder);
+  EXPECT_NEAR(eightfold / loss, 64, 1e-3);
+  EXPECT_NEAR(training_eightfold / training, 64, 1e-3);
 }
 
 TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
@@ -141,22 +184,60 @@ TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
   EXPECT_NE(std::filesystem::last_write_time(file), written) << "other data are another run";
 }
 
-TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
+// Three models with two seeds each, beside these baselines.
+SeriesResult ResultOf(std::vector<SeriesBaseline> baselines, double best = 1.0, double second = 1.5) {
   const Models models = {{{"gru", "none"}, 8, 100}, {{"rnn", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
-  SeriesResult result{{}, {}, {}, {"mean", 2.0, 0}, Measurements({}, SeriesMeasures(SeriesGoal::kRegression), models, 0, 2)};
+  SeriesResult result{
+      {}, {}, {}, std::move(baselines), Measurements({}, SeriesMeasures(SeriesGoal::kRegression), models, 0, 2)};
   result.data.goal = SeriesGoal::kRegression;
-  const double losses[][2] = {{1.0, 1.5}, {1.5, 2.5}, {2.5, 3.0}};
+  const double losses[][2] = {{best, second}, {1.5, 2.5}, {2.5, 3.0}};
   for (std::size_t m = 0; m < models.size(); ++m) {
     for (std::size_t s = 0; s < 2; ++s) result.scores.Put(m, s, {{losses[m][s], 0, 0.001}});
   }
-  const std::string text = SeriesBaselineFinding(result);
-  EXPECT_TRUE(Holds(text, "Without a model, the mean has a mean squared error of 2.")) << text;
-  EXPECT_TRUE(Holds(text, "With every seed it is beaten by the GRU.")) << text;
-  EXPECT_TRUE(Holds(text, "Worse with every seed: the LSTM.")) << text;
-  const std::string ranking = SeriesEncoderFinding(result);
+  return result;
+}
+
+SeriesBaseline Simple(const std::string& name, double loss, bool looks) {
+  return {.name = name, .setting = {}, .limits = {}, .loss = loss, .accuracy = 0, .looks = looks};
+}
+
+TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
+  const std::string gru = "the best, the GRU, has a mean squared error of 1.25 (1 to 1.5), ";
+  const auto worth = [](double regression, double mean) {
+    return SeriesWorthFinding(ResultOf({Simple("mean", mean, false), Simple("ridge regression", regression, true)}));
+  };
+  EXPECT_EQ(worth(2.5, 4), "A model is worth it: " + gru +
+                               "0.5 times as much as ridge regression, the best without a model, with a mean squared error of "
+                               "2.5. The others without a model, by loss: mean 4.");
+  EXPECT_EQ(worth(0.5, 4).find("A model is not worth it: " + gru + "2.5 times as much as ridge regression,"), 0u)
+      << worth(0.5, 4);
+  EXPECT_EQ(worth(1.3, 4).find("A model is hardly worth it, ridge regression will do as well: " + gru), 0u)
+      << "seeds are on both sides: " << worth(1.3, 4);
+  EXPECT_EQ(worth(1.1, 4).find("A model is hardly worth it"), 0u) << worth(1.1, 4);
+  EXPECT_EQ(worth(0.99, 4).find("A model is not worth it"), 0u) << worth(0.99, 4);
+  const std::string close = SeriesWorthFinding(ResultOf({Simple("ridge regression", 1.05, true)}, 1.0, 1.02));
+  EXPECT_EQ(close.find("A model is hardly worth it"), 0u) << "less by four of a hundred: " << close;
+  const std::string nothing = worth(4, 0.25);
+  EXPECT_EQ(nothing.find("Nothing beats the mean: " + gru + "5 times as much as the mean, the best without a model"), 0u)
+      << nothing;
+  EXPECT_TRUE(Holds(nothing, "That tells of these models and methods, not of what can be foretold.")) << nothing;
+  EXPECT_EQ(worth(4, 1.3).find("Nothing clearly beats the mean: " + gru), 0u) << worth(4, 1.3);
+  EXPECT_FALSE(Holds(worth(4, 2.5), "That tells of")) << worth(4, 2.5);
+  const std::string ranking = SeriesEncoderFinding(ResultOf({Simple("mean", 4, false)}));
   EXPECT_TRUE(Holds(ranking, "The GRU is best with a mean squared error of 1.25 (1 to 1.5)")) << ranking;
   EXPECT_TRUE(Holds(ranking, "the RNN follows 0.75 behind (0.5 to 1 seed by seed)")) << ranking;
-  EXPECT_EQ(SeriesSchemeFinding(result), "");
+  EXPECT_EQ(SeriesSchemeFinding(ResultOf({Simple("mean", 4, false)})), "");
+}
+
+TEST(SeriesFindingsTest, IsItWorthAModelIsAskedFirst) {
+  SeriesResult result = ResultOf({Simple("mean", 4, false)});
+  EXPECT_EQ(SeriesConclusion(result).front().question, "Is it worth a model?");
+  EXPECT_EQ(SeriesConclusion(result).size(), 2u) << "no attention, no column that leaves its range";
+  result.data.left = {{"x", 1, 2, 0.5, 12.25, 0.25}};
+  EXPECT_EQ(
+      SeriesConclusion(result).back().answer,
+      "The test part leaves the range of the training part: x (1 to 2 there, 0.5 to 12.25 in the test part, 25 % of whose "
+      "values lie outside).");
 }
 
 }  // namespace

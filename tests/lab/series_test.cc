@@ -239,52 +239,65 @@ SeriesOptions Plain() {
   return options;
 }
 
-TEST(SeriesBatchesTest, AFifthOfTheSequencesValidatesAlwaysTheSame) {
+// The targets of a part, standardised.
+std::multiset<float> Targets(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows) {
+  std::multiset<float> targets;
+  batches.ForEach(windows, [&](const SeriesBatch& batch) { targets.insert(batch.values.begin(), batch.values.end()); });
+  return targets;
+}
+
+TEST(SeriesBatchesTest, AFifthValidatesAndAFifthTestsAlwaysTheSame) {
   const SeriesData data = Counting(20, 4);
   const SeriesBatches batches(data, Plain());
-  EXPECT_EQ(batches.training_count(), 16);
+  EXPECT_EQ(batches.training_count(), 12);
   EXPECT_EQ(batches.validation_count(), 4);
-  std::multiset<float> seen, again;
-  batches.ForEachValidation([&](const SeriesBatch& batch) { seen.insert(batch.values.begin(), batch.values.end()); });
+  EXPECT_EQ(batches.test_count(), 4);
+  const std::multiset<float> validation = Targets(batches, batches.validation_windows());
+  const std::multiset<float> test = Targets(batches, batches.test_windows());
   SeriesOptions other = Plain();
   other.seed = 9;
-  SeriesBatches(data, other).ForEachValidation([&](const SeriesBatch& b) { again.insert(b.values.begin(), b.values.end()); });
-  EXPECT_EQ(seen.size(), 4u);
-  EXPECT_EQ(seen, again);
+  const SeriesBatches again(data, other);
+  EXPECT_EQ(Targets(again, again.validation_windows()), validation);
+  EXPECT_EQ(Targets(again, again.test_windows()), test);
+  std::set<float> held(validation.begin(), validation.end());
+  held.insert(test.begin(), test.end());
+  EXPECT_EQ(held.size(), 8u) << "no sequence is in two parts";
   Random random(1);
   for (int i = 0; i < 50; ++i) {
-    for (const float value : batches.Draw(random).values)
-      EXPECT_FALSE(seen.contains(value)) << "a validation sequence is drawn";
+    for (const float value : batches.Draw(random).values) EXPECT_FALSE(held.contains(value)) << "drawn to train";
   }
 }
 
 TEST(SeriesBatchesTest, StandardisesByTheTrainingPartAlone) {
   SeriesData data = Counting(20, 4);
+  const auto first_features = [](const SeriesBatches& batches) {
+    std::vector<double> features;
+    const auto take = [&](const SeriesBatch& b) {
+      for (int64_t row = 0; row < b.rows; ++row) features.push_back(b.features[row * b.steps]);
+    };
+    batches.ForEachValidation(take);
+    batches.ForEachTest(take);
+    return features;
+  };
   const SeriesBatches before(data, Plain());
   Random random(3);
   const SeriesBatch drawn = before.Draw(random);
+  const std::vector<double> expected = first_features(before);
   int64_t unmoved = 0;
-  std::vector<double> mean;
-  before.ForEachValidation([&](const SeriesBatch& b) {
-    for (int64_t row = 0; row < b.rows; ++row) mean.push_back(b.features[row * b.steps]);
-  });
   for (SeriesSequence& sequence : data.sequences) {
     SeriesData changed = data;
     changed.sequences[std::stoll(sequence.id)].features[0] += 1000;
     const SeriesBatches after(changed, Plain());
     Random same(3);
     const bool moved = after.Draw(same).features != drawn.features;
-    std::vector<double> now;
-    after.ForEachValidation([&](const SeriesBatch& b) {
-      for (int64_t row = 0; row < b.rows; ++row) now.push_back(b.features[row * b.steps]);
-    });
+    const std::vector<double> found = first_features(after);
     int64_t different = 0;
-    for (std::size_t i = 0; i < now.size(); ++i) different += now[i] != mean[i] ? 1 : 0;
-    // A validation sequence changes itself alone; a training sequence changes the scale of everything.
-    EXPECT_TRUE(moved ? different == 4 : different == 1) << sequence.id << " " << different;
+    for (std::size_t i = 0; i < found.size(); ++i) different += found[i] != expected[i] ? 1 : 0;
+    // A sequence of another part changes itself alone; a training sequence changes the scale of everything.
+    EXPECT_TRUE(moved ? different == 8 : different == 1) << sequence.id << " " << different;
     unmoved += moved ? 0 : 1;
   }
-  EXPECT_EQ(unmoved, 4) << "the scale does not look at the validation part";
+  EXPECT_EQ(unmoved, 8) << "the scale looks at the training part alone";
 }
 
 TEST(SeriesBatchesTest, WhatNeverChangesStaysNearZero) {
@@ -328,39 +341,65 @@ TEST(SeriesBatchesTest, PadsShorterSequencesBehindTheirEnd) {
   EXPECT_TRUE(padded);
 }
 
-TEST(SeriesBatchesTest, AForecastNeverTrainsOnItsLastFifth) {
+// Squares: the difference of two tells where they stand, (i + 1)^2 - i^2 = 2i + 1.
+SeriesData Squares(int64_t steps) {
   SeriesData data;
-  data.name = "line", data.goal = SeriesGoal::kForecast, data.features = {"y"}, data.target = "y", data.each_step = true;
-  SeriesSequence one{"all", 50, {}, {}, {}};
-  for (int64_t i = 0; i < 50; ++i) {
-    one.features.push_back(static_cast<double>(i * i));
-    one.targets.push_back(static_cast<double>(i * i));
-  }
+  data.name = "squares", data.goal = SeriesGoal::kForecast, data.features = {"y"}, data.target = "y", data.each_step = true;
+  SeriesSequence one{"all", steps, {}, {}, {}};
+  for (int64_t i = 0; i < steps; ++i) one.targets.push_back(static_cast<double>(i * i));
+  one.features = one.targets;
   data.sequences.push_back(one);
+  return data;
+}
+
+TEST(SeriesBatchesTest, AForecastTrainsThenValidatesThenTests) {
+  const SeriesData data = Squares(50);
   const SeriesBatches batches(data, Plain());
-  EXPECT_EQ(batches.training_count(), 40 - 4 - 2 + 1);
-  EXPECT_EQ(batches.validation_count(), 9) << "the last windows end at step 39 to 47";
-  const double unit = std::sqrt(batches.error_scale());
-  // Differences of squares tell where a value stands: (i + 1)^2 - i^2 = 2i + 1.
+  EXPECT_EQ(batches.training_count(), 30 - 4 - 2 + 1);
+  const double unit = batches.target_scale();
+  double squares = 0;
+  for (int64_t step = 0; step < 28; ++step) squares += std::pow(static_cast<double>((step + 2) * (step + 2) - step * step), 2);
+  EXPECT_NEAR(unit, std::sqrt(squares / 28), 1e-9) << "the typical change over the horizon, in the training part";
+  const auto first_foretold = [&](const SeriesBatch& batch, std::size_t v) { return (batch.values[v] * unit - 1) / 2 + 1; };
   Random random(4);
   double latest = 0;
   for (int i = 0; i < 100; ++i) {
     const SeriesBatch batch = batches.Draw(random);
-    for (std::size_t v = 0; v < batch.values.size(); v += 2) latest = std::max(latest, (batch.values[v] * unit - 1) / 2 + 2);
+    for (std::size_t v = 0; v < batch.values.size(); v += 2) latest = std::max(latest, first_foretold(batch, v) + 1);
   }
-  EXPECT_NEAR(latest, 39, 1e-3) << "the last value that training foretells";
-  batches.ForEachValidation([&](const SeriesBatch& batch) {
-    ASSERT_EQ(batch.scored.size(), 9u) << "the last step of each window alone";
-    EXPECT_NEAR((batch.values.front() * unit - 1) / 2 + 1, 40, 1e-3);
-    EXPECT_EQ(batch.scored.front(), 3);
-  });
-  // The last value errs by these differences.
-  double squares = 0;
+  EXPECT_NEAR(latest, 29, 1e-3) << "the last value that training foretells";
+  const auto check = [&](const std::vector<SeriesWindow>& windows, double begin) {
+    ASSERT_EQ(windows.size(), 9u) << "all foretold values lie in the part";
+    batches.ForEach(windows, [&](const SeriesBatch& batch) {
+      ASSERT_EQ(batch.scored.size(), 9u) << "the last step of each window alone";
+      EXPECT_EQ(batch.scored.front(), 3);
+      for (std::size_t w = 0; w < 9; ++w) EXPECT_NEAR(first_foretold(batch, 2 * w), begin + static_cast<double>(w), 1e-3);
+    });
+  };
+  check(batches.validation_windows(), 30);
+  check(batches.test_windows(), 40);
+  squares = 0;  // the last value errs by these differences
   for (int64_t last = 39; last <= 47; ++last) {
     for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
   }
   EXPECT_NEAR(batches.Baseline().loss, squares / 18, 1e-2);
   EXPECT_EQ(batches.Baseline().name, "last value");
+}
+
+TEST(SeriesBatchesTest, AForecastSeesChangesAndNoLevels) {
+  SeriesData data = Squares(50);
+  const auto features = [](const SeriesData& some) {
+    const SeriesBatches batches(some, Plain());
+    return batches.Make(batches.test_windows()).features;
+  };
+  const std::vector<float> before = features(data);
+  double squares = 0;
+  for (int64_t step = 1; step < 30; ++step) squares += std::pow(static_cast<double>(2 * step - 1), 2);
+  const double typical = std::sqrt(squares / 29);
+  EXPECT_NEAR(before.front(), (36 * 36 - 35 * 35) / typical, 1e-5) << "the window begins at step 36";
+  EXPECT_NEAR(before[1], (37 * 37 - 36 * 36) / typical, 1e-5);
+  for (double& value : data.sequences[0].features) value += 4096;
+  EXPECT_EQ(features(data), before);
 }
 
 TEST(SeriesBatchesTest, TimesAreInTypicalStepsFromTheFirst) {
@@ -382,18 +421,15 @@ TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
   data.goal = SeriesGoal::kClassification, data.classes = {"a", "b"};
   for (std::size_t s = 0; s < 20; ++s) data.sequences[s].targets = {s < 4 ? 1.0 : 0.0};
   const SeriesBatches batches(data, Plain());
-  double right = 0, ones = 0;
-  batches.ForEachValidation([&](const SeriesBatch& batch) {
-    for (const int64_t answer : batch.classes) (answer == 0 ? right : ones) += 1;
-  });
-  const double commonest = 16 - right + 1, rare = 4 - ones + 1;  // one more than counted
-  EXPECT_DOUBLE_EQ(batches.Baseline().accuracy, right / 4);
-  EXPECT_NEAR(batches.Baseline().loss, -(right * std::log(commonest / 18) + ones * std::log(rare / 18)) / 4, 1e-12);
+  // A fifth of 16 is 3, of 4 it is 1; two such parts are held out. One more than counted.
+  const double commonest = 16 - 6 + 1, rare = 4 - 2 + 1;
+  EXPECT_DOUBLE_EQ(batches.Baseline().accuracy, 0.75);
+  EXPECT_NEAR(batches.Baseline().loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4, 1e-12);
 }
 
 TEST(SeriesBatchesTest, TooFewDataAreRefused) {
   const SeriesData one = Counting(1, 4);
-  EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(one, Plain()); }), "at least 2"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(one, Plain()); }), "at least 3"));
   SeriesData forecast = Counting(3, 5);
   forecast.goal = SeriesGoal::kForecast, forecast.each_step = true;
   for (SeriesSequence& sequence : forecast.sequences) sequence.targets = sequence.features;

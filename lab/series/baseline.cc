@@ -1,0 +1,114 @@
+#include "lab/series/baseline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
+
+#include "lab/report/progress.h"
+#include "lab/series/examples.h"
+#include "lab/series/linear.h"
+#include "lab/series/neighbours.h"
+#include "lab/series/season.h"
+#include "lab/training/interrupt.h"
+#include "lab/training/side_by_side.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kMostRows = 8192;            // of training examples
+constexpr int64_t kMostNumbers = 1 << 23;      // of all their cells and answers: 64 MiB
+constexpr int64_t kMostProducts = 1 << 26;     // of a step of logistic regression, which takes some hundred
+constexpr int64_t kMostDistances = 1LL << 34;  // cells that are compared to find neighbours
+constexpr int64_t kMostValidation = 2048;      // rows by which a setting is chosen
+constexpr int64_t kLeastRows = 64;             // however large
+
+int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<int64_t>(1, each), kLeastRows, kMostRows); }
+
+SeriesBaseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, const FittedMethod& method) {
+  SeriesBaseline baseline;
+  baseline.setting = method.setting;
+  double rows = 0;
+  examples.ForEachTest([&](const Examples& some) {
+    const at::Tensor answers = method.answer(some.X);
+    const double count = static_cast<double>(some.rows());
+    baseline.loss += MeanLoss(answers, some.y) * count;
+    if (some.classes()) baseline.accuracy += answers.argmax(1).eq(some.y).sum().item<double>();
+    rows += count;
+  });
+  baseline.loss *= batches.error_scale() / rows, baseline.accuracy /= rows;
+  return baseline;
+}
+
+SeriesBaseline Regression(const SeriesBatches& batches) {
+  const at::NoGradGuard no_grad;
+  const SeriesExamples examples(batches);
+  const bool classifies = batches.data().goal == SeriesGoal::kClassification;
+  int64_t most = Bounded(kMostNumbers, examples.cells() + examples.outputs());
+  if (classifies) most = std::min(most, Bounded(kMostProducts, examples.cells() * examples.outputs()));
+  const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
+  const auto fit = [&] {
+    if (!classifies) return FitRidge(training, validation);
+    const at::AutoGradMode grad(true);
+    return FitLogistic(training, validation, examples.outputs());
+  };
+  SeriesBaseline baseline = MeasureMethod(batches, examples, fit());
+  baseline.name = classifies ? "logistic regression" : "ridge regression";
+  baseline.limits = examples.Limits(most);
+  return baseline;
+}
+
+SeriesBaseline NearestNeighbours(const SeriesBatches& batches) {
+  const at::NoGradGuard no_grad;
+  const SeriesExamples examples(batches);
+  const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
+                                Bounded(kMostDistances, (examples.TestRows() + kMostValidation) * examples.cells()));
+  const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
+  const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
+  SeriesBaseline baseline = MeasureMethod(batches, examples, FitNeighbours(training, validation, classes));
+  baseline.name = "nearest neighbours";
+  baseline.limits = examples.Limits(most);
+  return baseline;
+}
+
+SeriesBaseline LastSeason(const SeriesBatches& batches) {
+  const int64_t season = BestSeason(batches);
+  SeriesBaseline baseline;
+  baseline.looks = false;
+  baseline.name = "last season", baseline.setting = fmt::format("{} steps", season);
+  baseline.loss = SeasonLoss(batches, batches.test_windows(), season);
+  return baseline;
+}
+
+}  // namespace
+
+std::string SeriesBaseline::Label() const { return setting.empty() ? name : fmt::format("{} ({})", name, setting); }
+
+std::string SeriesBaseline::Phrase() const { return looks ? Label() : "the " + Label(); }
+
+std::vector<SeriesBaseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
+  std::vector<std::function<SeriesBaseline(const SeriesBatches&)>> methods = {
+      [](const SeriesBatches& some) { return some.Baseline(); }};
+  if (batches.data().goal == SeriesGoal::kForecast) methods.emplace_back(LastSeason);
+  methods.emplace_back(Regression);
+  methods.emplace_back(NearestNeighbours);
+  std::vector<SeriesBaseline> baselines(methods.size());
+  Progress progress("simple methods", std::ssize(methods), /*quiet=*/true);
+  SideBySide(std::ssize(methods), threads, progress, 0, [&](int64_t i, std::atomic<int64_t>& done) {
+    baselines[i] = methods[i](batches);
+    ++done;
+    return baselines[i].name;
+  });
+  // What a table of numbers cannot hold is no answer.
+  std::erase_if(baselines, [](const SeriesBaseline& baseline) { return !std::isfinite(baseline.loss); });
+  return baselines;
+}
+
+const SeriesBaseline& BestOf(const std::vector<SeriesBaseline>& baselines) {
+  return *std::ranges::min_element(baselines, {}, &SeriesBaseline::loss);
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,17 @@
+// What the nearest training examples have.
+#ifndef HEED_LAB_SERIES_NEIGHBOURS_H_
+#define HEED_LAB_SERIES_NEIGHBOURS_H_
+
+#include "lab/series/examples.h"
+
+namespace heed::lab {
+
+// The mean of the values of the k nearest training examples by the distance of their cells, or the logarithm of the share of
+// each class among them, to which its share of all training examples is added as one more neighbour so that none is impossible.
+// k is 1, 2, 4, .. up to 128, by the loss on the validation examples. classes: 0 where y holds values. Throws Interruption on
+// Ctrl-C.
+FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_NEIGHBOURS_H_

@@ -1,0 +1,22 @@
+// The value a season ago.
+#ifndef HEED_LAB_SERIES_SEASON_H_
+#define HEED_LAB_SERIES_SEASON_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lab/series/batches.h"
+
+namespace heed::lab {
+
+// Mean squared error, in the target's own units, of foretelling after each window what stood there a season before; of more
+// steps ahead than a season has, so many seasons before that it is known.
+double SeasonLoss(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows, int64_t season);
+
+// The length from 2 steps to the window's by the loss on the validation part, the shortest of equals. With long windows and far
+// horizons fewer of that part's windows are looked at. Throws Interruption on Ctrl-C.
+int64_t BestSeason(const SeriesBatches& batches);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_SEASON_H_

@@ -1,0 +1,75 @@
+#include "lab/series/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "heed/error.h"
+#include "lab/data/random.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr uint64_t kSplitSeed = 314159;  // any fixed number: all runs are measured on the same sequences
+constexpr std::size_t kLeast = 3;        // of a class that is in all parts
+
+int64_t CommonestClass(const SeriesSequence& sequence) {
+  std::map<int64_t, int64_t> counts;
+  for (const double target : sequence.targets) ++counts[static_cast<int64_t>(target)];
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return std::max_element(counts.begin(), counts.end(), less)->first;
+}
+
+// Sequences that are drawn together; those of rare classes are the last.
+std::vector<std::vector<int64_t>> Strata(const SeriesData& data) {
+  std::map<int64_t, std::vector<int64_t>> by_class;
+  for (int64_t i = 0; i < std::ssize(data.sequences); ++i) {
+    by_class[data.goal == SeriesGoal::kClassification ? CommonestClass(data.sequences[i]) : 0].push_back(i);
+  }
+  std::vector<std::vector<int64_t>> strata;
+  std::vector<int64_t> rare;
+  for (auto& [index, members] : by_class) {
+    if (members.size() >= kLeast) {
+      strata.push_back(std::move(members));
+    } else {
+      rare.insert(rare.end(), members.begin(), members.end());
+    }
+  }
+  strata.push_back(std::move(rare));
+  return strata;
+}
+
+void Deal(std::vector<int64_t> members, double share, Random& random, SequenceParts& parts) {
+  const int64_t count = std::ssize(members);
+  for (int64_t i = count - 1; i > 0; --i) std::swap(members[i], members[static_cast<int64_t>(random.Below(i + 1))]);
+  // Two rare sequences cannot be in three parts: both train.
+  const int64_t most = (count - 1) / 2, wanted = std::llround(share * static_cast<double>(count));
+  const int64_t each = std::min(most, std::max<int64_t>(1, wanted));
+  for (int64_t i = 0; i < count; ++i) {
+    (i < each ? parts.test : i < 2 * each ? parts.validation : parts.training).push_back(members[i]);
+  }
+}
+
+}  // namespace
+
+SequenceParts SplitSequences(const SeriesData& data, double share) {
+  if (data.sequences.size() < kLeast) {
+    throw InvalidArgument(
+        "sequence: " + data.name + " has " + std::to_string(data.sequences.size()) +
+        " sequence(s); at least 3 are needed, to train, to validate and to test (which column tells sequences "
+        "apart?)");
+  }
+  SequenceParts parts;
+  Random random(kSplitSeed);
+  for (const std::vector<int64_t>& members : Strata(data)) Deal(members, share, random, parts);
+  for (std::vector<int64_t>* part : {&parts.training, &parts.validation, &parts.test}) std::ranges::sort(*part);
+  return parts;
+}
+
+StepParts SplitSteps(int64_t steps, double share) {
+  const int64_t each = std::max<int64_t>(1, std::llround(share * static_cast<double>(steps)));
+  return {std::max<int64_t>(0, steps - 2 * each), std::max<int64_t>(0, steps - each)};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,316 @@
+#include "lab/series/baseline.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "lab/data/random.h"
+#include "lab/series/examples.h"
+#include "lab/series/levels.h"
+#include "lab/series/linear.h"
+#include "lab/series/neighbours.h"
+#include "lab/series/season.h"
+#include "tests/error_text.h"
+
+namespace heed::lab {
+namespace {
+
+at::Tensor Column(const std::vector<double>& values) { return at::tensor(values, at::kDouble).unsqueeze(1); }
+
+Examples Values(const std::vector<double>& x, const std::vector<double>& y) { return {Column(x), Column(y)}; }
+
+Examples Classes(const std::vector<double>& x, const std::vector<int64_t>& y) { return {Column(x), at::tensor(y, at::kLong)}; }
+
+double At(const FittedMethod& method, double x, int64_t output = 0) {
+  return method.answer(Column({x}))[0][output].item<double>();
+}
+
+// Standardised, x is -1 and 1 and y has the mean -1 and the covariance 2 with it: the slope is 2 / (1 + strength).
+TEST(RidgeTest, IsTheClosedFormWithTheStrengthThatValidates) {
+  const Examples training = Values({10, 14}, {-3, 1});
+  const FittedMethod weak = FitRidge(training, training);
+  EXPECT_EQ(weak.setting, "strength 1e-06");
+  EXPECT_NEAR(At(weak, 14), -1 + 2 / (1 + 1e-6), 1e-12);
+  EXPECT_NEAR(At(weak, 16), -1 + 4 / (1 + 1e-6), 1e-12);
+  const FittedMethod strong = FitRidge(training, Values({10, 14}, {-1, -1}));
+  EXPECT_EQ(strong.setting, "strength 10");
+  EXPECT_NEAR(At(strong, 14), -1 + 2.0 / 11, 1e-12);
+}
+
+TEST(RidgeTest, CellsThatNeverChangeSayNothing) {
+  const at::Tensor y = Column({1, 2, 3});
+  const Examples training{at::tensor({5.0, 1.0, 5.0, 2.0, 5.0, 3.0}, at::kDouble).view({3, 2}), y};
+  const FittedMethod fitted = FitRidge(training, training);
+  EXPECT_NEAR(fitted.answer(at::tensor({900.0, 2.5}, at::kDouble).view({1, 2})).item<double>(), 2.5, 1e-5);
+}
+
+// Three of four at x = 1 are of class 1, one of four at x = -1: by symmetry the log-odds are w x, and where the penalised loss
+// is least, sigmoid(w) - 3/4 + strength w / 2 = 0, as each class has half of w.
+TEST(LogisticTest, IsWhereTheGradientVanishes) {
+  const Examples training = Classes({1, 1, 1, 1, -1, -1, -1, -1}, {1, 1, 1, 0, 0, 0, 0, 1});
+  const auto gradient = [](const FittedMethod& fitted, double strength) {
+    const double w = At(fitted, 1, 1) - At(fitted, 1, 0);
+    return 1 / (1 + std::exp(-w)) - 0.75 + strength * w / 2;
+  };
+  const FittedMethod weak = FitLogistic(training, training, 2);
+  EXPECT_EQ(weak.setting, "strength 0.0001");
+  EXPECT_NEAR(gradient(weak, 1e-4), 0, 2e-5) << "the search ends where the gradient is 1e-5";
+  EXPECT_NEAR(std::exp(At(weak, 1, 0)) + std::exp(At(weak, 1, 1)), 1, 1e-12);
+  // Answers that contradict the training examples ask for the strongest penalty.
+  const FittedMethod strong = FitLogistic(training, Classes({1, -1}, {0, 1}), 2);
+  EXPECT_EQ(strong.setting, "strength 1");
+  EXPECT_NEAR(gradient(strong, 1), 0, 2e-5);
+}
+
+TEST(NeighboursTest, AnswerWithTheirMean) {
+  const Examples training = Values({0, 1, 2, 3}, {0, 10, 20, 30});
+  const FittedMethod fitted = FitNeighbours(training, Values({0.5, 1.5}, {5, 15}), 0);
+  EXPECT_EQ(fitted.setting, "2 neighbours");
+  EXPECT_DOUBLE_EQ(At(fitted, 2.4), 25);
+  EXPECT_DOUBLE_EQ(At(fitted, -100), 5);
+  EXPECT_EQ(FitNeighbours(training, training, 0).setting, "1 neighbour");
+}
+
+// A share of 1/2 each is one more neighbour: one of one gives 3/4, two of two 5/6, two of four 1/2.
+TEST(NeighboursTest, AnswerWithTheSharesOfClasses) {
+  const FittedMethod fitted = FitNeighbours(Classes({0, 1, 5, 6}, {0, 0, 1, 1}), Classes({0.4, 5.4}, {0, 1}), 2);
+  EXPECT_EQ(fitted.setting, "2 neighbours");
+  EXPECT_NEAR(At(fitted, 0.6, 0), std::log(5.0 / 6), 1e-12);
+  EXPECT_NEAR(At(fitted, 0.6, 1), std::log(1.0 / 6), 1e-12);
+}
+
+SeriesData Forecast(const std::vector<double>& values) {
+  SeriesData data;
+  data.name = "values", data.goal = SeriesGoal::kForecast, data.each_step = true, data.features = {"y"}, data.target = "y";
+  data.sequences.push_back({"all", std::ssize(values), values, {}, values});
+  return data;
+}
+
+std::vector<double> Numbers(int64_t count, double (*value)(int64_t)) {
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i) values.push_back(value(i));
+  return values;
+}
+
+SeriesOptions Windows(int64_t context, int64_t horizon) {
+  SeriesOptions options;
+  options.context = context, options.horizon = horizon;
+  return options;
+}
+
+TEST(SeasonTest, IsTheShortestThatValidatesBest) {
+  const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i % 4 * (i % 4)); }));
+  const SeriesBatches batches(data, Windows(10, 3));
+  EXPECT_EQ(BestSeason(batches), 4) << "8 is as good";
+  EXPECT_EQ(SeasonLoss(batches, batches.test_windows(), 4), 0);
+}
+
+TEST(SeasonTest, IsNotChosenByTheTestPart) {
+  const SeriesData data =
+      Forecast(Numbers(200, [](int64_t i) { return static_cast<double>(i < 160 ? i % 4 * (i % 4) : i % 5 * (i % 5)); }));
+  const SeriesBatches batches(data, Windows(10, 1));
+  EXPECT_EQ(BestSeason(batches), 4);
+  EXPECT_EQ(SeasonLoss(batches, batches.validation_windows(), 4), 0);
+  EXPECT_GT(SeasonLoss(batches, batches.test_windows(), 4), 1);
+}
+
+TEST(SeasonTest, GoesBackAsManySeasonsAsAreKnown) {
+  const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i); }));
+  const SeriesBatches batches(data, Windows(10, 3));
+  EXPECT_NEAR(SeasonLoss(batches, batches.test_windows(), 3), 9, 1e-9);
+  EXPECT_NEAR(SeasonLoss(batches, batches.test_windows(), 2), (4 + 4 + 16) / 3.0, 1e-9) << "the third is two seasons ahead";
+}
+
+TEST(RelativeLevelsTest, AreLevelsLessTheirMeanSoFar) {
+  const SeriesData data = Forecast(Numbers(60, [](int64_t i) { return static_cast<double>(i * i); }));
+  const SeriesBatches batches(data, Windows(3, 1));
+  const RelativeLevels levels(batches);
+  // Levels 0, 1, 3 lie 0, 1/2 and 5/3 above their means so far.
+  const at::Tensor X = at::tensor({9.0F, 1.0F, 2.0F}).view({1, 3, 1}), seen = levels(X);
+  EXPECT_EQ(seen.sizes(), (at::IntArrayRef{1, 3, 2}));
+  EXPECT_TRUE(seen.select(2, 0).equal(X.select(2, 0)));
+  const auto level = [](const at::Tensor& some, int64_t step) { return some[0][step][1].item<double>(); };
+  EXPECT_EQ(level(seen, 0), 0);
+  EXPECT_GT(level(seen, 1), 0);
+  EXPECT_NEAR(level(seen, 2) / level(seen, 1), 10.0 / 3, 1e-5);
+  const at::Tensor later = levels(at::tensor({9.0F, 1.0F, 700.0F}).view({1, 3, 1}));
+  EXPECT_EQ(level(later, 1), level(seen, 1)) << "later steps are not seen";
+  double squares = 0;
+  const std::vector<SeriesWindow> windows = batches.TrainingWindows(1000);
+  const at::Tensor all = levels(at::tensor(batches.Make(windows).features).view({std::ssize(windows), 3, 1}));
+  squares = all.select(2, 1).square().mean().item<double>();
+  EXPECT_NEAR(squares, 1, 1e-5) << "the training part's own are 1 in size";
+}
+
+// Sequences s of 2 and 3 steps with the feature 10 s + step.
+SeriesData Steps(SeriesGoal goal, bool each_step, int64_t count = 10) {
+  SeriesData data;
+  data.name = "steps", data.goal = goal, data.features = {"x"}, data.target = "y", data.each_step = each_step;
+  if (goal == SeriesGoal::kClassification) data.classes = {"a", "b"};
+  for (int64_t s = 0; s < count; ++s) {
+    SeriesSequence one{std::to_string(s), 2 + s % 2, {}, {}, {}};
+    for (int64_t i = 0; i < one.steps; ++i) one.features.push_back(static_cast<double>(10 * s + i));
+    for (int64_t i = 0; i < (each_step ? one.steps : 1); ++i) one.targets.push_back(static_cast<double>((s + i) % 2));
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+TEST(SeriesExamplesTest, ASequenceIsARowWithAMark) {
+  const SeriesData data = Steps(SeriesGoal::kRegression, false);
+  const SeriesBatches batches(data, {});
+  const SeriesExamples examples(batches);
+  EXPECT_EQ(examples.cells(), 6) << "three steps, and whether each is there";
+  const Examples all = examples.Training(100);
+  const SeriesBatch batch = batches.Make(batches.TrainingWindows(100));
+  ASSERT_EQ(all.rows(), batch.rows);
+  for (int64_t row = 0; row < all.rows(); ++row) {
+    for (int64_t step = 0; step < 3; ++step) {
+      const bool there = step < batch.lengths[row];
+      EXPECT_EQ(all.X[row][2 * step].item<double>(), there ? batch.features[row * batch.steps + step] : 0);
+      EXPECT_EQ(all.X[row][2 * step + 1].item<double>(), there ? 1 : 0);
+    }
+    EXPECT_EQ(all.y[row][0].item<double>(), batch.values[row]);
+  }
+  EXPECT_EQ(examples.Limits(100), "");
+  EXPECT_EQ(examples.Training(4).rows(), 4);
+  EXPECT_EQ(examples.Limits(4), "fitted on 4 of 6 examples");
+}
+
+TEST(SeriesExamplesTest, AStepIsARowAmidItsNeighbours) {
+  const SeriesData data = Steps(SeriesGoal::kClassification, true);
+  const SeriesBatches batches(data, {});
+  const SeriesExamples examples(batches);
+  EXPECT_EQ(examples.cells(), 17 * 2);
+  const Examples all = examples.Training(1000);
+  const SeriesBatch batch = batches.Make(batches.TrainingWindows(1000));
+  ASSERT_EQ(all.rows(), std::ssize(batch.scored));
+  for (int64_t i = 0; i < all.rows(); ++i) {
+    EXPECT_EQ(all.X[i][16].item<double>(), batch.features[batch.scored[i]]) << "the step itself is in the middle";
+    EXPECT_EQ(all.X[i].slice(0, 1, {}, 2).sum().item<double>(), batch.lengths[batch.scored[i] / batch.steps]);
+    EXPECT_EQ(all.y[i].item<int64_t>(), batch.classes[i]);
+  }
+}
+
+TEST(SeriesExamplesTest, AForecastIsTheWindowLessItsLastValue) {
+  const SeriesData data = Forecast(Numbers(60, [](int64_t i) { return static_cast<double>(i * i); }));
+  const SeriesBatches batches(data, Windows(4, 2));
+  double squares = 0;  // of changes in the training part
+  for (int64_t step = 1; step < 36; ++step) squares += std::pow(static_cast<double>(2 * step - 1), 2);
+  const double typical = std::sqrt(squares / 35);
+  SeriesExamples(batches).ForEachTest([&](const Examples& examples) {
+    ASSERT_EQ(examples.cells(), 4);
+    const int64_t last = batches.test_windows().front().end() - 1;
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t step = last - 3 + i;
+      EXPECT_NEAR(examples.X[0][i].item<double>(), static_cast<double>(step * step - last * last) / typical, 1e-5);
+    }
+  });
+}
+
+TEST(SeriesExamplesTest, LongRowsAreAveragedAndWideOnesThinned) {
+  SeriesData data = Steps(SeriesGoal::kRegression, false);
+  for (SeriesSequence& sequence : data.sequences) {
+    sequence.steps = 2048;
+    sequence.features = Numbers(2048, [](int64_t i) { return static_cast<double>(i); });
+  }
+  const SeriesBatches batches(data, [] {
+    SeriesOptions options;
+    options.longest = 4096;
+    return options;
+  }());
+  const SeriesExamples examples(batches);
+  EXPECT_EQ(examples.cells(), 1024) << "no mark where all are as long";
+  EXPECT_EQ(examples.Limits(100), "2048 steps averaged to 1024");
+  const SeriesBatch batch = batches.Make(batches.TrainingWindows(1));
+  EXPECT_NEAR(examples.Training(1).X[0][1].item<double>(), (batch.features[2] + batch.features[3]) / 2, 1e-6);
+  SeriesData wide = Steps(SeriesGoal::kRegression, false);
+  wide.features = std::vector<std::string>(3000, "x");
+  for (SeriesSequence& sequence : wide.sequences) {
+    sequence.steps = 2;
+    sequence.features = Numbers(6000, [](int64_t i) { return static_cast<double>(i % 7); });
+  }
+  const SeriesBatches wide_batches(wide, {});
+  EXPECT_EQ(SeriesExamples(wide_batches).cells(), 1024);
+  EXPECT_EQ(SeriesExamples(wide_batches).Limits(100), "2 steps averaged to 1 and 1024 of 3000 columns");
+}
+
+std::vector<std::string> NamesOf(const std::vector<SeriesBaseline>& baselines) {
+  std::vector<std::string> names;
+  names.reserve(baselines.size());
+  for (const SeriesBaseline& baseline : baselines) names.push_back(baseline.name);
+  return names;
+}
+
+TEST(SeriesBaselinesTest, EveryGoalHasItsOwn) {
+  using Names = std::vector<std::string>;
+  for (const bool each_step : {false, true}) {
+    const SeriesData classes = Steps(SeriesGoal::kClassification, each_step),
+                     numbers = Steps(SeriesGoal::kRegression, each_step);
+    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(classes, {}), 1)),
+              (Names{"commonest class", "logistic regression", "nearest neighbours"}));
+    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(numbers, {}), 1)),
+              (Names{"mean", "ridge regression", "nearest neighbours"}));
+  }
+  const SeriesData line = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i * i % 11); }));
+  const std::vector<SeriesBaseline> one = SeriesBaselines(SeriesBatches(line, Windows(8, 2)), 1);
+  const std::vector<SeriesBaseline> two = SeriesBaselines(SeriesBatches(line, Windows(8, 2)), 2);
+  EXPECT_EQ(NamesOf(one), (Names{"last value", "last season", "ridge regression", "nearest neighbours"}));
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].loss, two[i].loss) << "whatever the threads";
+}
+
+// y = 3 x_0 - x_1 + 100, in its own units; noise of deviation 1/2 is what a regression cannot foretell.
+TEST(SeriesBaselinesTest, ARegressionFindsALineInTheTargetsOwnUnits) {
+  SeriesData data;
+  data.name = "line", data.goal = SeriesGoal::kRegression, data.features = {"x"}, data.target = "y";
+  Random random(7);
+  for (int64_t s = 0; s < 2000; ++s) {
+    const double a = random.Uniform() * 10, b = random.Uniform() * 10, noise = (random.Uniform() - 0.5) * std::sqrt(3.0);
+    data.sequences.push_back({std::to_string(s), 2, {a, b}, {}, {3 * a - b + 100 + noise}});
+  }
+  const std::vector<SeriesBaseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
+  EXPECT_NEAR(baselines[0].loss, 10 * 100 / 12.0 + 0.25, 10) << "the variance of y; 400 of them";
+  EXPECT_NEAR(baselines[1].loss, 0.25, 0.03);
+  EXPECT_GT(baselines[2].loss, baselines[1].loss);
+  EXPECT_EQ(&BestOf(baselines), &baselines[1]);
+}
+
+// Twenty columns say nothing: by the training part alone the weakest penalty and one neighbour would be best.
+TEST(SeriesBaselinesTest, SettingsAreChosenByOtherExamplesThanTheyAreFittedTo) {
+  SeriesData data;
+  data.name = "noise", data.goal = SeriesGoal::kRegression, data.features = std::vector<std::string>(20, "x");
+  Random random(9);
+  for (int64_t s = 0; s < 100; ++s) {
+    SeriesSequence one{std::to_string(s), 1, {}, {}, {random.Uniform()}};
+    for (int64_t f = 0; f < 20; ++f) one.features.push_back(random.Uniform());
+    data.sequences.push_back(one);
+  }
+  const std::vector<SeriesBaseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
+  EXPECT_NE(baselines[1].setting, "strength 1e-06");
+  EXPECT_NE(baselines[2].setting, "1 neighbour");
+}
+
+// Three classes in a plane whose borders are lines.
+TEST(SeriesBaselinesTest, ALogisticRegressionTellsClassesApartByLines) {
+  SeriesData data;
+  data.name = "plane", data.goal = SeriesGoal::kClassification, data.features = {"a", "b"}, data.target = "kind";
+  data.classes = {"left", "right", "above"};
+  Random random(8);
+  for (int64_t s = 0; s < 900; ++s) {
+    const double a = random.Uniform() - 0.5, b = random.Uniform() - 0.5;
+    data.sequences.push_back({std::to_string(s), 1, {a, b}, {}, {b > 0.2 ? 2.0 : a > 0 ? 1.0 : 0.0}});
+  }
+  const std::vector<SeriesBaseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
+  EXPECT_GE(baselines[1].accuracy, 0.95);
+  EXPECT_LT(baselines[1].loss, 0.25);
+  EXPECT_NEAR(baselines[0].accuracy, 0.35, 0.1);
+  EXPECT_GE(baselines[2].accuracy, 0.9);
+}
+
+}  // namespace
+}  // namespace heed::lab

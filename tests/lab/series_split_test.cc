@@ -1,0 +1,106 @@
+#include "lab/series/split.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "lab/series/range.h"
+#include "lab/series/scale.h"
+#include "tests/error_text.h"
+
+namespace heed::lab {
+namespace {
+
+SeriesData OfClasses(const std::vector<double>& classes) {
+  SeriesData data;
+  data.name = "kinds", data.goal = SeriesGoal::kClassification, data.features = {"x"}, data.target = "kind";
+  for (std::size_t s = 0; s < classes.size(); ++s) data.sequences.push_back({std::to_string(s), 1, {0.0}, {}, {classes[s]}});
+  return data;
+}
+
+std::map<double, int> Counts(const SeriesData& data, const std::vector<int64_t>& part) {
+  std::map<double, int> counts;
+  for (const int64_t s : part) ++counts[data.sequences[s].targets.front()];
+  return counts;
+}
+
+TEST(SeriesSplitTest, EveryClassWithThreeSequencesIsInAllParts) {
+  std::vector<double> classes(40, 0.0);
+  classes.insert(classes.end(), 3, 1.0);
+  classes.insert(classes.end(), 10, 2.0);
+  const SeriesData data = OfClasses(classes);
+  const SequenceParts parts = SplitSequences(data, 0.2);
+  EXPECT_EQ(Counts(data, parts.training), (std::map<double, int>{{0, 24}, {1, 1}, {2, 6}}));
+  EXPECT_EQ(Counts(data, parts.validation), (std::map<double, int>{{0, 8}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(Counts(data, parts.test), Counts(data, parts.validation));
+  std::set<int64_t> all(parts.training.begin(), parts.training.end());
+  all.insert(parts.validation.begin(), parts.validation.end());
+  all.insert(parts.test.begin(), parts.test.end());
+  EXPECT_EQ(all.size(), classes.size());
+}
+
+TEST(SeriesSplitTest, RareClassesAreDrawnTogether) {
+  const SequenceParts parts = SplitSequences(OfClasses({0, 1, 2, 3, 4}), 0.2);
+  EXPECT_EQ(parts.training.size(), 3u);
+  EXPECT_EQ(parts.validation.size(), 1u);
+  EXPECT_EQ(parts.test.size(), 1u);
+  const SequenceParts two_kinds = SplitSequences(OfClasses({0, 0, 0, 1, 2}), 0.2);
+  EXPECT_EQ(two_kinds.training.size(), 3u) << "two of rare classes train";
+}
+
+TEST(SeriesSplitTest, ThreeSequencesAreEnoughAndTwoAreNot) {
+  for (const double share : {0.01, 0.2, 0.49}) {
+    const SequenceParts parts = SplitSequences(OfClasses({0, 0, 0}), share);
+    EXPECT_EQ(parts.training.size() * parts.validation.size() * parts.test.size(), 1u) << share;
+  }
+  EXPECT_TRUE(Holds(WhatOf<Error>([] { SplitSequences(OfClasses({0, 1}), 0.2); }), "2 sequence(s); at least 3 are needed"));
+}
+
+TEST(SeriesSplitTest, TheEndOfASequenceIsHeldOutTwice) {
+  EXPECT_EQ(SplitSteps(50, 0.2).training_end, 30);
+  EXPECT_EQ(SplitSteps(50, 0.2).validation_end, 40);
+  EXPECT_EQ(SplitSteps(50, 0.1).training_end, 40);
+  EXPECT_EQ(SplitSteps(2, 0.2).training_end, 0);
+  EXPECT_EQ(SplitSteps(1, 0.2).validation_end, 0);
+}
+
+TEST(SeriesScaleTest, ChangesAreMeasuredFromNothing) {
+  EXPECT_DOUBLE_EQ(ScaleOfChanges({3, -4, 0, 0}, 100), 2.5) << "sqrt(25 / 4)";
+  EXPECT_DOUBLE_EQ(ScaleOfChanges({3e-200, -4e-200, 0, 0}, 0), 2.5e-200);
+  EXPECT_EQ(ScaleOfChanges({}, 1), 1);
+  EXPECT_EQ(ScaleOfChanges({0, 0}, 1), 1);
+  EXPECT_EQ(ScaleOfChanges({1e-16, -1e-16}, 0.3), 1) << "rounding";
+}
+
+TEST(SeriesRangeTest, TellsWhatLeavesTheTrainingPart) {
+  SeriesData data;
+  data.name = "line", data.goal = SeriesGoal::kForecast, data.each_step = true, data.target = "y";
+  data.features = {"within", "above"};
+  SeriesSequence one{"all", 50, {}, {}, {}};
+  for (int64_t i = 0; i < 50; ++i) {
+    one.features.insert(one.features.end(), {static_cast<double>(i % 3), i == 45 ? 7.0 : static_cast<double>(i % 5)});
+    one.targets.push_back(static_cast<double>(-i));
+  }
+  data.sequences.push_back(one);
+  SeriesOptions options;
+  options.context = 4;
+  const std::vector<SeriesRange> left = RangesLeft(SeriesBatches(data, options));
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[0].column, "y");
+  EXPECT_EQ(left[0].low, -29);
+  EXPECT_EQ(left[0].high, 0);
+  EXPECT_EQ(left[0].test_low, -49);
+  EXPECT_EQ(left[0].test_high, -40);
+  EXPECT_EQ(left[0].outside, 1);
+  EXPECT_EQ(left[1].column, "above");
+  EXPECT_EQ(left[1].high, 4);
+  EXPECT_EQ(left[1].test_high, 7);
+  EXPECT_DOUBLE_EQ(left[1].outside, 0.1);
+}
+
+}  // namespace
+}  // namespace heed::lab
