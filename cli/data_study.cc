@@ -95,7 +95,10 @@ int RunDataStudy(const std::string& path, const DataArguments& arguments, const 
   }
   lab::WatchForInterrupt();
   const lab::SeriesResult result = lab::RunSeries(data, options, out);
-  const std::filesystem::path page = lab::WriteSeries(result, CommandOf(path, arguments, options, out), out);
+  const auto command_of = [&](const lab::SeriesOptions& of, const std::filesystem::path& folder) {
+    return CommandOf(path, arguments, of, folder);
+  };
+  const std::filesystem::path page = lab::WriteSeries(result, command_of, out);
   Show(context, lab::SeriesJson(result), page, [&] { PrintFindings(lab::SeriesConclusion(result)); });
   return 0;
 }

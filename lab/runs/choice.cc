@@ -49,4 +49,15 @@ void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& 
   }
 }
 
+void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders) {
+  if (step_seconds.empty() || step_seconds.size() == contenders) return;
+  throw InvalidArgument("step_seconds: expected one number for each objective and model, which are " +
+                        std::to_string(contenders) + ", got " + std::to_string(step_seconds.size()));
+}
+
+void RequireRising(const std::vector<double>& rates) {
+  if (std::ranges::adjacent_find(rates, std::ranges::greater_equal()) == rates.end()) return;
+  throw InvalidArgument("rates: expected them rising, each once");
+}
+
 }  // namespace heed::lab

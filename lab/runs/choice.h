@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_RUNS_CHOICE_H_
 #define HEED_LAB_RUNS_CHOICE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,6 +19,11 @@ void RequireRange(const char* option, int64_t value, int64_t low, int64_t high);
 // Throws InvalidArgument that names the heads where they are not in 1..width, and the width where it is odd, where the heads do
 // not divide it, or where one of the schemes rotates pairs of a head's features and their number is odd.
 void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& positions);
+
+// Of a contest. Throw InvalidArgument that names the option: where the paces are neither none nor one a contender, and where
+// the rates do not rise.
+void RequirePace(const std::vector<double>& step_seconds, std::size_t contenders);
+void RequireRising(const std::vector<double>& rates);
 
 }  // namespace heed::lab
 

@@ -5,15 +5,39 @@
 #include <fmt/core.h>
 
 #include "lab/runs/contender.h"
+#include "lab/runs/contest_page.h"
 
 namespace heed::lab {
 
-std::string SeriesEncoderFinding(const SeriesResult& result) {
-  return RankingFinding(result.scores, result.told(), result.scores.OnePerEncoder(result.loss()));
+std::string SeriesChoiceFinding(const SeriesResult& result) {
+  const ContestResult& contest = result.contest;
+  const std::vector<const Entry*> running = contest.InTheRunning();
+  const std::string given = BudgetInWords(contest, result.options.seconds);
+  if (running.size() == 1 && contest.entries.size() > 1) {
+    return fmt::format("Of the models, after {} each, {} is ahead of all others.", given, running.front()->model.Phrase());
+  }
+  if (contest.entries.size() == 1) return {};
+  std::vector<std::string> phrases;
+  for (const Entry* entry : running) phrases.push_back(entry->model.Phrase());
+  return fmt::format("After {} each, it cannot be told which of {} is best.", given, Join(phrases));
+}
+
+std::string SeriesModelFinding(const SeriesResult& result) {
+  return fmt::format("After {} each: {}", BudgetInWords(result.contest, result.options.seconds),
+                     StandingFinding(result.contest, result.contest.verdict));
 }
 
 std::string SeriesSchemeFinding(const SeriesResult& result) {
-  return RankingFinding(result.scores, result.told(), Attending(result.scores.models()));
+  const std::vector<Judged> verdict = JudgeSome(result.contest, [&](const Entry& entry) {
+    return entry.model.attends() ? BlockLosses(result.scores(), entry.model) : std::vector<std::vector<double>>();
+  });
+  return verdict.size() < 2 ? "" : StandingFinding(result.contest, verdict);
+}
+
+std::string SeriesStepsFinding(const SeriesResult& result) {
+  if (!result.contest.at_steps) return {};
+  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", result.contest.common_steps,
+                     StandingFinding(result.contest, result.contest.steps_verdict));
 }
 
 namespace {
@@ -33,7 +57,7 @@ std::string ReachedBy(const SeriesResult& result, const SeriesBaseline& baseline
 
 std::string ReachedBy(const SeriesResult& result, const Contender& model) {
   std::vector<std::string> reached;
-  for (const Column& column : result.told()) reached.push_back(column.measure.Phrase(result.scores.Over(model, column)));
+  for (const Column& column : result.told()) reached.push_back(column.measure.Phrase(result.scores().Over(model, column)));
   return Join(reached);
 }
 
@@ -54,8 +78,8 @@ std::string OtherBaselines(const SeriesResult& result, const SeriesBaseline& bes
 
 std::string SeriesWorthFinding(const SeriesResult& result) {
   const SeriesBaseline& simple = BestOf(result.baselines);
-  const Contender model = result.scores.Ranked(result.loss()).front();
-  const Spread loss = result.scores.Over(model, result.loss());
+  const Contender model = result.scores().Ranked(result.loss()).front();
+  const Spread loss = result.scores().Over(model, result.loss());
   std::string verdict, caution;
   if (!simple.looks) caution = " That tells of these models and methods, not of what can be foretold.";
   if (loss.high < simple.loss && loss.mean <= (1 - kTie) * simple.loss) {
@@ -89,8 +113,13 @@ std::string SeriesRangeFinding(const SeriesResult& result) {
 
 std::vector<Finding> SeriesConclusion(const SeriesResult& result) {
   return Answered({{"Is it worth a model?", SeriesWorthFinding(result)},
-                   {"Which encoder?", SeriesEncoderFinding(result)},
+                   {"Which model?", SeriesChoiceFinding(result)},
+                   {"How far are they apart?", SeriesModelFinding(result)},
                    {"Which positional encoding for attention?", SeriesSchemeFinding(result)},
+                   {"What would more training bring?", GainFinding(result.contest)},
+                   {"And after equal steps?", SeriesStepsFinding(result)},
+                   {"Which learning rates?", RateFinding(result.contest)},
+                   {"How fast?", PaceFinding(result.contest)},
                    {"Are the data alike in all parts?", SeriesRangeFinding(result)}});
 }
 

@@ -1,7 +1,5 @@
 #include "lab/series/options.h"
 
-#include <limits>
-
 #include "heed/error.h"
 #include "lab/runs/choice.h"
 #include "lab/runs/contender.h"
@@ -11,12 +9,13 @@ namespace heed::lab {
 SeriesOptions SeriesBudget(const std::string& budget) {
   SeriesOptions options;
   options.budget = budget;
-  options.encoders = DefaultEncoders();
-  options.positions = {"none", "sinusoidal", "rotary", "alibi", "relative"};
+  options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
+  options.positions = {"none", "rotary", "relative"};
   if (budget == "quick") {
-    options.layers = 1, options.steps = 150, options.seeds = 2;
+    options.layers = 1, options.seconds = 1, options.seeds = 2, options.rates = {3e-3};
   } else if (budget == "long") {
-    options.width = 64, options.steps = 2000, options.seeds = 5;
+    options.width = 64, options.seconds = 30, options.seeds = 5;
+    options.positions = {"none", "sinusoidal", "rotary", "relative", "shaw"};
   } else if (budget != "default") {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
   }
@@ -24,32 +23,35 @@ SeriesOptions SeriesBudget(const std::string& budget) {
 }
 
 Fields FieldsOf(SeriesOptions& options) {
-  return {Encoders(options.encoders),
-          Schemes(options.positions),
-          Whole("layers", &options.layers, 1, 64, "Layers"),
-          Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
-          Whole("width", &options.width, 4, 4096, "Features of a step"),
-          Whole("batch", &options.batch, 1, 1 << 16, "Sequences or windows a step"),
-          Choosing(Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run")),
-          Whole("context", &options.context, 2, 1 << 16, "Steps of a window of a forecast"),
-          Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"),
-          Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"),
-          Number("validation_share", options.validation, 0, 0.5,
-                 "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"),
-          Number("lr", options.lr, 0, std::numeric_limits<double>::infinity(), "Learning rate after the warm-up"),
-          Seeds(options.seeds),
-          Seed(options.seed),
-          SideBySide(options.threads)};
+  return {
+      Encoders(options.encoders),
+      Schemes(options.positions),
+      Whole("layers", &options.layers, 1, 64, "Layers"),
+      Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
+      Whole("width", &options.width, 4, 4096, "Features of a step"),
+      Whole("batch", &options.batch, 1, 1 << 16, "Sequences or windows a step"),
+      Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")),
+      Choosing(Whole("steps", &options.all_steps, 0, int64_t{1} << 32, "Steps of each training instead of a time; 0: by time")),
+      Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")),
+      Choosing(OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6, "Seconds of a step of each model"))),
+      Whole("context", &options.context, 2, 1 << 16, "Steps of a window of a forecast"),
+      Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"),
+      Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"),
+      Number("validation_share", options.validation, 0, 0.5,
+             "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"),
+      Seeds(options.seeds),
+      Seed(options.seed),
+      SideBySide(options.threads)};
 }
 
-TrainOptions SeriesTraining(const SeriesOptions& options) {
-  return ShortTraining(options.steps, options.lr, /*weight_decay=*/0.01);
-}
+TrainOptions SeriesTraining(int64_t steps, double rate) { return ShortTraining(steps, rate, /*weight_decay=*/0.01); }
 
 void Validate(const SeriesOptions& options) {
   SeriesOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
+  RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size());
+  RequireRising(options.rates);
 }
 
 }  // namespace heed::lab

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "lab/report/page.h"
+#include "lab/runs/contest_page.h"
 #include "lab/runs/show.h"
 #include "lab/series/findings.h"
 #include "lab/series/series.h"
@@ -22,29 +23,50 @@ Table SeriesTable(const SeriesResult& result) {
   Table table = ScoreTable(
       fmt::format("On the test part, {}; parameters are as near to equal as the feed-forward sublayers' widths make them",
                   SpreadInWords(result.options.seeds)),
-      result.scores, result.scores.Ranked(result.loss()), headings);
+      result.scores(), result.scores().Ranked(result.loss()), headings);
   std::vector<SeriesBaseline> baselines = result.baselines;
   std::ranges::stable_sort(baselines, {}, &SeriesBaseline::loss);
   for (const SeriesBaseline& baseline : baselines) {
     table.rows.push_back({baseline.Label(), "no model", result.loss().measure.Text(baseline.loss)});
     if (result.Classifies()) {
-      table.rows.back().push_back(result.scores.ColumnOf("accuracy").measure.Text(baseline.accuracy));
+      table.rows.back().push_back(result.scores().ColumnOf("accuracy").measure.Text(baseline.accuracy));
     }
   }
   return table;
 }
 
-void ShowBars(const SeriesResult& result, Page& page) {
-  for (const Column& column : result.told()) {
-    std::vector<Reference> references;
-    references.reserve(result.baselines.size());
-    for (const SeriesBaseline& baseline : result.baselines) {
-      references.push_back({baseline.name, column == result.loss() ? baseline.loss : baseline.accuracy});
-    }
-    Figure bars = BarFigure(result.scores, column, references);
-    bars.title = column == result.loss() ? column.measure.label + " on the test part" : "Share of right answers";
-    page.Show(bars);
+std::vector<Reference> References(const SeriesResult& result, double SeriesBaseline::*number) {
+  std::vector<Reference> references;
+  references.reserve(result.baselines.size());
+  for (const SeriesBaseline& baseline : result.baselines) references.push_back({baseline.name, baseline.*number});
+  return references;
+}
+
+// The same study for those in the running, or the two best, with four times the time.
+std::string NextCommand(const SeriesResult& result, const SeriesCommand& command_of, const std::filesystem::path& folder) {
+  SeriesOptions longer = result.options;
+  longer.encoders.clear(), longer.positions.clear(), longer.step_seconds.clear();
+  const std::size_t running = std::max<std::size_t>(2, result.contest.InTheRunning().size());
+  for (std::size_t i = 0; i < std::min(running, result.contest.verdict.size()); ++i) {
+    const SizedContender& model = result.contest.entries[result.contest.verdict[i].contender].model;
+    if (std::ranges::find(longer.encoders, model.encoder) == longer.encoders.end()) longer.encoders.push_back(model.encoder);
+    if (model.attends()) longer.positions.push_back(model.position);
   }
+  if (longer.positions.empty()) longer.positions = result.options.positions;
+  longer.seconds *= 4, longer.all_steps *= 4;
+  if (!result.contest.Timed()) longer.seconds = result.options.seconds;
+  return command_of(longer, folder / "longer");
+}
+
+// The first screen: one answer, one picture, one command.
+void Lead(const SeriesResult& result, const SeriesCommand& command_of, Page& page) {
+  page.Say(SeriesWorthFinding(result) + " " + SeriesChoiceFinding(result));
+  Figure standing = StandingFigure(result.contest, References(result, &SeriesBaseline::loss));
+  standing.title = fmt::format("{} on the test part after {} each", result.loss().measure.label,
+                               BudgetInWords(result.contest, result.options.seconds));
+  page.Show(standing);
+  page.Say("To go on:");
+  page.Command(NextCommand(result, command_of, page.folder()));
 }
 
 std::string AboutBaselines(const SeriesResult& result) {
@@ -58,6 +80,51 @@ std::string AboutBaselines(const SeriesResult& result) {
     if (!baseline.limits.empty()) text += fmt::format(" {}: {}.", Sentence(baseline.name), baseline.limits);
   }
   return text;
+}
+
+void TellModels(const SeriesResult& result, Page& page) {
+  page.Section("Models");
+  page.Say(SeriesModelFinding(result));
+  page.Say(SeriesSchemeFinding(result));
+  page.Show(StandingTable(result.contest, fmt::format("{} on the test part after {}", result.loss().measure.label,
+                                                      BudgetInWords(result.contest, result.options.seconds))));
+  page.Show(SeriesTable(result));
+  if (result.Classifies()) {
+    Figure bars =
+        BarFigure(result.scores(), result.scores().ColumnOf("accuracy"), References(result, &SeriesBaseline::accuracy));
+    bars.title = "Share of right answers";
+    page.Show(bars);
+  }
+  page.Say(AboutBaselines(result));
+}
+
+std::string HowJudged(const SeriesResult& result) {
+  return fmt::format(
+      "Learning rates and settings are chosen on the validation part, and what this page reports is measured on the test part, "
+      "which "
+      "was looked at once. A model is behind only where two kinds of chance together leave the leader ahead, with 95 % for all "
+      "pairs of models: other seeds (there {}), and other data (a bootstrap over {} groups of the test part that follow one "
+      "another); it is tied where they do not, and undecided where twice the training would bring it further than it is "
+      "behind.",
+      result.options.seeds == 1 ? "is one, so nothing can be told apart" : fmt::format("are {}", result.options.seeds),
+      result.contest.weights.size());
+}
+
+void TellDoubts(const SeriesResult& result, Page& page) {
+  page.Section("How sure this is");
+  page.Say(HowJudged(result));
+  page.Say(SeriesRangeFinding(result));
+  if (const std::string gain = GainFinding(result.contest); !gain.empty()) {
+    page.Section("What more training would bring");
+    page.Say(gain);
+    page.Show(GainFigure(result.contest));
+  }
+  page.Section("How they were trained");
+  page.Say(RateFinding(result.contest));
+  page.Show(RateTable(result.contest));
+  page.Say(PaceFinding(result.contest));
+  page.Say(SeriesStepsFinding(result));
+  page.Show(StepsTable(result.contest, fmt::format("After {} steps", result.contest.common_steps)));
 }
 
 std::string AboutData(const SeriesResult& result) {
@@ -87,14 +154,15 @@ std::string AboutModels(const SeriesResult& result) {
   const SeriesOptions& options = result.options;
   std::string text = fmt::format(
       "Every model is the same but for what mixes the steps: a linear layer for the features, {} of "
-      "width {}, and a head{}. {} by the training part alone. {} training steps of {} {}.",
+      "width {}, and a head{}. {} by the training part alone. {} of training each, {} {} a step.",
       options.layers == 1 ? "one layer" : fmt::format("{} layers", options.layers), options.width,
       result.data.each_step ? " at every step" : " on the mean over the steps",
       result.data.goal == SeriesGoal::kForecast ? "They see each column's change since the step before, and how far it lies "
                                                   "from its mean over the window so far; both "
                                                   "are standardised"
                                                 : "Features are standardised",
-      options.steps, options.batch, result.data.goal == SeriesGoal::kForecast ? "windows" : "sequences");
+      Sentence(BudgetInWords(result.contest, options.seconds)), options.batch,
+      result.data.goal == SeriesGoal::kForecast ? "windows" : "sequences");
   if (result.data.has_times) {
     text +=
         " Steps stand at their times, in units of the median difference: sinusoidal encodings, rotations and ALiBi's distances "
@@ -106,7 +174,7 @@ std::string AboutModels(const SeriesResult& result) {
 
 Table SettingsTable(const SeriesResult& result) {
   const SeriesOptions& options = result.options;
-  const TrainOptions training = SeriesTraining(options);
+  const TrainOptions training = SeriesTraining(result.contest.entries.front().steps, options.rates.front());
   return {"Every number of this page is in study.json, the runs one by one in runs.csv",
           {"Setting", "Value"},
           {{"data", result.data.name + ", fingerprint " + result.data.fingerprint},
@@ -114,8 +182,10 @@ Table SettingsTable(const SeriesResult& result) {
            {"runs of a model", SeedsOf(options.seed, options.seeds)},
            {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
            {"validation and test", fmt::format("{:g} of the data each", options.validation)},
-           {"optimiser", fmt::format("AdamW, learning rate {:g} to {:g}, weight decay {:g}", training.lr, training.min_lr,
-                                     training.weight_decay)},
+           {"optimiser",
+            fmt::format("AdamW, a rate that rises over a fifth of the steps and falls to a tenth, parameters that start "
+                        "at zero at {:g} times the rate, weight decay {:g}",
+                        training.zero_rate, training.weight_decay)},
            {"processor", result.environment.cpu},
            {"versions", fmt::format("heed {}, LibTorch {}", result.environment.version, result.environment.libtorch)}}};
 }
@@ -167,34 +237,24 @@ Json SeriesJson(const SeriesResult& result) {
                {"environment", ToJson(result.environment)},
                {"conclusion", ToJson(SeriesConclusion(result))},
                {"baselines", BaselinesJson(result)},
-               {"models", result.scores.Json()}};
+               {"contest", ToJson(result.contest)},
+               {"models", result.scores().Json()}};
   return json;
 }
 
-std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder) {
-  Page page("Which encoder, which positional encoding?", folder, command, SeedsOf(result.options.seed, result.options.seeds));
-  page.Section("Conclusion");
-  page.Say(SeriesWorthFinding(result));
-  page.Say("A study of " + result.data.name + ".");
-  const Column& loss = result.loss();
-  page.Show(
-      GlanceTable(fmt::format("Best on the test part, by {}, {}", result.Classifies() ? "loss in nats" : "mean squared error",
-                              SpreadInWords(result.options.seeds)),
-                  {{"Encoder", &result.scores, loss, result.scores.OnePerEncoder(loss)},
-                   {"Positional encoding of attention", &result.scores, loss, Attending(result.scores.models()), true}}));
-  page.Say(SeriesRangeFinding(result));
-  page.Section("Models");
-  page.Say(SeriesEncoderFinding(result));
-  page.Say(SeriesSchemeFinding(result));
-  ShowBars(result, page);
-  page.Show(SeriesTable(result));
-  page.Say(AboutBaselines(result));
+std::filesystem::path WriteSeries(const SeriesResult& result, const SeriesCommand& command_of,
+                                  const std::filesystem::path& folder) {
+  Page page("Which encoder, which positional encoding?", folder, command_of(result.options, folder),
+            SeedsOf(result.options.seed, result.options.seeds));
+  Lead(result, command_of, page);
+  TellModels(result, page);
+  TellDoubts(result, page);
   page.Section("The data and the models");
   page.Say(AboutData(result));
   page.Say(AboutModels(result));
   page.Section("Settings");
   page.Show(SettingsTable(result));
-  page.Keep("runs.csv", MeasurementsCsv({}, {}, {&result.scores}));
+  page.Keep("runs.csv", MeasurementsCsv({}, {}, {&result.scores()}));
   page.KeepJson("study.json", SeriesJson(result));
   return page.Write();
 }

@@ -71,20 +71,102 @@ at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reducti
   return at::mse_loss(answers, View(batch.values, {answers.size(0), answers.size(1)}), reduction);
 }
 
-// The loss, and of a classification the accuracy.
-std::vector<double> Evaluate(SeriesModel& model, const SeriesBatches& batches) {
-  const at::NoGradGuard no_grad;
+// Of a model on some windows: sums over the answers.
+struct Tally {
   double loss = 0, right = 0, count = 0;
-  batches.ForEachTest([&](const SeriesBatch& batch) {
+};
+
+Tally Tallied(SeriesModel& model, const SeriesBatches& batches, const std::vector<SeriesWindow>& windows) {
+  const at::NoGradGuard no_grad;
+  Tally tally;
+  batches.ForEach(windows, [&](const SeriesBatch& batch) {
     if (Interrupted()) throw Interruption("interrupted during an evaluation");
     const at::Tensor answers = model.Answers(batch);
-    loss += Loss(answers, batch, at::Reduction::Sum).item<double>();
-    count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
-    if (!batch.classes.empty()) right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
+    tally.loss += batches.error_scale() * Loss(answers, batch, at::Reduction::Sum).item<double>();
+    tally.count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
+    if (!batch.classes.empty())
+      tally.right += answers.argmax(1).eq(View(batch.classes, {answers.size(0)})).sum().item<double>();
   });
-  loss *= batches.error_scale() / count;
-  RequireFinite("evaluation", "the loss", loss);
-  return Classifies(batches) ? std::vector<double>{loss, right / count} : std::vector<double>{loss};
+  RequireFinite("evaluation", "the loss", tally.loss);
+  return tally;
+}
+
+double Validated(SeriesModel& model, const SeriesBatches& batches) {
+  const Tally tally = Tallied(model, batches, batches.validation_windows());
+  return tally.loss / tally.count;
+}
+
+// A model that is trained step by step.
+class Training {
+ public:
+  Training(const SeriesBatches& batches, const SeriesOptions& options, const SizedContender& model, uint64_t seed)
+      : batches_(batches), random_(seed) {
+    BuildSeeded(seed, [&] { model_.emplace(batches, model, options); });
+  }
+
+  SeriesModel& model() { return *model_; }
+  at::Tensor NextLoss() {
+    batch_ = batches_.Draw(random_);
+    return Loss(model_->Answers(batch_), batch_, at::Reduction::Mean);
+  }
+
+ private:
+  const SeriesBatches& batches_;
+  std::optional<SeriesModel> model_;
+  Random random_;
+  SeriesBatch batch_;  // the tensors of a step are views of it
+};
+
+// Returns the mean loss over the last tenth of the steps.
+double Train(Training& training, const Trial& trial, const OnStep& on_step) {
+  return Fit(*training.model().network(), SeriesTraining(trial.steps, trial.rate), [&] { return training.NextLoss(); },
+             {.on_step = [&](const FitStep&) { on_step(); }})
+      .last_loss;
+}
+
+Outcome Report(const SeriesBatches& batches, const SeriesOptions& options, const std::vector<std::vector<SeriesWindow>>& blocks,
+               const Trial& trial, const OnStep& on_step) {
+  Training training(batches, options, trial.model, trial.seed);
+  const double training_loss = Train(training, trial, on_step) * batches.error_scale();
+  Tally all;
+  std::vector<double> losses;
+  for (const std::vector<SeriesWindow>& block : blocks) {
+    const Tally tally = Tallied(training.model(), batches, block);
+    losses.push_back(tally.loss / tally.count);
+    all.loss += tally.loss, all.right += tally.right, all.count += tally.count;
+  }
+  Outcome outcome{{all.loss / all.count}, {{"blocks", losses}}};
+  if (Classifies(batches)) outcome.values.push_back(all.right / all.count);
+  outcome.values.push_back(Validated(training.model(), batches));
+  outcome.values.push_back(training_loss);
+  return outcome;
+}
+
+double StepSeconds(const SeriesBatches& batches, const SeriesOptions& options, const SizedContender& model) {
+  Training training(batches, options, model, options.seed);
+  const TrainOptions endless = SeriesTraining(int64_t{1} << 40, options.rates.front());
+  AdamW optimizer(NamedParameters(*training.model().network()), endless);
+  training.model().network()->train();
+  int64_t step = 0;
+  return MedianSeconds([&] {
+    double seconds = 0;
+    Fit(optimizer, endless.clip, step, step + 1, [&] { return training.NextLoss(); },
+        {.on_step = [&](const FitStep& done) { seconds = done.thread_seconds; }});
+    ++step;
+    return seconds;
+  });
+}
+
+// How many answers each block asks for.
+std::vector<double> AnswersOf(const SeriesBatches& batches, const std::vector<std::vector<SeriesWindow>>& blocks) {
+  std::vector<double> answers;
+  for (const std::vector<SeriesWindow>& block : blocks) {
+    answers.push_back(0);
+    batches.ForEach(block, [&](const SeriesBatch& batch) {
+      answers.back() += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
+    });
+  }
+  return answers;
 }
 
 }  // namespace
@@ -107,27 +189,41 @@ std::vector<Column> SeriesMeasures(SeriesGoal goal) {
   } else {
     columns = {{error}};
   }
+  columns.push_back({{.name = "validation_loss", .label = "Loss on the validation part"}});
   columns.push_back({{.name = "training_loss", .label = "Training loss"}});
-  columns.push_back({{.name = "step_seconds", .label = "Seconds a step"}});
   return columns;
 }
 
-Outcome TrainOnSeries(const SeriesBatches& batches, const SizedContender& model, const SeriesOptions& options, uint64_t seed,
-                      const std::function<void()>& on_step) {
-  std::optional<SeriesModel> trained;
-  BuildSeeded(seed, [&] { trained.emplace(batches, model, options); });
-  Random random(seed);
-  SeriesBatch batch;  // the tensors of a step are views of it
-  const FitReport report = Fit(*trained->network(), SeriesTraining(options),
-                               [&] {
-                                 batch = batches.Draw(random);
-                                 return Loss(trained->Answers(batch), batch, at::Reduction::Mean);
-                               },
-                               {.on_step = [&](const FitStep&) { on_step(); }});
-  Outcome outcome{Evaluate(*trained, batches)};
-  outcome.values.push_back(report.last_loss * batches.error_scale());
-  outcome.values.push_back(report.step_seconds);
-  return outcome;
+std::vector<std::vector<SeriesWindow>> TestBlocks(const SeriesBatches& batches) {
+  constexpr int64_t kMostBlocks = 32;
+  const std::vector<SeriesWindow>& windows = batches.test_windows();
+  const int64_t count = std::min(kMostBlocks, std::ssize(windows));
+  std::vector<std::vector<SeriesWindow>> blocks;
+  for (int64_t b = 0; b < count; ++b) {
+    blocks.emplace_back(windows.begin() + b * std::ssize(windows) / count,
+                        windows.begin() + (b + 1) * std::ssize(windows) / count);
+  }
+  return blocks;
+}
+
+Contest ContestOf(const SeriesBatches& batches, SeriesOptions& options) {
+  const std::vector<std::vector<SeriesWindow>> blocks = TestBlocks(batches);
+  Contest contest;
+  contest.id = ToString(batches.data().goal);
+  contest.models = PlanSeries(batches, options);
+  contest.settings = RunSettingsOf(FieldsOf(options));
+  contest.columns = SeriesMeasures(batches.data().goal);
+  contest.weights = AnswersOf(batches, blocks);
+  contest.validate = [&batches, &options](const Trial& trial, const OnStep& on_step) {
+    Training training(batches, options, trial.model, trial.seed);
+    Train(training, trial, on_step);
+    return Validated(training.model(), batches);
+  };
+  contest.report = [&batches, &options, blocks](const Trial& trial, const OnStep& on_step) {
+    return Report(batches, options, blocks, trial, on_step);
+  };
+  contest.step_seconds = [&batches, &options](const SizedContender& model) { return StepSeconds(batches, options, model); };
+  return contest;
 }
 
 }  // namespace heed::lab

@@ -3,10 +3,9 @@
 #define HEED_LAB_SERIES_RUN_H_
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "lab/runs/measurements.h"
+#include "lab/runs/contest.h"
 #include "lab/series/batches.h"
 
 namespace heed::lab {
@@ -15,15 +14,16 @@ namespace heed::lab {
 // it can to the parameters of attention without positions and a feed-forward width of twice the width.
 Models PlanSeries(const SeriesBatches& batches, const SeriesOptions& options);
 
-// "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy";
-// "training_loss", the mean over the last tenth of the steps, in the same units; "step_seconds", the thread's own time in a
-// step.
+// "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy"; in the
+// same units "validation_loss" and "training_loss", the mean over the last tenth of the steps.
 std::vector<Column> SeriesMeasures(SeriesGoal goal);
 
-// Trains in the calling thread; several calls may run side by side. Runs of one seed see the same sequences in the same order,
-// whatever the model. Throws Divergence, and Interruption on Ctrl-C.
-Outcome TrainOnSeries(const SeriesBatches& batches, const SizedContender& model, const SeriesOptions& options, uint64_t seed,
-                      const std::function<void()>& on_step);
+// The windows of the test part in at most 32 groups that follow one another: sequences, or times of a forecast.
+std::vector<std::vector<SeriesWindow>> TestBlocks(const SeriesBatches& batches);
+
+// Of the models on these data; runs of one seed see the same sequences in the same order, whatever the model. Data and options
+// must outlive it.
+Contest ContestOf(const SeriesBatches& batches, SeriesOptions& options);
 
 }  // namespace heed::lab
 

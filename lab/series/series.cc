@@ -1,11 +1,9 @@
 #include "lab/series/series.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "lab/report/file.h"
-#include "lab/runs/experiment.h"
 #include "lab/series/run.h"
 
 namespace heed::lab {
@@ -39,8 +37,8 @@ nlohmann::ordered_json SharedSettings(const SeriesSummary& data, const Environme
 }  // namespace
 
 std::vector<Column> SeriesResult::told() const {
-  std::vector<Column> columns = scores.ColumnsOf("loss");
-  if (Classifies()) columns.push_back(scores.ColumnOf("accuracy"));
+  std::vector<Column> columns = scores().ColumnsOf("loss");
+  if (Classifies()) columns.push_back(scores().ColumnOf("accuracy"));
   return columns;
 }
 
@@ -54,17 +52,19 @@ SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, con
   WriteFile(folder / "data.txt", summary.name + " " + summary.fingerprint + "\n");
   SeriesOptions own = options;
   std::vector<SeriesBaseline> baselines = SeriesBaselines(batches, options.threads);
-  const Part part = {.id = {},
-                     .models = PlanSeries(batches, options),
-                     .columns = SeriesMeasures(data.goal),
-                     .steps = options.steps,
-                     .settings = RunSettingsOf(FieldsOf(own)),
-                     .train = [&](const SizedContender& model, uint64_t seed, const std::function<void()>& on_step) {
-                       return TrainOnSeries(batches, model, options, seed, on_step);
-                     }};
-  std::vector<Measurements> scores =
-      RunParts(ToString(data.goal), {part}, {options.seed, options.seeds, options.threads, options.quiet}, &store);
-  return {options, environment, summary, std::move(baselines), std::move(scores.front())};
+  const Contest contest = ContestOf(batches, own);
+  const ContestOptions held{.seconds = options.seconds,
+                            .steps = options.all_steps,
+                            .rates = options.rates,
+                            .step_seconds = options.step_seconds,
+                            .conduct = {options.seed, options.seeds, options.threads, options.quiet}};
+  SeriesResult result{own, environment, summary, std::move(baselines), Hold(contest.id, contest, held, &store)};
+  // The command that is printed gives the same steps.
+  result.options.step_seconds.clear();
+  for (const Entry& entry : result.contest.entries) {
+    if (result.contest.Timed()) result.options.step_seconds.push_back(entry.step_seconds);
+  }
+  return result;
 }
 
 }  // namespace heed::lab

@@ -3,13 +3,14 @@
 #define HEED_LAB_SERIES_SERIES_H_
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "lab/report/environment.h"
-#include "lab/runs/measurements.h"
+#include "lab/runs/contest.h"
 #include "lab/series/baseline.h"
 #include "lab/series/batches.h"
 #include "lab/series/options.h"
@@ -33,22 +34,28 @@ struct SeriesResult {
   Environment environment;
   SeriesSummary data;
   std::vector<SeriesBaseline> baselines;  // at least one
-  Measurements scores;                    // see SeriesMeasures
+  ContestResult contest;                  // see SeriesMeasures
 
+  const Measurements& scores() const { return contest.at_time; }
   bool Classifies() const { return data.goal == SeriesGoal::kClassification; }
   // What ranks the models, and all that is told of them: the loss, and of a classification the accuracy.
-  const Column& loss() const { return scores.ColumnOf("loss"); }
+  const Column& loss() const { return scores().ColumnOf("loss"); }
   std::vector<Column> told() const;
 };
 
-// Fits what needs no sequence model, then trains every model with every seed, side by side. Every finished run is kept in
-// folder/runs; the next study with the same data and settings finds it there. The result is the same for any number of threads,
-// but for the speeds. Throws InvalidArgument that names the option, FileError, and Interruption on Ctrl-C.
+// Fits what needs no sequence model, then holds a contest. Every finished run is kept in folder/runs, the pilot's among them;
+// the next study with the same data and settings finds it there. From the pilot on, the result is the same for any number of
+// threads. Throws InvalidArgument that names the option, FileError, Divergence where every model diverges, and Interruption on
+// Ctrl-C.
 SeriesResult RunSeries(const SeriesData& data, const SeriesOptions& options, const std::filesystem::path& folder);
 
-// Writes report.html, whose path it returns, study.json, runs.csv and the figures, which say that the command made them, each
-// beside and renamed. Throws FileError.
-std::filesystem::path WriteSeries(const SeriesResult& result, const std::string& command, const std::filesystem::path& folder);
+// The command that gives the numbers of these options in a folder.
+using SeriesCommand = std::function<std::string(const SeriesOptions& options, const std::filesystem::path& folder)>;
+
+// Writes report.html, whose path it returns, study.json, runs.csv and the figures, which say how they were made, each beside
+// and renamed. Throws FileError.
+std::filesystem::path WriteSeries(const SeriesResult& result, const SeriesCommand& command_of,
+                                  const std::filesystem::path& folder);
 
 // What is in study.json.
 nlohmann::ordered_json SeriesJson(const SeriesResult& result);

@@ -8,17 +8,6 @@
 
 namespace heed::lab {
 
-namespace {
-
-void RequirePace(const StudyOptions& options) {
-  const std::size_t models = Contenders(options.encoders, options.positions).size() * options.objectives.size();
-  if (options.step_seconds.empty() || options.step_seconds.size() == models) return;
-  throw InvalidArgument("step_seconds: expected one number for each objective and model, which are " + std::to_string(models) +
-                        ", got " + std::to_string(options.step_seconds.size()));
-}
-
-}  // namespace
-
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
@@ -100,10 +89,8 @@ void Validate(const StudyOptions& options) {
   StudyOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-  RequirePace(options);
-  if (std::ranges::adjacent_find(options.rates, std::ranges::greater_equal()) != options.rates.end()) {
-    throw InvalidArgument("rates: expected them rising, each once");
-  }
+  RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size() * options.objectives.size());
+  RequireRising(options.rates);
   if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
   if (!options.tasks.tasks.empty()) Validate(TasksOf(options));
 }

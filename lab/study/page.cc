@@ -56,7 +56,8 @@ std::string HowJudged(const StudyResult& result) {
       "{} is cut into blocks of {} characters; of every ten, drawn with a fixed seed, eight train, one chooses the learning "
       "rates "
       "({} characters of them) and one, looked at once, is what this page reports ({} characters). {} A model is behind only "
-      "where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: other seeds (Student's t of "
+      "where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: other seeds (Student's t "
+      "of "
       "the differences seed by seed) and other data (a bootstrap of the differences block by block); it is tied where they do "
       "not, and the budget leaves it undecided where twice the training would bring it further than it is behind.",
       result.text.name, result.block, result.validation, result.test,

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <mutex>
+#include <vector>
 
 #include <torch/utils.h>
 
@@ -32,6 +34,17 @@ void Fit(AdamW& optimizer, double clip, int64_t begin, int64_t end, const NextLo
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (hooks.on_step) hooks.on_step({step + 1, loss, seconds, thread_seconds});
   }
+}
+
+double MedianSeconds(const std::function<double()>& step) {
+  constexpr int64_t kLeast = 5, kBefore = 2;
+  constexpr double kTotal = 1;
+  for (int64_t i = 0; i < kBefore; ++i) step();
+  std::vector<double> seconds;
+  for (double total = 0; total < kTotal || std::ssize(seconds) < kLeast; total += seconds.back()) seconds.push_back(step());
+  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
+  std::ranges::nth_element(seconds, middle);
+  return std::max(*middle, 1e-9);
 }
 
 FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const NextLoss& next_loss, const FitHooks& hooks) {

@@ -11,9 +11,6 @@
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kLeastTimedSteps = 5, kFirstSteps = 2;  // the first ones also fill caches and pools of memory
-constexpr double kTimedSeconds = 1;
-
 // Without dropout nothing is drawn from PyTorch's one default generator once the weights are.
 Trainer MakeTrainer(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options) {
   std::optional<Trainer> trainer;
@@ -49,18 +46,11 @@ double StepSeconds(const Vocabulary& vocabulary, const Passages& text, const Tra
   TrainOptions endless = options;
   endless.steps = int64_t{1} << 40;
   Trainer trainer = MakeTrainer(vocabulary, text, endless);
-  trainer.Train(kFirstSteps);
-  std::vector<double> seconds;
-  double total = 0;
-  while (total < kTimedSeconds || std::ssize(seconds) < kLeastTimedSteps) {
-    trainer.Train(trainer.step() + 1, {.on_step = [&](const FitStep& step) {
-                    seconds.push_back(step.thread_seconds);
-                    total += step.thread_seconds;
-                  }});
-  }
-  const auto middle = seconds.begin() + std::ssize(seconds) / 2;
-  std::ranges::nth_element(seconds, middle);
-  return std::max(*middle, 1e-9);
+  return MedianSeconds([&] {
+    double seconds = 0;
+    trainer.Train(trainer.step() + 1, {.on_step = [&](const FitStep& step) { seconds = step.thread_seconds; }});
+    return seconds;
+  });
 }
 
 }  // namespace heed::lab

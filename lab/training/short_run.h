@@ -27,7 +27,7 @@ struct ShortRun {
 ShortRun TrainShortly(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options,
                       const std::function<void()>& on_step);
 
-// This thread's own seconds in a step of such a training: the median of as many as a second holds, five at least.
+// This thread's own seconds in a step of such a training, see MedianSeconds.
 double StepSeconds(const Vocabulary& vocabulary, const Passages& text, const TrainOptions& options);
 
 }  // namespace heed::lab
