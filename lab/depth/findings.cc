@@ -11,6 +11,8 @@
 namespace heed::lab {
 namespace {
 
+constexpr char kOneRun[] = "One run of each at one learning rate: another seed or rate may move that.";
+
 // "a; b; c", for parts with commas of their own.
 std::string Listed(const std::vector<std::string>& parts) {
   std::string text;
@@ -147,9 +149,11 @@ std::string TrainingFinding(const DepthResult& result) {
   for (const TrainedStack& stack : result.trained) {
     if (std::isfinite(stack.loss) && (best == nullptr || stack.loss < best->loss)) best = &stack;
   }
-  if (best == nullptr) return text;
-  return text + fmt::format(" The best is {} with {} {}: {:.3f}.", VariantNamed(best->variant).label, best->layers,
-                            best->layers == 1 ? "layer" : "layers", best->loss);
+  if (best != nullptr) {
+    text += fmt::format(" The best is {} with {} {}: {:.3f}.", VariantNamed(best->variant).label, best->layers,
+                        best->layers == 1 ? "layer" : "layers", best->loss);
+  }
+  return text + " " + kOneRun;
 }
 
 std::string TimeFinding(const DepthResult& result) {
@@ -188,8 +192,8 @@ std::string DepthConclusion(const DepthResult& result) {
   std::vector<std::string> parts;
   parts.reserve(result.options.trained.size());
   for (const std::string& id : result.options.trained) parts.push_back(LearnsWhere(result, id));
-  return text + fmt::format("Trained for {} steps with {} to {} layers: {}.", result.options.steps,
-                            result.options.depths.front(), result.options.depths.back(), Listed(parts));
+  return text + fmt::format("Trained for {} steps with {} to {} layers: {}. {}", result.options.steps,
+                            result.options.depths.front(), result.options.depths.back(), Listed(parts), kOneRun);
 }
 
 }  // namespace heed::lab

@@ -160,12 +160,18 @@ std::string SchemeFinding(const TasksResult& result) {
   return fmt::format("A positional encoding helps attention at {} of {} tasks: {}.", needed.size(), compared, Join(needed));
 }
 
+std::string CertaintyFinding(const TasksResult& result) {
+  if (result.options.seeds == 1) return "One run of each at one learning rate: another seed or rate may turn that round.";
+  return fmt::format("Over {} seeds, at one learning rate for all.", result.options.seeds);
+}
+
 std::vector<std::string> TasksFindings(const TasksResult& result) {
   const int64_t trained = result.options.length, longest = result.longest();
   std::vector<std::string> findings = {FamilyFinding(result, trained),
                                        longest == trained ? std::string() : FamilyFinding(result, longest),
                                        SchemeFinding(result)};
   std::erase(findings, std::string());
+  if (!findings.empty()) findings.push_back(CertaintyFinding(result));
   return findings;
 }
 
@@ -174,7 +180,7 @@ std::string TasksConclusion(const TasksResult& result) {
   for (const std::string& finding : {FamilyFinding(result, result.options.length), SchemeFinding(result)}) {
     if (!finding.empty()) text += (text.empty() ? "On synthetic tasks: " : " ") + finding;
   }
-  return text;
+  return text.empty() ? text : text + " " + CertaintyFinding(result);
 }
 
 }  // namespace heed::lab

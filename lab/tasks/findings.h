@@ -22,7 +22,10 @@ std::string FamilyFinding(const TasksResult& result, int64_t length);
 // attention without positions and with a scheme were run.
 std::string SchemeFinding(const TasksResult& result);
 
-// Families at the training length and at the longest, then schemes; without those that are empty.
+// How many seeds and learning rates that rests on.
+std::string CertaintyFinding(const TasksResult& result);
+
+// Families at the training length and at the longest, then schemes, without those that are empty; then what they rest on.
 std::vector<std::string> TasksFindings(const TasksResult& result);
 
 // Families and schemes at the training length, as one paragraph.
