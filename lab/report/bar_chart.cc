@@ -45,7 +45,7 @@ std::string DataBlock(const BarChart& chart) {
     const double value = chart.values[i];
     const bool known = std::isfinite(value);
     const double low = chart.low.empty() ? value : chart.low[i], high = chart.high.empty() ? value : chart.high[i];
-    const double end = !known ? 0 : value < 0 ? std::min(low, value) : std::max(high, value);
+    const double end = !known ? 0 : value < 0 && !chart.dots ? std::min(low, value) : std::max(high, value);
     block += std::to_string(i) + " " + GnuplotNumber(value) + " " + GnuplotNumber(low) + " " + GnuplotNumber(high) + " \"" +
              (known ? ShortNumber(value) : "n/a") + "\" " + GnuplotNumber(end) + " " + ColourOf(chart, i) + "\n";
   }
@@ -97,8 +97,10 @@ std::string DrawBarChart(const Figure& figure, const BarChart& chart) {
     script += chart.dots ? "plot $bars using 2:1:7 with points pt 7 ps 1.2 lc rgb variable, "
                          : "plot $bars using (0):1:(0):2:($1-0.3):($1+0.3):7 with boxxyerror" + bar;
     if (!chart.low.empty()) script += "$bars using 3:1:($4-$3):(0)" + whisker;
-    script += "$bars using ($6 < 0 ? NaN : $6):1:5 with labels left offset 0.7,0" + label_colour + ", ";
-    script += "$bars using ($6 < 0 ? $6 : NaN):1:5 with labels right offset -0.7,0" + label_colour + "\n";
+    const std::string sign = chart.dots ? "0" : "$6";  // on which side of its end a number stands
+    script += "$bars using (" + sign + " < 0 ? NaN : $6):1:5 with labels left offset " + (chart.dots ? "1.2" : "0.7") + ",0" +
+              label_colour + ", ";
+    script += "$bars using (" + sign + " < 0 ? $6 : NaN):1:5 with labels right offset -0.7,0" + label_colour + "\n";
   }
   return RunGnuplot(script, figure.title);
 }

@@ -168,12 +168,14 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
         known ? Interval{leading + gap.low, leading + gap.high} : Interval{judged.loss, judged.loss},
         families.at(ModelOf(result, judged).Family()));
   }
-  for (const Reference& reference : references) add(reference.name, reference.value, {reference.value, reference.value}, -1);
+  std::vector<Reference> ordered = references;
+  std::ranges::stable_sort(ordered, {}, &Reference::value);
+  for (const Reference& reference : ordered) add(reference.name, reference.value, {reference.value, reference.value}, -1);
   const int height = std::max(200, 110 + 26 * static_cast<int>(chart.names.size()));
   std::string caption =
-      "Shorter is better. A mark reaches as far as seeds and data leave open beside the leader, with 95 % for "
-      "all together.";
-  if (!references.empty()) caption += " Grey bars need no training.";
+      "Further left is better. A mark reaches as far as other seeds and other data leave open beside the leader, with 95 % for "
+      "all pairs together.";
+  if (!references.empty()) caption += " What is grey needs no training.";
   return {.name = result.at_time.part() + "-standing",
           .title = loss.label,
           .caption = std::move(caption),

@@ -66,14 +66,6 @@ std::string Factor(const Measure& measure, double loss, double by) {
   return by > 0 ? fmt::format("{:.3g} times as much as", loss / by) : fmt::format("{} more than", measure.Text(loss - by));
 }
 
-std::string OtherBaselines(const SeriesResult& result, const SeriesBaseline& best) {
-  std::vector<std::string> others;
-  for (const SeriesBaseline& baseline : result.baselines) {
-    if (&baseline != &best) others.push_back(fmt::format("{} {}", baseline.Label(), result.loss().measure.Text(baseline.loss)));
-  }
-  return others.empty() ? "" : fmt::format(" The others without a model, by loss: {}.", Join(others));
-}
-
 }  // namespace
 
 std::string SeriesWorthFinding(const SeriesResult& result) {
@@ -93,7 +85,7 @@ std::string SeriesWorthFinding(const SeriesResult& result) {
   return fmt::format("{}: the best, {}, has {}, {} {}, the best without a model, with {}.", verdict, model.Phrase(),
                      ReachedBy(result, model), Factor(result.loss().measure, loss.mean, simple.loss), simple.Phrase(),
                      ReachedBy(result, simple)) +
-         caution + OtherBaselines(result, simple);
+         caution;
 }
 
 std::string SeriesRangeFinding(const SeriesResult& result) {

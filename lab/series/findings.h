@@ -18,8 +18,8 @@ std::string SeriesModelFinding(const SeriesResult& result);
 std::string SeriesSchemeFinding(const SeriesResult& result);
 // After equal steps; empty where time gave equal steps.
 std::string SeriesStepsFinding(const SeriesResult& result);
-// Whether the best model is worth it: what the best of the baselines has, what the best model has, by what factor; then what
-// the other baselines have. A model is worth it whose loss with every seed is less, by a twentieth or more on average.
+// Whether the best model is worth it: what the best of the baselines has, what the best model has, by what factor. A model is
+// worth it whose loss with every seed is less, by a twentieth or more on average.
 std::string SeriesWorthFinding(const SeriesResult& result);
 // Which columns' test values leave the range of the training part, how far and how many; empty where none does.
 std::string SeriesRangeFinding(const SeriesResult& result);

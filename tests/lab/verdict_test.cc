@@ -17,8 +17,8 @@ namespace {
 
 // As five models of three texts differ after the default budget of a study, in nats per character, rounded up: a run of another
 // seed, one model on one block beside the others, one block beside the others for all models, the seeds' runs on one block.
-constexpr double kSeedDeviation = 0.012, kModelBlockDeviation = 0.05, kBlockDeviation = 0.3, kRunBlockDeviation = 0.02;
-constexpr int kModels = 5, kSeeds = 3, kBlocks = 24;
+constexpr double kSeedDeviation = 0.009, kModelBlockDeviation = 0.032, kBlockDeviation = 0.35, kRunBlockDeviation = 0.02;
+constexpr int kModels = 5, kSeeds = 3, kBlocks = 20;
 
 // Box and Muller 1958.
 double Normal(Random& random) {
