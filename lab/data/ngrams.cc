@@ -82,6 +82,11 @@ std::vector<double> NGrams::Losses(const std::vector<int32_t>& tokens, double di
   return losses;
 }
 
+std::string CountingName(const CountedText& counted) {
+  if (counted.order == 1) return "counting single characters";
+  return "counting runs of " + std::to_string(counted.order) + " characters";
+}
+
 CountedText CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                       const std::vector<std::vector<int32_t>>& test) {
   const NGrams grams(train, symbols, kMostOrder);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,9 @@ struct CountedText {
 };
 CountedText CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                       const std::vector<std::vector<int32_t>>& test);
+
+// "counting runs of 5 characters".
+std::string CountingName(const CountedText& counted);
 
 }  // namespace heed::lab
 

@@ -27,7 +27,7 @@ Figure ContestFigure(const StudyResult& result, Objective objective) {
   const CountedText& counted = result.counted;
   std::vector<Reference> references;
   if (objective == Objective::kCausal) {
-    references = {{fmt::format("counting runs of {} characters", counted.order), mean(counted.losses)}};
+    references = {{CountingName(counted), mean(counted.losses)}};
   } else {
     references = {{"frequencies of characters", mean(counted.frequencies)}};
   }

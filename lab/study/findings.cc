@@ -44,7 +44,7 @@ struct Counting {
 };
 Counting CountingFor(const StudyResult& result, Objective objective) {
   if (objective == Objective::kMasked) return {"the frequencies of characters", true, result.counted.frequencies};
-  return {fmt::format("counting runs of {} characters", result.counted.order), false, result.counted.losses};
+  return {CountingName(result.counted), false, result.counted.losses};
 }
 
 // How much less the leader loses than counting does: the mean, and where it lies by the blocks.
@@ -186,9 +186,9 @@ std::string LimitsFinding(const StudyResult& result) {
     if (std::ranges::find(options.encoders, encoder) == options.encoders.end()) encoders.push_back(encoder);
   }
   std::string text = fmt::format(
-      "Not tested: other sizes than {} layers of width {}, training in windows longer than {} characters, more training than "
+      "Not tested: other sizes than {} of width {}, training in windows longer than {} characters, more training than "
       "this, other texts.",
-      options.layers, options.width, options.context);
+      options.layers == 1 ? "one layer" : fmt::format("{} layers", options.layers), options.width, options.context);
   if (!encoders.empty()) text += fmt::format(" Encoders left out: {}.", Join(encoders));
   if (!schemes.empty()) text += fmt::format(" Positional encodings left out: {}.", Join(schemes));
   if (options.seeds == 1) text += " With one seed nothing can be told apart.";
