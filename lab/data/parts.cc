@@ -48,7 +48,7 @@ TextParts SplitText(const Text& text, int64_t longest) {
   return parts;
 }
 
-std::vector<std::vector<int32_t>> Spread(const std::vector<std::vector<int32_t>>& blocks, int64_t characters) {
+std::vector<std::vector<int32_t>> SpreadOut(const std::vector<std::vector<int32_t>>& blocks, int64_t characters) {
   if (blocks.empty()) return blocks;
   const int64_t count = std::ssize(blocks);
   const int64_t kept = std::clamp<int64_t>(characters / std::ssize(blocks.front()), 1, count);

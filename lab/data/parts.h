@@ -26,7 +26,7 @@ struct TextParts {
 TextParts SplitText(const Text& text, int64_t longest);
 
 // So many of the blocks, at most, evenly spread over the text.
-std::vector<std::vector<int32_t>> Spread(const std::vector<std::vector<int32_t>>& blocks, int64_t characters);
+std::vector<std::vector<int32_t>> SpreadOut(const std::vector<std::vector<int32_t>>& blocks, int64_t characters);
 
 }  // namespace heed::lab
 

@@ -132,6 +132,7 @@ void Halve(Choice& choice, std::vector<TriedRate> round) {
 void ChooseRates(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store,
                  std::vector<Entry>& entries) {
   std::vector<Choice> choices;
+  choices.reserve(entries.size());
   for (Entry& entry : entries) choices.push_back({&entry, options.rates});
   Conduct conduct = options.conduct;
   conduct.seed += static_cast<uint64_t>(conduct.seeds), conduct.seeds = 1;

@@ -18,6 +18,7 @@ std::string SeriesChoiceFinding(const SeriesResult& result) {
   }
   if (contest.entries.size() == 1) return {};
   std::vector<std::string> phrases;
+  phrases.reserve(running.size());
   for (const Entry* entry : running) phrases.push_back(entry->model.Phrase());
   return fmt::format("After {} each, it cannot be told which of {} is best.", given, Join(phrases));
 }

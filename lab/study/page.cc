@@ -226,6 +226,7 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::filesyste
   Describe(result, page);
   TellSettings(result, page);
   std::vector<const Measurements*> measured;
+  measured.reserve(result.contests.size());
   for (const ContestResult& contest : result.contests) measured.push_back(&contest.at_time);
   page.Keep("runs.csv", MeasurementsCsv("objective", "at", measured));
   page.KeepJson("study.json", StudyJson(result, true));

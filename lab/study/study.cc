@@ -96,8 +96,8 @@ const ContestResult* StudyResult::Of(Objective objective) const {
 StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder) {
   Validate(options);
   TextParts parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
-  parts.validation = Spread(parts.validation, options.validation);
-  parts.test = Spread(parts.test, options.test);
+  parts.validation = SpreadOut(parts.validation, options.validation);
+  parts.test = SpreadOut(parts.test, options.test);
 
   StudyResult result;
   result.options = options;

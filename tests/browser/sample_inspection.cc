@@ -41,7 +41,7 @@ LanguageModel SampleModel(const Text& text, Objective objective) {
   LanguageModel model(options, Vocabulary(text.characters));
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : model->parameters()) {
-    if (parameter.dim() > 1) parameter.mul_(10);
+    if (parameter.dim() > 1) parameter.mul_(3);
   }
   model->eval();
   return model;

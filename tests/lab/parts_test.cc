@@ -81,17 +81,19 @@ TEST(PartsTest, RefusesATextWithoutTenBlocksAndSaysWhatItNeeds) {
 
 TEST(PartsTest, SpreadKeepsBlocksAllOverTheText) {
   std::vector<std::vector<int32_t>> blocks;
+  blocks.reserve(10);
   for (int32_t i = 0; i < 10; ++i) blocks.push_back(std::vector<int32_t>(100, i));
   const auto firsts = [&](int64_t characters) {
     std::vector<int32_t> kept;
-    for (const std::vector<int32_t>& block : Spread(blocks, characters)) kept.push_back(block.front());
+    kept.reserve(blocks.size());
+    for (const std::vector<int32_t>& block : SpreadOut(blocks, characters)) kept.push_back(block.front());
     return kept;
   };
   EXPECT_EQ(firsts(500), (std::vector<int32_t>{0, 2, 4, 6, 8}));
   EXPECT_EQ(firsts(299), (std::vector<int32_t>{0, 5}));
   EXPECT_EQ(firsts(1), (std::vector<int32_t>{0})) << "one at least";
   EXPECT_EQ(firsts(1 << 30).size(), 10U);
-  EXPECT_TRUE(Spread({}, 100).empty());
+  EXPECT_TRUE(SpreadOut({}, 100).empty());
 }
 
 }  // namespace
