@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <utility>
 
 namespace heed::lab {
@@ -102,7 +103,12 @@ CountedText CountText(const Passages& train, int64_t symbols, const std::vector<
   }
   CountedText counted{static_cast<int64_t>(chosen) + 1, kDiscounts[best_of(chosen)], {}, {}, {}};
   for (const std::vector<int32_t>& block : test) {
-    const auto loss = [&](std::size_t n) { return grams.Losses(block, kDiscounts[best_of(n)])[n]; };
+    std::map<std::size_t, std::vector<double>> by_discount_of_block;
+    const auto loss = [&](std::size_t n) {
+      std::vector<double>& losses = by_discount_of_block[best_of(n)];
+      if (losses.empty()) losses = grams.Losses(block, kDiscounts[best_of(n)]);
+      return losses[n];
+    };
     counted.losses.push_back(loss(chosen));
     counted.frequencies.push_back(loss(0));
     counted.one_before.push_back(loss(std::min<std::size_t>(1, static_cast<std::size_t>(grams.order()) - 1)));

@@ -266,8 +266,6 @@ void RequireSurvivor(const Measurements& measured) {
   throw Divergence("every model left the finite numbers at every rate that was tried; lower rates may help");
 }
 
-Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json ToJson(const std::vector<Judged>& verdict, const std::vector<Entry>& entries) {
   Json json = Json::array();
   for (const Judged& judged : verdict) {

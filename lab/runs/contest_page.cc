@@ -88,6 +88,56 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
   return text;
 }
 
+std::string TimeFinding(const ContestResult& result, double seconds) {
+  return fmt::format("After {} each: {}", BudgetInWords(result, seconds), StandingFinding(result, result.verdict));
+}
+
+std::string StepsFinding(const ContestResult& result) {
+  if (!result.at_steps) return {};
+  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", result.common_steps,
+                     StandingFinding(result, result.steps_verdict));
+}
+
+std::string SchemeFinding(const ContestResult& result) {
+  const std::vector<Judged> verdict = JudgeSome(result, [&](const Entry& entry) {
+    return entry.model.attends() ? BlockLosses(result.at_time, entry.model) : std::vector<std::vector<double>>();
+  });
+  return verdict.size() < 2 ? "" : StandingFinding(result, verdict);
+}
+
+std::vector<std::string> Running(const ContestResult& result) {
+  const std::vector<const Entry*> running = result.InTheRunning();
+  std::vector<std::string> phrases;
+  phrases.reserve(running.size());
+  for (const Entry* entry : running) phrases.push_back(entry->model.Phrase());
+  return phrases;
+}
+
+Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
+  Chosen chosen;
+  std::size_t taken = 0;
+  for (const Judged& judged : result.verdict) {
+    if (judged.standing == Standing::kDiverged || (judged.standing == Standing::kBehind && taken >= least)) continue;
+    ++taken;
+    const SizedContender& model = ModelOf(result, judged);
+    if (std::ranges::find(chosen.encoders, model.encoder) == chosen.encoders.end()) chosen.encoders.push_back(model.encoder);
+    if (model.attends()) chosen.positions.push_back(model.position);
+  }
+  return chosen;
+}
+
+std::string ChanceInWords(int64_t seeds, const std::string& data) {
+  return fmt::format(
+      "A model is behind only where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: "
+      "other seeds (Student's t of the differences seed by seed) and other data (a bootstrap of the differences over {}); it "
+      "is tied where they do not, and the budget leaves it undecided where twice the training would bring it further than it "
+      "is behind. {}",
+      data,
+      seeds == 1
+          ? "There is one run of each model, so nothing can be told apart."
+          : fmt::format("There are {} runs of each model; those of one seed see the same data in the same order.", seeds));
+}
+
 std::string GainFinding(const ContestResult& result) {
   std::vector<const Entry*> known;
   double worst = 0;
@@ -135,16 +185,25 @@ std::string RateFinding(const ContestResult& result) {
 std::string PaceFinding(const ContestResult& result) {
   if (!result.Timed() || result.entries.size() < 2) return {};
   const auto [fast, slow] = std::ranges::minmax_element(result.entries, {}, &Entry::step_seconds);
-  if (slow->step_seconds < kAsFast * fast->step_seconds)
+  if (slow->step_seconds < kAsFast * fast->step_seconds) {
     return fmt::format("All are about as fast: a step of training takes {} to {}.", Milliseconds(fast->step_seconds),
                        Milliseconds(slow->step_seconds));
+  }
   std::vector<std::string> fastest;
   for (const Entry& entry : result.entries) {
     if (entry.step_seconds < kAsFast * fast->step_seconds) fastest.push_back(entry.model.Phrase());
   }
-  return fmt::format("On one core, {} {} the fastest ({} a step of training) and {} the slowest ({}): a factor of {:.1f}.",
-                     Join(fastest), fastest.size() == 1 ? "is" : "are", Milliseconds(fast->step_seconds), slow->model.Phrase(),
-                     Milliseconds(slow->step_seconds), slow->step_seconds / fast->step_seconds);
+  const std::string text =
+      fmt::format("On one core, {} {} the fastest ({} a step of training) and {} the slowest ({}): a factor of {:.1f}.",
+                  Join(fastest), fastest.size() == 1 ? "is" : "are", Milliseconds(fast->step_seconds), slow->model.Phrase(),
+                  Milliseconds(slow->step_seconds), slow->step_seconds / fast->step_seconds);
+  const auto has = [&](const char* encoder) {
+    return std::ranges::any_of(result.entries, [&](const Entry& entry) { return entry.model.encoder == encoder; });
+  };
+  if (!has("gru") || !has("lstm")) return text;
+  return text +
+         " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step: how these two compare in time "
+         "tells of implementations, not of cells; after equal steps it does not enter.";
 }
 
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {

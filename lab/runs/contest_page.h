@@ -2,6 +2,8 @@
 #ifndef HEED_LAB_RUNS_CONTEST_PAGE_H_
 #define HEED_LAB_RUNS_CONTEST_PAGE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,12 +20,26 @@ std::string BudgetInWords(const ContestResult& result, double seconds);
 // Who leads, who cannot be told apart from the leader, for whom the budget does not decide, who is behind, who diverged:
 // "The LSTM leads with 1.402 nats per character; ..". `verdict` is one over result.entries.
 std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict);
+// The same with what each was given before it: after equal time, after equal steps (empty where time gave equal steps), of
+// attention's positional encodings alone (empty for fewer than two).
+std::string TimeFinding(const ContestResult& result, double seconds);
+std::string StepsFinding(const ContestResult& result);
+std::string SchemeFinding(const ContestResult& result);
+// The models in the running, as phrases.
+std::vector<std::string> Running(const ContestResult& result);
+// Which models to go on with: those in the running, `least` of the best at least, as --encoders and --positions name them.
+struct Chosen {
+  std::vector<std::string> encoders, positions;  // no positions where none attends
+};
+Chosen ToGoOnWith(const ContestResult& result, std::size_t least);
+// How a verdict comes about, and how many seeds it rests on; `data`: what the bootstrap draws.
+std::string ChanceInWords(int64_t seeds, const std::string& data);
 // What twice the training would bring, and how well the whole was foretold from less. Empty without curves.
 std::string GainFinding(const ContestResult& result);
 // Which rates were tried and chosen, and which lie at an edge of those tried. Empty for a single rate.
 std::string RateFinding(const ContestResult& result);
-// The fastest and the slowest in a step, as the pilot measured them; what differs by less than a tenth is as fast. Empty
-// without a pilot.
+// The fastest and the slowest in a step, as the pilot measured them, and what of that is LibTorch's doing; what differs
+// by less than a tenth is as fast. Empty without a pilot.
 std::string PaceFinding(const ContestResult& result);
 
 // A dot a contender, the best first, named by its standing, with marks for the interval of its gap to the leader; then one a

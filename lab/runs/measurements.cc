@@ -13,10 +13,6 @@
 namespace heed::lab {
 namespace {
 
-nlohmann::ordered_json NumberOrNull(double value) {
-  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
-}
-
 // Puts the value of a column in its place: under the measure's name, or under the place there.
 void Place(const Column& column, nlohmann::ordered_json value, nlohmann::ordered_json& json) {
   nlohmann::ordered_json& measure = json[column.measure.name];
@@ -88,12 +84,6 @@ bool Measurements::Reaches(const Contender& model, const Column& column) const {
 
 Spread Measurements::Over(const Contender& model, const Column& column) const { return SpreadOf(Values(model, column)); }
 
-Spread Measurements::Gap(const Contender& a, const Contender& b, const Column& column) const {
-  std::vector<double> gaps = Values(b, column), best = Values(a, column);
-  for (std::size_t s = 0; s < gaps.size(); ++s) gaps[s] = column.measure.more_is_better ? best[s] - gaps[s] : gaps[s] - best[s];
-  return SpreadOf(gaps);
-}
-
 const Outcome& Measurements::Of(const Contender& model, std::size_t seed) const { return At(IndexOf(model), seed); }
 
 Models Measurements::Ranked(const Column& column, const Models& among) const {
@@ -103,13 +93,6 @@ Models Measurements::Ranked(const Column& column, const Models& among) const {
     return column.measure.Better(Over(a, column).mean, Over(b, column).mean);
   });
   return ranked;
-}
-
-Models Measurements::OnePerEncoder(const Column& column) const {
-  Models chosen = Ranked(column, Attending(models_));
-  if (!chosen.empty()) chosen.resize(1);
-  std::ranges::copy_if(models_, std::back_inserter(chosen), [](const Contender& model) { return !model.attends(); });
-  return chosen;
 }
 
 nlohmann::ordered_json Measurements::Json(const std::vector<std::string>& without) const {
@@ -162,44 +145,6 @@ std::string MeasurementsCsv(const std::string& parts, const std::string& places,
     }
   }
   return csv.text();
-}
-
-namespace {
-
-// "the GRU follows 0.2 behind".
-std::string Behind(const Measurements& measured, const Column& column, const Contender& best, const Contender& next) {
-  const Spread gap = measured.Gap(best, next, column);
-  const auto text = [&](double value) { return column.measure.Text(value); };
-  if (gap.low == 0 && gap.high == 0) return fmt::format("{} does exactly as well", next.Phrase());
-  if (measured.seeds() == 1) return fmt::format("{} follows {} behind, with one seed each", next.Phrase(), text(gap.mean));
-  if (gap.low > 0) {
-    return fmt::format("{} follows {} behind ({} to {} seed by seed)", next.Phrase(), text(gap.mean), text(gap.low),
-                       text(gap.high));
-  }
-  return fmt::format("{} cannot be told apart from it: {} behind on average, but {} to {} seed by seed", next.Phrase(),
-                     text(gap.mean), text(gap.low), text(gap.high));
-}
-
-}  // namespace
-
-std::string RankingFinding(const Measurements& measured, const std::vector<Column>& columns, const Models& among) {
-  const Column& first = columns.front();
-  const Models ranked = measured.Ranked(first, among);
-  if (ranked.size() < 2) return {};
-  const auto describe = [&](const Contender& model) {
-    std::vector<std::string> phrases;
-    phrases.reserve(columns.size());
-    for (const Column& column : columns) phrases.push_back(column.measure.Phrase(measured.Over(model, column)));
-    return Join(phrases);
-  };
-  std::string text = fmt::format("{} is best with {} over {}; {}.", Sentence(ranked[0].Phrase()), describe(ranked[0]),
-                                 measured.seeds() == 1 ? "one seed" : fmt::format("{} seeds", measured.seeds()),
-                                 Behind(measured, first, ranked[0], ranked[1]));
-  if (ranked.size() > 2) {
-    text += fmt::format(" Of these {}, {} is last with {}, {} behind.", ranked.size(), ranked.back().Phrase(),
-                        describe(ranked.back()), first.measure.Text(measured.Gap(ranked[0], ranked.back(), first).mean));
-  }
-  return text;
 }
 
 }  // namespace heed::lab

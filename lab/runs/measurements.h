@@ -46,18 +46,12 @@ class Measurements {
   // Whether there is a number with every seed.
   bool Reaches(const Contender& model, const Column& column) const;
   Spread Over(const Contender& model, const Column& column) const;  // needs Reaches
-  // How much worse b is than a, seed by seed: runs of one seed saw the same data, so what differs from seed to seed alike for
-  // both cancels.
-  Spread Gap(const Contender& a, const Contender& b, const Column& column) const;
   const Outcome& Of(const Contender& model, std::size_t seed) const;
   const nlohmann::ordered_json& More(const Contender& model, std::size_t seed) const { return Of(model, seed).more; }
 
   // Those that reach, the best mean first; all models unless told which.
   Models Ranked(const Column& column, const Models& among) const;
   Models Ranked(const Column& column) const { return Ranked(column, models_); }
-  // The best attention by this column, then every other encoder, in order.
-  Models OnePerEncoder(const Column& column) const;
-
   // The models with what was measured of them: by measure a spread, at several places by place, null where not every run
   // reaches; the runs one by one. Measures in `without` are left out.
   nlohmann::ordered_json Json(const std::vector<std::string>& without = {}) const;
@@ -79,11 +73,6 @@ Models Attending(const Models& models);
 // One line a part, model, column and seed. The first names the parts ("task"), the second the places ("steps"); empty where
 // there are none to tell apart.
 std::string MeasurementsCsv(const std::string& parts, const std::string& places, const std::vector<const Measurements*>& all);
-
-// "Attention with ALiBi is best with 1.93 nats over 3 seeds; the GRU follows 0.2 behind (0.1 to 0.3 seed by seed). Of these 5,
-// the RNN is last with .." Ranked by the first column, described by all; empty for fewer than two models. Two whose seeds
-// disagree are told to be a tie.
-std::string RankingFinding(const Measurements& measured, const std::vector<Column>& columns, const Models& among);
 
 }  // namespace heed::lab
 

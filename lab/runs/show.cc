@@ -29,22 +29,6 @@ Table ScoreTable(const std::string& caption, const Measurements& measured, const
   return table;
 }
 
-Table GlanceTable(const std::string& caption, const std::vector<Question>& questions) {
-  Table table{caption, {"Question", "Best", "With", "Next best", "Behind by"}, {}};
-  for (const Question& question : questions) {
-    const Measurements& measured = *question.measured;
-    const Column& column = question.column;
-    const Models ranked = measured.Ranked(column, question.among);
-    if (ranked.size() < 2) continue;
-    const auto name = [&](const Contender& model) { return question.schemes ? SchemeLabel(model.position) : model.Label(); };
-    const Spread gap = measured.Gap(ranked[0], ranked[1], column);
-    const char* certainty = measured.seeds() == 1 ? "one seed" : gap.low > 0 ? "every seed" : "a tie";
-    table.rows.push_back({question.text, name(ranked[0]), column.measure.Cell(measured.Over(ranked[0], column)),
-                          name(ranked[1]), fmt::format("{}, {}", column.measure.Text(gap.mean), certainty)});
-  }
-  return table;
-}
-
 Figure BarFigure(const Measurements& measured, const Column& column, const std::vector<Reference>& references) {
   const Measure& measure = column.measure;
   BarChart chart{measure.label, {}, {}, {}, {}};

@@ -27,17 +27,6 @@ struct Heading {
 Table ScoreTable(const std::string& caption, const Measurements& measured, const Models& models,
                  const std::vector<Heading>& headings);
 
-// A question at a glance: who is best by a column, by how much, and whether the seeds agree.
-struct Question {
-  std::string text;
-  const Measurements* measured;
-  Column column;
-  Models among;
-  bool schemes = false;  // whether the answer names the positional encoding instead of the model
-};
-// A row a question that has two answers to choose between.
-Table GlanceTable(const std::string& caption, const std::vector<Question>& questions);
-
 // A number that needs no model, to show beside those that do.
 struct Reference {
   std::string name;

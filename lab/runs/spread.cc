@@ -1,19 +1,28 @@
 #include "lab/runs/spread.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>
 
 namespace heed::lab {
 
+double MeanOf(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
 Spread SpreadOf(const std::vector<double>& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  return {std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()), *low, *high};
+  return {MeanOf(values), *low, *high};
 }
 
 nlohmann::ordered_json ToJson(const Spread& spread) {
   return {{"mean", spread.mean}, {"low", spread.low}, {"high", spread.high}};
+}
+
+nlohmann::ordered_json NumberOrNull(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }
 
 std::string SeedsOf(uint64_t first, int64_t count) {

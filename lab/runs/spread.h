@@ -13,10 +13,13 @@ namespace heed::lab {
 struct Spread {
   double mean = 0, low = 0, high = 0;
 };
-// At least one value.
+// All of at least one value.
+double MeanOf(const std::vector<double>& values);
 Spread SpreadOf(const std::vector<double>& values);
 
 nlohmann::ordered_json ToJson(const Spread& spread);
+// JSON has no infinity and no NaN.
+nlohmann::ordered_json NumberOrNull(double value);
 
 // "seed 0", "seeds 0 to 2": of runs with seeds first, first + 1, ..; at least one.
 std::string SeedsOf(uint64_t first, int64_t count);

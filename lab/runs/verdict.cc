@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "lab/data/random.h"
+#include "lab/runs/spread.h"
 
 namespace heed::lab {
 namespace {
@@ -20,10 +21,6 @@ constexpr Interval kNone = {NAN, NAN};
 constexpr double kEverywhere = std::numeric_limits<double>::infinity();
 
 using Row = std::vector<double>;
-
-double Mean(const Row& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 double WeightedMean(const Row& values, const Row& weights) {
   return std::inner_product(values.begin(), values.end(), weights.begin(), 0.0) /
@@ -77,12 +74,12 @@ double CommonVariance(const Table& table) {
   const std::size_t seeds = table.by_seed.front().size();
   Row of_seed(seeds, 0.0);
   for (const Row& row : table.by_seed) {
-    const double mean = Mean(row);
+    const double mean = MeanOf(row);
     for (std::size_t s = 0; s < seeds; ++s) of_seed[s] += (row[s] - mean) / static_cast<double>(table.size());
   }
   double squares = 0;
   for (const Row& row : table.by_seed) {
-    const double mean = Mean(row);
+    const double mean = MeanOf(row);
     for (std::size_t s = 0; s < seeds; ++s) squares += std::pow(row[s] - mean - of_seed[s], 2);
   }
   return 2 * squares / static_cast<double>((table.size() - 1) * (seeds - 1));
@@ -101,7 +98,7 @@ class SeedChance {
   // How far the mean of these differences may be from the true one.
   double Reach(const Row& differences) const {
     if (seeds_ < 2) return kEverywhere;
-    const double mean = Mean(differences);
+    const double mean = MeanOf(differences);
     double own = 0;
     for (const double difference : differences) own += std::pow(difference - mean, 2) / (seeds_ - 1);
     return quantile_ * std::sqrt(std::max(own, common_) / seeds_);
@@ -199,14 +196,14 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
   const Table table = TableOf(scores, weights);
   std::vector<std::size_t> order(table.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return Mean(table.by_seed[i]); });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return MeanOf(table.by_seed[i]); });
   const std::size_t leader = order.front();
   const SeedChance seeds(table);
   const BlockChance blocks(table);
   std::vector<Judged> judged;
   for (const std::size_t i : order) {
     const Row differences = Differences(table.by_seed[leader], table.by_seed[i]);
-    Judged one{table.contenders[i], Standing::kLeads, Mean(table.by_seed[i]), Mean(differences), {}, {}, {}};
+    Judged one{table.contenders[i], Standing::kLeads, MeanOf(table.by_seed[i]), MeanOf(differences), {}, {}, {}};
     if (i != leader) {
       const double of_seeds = seeds.Reach(differences), of_blocks = blocks.Reach(leader, i);
       one.by_seeds = {one.gap - of_seeds, one.gap + of_seeds};
@@ -220,16 +217,6 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
     if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone});
   }
   return judged;
-}
-
-Interval Around(const std::vector<double>& values) {
-  if (values.size() < 2) return {-kEverywhere, kEverywhere};
-  const double mean = Mean(values), count = static_cast<double>(values.size());
-  double squares = 0;
-  for (const double value : values) squares += std::pow(value - mean, 2);
-  const double quantile = boost::math::quantile(boost::math::students_t(count - 1), 1 - kRisk / 2);
-  const double reach = quantile * std::sqrt(squares / (count - 1) / count);
-  return {mean - reach, mean + reach};
 }
 
 nlohmann::ordered_json ToJson(const Interval& interval) {

@@ -55,9 +55,6 @@ struct Judged {
 // a loss.
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights);
 
-// Of the mean of such numbers, with 95 %: Student's t. Everywhere for fewer than two.
-Interval Around(const std::vector<double>& values);
-
 nlohmann::ordered_json ToJson(const Interval& interval);
 
 }  // namespace heed::lab

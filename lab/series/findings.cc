@@ -17,28 +17,7 @@ std::string SeriesChoiceFinding(const SeriesResult& result) {
     return fmt::format("Of the models, after {} each, {} is ahead of all others.", given, running.front()->model.Phrase());
   }
   if (contest.entries.size() == 1) return {};
-  std::vector<std::string> phrases;
-  phrases.reserve(running.size());
-  for (const Entry* entry : running) phrases.push_back(entry->model.Phrase());
-  return fmt::format("After {} each, it cannot be told which of {} is best.", given, Join(phrases));
-}
-
-std::string SeriesModelFinding(const SeriesResult& result) {
-  return fmt::format("After {} each: {}", BudgetInWords(result.contest, result.options.seconds),
-                     StandingFinding(result.contest, result.contest.verdict));
-}
-
-std::string SeriesSchemeFinding(const SeriesResult& result) {
-  const std::vector<Judged> verdict = JudgeSome(result.contest, [&](const Entry& entry) {
-    return entry.model.attends() ? BlockLosses(result.scores(), entry.model) : std::vector<std::vector<double>>();
-  });
-  return verdict.size() < 2 ? "" : StandingFinding(result.contest, verdict);
-}
-
-std::string SeriesStepsFinding(const SeriesResult& result) {
-  if (!result.contest.at_steps) return {};
-  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", result.contest.common_steps,
-                     StandingFinding(result.contest, result.contest.steps_verdict));
+  return fmt::format("After {} each, it cannot be told which of {} is best.", given, Join(Running(contest)));
 }
 
 namespace {
@@ -107,10 +86,10 @@ std::string SeriesRangeFinding(const SeriesResult& result) {
 std::vector<Finding> SeriesConclusion(const SeriesResult& result) {
   return Answered({{"Is it worth a model?", SeriesWorthFinding(result)},
                    {"Which model?", SeriesChoiceFinding(result)},
-                   {"How far are they apart?", SeriesModelFinding(result)},
-                   {"Which positional encoding for attention?", SeriesSchemeFinding(result)},
+                   {"How far are they apart?", TimeFinding(result.contest, result.options.seconds)},
+                   {"Which positional encoding for attention?", SchemeFinding(result.contest)},
                    {"What would more training bring?", GainFinding(result.contest)},
-                   {"And after equal steps?", SeriesStepsFinding(result)},
+                   {"And after equal steps?", StepsFinding(result.contest)},
                    {"Which learning rates?", RateFinding(result.contest)},
                    {"How fast?", PaceFinding(result.contest)},
                    {"Are the data alike in all parts?", SeriesRangeFinding(result)}});

@@ -12,12 +12,6 @@ namespace heed::lab {
 
 // Which model leads, and which cannot be told apart from it, in a sentence.
 std::string SeriesChoiceFinding(const SeriesResult& result);
-// The same at length.
-std::string SeriesModelFinding(const SeriesResult& result);
-// The same of attention's positional encodings; empty for fewer than two.
-std::string SeriesSchemeFinding(const SeriesResult& result);
-// After equal steps; empty where time gave equal steps.
-std::string SeriesStepsFinding(const SeriesResult& result);
 // Whether the best model is worth it: what the best of the baselines has, what the best model has, by what factor. A model is
 // worth it whose loss with every seed is less, by a twentieth or more on average.
 std::string SeriesWorthFinding(const SeriesResult& result);

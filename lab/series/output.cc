@@ -45,14 +45,9 @@ std::vector<Reference> References(const SeriesResult& result, double SeriesBasel
 // The same study for those in the running, or the two best, with four times the time.
 std::string NextCommand(const SeriesResult& result, const SeriesCommand& command_of, const std::filesystem::path& folder) {
   SeriesOptions longer = result.options;
-  longer.encoders.clear(), longer.positions.clear(), longer.step_seconds.clear();
-  const std::size_t running = std::max<std::size_t>(2, result.contest.InTheRunning().size());
-  for (std::size_t i = 0; i < std::min(running, result.contest.verdict.size()); ++i) {
-    const SizedContender& model = result.contest.entries[result.contest.verdict[i].contender].model;
-    if (std::ranges::find(longer.encoders, model.encoder) == longer.encoders.end()) longer.encoders.push_back(model.encoder);
-    if (model.attends()) longer.positions.push_back(model.position);
-  }
-  if (longer.positions.empty()) longer.positions = result.options.positions;
+  const Chosen chosen = ToGoOnWith(result.contest, /*least=*/2);
+  longer.encoders = chosen.encoders, longer.step_seconds.clear();
+  if (!chosen.positions.empty()) longer.positions = chosen.positions;
   longer.seconds *= 4, longer.all_steps *= 4;
   if (!result.contest.Timed()) longer.seconds = result.options.seconds;
   return command_of(longer, folder / "longer");
@@ -84,8 +79,8 @@ std::string AboutBaselines(const SeriesResult& result) {
 
 void TellModels(const SeriesResult& result, Page& page) {
   page.Section("Models");
-  page.Say(SeriesModelFinding(result));
-  page.Say(SeriesSchemeFinding(result));
+  page.Say(TimeFinding(result.contest, result.options.seconds));
+  page.Say(SchemeFinding(result.contest));
   page.Show(StandingTable(result.contest, fmt::format("{} on the test part after {}", result.loss().measure.label,
                                                       BudgetInWords(result.contest, result.options.seconds))));
   page.Show(SeriesTable(result));
@@ -99,15 +94,10 @@ void TellModels(const SeriesResult& result, Page& page) {
 }
 
 std::string HowJudged(const SeriesResult& result) {
-  return fmt::format(
-      "Learning rates and settings are chosen on the validation part, and what this page reports is measured on the test part, "
-      "which "
-      "was looked at once. A model is behind only where two kinds of chance together leave the leader ahead, with 95 % for all "
-      "pairs of models: other seeds (there {}), and other data (a bootstrap over {} groups of the test part that follow one "
-      "another); it is tied where they do not, and undecided where twice the training would bring it further than it is "
-      "behind.",
-      result.options.seeds == 1 ? "is one, so nothing can be told apart" : fmt::format("are {}", result.options.seeds),
-      result.contest.weights.size());
+  return "Learning rates and settings are chosen on the validation part, and what this page reports is measured on the test "
+         "part, which was looked at once. " +
+         ChanceInWords(result.options.seeds,
+                       fmt::format("{} groups of the test part that follow one another", result.contest.weights.size()));
 }
 
 void TellDoubts(const SeriesResult& result, Page& page) {
@@ -123,7 +113,7 @@ void TellDoubts(const SeriesResult& result, Page& page) {
   page.Say(RateFinding(result.contest));
   page.Show(RateTable(result.contest));
   page.Say(PaceFinding(result.contest));
-  page.Say(SeriesStepsFinding(result));
+  page.Say(StepsFinding(result.contest));
   page.Show(StepsTable(result.contest, fmt::format("After {} steps", result.contest.common_steps)));
 }
 

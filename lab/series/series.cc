@@ -28,8 +28,7 @@ SeriesSummary Summarise(const SeriesBatches& batches) {
 // What all runs depend on beside their own settings.
 nlohmann::ordered_json SharedSettings(const SeriesSummary& data, const Environment& environment) {
   nlohmann::ordered_json settings = {{"data", data.fingerprint},    {"target", data.target},   {"features", data.features},
-                                     {"goal", ToString(data.goal)}, {"times", data.has_times}, {"sequences", data.sequences},
-                                     {"measured_on", "test"}};
+                                     {"goal", ToString(data.goal)}, {"times", data.has_times}, {"sequences", data.sequences}};
   settings.update(ResultSettings(environment));
   return settings;
 }

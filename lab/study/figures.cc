@@ -1,7 +1,6 @@
 #include "lab/study/figures.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include <fmt/format.h>
@@ -21,15 +20,12 @@ std::string Task(Objective objective) {
 }  // namespace
 
 Figure ContestFigure(const StudyResult& result, Objective objective) {
-  const auto mean = [](const std::vector<double>& losses) {
-    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
-  };
   const CountedText& counted = result.counted;
   std::vector<Reference> references;
   if (objective == Objective::kCausal) {
-    references = {{CountingName(counted), mean(counted.losses)}};
+    references = {{CountingName(counted), MeanOf(counted.losses)}};
   } else {
-    references = {{"frequencies of characters", mean(counted.frequencies)}};
+    references = {{"frequencies of characters", MeanOf(counted.frequencies)}};
   }
   const ContestResult& contest = *result.Of(objective);
   Figure figure = StandingFigure(contest, references);

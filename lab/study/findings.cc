@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include <fmt/core.h>
 
@@ -28,10 +27,6 @@ int64_t SignChanges(const Series& series) {
   return changes;
 }
 
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 const SizedContender& LeaderOf(const ContestResult& contest) {
   return contest.entries[contest.verdict.front().contender].model;
 }
@@ -47,34 +42,26 @@ Counting CountingFor(const StudyResult& result, Objective objective) {
   return {CountingName(result.counted), false, result.counted.losses};
 }
 
-// How much less the leader loses than counting does: the mean, and where it lies by the blocks.
+// How far the leader and counting are apart, judged as if counting were one more contender, on which every seed agrees.
 struct Worth {
-  double less;
-  Interval range;
+  bool ahead;     // whether the leader is
+  Judged behind;  // the one that is not
 };
 Worth WorthOf(const StudyResult& result, Objective objective) {
   const ContestResult& contest = *result.Of(objective);
-  const std::vector<std::vector<double>> losses = BlockLosses(contest.at_time, LeaderOf(contest));
-  std::vector<double> less = CountingFor(result, objective).losses;
-  for (const std::vector<double>& seed : losses) {
-    for (std::size_t b = 0; b < less.size(); ++b) less[b] -= seed[b] / static_cast<double>(losses.size());
-  }
-  return {Mean(less), Around(less)};
+  std::vector<Score> scores;
+  scores.reserve(contest.entries.size() + 1);
+  for (const Entry& entry : contest.entries) scores.push_back({BlockLosses(contest.at_time, entry.model), NAN});
+  const std::size_t leader = contest.verdict.front().contender, counting = scores.size();
+  const auto seeds = static_cast<std::size_t>(contest.at_time.seeds());
+  scores.push_back({std::vector<std::vector<double>>(seeds, CountingFor(result, objective).losses), NAN});
+  const std::vector<Judged> judged = Judge(scores, contest.weights);
+  const bool ahead = judged.front().contender == leader;
+  return {ahead, *std::ranges::find(judged, ahead ? counting : leader, &Judged::contender)};
 }
 
 std::string Given(const StudyResult& result, Objective objective) {
   return BudgetInWords(*result.Of(objective), result.options.seconds);
-}
-
-std::vector<std::string> Phrases(const std::vector<const Entry*>& entries) {
-  std::vector<std::string> phrases;
-  phrases.reserve(entries.size());
-  for (const Entry* entry : entries) phrases.push_back(entry->model.Phrase());
-  return phrases;
-}
-
-bool Has(const ContestResult& contest, const std::string& encoder) {
-  return std::ranges::any_of(contest.entries, [&](const Entry& entry) { return entry.model.encoder == encoder; });
 }
 
 std::string Purpose(Objective objective) {
@@ -87,25 +74,25 @@ std::string WorthFinding(const StudyResult& result, Objective objective) {
   const ContestResult& contest = *result.Of(objective);
   const Counting counting = CountingFor(result, objective);
   const Worth worth = WorthOf(result, objective);
-  const double counted = Mean(counting.losses), leading = contest.verdict.front().loss;
+  const double counted = MeanOf(counting.losses), leading = contest.verdict.front().loss;
   const std::string given = Given(result, objective), leader = LeaderOf(contest).Phrase();
-  if (worth.range.low > 0) {
+  const bool apart = worth.behind.standing == Standing::kBehind;
+  if (apart && worth.ahead) {
     return fmt::format(
         "A model is worth training: after {} {} loses {:.3f} nats per character, {:.3f} less than {}, which {} no training "
-        "({:.3f} "
-        "to {:.3f} less over the text).",
-        given, leader, leading, worth.less, counting.name, counting.several ? "need" : "needs", worth.range.low,
-        worth.range.high);
+        "({:.3f} to {:.3f} less with other seeds and other text).",
+        given, leader, leading, worth.behind.gap, counting.name, counting.several ? "need" : "needs", worth.behind.by_both.low,
+        worth.behind.by_both.high);
   }
-  if (worth.range.high < 0) {
+  if (apart) {
     return fmt::format(
         "Counting does better than any model at this budget: {} {} {:.3f} nats per character without a training; after {} "
         "the best model, {}, loses {:.3f}.",
         counting.name, counting.several ? "lose" : "loses", counted, given, leader, leading);
   }
   return fmt::format(
-      "Whether a model is worth training is open: {} {} {:.3f} nats per character, {} after {} {:.3f}, too little apart for "
-      "this text.",
+      "Whether a model is worth training is open: {} {} {:.3f} nats per character, {} after {} {:.3f}, and other seeds or "
+      "another text may turn that round.",
       counting.name, counting.several ? "lose" : "loses", counted, leader, given, leading);
 }
 
@@ -124,27 +111,7 @@ std::string ChoiceFinding(const StudyResult& result, Objective objective) {
                        Sentence(Purpose(objective)), given, LeaderOf(contest).Phrase());
   }
   return fmt::format("{}, after {}, it cannot be told which of {} is best.", Sentence(Purpose(objective)), given,
-                     Join(Phrases(running)));
-}
-
-std::string ContestFinding(const StudyResult& result, Objective objective) {
-  const ContestResult& contest = *result.Of(objective);
-  return fmt::format("After {} each: {}", Given(result, objective), StandingFinding(contest, contest.verdict));
-}
-
-std::string SchemeFinding(const StudyResult& result, Objective objective) {
-  const ContestResult& contest = *result.Of(objective);
-  const std::vector<Judged> verdict = JudgeSome(contest, [&](const Entry& entry) {
-    return entry.model.attends() ? BlockLosses(contest.at_time, entry.model) : std::vector<std::vector<double>>();
-  });
-  return verdict.size() < 2 ? "" : StandingFinding(contest, verdict);
-}
-
-std::string StepsFinding(const StudyResult& result, Objective objective) {
-  const ContestResult& contest = *result.Of(objective);
-  if (!contest.at_steps) return {};
-  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", contest.common_steps,
-                     StandingFinding(contest, contest.steps_verdict));
+                     Join(Running(contest)));
 }
 
 std::string LengthFinding(const StudyResult& result, Objective objective) {
@@ -161,17 +128,6 @@ std::string LengthFinding(const StudyResult& result, Objective objective) {
   text = fmt::format("Trained in windows of {} characters, and measured in longer ones. {}", result.options.context, text);
   for (const Entry& entry : contest.entries) {
     if (entry.model.position == "learned") text += " The table of learned positions ends with the windows of the training.";
-  }
-  return text;
-}
-
-std::string SpeedFinding(const StudyResult& result, Objective objective) {
-  const ContestResult& contest = *result.Of(objective);
-  std::string text = PaceFinding(contest);
-  if (!text.empty() && Has(contest, "gru") && Has(contest, "lstm")) {
-    text +=
-        " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step: how these two compare in time "
-        "tells of implementations, not of cells; after equal steps it does not enter.";
   }
   return text;
 }
@@ -204,7 +160,7 @@ std::string OrderFinding(const StudyResult& result) {
   const Models schemes = measured.Ranked(loss, Attending(measured.models()));
   const auto none = std::ranges::find(schemes, "none", &Contender::position);
   if (none == schemes.end()) return {};
-  const double frequencies = Mean(result.counted.frequencies);
+  const double frequencies = MeanOf(result.counted.frequencies);
   const auto describe = [&](const Contender& model) { return loss.measure.Text(measured.Over(model, loss)); };
   std::string text = fmt::format(
       "At hidden characters, attention without positions reaches {} nats; the frequencies of characters "
@@ -242,13 +198,9 @@ std::string NextCommand(const StudyResult& result) {
       std::ranges::any_of(contest.verdict, [](const Judged& judged) { return judged.standing == Standing::kUndecided; });
   if (undecided) {
     StudyOptions longer = options;
-    longer.encoders.clear(), longer.positions.clear(), longer.step_seconds.clear();
-    for (const Entry* entry : contest.InTheRunning()) {
-      const SizedContender& model = entry->model;
-      if (std::ranges::find(longer.encoders, model.encoder) == longer.encoders.end()) longer.encoders.push_back(model.encoder);
-      if (model.attends()) longer.positions.push_back(model.position);
-    }
-    if (longer.positions.empty()) longer.positions = options.positions;
+    const Chosen chosen = ToGoOnWith(contest, /*least=*/1);
+    longer.encoders = chosen.encoders, longer.step_seconds.clear();
+    if (!chosen.positions.empty()) longer.positions = chosen.positions;
     if (contest.Timed()) {
       longer.seconds = 4 * options.seconds;
     } else {
@@ -282,13 +234,13 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     const std::string purpose = Purpose(objective);
     findings.push_back({fmt::format("Is it worth a model, {}?", purpose), WorthFinding(result, objective)});
     findings.push_back({fmt::format("Which one, {}?", purpose), ChoiceFinding(result, objective)});
-    findings.push_back({"How far are they apart?", ContestFinding(result, objective)});
-    findings.push_back({"Which positional encoding for attention?", SchemeFinding(result, objective)});
+    findings.push_back({"How far are they apart?", TimeFinding(*result.Of(objective), result.options.seconds)});
+    findings.push_back({"Which positional encoding for attention?", SchemeFinding(*result.Of(objective))});
     findings.push_back({"What would more training bring?", GainFinding(*result.Of(objective))});
-    findings.push_back({"And after equal steps?", StepsFinding(result, objective)});
+    findings.push_back({"And after equal steps?", StepsFinding(*result.Of(objective))});
     findings.push_back({"And in longer windows than in training?", LengthFinding(result, objective)});
     findings.push_back({"Which learning rates?", RateFinding(*result.Of(objective))});
-    findings.push_back({"How fast?", SpeedFinding(result, objective)});
+    findings.push_back({"How fast?", PaceFinding(*result.Of(objective))});
   }
   findings.push_back({"Does attention need to be told the order?", OrderFinding(result)});
   findings.push_back({"How deep?", result.depth ? DepthConclusion(*result.depth) : ""});

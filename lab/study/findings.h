@@ -11,21 +11,13 @@
 
 namespace heed::lab {
 
-// Whether the best model beats what only counts: runs of characters for the next one, frequencies for hidden ones; by the
-// blocks of the test part.
+// Whether the best model beats what only counts, runs of characters for the next one, frequencies for hidden ones: judged as
+// one more contender, by seeds and blocks.
 std::string WorthFinding(const StudyResult& result, Objective objective);
 // Which model to take, or which cannot be told apart, in a sentence.
 std::string ChoiceFinding(const StudyResult& result, Objective objective);
-// The same at length, after equal time.
-std::string ContestFinding(const StudyResult& result, Objective objective);
-// Of attention's positional encodings alone; empty for fewer than two.
-std::string SchemeFinding(const StudyResult& result, Objective objective);
-// After equal steps; empty where time gave equal steps.
-std::string StepsFinding(const StudyResult& result, Objective objective);
 // Whether those who lead at the training length lead in longer windows too.
 std::string LengthFinding(const StudyResult& result, Objective objective);
-// How long a step takes, and what of that is LibTorch's doing.
-std::string SpeedFinding(const StudyResult& result, Objective objective);
 // What the study leaves open.
 std::string LimitsFinding(const StudyResult& result);
 

@@ -1,4 +1,3 @@
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,12 +52,9 @@ Json ContestsJson(const StudyResult& result) {
 }
 
 Json CountedJson(const CountedText& counted) {
-  const auto mean = [](const std::vector<double>& losses) {
-    return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
-  };
-  return {{"runs_of_characters", {{"order", counted.order}, {"discount", counted.discount}, {"loss", mean(counted.losses)}}},
-          {"previous_character", mean(counted.one_before)},
-          {"frequencies", mean(counted.frequencies)}};
+  return {{"runs_of_characters", {{"order", counted.order}, {"discount", counted.discount}, {"loss", MeanOf(counted.losses)}}},
+          {"previous_character", MeanOf(counted.one_before)},
+          {"frequencies", MeanOf(counted.frequencies)}};
 }
 
 }  // namespace

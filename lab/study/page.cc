@@ -51,20 +51,10 @@ void Lead(const StudyResult& result, Page& page) {
 }
 
 std::string HowJudged(const StudyResult& result) {
-  const StudyOptions& options = result.options;
   return fmt::format(
       "{} is cut into blocks of {} characters; of every ten, drawn with a fixed seed, eight train, one chooses the learning "
-      "rates "
-      "({} characters of them) and one, looked at once, is what this page reports ({} characters). {} A model is behind only "
-      "where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: other seeds (Student's t "
-      "of "
-      "the differences seed by seed) and other data (a bootstrap of the differences block by block); it is tied where they do "
-      "not, and the budget leaves it undecided where twice the training would bring it further than it is behind.",
-      result.text.name, result.block, result.validation, result.test,
-      options.seeds == 1 ? "There is one run of each model, so nothing can be told apart."
-                         : fmt::format("There are {} runs of each model with different seeds, which see the same windows in "
-                                       "the same order as those of the other models.",
-                                       options.seeds));
+      "rates ({} characters of them) and one, looked at once, is what this page reports ({} characters). {}",
+      result.text.name, result.block, result.validation, result.test, ChanceInWords(result.options.seeds, "these blocks"));
 }
 
 void TellContest(const StudyResult& result, Objective objective, Page& page) {
@@ -72,8 +62,8 @@ void TellContest(const StudyResult& result, Objective objective, Page& page) {
   const ContestResult& contest = *result.Of(objective);
   page.Section(causal ? "Predicting the next character" : "Filling in hidden characters");
   if (!causal) page.Say("Some characters of a window are hidden (15 %), and the model fills them in from both sides.");
-  page.Say(ContestFinding(result, objective));
-  SayOf("Positional encodings in attention: ", SchemeFinding(result, objective), page);
+  page.Say(TimeFinding(contest, result.options.seconds));
+  SayOf("Positional encodings in attention: ", SchemeFinding(contest), page);
   // The first screen has the first picture.
   if (ToString(objective) != result.options.objectives.front()) {
     page.Say(WorthFinding(result, objective) + " " + ChoiceFinding(result, objective));
@@ -96,7 +86,7 @@ void TellDoubts(const StudyResult& result, Objective objective, Page& page) {
   }
   if (contest.at_steps) {
     page.Section("After equal steps" + of);
-    page.Say(StepsFinding(result, objective));
+    page.Say(StepsFinding(contest));
     page.Show(StepsTable(contest, fmt::format("Loss on the test part after {} steps", contest.common_steps)));
   }
   if (const std::string lengths = LengthFinding(result, objective); !lengths.empty()) {
@@ -107,7 +97,7 @@ void TellDoubts(const StudyResult& result, Objective objective, Page& page) {
   page.Section("How they were trained" + of);
   page.Say(RateFinding(contest));
   page.Show(RateTable(contest));
-  page.Say(SpeedFinding(result, objective));
+  page.Say(PaceFinding(contest));
   page.Show(CurveFigure(result, objective));
 }
 

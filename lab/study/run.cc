@@ -1,7 +1,6 @@
 #include "lab/study/run.h"
 
 #include <cmath>
-#include <numeric>
 #include <optional>
 
 #include "heed/error.h"
@@ -14,10 +13,6 @@ namespace {
 
 nlohmann::ordered_json ToJson(const SchemeTable& table) {
   return {{"scheme", table.scheme}, {"rows", table.rows}, {"columns", table.columns}, {"values", table.values}};
-}
-
-double Mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 // Block by block, in windows of `length` characters.
@@ -46,13 +41,13 @@ std::vector<Column> StudyColumns(const StudyOptions& options) {
 
 double TrainAndValidate(const TextParts& parts, const TrainOptions& options, const OnStep& on_step) {
   ShortRun run = TrainShortly(parts.vocabulary, parts.train, options, on_step);
-  return Mean(BlockLosses(run.model, parts.validation, options.model.context));
+  return MeanOf(BlockLosses(run.model, parts.validation, options.model.context));
 }
 
 Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const OnStep& on_step) {
   ShortRun run = TrainShortly(parts.vocabulary, parts.train, options, on_step);
   Outcome outcome{{}, {{"blocks", BlockLosses(run.model, parts.test, options.model.context)}}};
-  outcome.values.push_back(Mean(outcome.more["blocks"].get<std::vector<double>>()));
+  outcome.values.push_back(MeanOf(outcome.more["blocks"].get<std::vector<double>>()));
   nlohmann::ordered_json& longer = outcome.more["longer"] = nlohmann::ordered_json::object();
   for (const int64_t multiple : kLengthMultiples) {
     if (multiple == 1) continue;
@@ -60,10 +55,10 @@ Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, cons
     outcome.values.push_back(NAN);
     if (length > run.model->longest()) continue;
     const std::vector<double> losses = BlockLosses(run.model, parts.test, length);
-    outcome.values.back() = Mean(losses);
+    outcome.values.back() = MeanOf(losses);
     longer[std::to_string(length)] = losses;
   }
-  outcome.values.push_back(Mean(BlockLosses(run.model, parts.validation, options.model.context)));
+  outcome.values.push_back(MeanOf(BlockLosses(run.model, parts.validation, options.model.context)));
   outcome.values.insert(outcome.values.end(), run.curve.begin(), run.curve.end());
   if (const std::optional<SchemeTable> table = TrainedTable(run.model, 0)) outcome.more["table"] = ToJson(*table);
   return outcome;

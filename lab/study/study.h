@@ -33,7 +33,7 @@ struct StudyResult {
   TextIdentity text;
   int64_t vocabulary = 0;
   int64_t training = 0, validation = 0, test = 0, block = 0;  // characters; of validation and test those that were evaluated
-  CountedText counted;                                            // on the test part, block by block
+  CountedText counted;                                        // on the test part, block by block
   std::vector<ContestResult> contests;                        // of the options' objectives, in order; see StudyColumns
   RotationCheck rotation;
   Comparison comparison;

@@ -47,8 +47,8 @@ struct FitReport {
 // module is in training mode meanwhile, in evaluation mode afterwards.
 FitReport Fit(torch::nn::Module& module, const TrainOptions& options, const NextLoss& next_loss, const FitHooks& hooks = {});
 
-// The median of what `step` returns, the seconds that it took, over as many calls as a second holds, five at least; two calls go
-// before, which also fill caches and pools of memory.
+// The median of what `step` returns, the seconds that it took, over as many calls as a second holds, five at least; two calls
+// go before, which also fill caches and pools of memory.
 double MedianSeconds(const std::function<double()>& step);
 
 }  // namespace heed::lab

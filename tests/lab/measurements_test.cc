@@ -31,17 +31,6 @@ Measurements Lost(const Models& models, const std::vector<std::vector<double>>& 
   return measured;
 }
 
-TEST(MeasurementsTest, GapsAreTakenSeedBySeedTowardsTheWorse) {
-  const Models models = {Model("gru"), Model("rnn")};
-  const Measurements measured = Lost(models, {{2.0, 3.0}, {2.5, 3.25}});
-  const Spread gap = measured.Gap(models[0], models[1], {kLoss, 8});
-  EXPECT_DOUBLE_EQ(gap.mean, 0.375);
-  EXPECT_DOUBLE_EQ(gap.low, 0.25);
-  EXPECT_DOUBLE_EQ(gap.high, 0.5);
-  EXPECT_NEAR(measured.Gap(models[0], models[1], {kAccuracy}).mean, 0.0375, 1e-15) << "less accuracy is worse";
-  EXPECT_DOUBLE_EQ(measured.Gap(models[1], models[0], {kLoss, 8}).mean, -0.375);
-}
-
 TEST(MeasurementsTest, RanksWhatReachesAColumn) {
   const Models models = {Model("attention", "alibi"), Model("attention", "learned"), Model("gru")};
   Measurements measured = Lost(models, {{2.5}, {2.0}, {2.2}});
@@ -51,9 +40,6 @@ TEST(MeasurementsTest, RanksWhatReachesAColumn) {
   EXPECT_EQ(measured.Ranked({kLoss, 16}).size(), 2U);
   EXPECT_EQ(measured.Ranked({kLoss, 16}).front().encoder, "gru");
   EXPECT_EQ(measured.Ranked({kLoss, 8}, Attending(models)).size(), 2U);
-  ASSERT_EQ(measured.OnePerEncoder({kLoss, 8}).size(), 2U);
-  EXPECT_EQ(measured.OnePerEncoder({kLoss, 8}).front().position, "learned");
-  EXPECT_EQ(measured.OnePerEncoder({kLoss, 16}).front().position, "alibi");
 }
 
 TEST(MeasurementsTest, OneSeedThatDoesNotReachIsEnoughNotTo) {
@@ -101,29 +87,6 @@ TEST(MeasurementsTest, CsvHasALineANumber) {
             "part,attention-alibi,attention,alibi,64,1000,5,accuracy,,1\n");
   const std::string bare = MeasurementsCsv("", "", {&measured});
   EXPECT_EQ(bare.substr(0, bare.find('\n')), "model,encoder,position,ffn_width,parameters,seed,measure,value");
-}
-
-TEST(RankingFindingTest, SaysWhoWinsByHowMuchAndWhetherSeedsAgree) {
-  const Models models = {Model("gru"), Model("lstm")};
-  const auto finding = [&](const std::vector<std::vector<double>>& losses) {
-    return RankingFinding(Lost(models, losses), {{kLoss, 8}}, models);
-  };
-  const std::string clear = finding({{2.5, 2.75}, {2.0, 2.25}});
-  EXPECT_TRUE(Holds(clear, "The LSTM is best with 2.125 (2.000 to 2.250) nats over 2 seeds")) << clear;
-  EXPECT_TRUE(Holds(clear, "the GRU follows 0.500 behind (0.500 to 0.500 seed by seed)")) << clear;
-  const std::string tie = finding({{2.0, 2.5}, {2.5, 2.25}});
-  EXPECT_TRUE(Holds(tie, "the LSTM cannot be told apart from it: 0.125 behind on average, but -0.250 to 0.500 seed by seed"))
-      << tie;
-  EXPECT_TRUE(Holds(finding({{2.0}, {2.5}}), "with one seed each"));
-  EXPECT_TRUE(Holds(finding({{2.0, 2.5}, {2.0, 2.5}}), "the LSTM does exactly as well"));
-  EXPECT_EQ(RankingFinding(Lost(models, {{2.0}, {2.5}}), {{kLoss, 8}}, {models[0]}), "");
-}
-
-TEST(RankingFindingTest, DescribesByAllColumnsAndNamesTheLast) {
-  const Models models = {Model("gru"), Model("lstm"), Model("rnn")};
-  const std::string text = RankingFinding(Lost(models, {{1.0}, {2.0}, {4.0}}), {{kLoss, 8}, {kAccuracy}}, models);
-  EXPECT_TRUE(Holds(text, "The GRU is best with 1.000 nats and an accuracy of 0.900 over one seed")) << text;
-  EXPECT_TRUE(Holds(text, "Of these 3, the RNN is last with 4.000 nats and an accuracy of 0.600, 3.000 behind.")) << text;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
+#include "lab/runs/contest_page.h"
 #include "lab/series/findings.h"
 #include "lab/series/run.h"
 #include "lab/training/sequence_model.h"
@@ -116,7 +117,8 @@ TEST(SeriesTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
   EXPECT_LE(accuracy(models[0]), 0.75) << "attention without positions";
   EXPECT_GE(accuracy(models[1]), 0.9) << "with sinusoidal positions";
   EXPECT_GE(accuracy(models[2]), 0.9) << "GRU";
-  EXPECT_TRUE(Holds(SeriesSchemeFinding(result), "Attention with sinusoidal positions leads")) << SeriesSchemeFinding(result);
+  EXPECT_TRUE(Holds(SchemeFinding(result.contest), "Attention with sinusoidal positions leads"))
+      << SchemeFinding(result.contest);
 }
 
 TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
@@ -254,10 +256,11 @@ TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
   EXPECT_TRUE(Holds(nothing, "That tells of these models and methods, not of what can be foretold.")) << nothing;
   EXPECT_EQ(worth(4, 1.3).find("Nothing clearly beats the mean: " + gru), 0u) << worth(4, 1.3);
   EXPECT_FALSE(Holds(worth(4, 2.5), "That tells of")) << worth(4, 2.5);
-  const std::string models = SeriesModelFinding(ResultOf({Simple("mean", 4, false)}));
+  const SeriesResult result = ResultOf({Simple("mean", 4, false)});
+  const std::string models = TimeFinding(result.contest, result.options.seconds);
   EXPECT_TRUE(Holds(models, "After 10 steps each: The GRU leads with a mean squared error of 1.25")) << models;
   EXPECT_TRUE(Holds(models, "The RNN (0.75 behind) and the LSTM (1.5 behind) cannot be told apart")) << models;
-  EXPECT_EQ(SeriesSchemeFinding(ResultOf({Simple("mean", 4, false)})), "");
+  EXPECT_EQ(SchemeFinding(ResultOf({Simple("mean", 4, false)}).contest), "");
 }
 
 TEST(SeriesFindingsTest, IsItWorthAModelIsAskedFirst) {

@@ -178,13 +178,5 @@ TEST(VerdictTest, RefusesScoresOfOtherShapes) {
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([] { Judge({{}, {}}, {1}); }), "at least one loss"));
 }
 
-TEST(VerdictTest, AroundIsStudentsInterval) {
-  // Mean 2, deviation 1, three values: t(0.975) with two degrees of freedom over the square root of three.
-  const Interval interval = Around({1, 2, 3});
-  EXPECT_NEAR(interval.high - 2, 4.302652730 / std::sqrt(3.0), 1e-8);
-  EXPECT_NEAR(2 - interval.low, 4.302652730 / std::sqrt(3.0), 1e-8);
-  EXPECT_FALSE(std::isfinite(Around({1}).low));
-}
-
 }  // namespace
 }  // namespace heed::lab
