@@ -77,8 +77,8 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
     return fmt::format("{} ({} behind)", model.Phrase(), loss.Text(judged.gap));
   });
   add(Standing::kUndecided, "undecided at this budget: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} is {} behind, and twice the training would bring it {}", model.Phrase(), loss.Text(judged.gap),
-                       loss.Text(result.entries[judged.contender].Gain()));
+    return fmt::format("{} is {} behind ({}), and twice the training would bring it {}", model.Phrase(), loss.Text(judged.gap),
+                       RangeText(loss, judged.by_both), loss.Text(result.entries[judged.contender].Gain()));
   });
   add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
     return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
@@ -130,8 +130,8 @@ std::string ChanceInWords(int64_t seeds, const std::string& data) {
   return fmt::format(
       "A model is behind only where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: "
       "other seeds (Student's t of the differences seed by seed) and other data (a bootstrap of the differences over {}); it "
-      "is tied where they do not, and the budget leaves it undecided where twice the training would bring it further than it "
-      "is behind. {}",
+      "is tied where they do not, and the budget leaves it undecided where twice the training would bring it as far as the "
+      "least that it may be behind. {}",
       data,
       seeds == 1
           ? "There is one run of each model, so nothing can be told apart."

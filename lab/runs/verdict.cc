@@ -171,7 +171,7 @@ class BlockChance {
 
 Standing StandingOf(const Judged& judged, double gain) {
   if (judged.by_both.low <= 0) return Standing::kTied;
-  return gain >= judged.gap ? Standing::kUndecided : Standing::kBehind;
+  return gain >= judged.by_both.low ? Standing::kUndecided : Standing::kBehind;
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Score {
 enum class Standing {
   kLeads,      // the least loss of all
   kTied,       // not told apart from the leader
-  kUndecided,  // behind the leader, but no further than a doubled training would bring it
+  kUndecided,  // behind the leader, but a doubled training may bring it as far: its gain reaches the least of by_both
   kBehind,     // behind the leader
   kDiverged,
 };

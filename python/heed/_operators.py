@@ -9,6 +9,7 @@ an operator whose derivative it takes for zero. A second derivative raises every
 import torch
 
 from . import _library  # noqa: F401  registers the operators
+from ._compiler import keep_in_graph
 
 _ops = torch.ops.heed
 _NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
@@ -158,7 +159,7 @@ class _Attention(torch.autograd.Function):
         return tuple(r if dim is None else _unfold(r, info.batch_size) for r, dim in zip(results, dims)), dims
 
 
-@torch.compiler.allow_in_graph
+@keep_in_graph
 def _attend(*arguments):
     return _Attention.apply(*arguments)
 

@@ -3,6 +3,7 @@
 import torch
 
 from . import _library  # noqa: F401  registers the operators
+from ._compiler import keep_in_graph
 from ._token_positions import integers
 
 _ops = torch.ops.heed
@@ -44,7 +45,7 @@ class _Rotary(torch.autograd.Function):
         return rotated.unflatten(1, (info.batch_size, -1)), 1
 
 
-@torch.compiler.allow_in_graph
+@keep_in_graph
 def _rotate(*arguments):
     return _Rotary.apply(*arguments)
 

@@ -1,7 +1,7 @@
 # Installs heed into a fresh prefix, builds the consumer against nothing but that prefix, runs it, and looks at what
 # find_package says where something is missing.
 #   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|nn -DCOMPILER=c++
-#     -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DTORCH=Torch_DIR -DTORCH_FOLDER=its libraries] [-DCLI=ON] -P this
+#     -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
 foreach(argument SOURCE BUILD WORK COMPONENT COMPILER README_LINES READELF)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
@@ -15,8 +15,8 @@ set(search -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON)
 if(COMPONENT STREQUAL nn)
   list(APPEND components nn)
   set(search "")
-  # As README.md says it, and as torch.utils.cmake_prefix_path names it.
-  cmake_path(GET TORCH PARENT_PATH torch_prefix)
+  # As torch.utils.cmake_prefix_path names it.
+  cmake_path(SET torch_prefix NORMALIZE ${TORCH_FOLDER}/../share/cmake)
   set(ENV{CMAKE_PREFIX_PATH} ${WORK}/moved:${torch_prefix})
 endif()
 

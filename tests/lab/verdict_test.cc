@@ -138,10 +138,16 @@ TEST(VerdictTest, AGainBeyondTheGapLeavesItUndecided) {
   Random random(6);
   std::vector<Score> scores = Simulated({1.5, 1.8, 1.8}, random);
   scores[1].gain = 0.5, scores[2].gain = 0.1;
-  const std::map<std::size_t, Standing> standings = Standings(Judge(scores, Equal()));
+  const std::vector<Judged> judged = Judge(scores, Equal());
+  const std::map<std::size_t, Standing> standings = Standings(judged);
   EXPECT_EQ(standings.at(0), Standing::kLeads);
   EXPECT_EQ(standings.at(1), Standing::kUndecided);
   EXPECT_EQ(standings.at(2), Standing::kBehind);
+  // By chance it may be less behind than it seems, and a gain that makes up for the least of that leaves it open.
+  const Judged& behind = *std::ranges::find(judged, 2U, &Judged::contender);
+  ASSERT_LT(behind.by_both.low, behind.gap);
+  scores[2].gain = (behind.by_both.low + behind.gap) / 2;
+  EXPECT_EQ(Standings(Judge(scores, Equal())).at(2), Standing::kUndecided);
 }
 
 TEST(VerdictTest, WhatDivergedStandsAtTheEndAndChangesNothing) {

@@ -1,0 +1,52 @@
+"""Tells torch.compile about functions without importing it: that import takes longer than torch's own."""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+import torch
+
+_COMPILER = "torch._dynamo"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_waiting: list[Callable[..., Any]] = []
+
+
+def _tell() -> None:
+    while _waiting:
+        torch.compiler.allow_in_graph(_waiting.pop())
+
+
+class _OnImport(importlib.abc.MetaPathFinder):
+    """Finds the compiler as everybody else would, and tells it as soon as it is there. Acts once."""
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _COMPILER:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_tell(module: ModuleType) -> None:
+            execute(module)
+            _tell()
+
+        spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
+        return spec
+
+
+def keep_in_graph(function: _Function) -> _Function:
+    """A decorator: torch.compiler.allow_in_graph, which takes effect when the compiler is imported."""
+    if not _waiting and _COMPILER not in sys.modules:
+        sys.meta_path.insert(0, _OnImport())
+    _waiting.append(function)
+    if _COMPILER in sys.modules:
+        _tell()
+    return function
