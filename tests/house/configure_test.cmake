@@ -36,6 +36,10 @@ configure(${SOURCE} 0 "" -DHEED_NN=OFF ${engine_alone} -DHEED_TESTS=ON -DHEED_EX
 configure(${CMAKE_CURRENT_LIST_DIR}/parent 0 "" -DHEED=${SOURCE} -DCOMPONENT=engine
   -DPROGRAM=${CMAKE_CURRENT_LIST_DIR}/consumer/engine.cc -DHEED_NN=OFF ${engine_alone} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
 
+configure(${SOURCE} 1 "HEED_NN is on and needs HEED_INFERENCE, which is off: give" -DHEED_INFERENCE=OFF)
+lacking(inference_alone Torch CLI11 ZLIB fmt Boost Python3)
+configure(${SOURCE} 0 "" -DHEED_NN=OFF -DHEED_INFERENCE=ON ${inference_alone} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON)
+
 if(TORCH)
   lacking(libraries CLI11 ZLIB fmt Boost)
   configure(${SOURCE} 0 "" -DHEED_LAB=OFF ${libraries} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
