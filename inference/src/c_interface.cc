@@ -86,7 +86,7 @@ Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t k
   if (!std::isnan(options->scale)) attention.scale = options->scale;
   if (options->softcap != 0.0) attention.softcap = options->softcap;
   if (options->causal < HEED_CAUSAL_NONE || options->causal > HEED_CAUSAL_TOP_LEFT) {
-    throw InvalidArgument("attention: causal: expected one of heed_causal, got " + std::to_string(options->causal));
+    throw InvalidArgument("attention: causal: expected one of HEED_CAUSAL_*, got " + std::to_string(options->causal));
   }
   attention.causal = static_cast<Causal>(options->causal);
   attention.window = {options->window_left, options->window_right};
@@ -112,7 +112,7 @@ Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t k
   }
   attention.dropout = {options->dropout, options->dropout_seed, 0};
   if (options->empty_row != HEED_EMPTY_ROW_ZERO && options->empty_row != HEED_EMPTY_ROW_UNIFORM) {
-    throw InvalidArgument("attention: empty_row: expected one of heed_empty_row, got " + std::to_string(options->empty_row));
+    throw InvalidArgument("attention: empty_row: expected one of HEED_EMPTY_ROW_*, got " + std::to_string(options->empty_row));
   }
   attention.empty_row = static_cast<EmptyRow>(options->empty_row);
   return attention;
@@ -131,20 +131,25 @@ void WithType(heed_type type, const Call& call) {
     case HEED_FLOAT16:
       return call(Float16{});
   }
-  throw InvalidArgument("type: expected one of heed_type, got " + std::to_string(type));
+  throw InvalidArgument("type: expected HEED_FLOAT32, HEED_FLOAT64, HEED_BFLOAT16 or HEED_FLOAT16, got " +
+                        std::to_string(type));
 }
 
 template <class T>
-BiasGradients<Accum<T>> TableGradients(const heed_attention* options, const heed_gradients& gradients, int64_t heads) {
+BiasGradients<Accum<T>> TableGradients(const Attention& attention, const heed_gradients& gradients) {
   using Wide = Accum<T>;
   BiasGradients<Wide> tables;
-  if (options == nullptr) return tables;
   tables.bias = ViewOf<Wide, 4>(gradients.bias);
   if (gradients.relative_bias != nullptr) {
-    tables.relative_bias =
-        View<Wide, 2>::Contiguous(static_cast<Wide*>(gradients.relative_bias), {heads, 2 * options->max_distance + 1});
+    if (!attention.relative_bias) throw InvalidArgument("gradients: relative_bias: attention has no relative_bias");
+    const auto& extent = std::get<View<const Wide, 2>>(attention.relative_bias->table).extent;
+    tables.relative_bias = View<Wide, 2>::Contiguous(static_cast<Wide*>(gradients.relative_bias), extent);
   }
-  if (gradients.slopes != nullptr) tables.slopes = View<Wide, 1>::Contiguous(static_cast<Wide*>(gradients.slopes), {heads});
+  if (gradients.slopes != nullptr) {
+    if (!attention.slope_bias) throw InvalidArgument("gradients: slopes: attention has no slopes");
+    const auto& extent = std::get<View<const Wide, 1>>(attention.slope_bias->slopes).extent;
+    tables.slopes = View<Wide, 1>::Contiguous(static_cast<Wide*>(gradients.slopes), extent);
+  }
   return tables;
 }
 
@@ -191,11 +196,11 @@ heed_status heed_backward(const heed_attention* attention, heed_type type, heed_
     heed::CheckGiven("gradients", gradients);
     heed::WithType(type, [&](auto zero) {
       using T = decltype(zero);
-      heed::Backward(heed::Unpacked<T>(attention, q, k.extent[2]), heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k),
-                     heed::ViewOf<const T, 4>(v), heed::ViewOf<const T, 4>(out), heed::ViewOf<const heed::Accum<T>, 3>(lse),
-                     heed::ViewOf<const T, 4>(d_out), heed::ViewOf<T, 4>(gradients->q), heed::ViewOf<T, 4>(gradients->k),
-                     heed::ViewOf<T, 4>(gradients->v), heed::TableGradients<T>(attention, *gradients, q.extent[1]),
-                     heed::ThreadWorkspace(), heed::ThreadPool::Default());
+      const heed::Attention options = heed::Unpacked<T>(attention, q, k.extent[2]);
+      heed::Backward(options, heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k), heed::ViewOf<const T, 4>(v),
+                     heed::ViewOf<const T, 4>(out), heed::ViewOf<const heed::Accum<T>, 3>(lse), heed::ViewOf<const T, 4>(d_out),
+                     heed::ViewOf<T, 4>(gradients->q), heed::ViewOf<T, 4>(gradients->k), heed::ViewOf<T, 4>(gradients->v),
+                     heed::TableGradients<T>(options, *gradients), heed::ThreadWorkspace(), heed::ThreadPool::Default());
     });
   });
 }

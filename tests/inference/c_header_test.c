@@ -97,15 +97,21 @@ static void refusals(void) {
   heed_attention attention = heed_attention_default();
   heed_model* model = NULL;
   heed_cache* cache = NULL;
+  heed_gradients wanted = {0};
   expect(heed_forward(NULL, HEED_FLOAT32, x, rows(numbers, 2), x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
          "keys and values of other lengths are refused");
   expect(strstr(heed_message(), "[1, 1, 3, 2]") != NULL, "the message shows shapes");
   expect(out[0] == 7, "nothing was written");
+  attention.causal = 7;
+  expect(heed_forward(&attention, HEED_FLOAT32, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
+         "an unknown order");
   attention.struct_bytes = 8;
   expect(heed_forward(&attention, HEED_FLOAT32, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
          "options that were not made by heed_attention_default are refused");
-  expect(heed_forward(NULL, (heed_type)9, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT, "an unknown type");
+  expect(heed_forward(NULL, 9, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT, "an unknown type");
   expect(heed_backward(NULL, HEED_FLOAT32, x, x, x, x, kAbsent, x, NULL) == HEED_INVALID_ARGUMENT, "no gradients");
+  wanted.slopes = out;
+  expect(heed_backward(NULL, HEED_FLOAT32, x, x, x, x, kAbsent, x, &wanted) == HEED_INVALID_ARGUMENT, "gradients of no slopes");
   expect(heed_cache_create(HEED_FLOAT16, 1, 1, 1, 1, 0, &cache) == HEED_INVALID_ARGUMENT, "a cache of 16 bits");
   expect(heed_cache_append(NULL, x, x) == HEED_INVALID_ARGUMENT, "no cache");
   expect(heed_model_open(NULL, &model) == HEED_INVALID_ARGUMENT, "no folder");

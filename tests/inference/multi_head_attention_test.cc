@@ -145,7 +145,10 @@ class Formula {
       for (int64_t c = 0; c < kHeadDim; ++c) {
         score += query[c] * (key[c] + Shaw("keys", j - i, c)) + key[c] * Shaw("queries", j - i, c);
       }
-      weights.push_back(std::exp(score / std::sqrt(double{kHeadDim}) + Bias(h, j - i)));
+      score *= options_.scale.value_or(1.0 / std::sqrt(double{kHeadDim}));
+      if (options_.softcap) score = *options_.softcap * std::tanh(score / *options_.softcap);
+      const bool outside = options_.window.left >= 0 && i - j > options_.window.left;
+      weights.push_back(outside ? 0.0 : std::exp(score + Bias(h, j - i)));
       sum += weights.back();
     }
     for (int64_t j = 0; j < seen; ++j) {
@@ -203,6 +206,22 @@ TEST(MultiHeadAttentionTest, IsTheFormulaForEveryScheme) {
         }
       }
     }
+  }
+}
+
+TEST(MultiHeadAttentionTest, ScaleSoftcapAndWindowCount) {
+  MultiHeadAttentionOptions scaled = Options({}, Causal::kBottomRight), capped = scaled, windowed = scaled;
+  scaled.scale = 0.3;
+  capped.softcap = 0.5;
+  windowed.window = {2, -1};
+  const std::vector<float> X = RandomInput();
+  for (const MultiHeadAttentionOptions& options : {scaled, capped, windowed}) {
+    MultiHeadAttention attention(options);
+    const auto weights = RandomWeights(attention.parameters());
+    Assign(attention.parameters(), weights);
+    const std::vector<float> out = Forward(attention, InputView(X));
+    const std::vector<double> expected = Formula(options, weights)(X, {});
+    for (std::size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], expected[i], 1e-5) << i;
   }
 }
 

@@ -2,48 +2,21 @@
 #include "heed/weights.h"
 
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <limits>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include "heed/error.h"
 #include "heed/layers.h"
 #include "heed/multi_head_attention.h"
+#include "stored_tensors.h"
 #include "tests/folder_fixture.h"
 
 namespace heed {
 namespace {
-
-struct Stored {
-  std::string dtype;
-  std::vector<int64_t> shape;
-  std::string bytes;
-};
-
-template <class T>
-std::string Bytes(const std::vector<T>& numbers) {
-  std::string bytes(numbers.size() * sizeof(T), '\0');
-  std::memcpy(bytes.data(), numbers.data(), bytes.size());
-  return bytes;
-}
-
-void WriteFile(const std::string& path, const std::map<std::string, Stored>& tensors) {
-  nlohmann::json header = nlohmann::json::object();
-  std::string data;
-  for (const auto& [name, tensor] : tensors) {
-    const std::size_t begin = data.size();
-    data += tensor.bytes;
-    header[name] = {{"dtype", tensor.dtype}, {"shape", tensor.shape}, {"data_offsets", {begin, data.size()}}};
-  }
-  const std::string text = header.dump();
-  const uint64_t length = text.size();
-  std::ofstream(path, std::ios::binary) << Bytes(std::vector<uint64_t>{length}) << text << data;
-}
 
 // Two numbers in, one out.
 class WeightsTest : public ScratchFolderTest {
@@ -56,7 +29,7 @@ class WeightsTest : public ScratchFolderTest {
     return y;
   }
   void Load(const std::map<std::string, Stored>& tensors, Framework framework = Framework::kTorch) {
-    WriteFile(At("weights.safetensors"), tensors);
+    WriteTensors(At("weights.safetensors"), tensors);
     LoadWeights(layer_.parameters(), At("weights.safetensors"), framework);
   }
   std::string Refusal(const std::map<std::string, Stored>& tensors) {
@@ -131,12 +104,20 @@ TEST_F(WeightsTest, HostileFilesAreRefused) {
 }
 
 TEST_F(WeightsTest, SeveralFilesWithAnIndex) {
-  WriteFile(At("a.safetensors"), {{"weight", {"F32", {1, 2}, Bytes<float>({2, 3})}}});
-  WriteFile(At("b.safetensors"), {{"bias", {"F32", {1}, Bytes<float>({0.5f})}}});
+  WriteTensors(At("a.safetensors"), {{"weight", {"F32", {1, 2}, Bytes<float>({2, 3})}}});
+  WriteTensors(At("b.safetensors"), {{"bias", {"F32", {1}, Bytes<float>({0.5f})}}});
   std::ofstream(At("model.safetensors.index.json"))
       << R"({"weight_map": {"weight": "a.safetensors", "bias": "b.safetensors"}})";
   LoadWeights(layer_.parameters(), At("model.safetensors.index.json"));
   EXPECT_EQ(Output(), 32.5f);
+}
+
+TEST_F(WeightsTest, AFileThatTheIndexDoesNotExpectIsRefused) {
+  WriteTensors(At("a.safetensors"),
+               {{"weight", {"F32", {1, 2}, Bytes<float>({2, 3})}}, {"bias", {"F32", {1}, Bytes<float>({1})}}});
+  WriteTensors(At("b.safetensors"), {{"bias", {"F32", {1}, Bytes<float>({0.5f})}}});
+  std::ofstream(At("m.index.json")) << R"({"weight_map": {"weight": "a.safetensors", "bias": "b.safetensors"}})";
+  EXPECT_THROW(LoadWeights(layer_.parameters(), At("m.index.json")), FileError);
 }
 
 TEST(WeightArraysTest, StackedProjectionsOfPyTorchAreTold) {

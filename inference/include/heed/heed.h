@@ -3,7 +3,8 @@
    Calls return a status and throw nothing; heed_message() says in a sentence what was wrong, with the argument's name and the
    shapes. After an error nothing was written, but where HEED_FAILED says otherwise. Memory belongs to whoever made it: arrays
    to the caller, heed_cache and heed_model to heed until they are destroyed. Different threads may call at once, with caches of
-   their own. The meaning of every option is that of heed/attention.h. */
+   their own. The meaning of every option is that of heed/attention.h. Statuses and choices are
+   numbers of 32 bits in every language. */
 #ifndef HEED_HEED_H_
 #define HEED_HEED_H_
 
@@ -26,20 +27,22 @@
 extern "C" {
 #endif
 
-typedef enum heed_status {
+typedef int32_t heed_status;
+enum {
   HEED_OK = 0,
   HEED_INVALID_ARGUMENT = 1, /* the caller passed something that the call is not defined for */
   HEED_FILE_ERROR = 2,       /* a file cannot be read or is malformed */
   HEED_OUT_OF_MEMORY = 3,
   HEED_FAILED = 4 /* anything else; outputs may hold any numbers */
-} heed_status;
+};
 
 /* What the calling thread's last call that failed has to say, in UTF-8; "" where none failed. Valid until the thread's next
    call that fails. */
 HEED_C_API const char* heed_message(void);
 HEED_C_API const char* heed_version(void);
 
-typedef enum heed_type { HEED_FLOAT32 = 0, HEED_FLOAT64 = 1, HEED_BFLOAT16 = 2, HEED_FLOAT16 = 3 } heed_type;
+typedef int32_t heed_type;
+enum { HEED_FLOAT32 = 0, HEED_FLOAT64 = 1, HEED_BFLOAT16 = 2, HEED_FLOAT16 = 3 };
 
 /* Element (i, j, k, l) lies at data[i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]]; strides count elements, of
    any sign. Arrays of three dimensions use the first three. data NULL: absent, where an argument is optional. */
@@ -53,8 +56,10 @@ typedef struct heed_array {
 HEED_C_API HEED_C_ADDRESS_ONLY heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, int64_t extent2,
                                                           int64_t extent3);
 
-typedef enum heed_causal { HEED_CAUSAL_NONE = 0, HEED_CAUSAL_BOTTOM_RIGHT = 1, HEED_CAUSAL_TOP_LEFT = 2 } heed_causal;
-typedef enum heed_empty_row { HEED_EMPTY_ROW_ZERO = 0, HEED_EMPTY_ROW_UNIFORM = 1 } heed_empty_row;
+typedef int32_t heed_causal;
+enum { HEED_CAUSAL_NONE = 0, HEED_CAUSAL_BOTTOM_RIGHT = 1, HEED_CAUSAL_TOP_LEFT = 2 };
+typedef int32_t heed_empty_row;
+enum { HEED_EMPTY_ROW_ZERO = 0, HEED_EMPTY_ROW_UNIFORM = 1 };
 
 /* Made by heed_attention_default() and then changed. Pointers may be NULL where an option is not wanted; what they point to is
    read during a call, not kept. Tables have float, in calls with HEED_FLOAT64 double. */
