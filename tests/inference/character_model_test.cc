@@ -2,6 +2,7 @@
 // tests/cli holds them to what `heed generate` writes.
 #include "heed/character_model.h"
 
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <string>
@@ -67,12 +68,20 @@ class CharacterModelTest : public ScratchFolderTest {
       add(block + "ffn.dense2.weight", {kWidth, kHidden});
       add(block + "ffn.dense2.bias", {kWidth});
     }
+    if (position == "t5") {
+      // Buckets of distances from 16 on, where all buckets serve the keys up to a query.
+      auto& table = tensors.at("encoder.block0.attention.position.weight");
+      std::vector<float> numbers(64, 0.0f);
+      std::fill(numbers.begin() + 32, numbers.end(), far_bias_);
+      table.bytes = Bytes(numbers);
+    }
     add("encoder.final_norm.weight", {kWidth});
     add("encoder.final_norm.bias", {kWidth});
     WriteTensors(At("model.safetensors"), tensors);
   }
   CharacterModel Open() const { return CharacterModel(folder().string()); }
   SerialExecutor serial_;
+  float far_bias_ = 0.0f;
 };
 
 TEST_F(CharacterModelTest, StepsAreTheWholePass) {
@@ -93,6 +102,19 @@ TEST_F(CharacterModelTest, StepsAreTheWholePass) {
       }
     }
   }
+}
+
+TEST_F(CharacterModelTest, AllBucketsOfT5ServeTheKeysBefore) {
+  const std::string text = "abcéabcéabcéabcéab";
+  Write("t5");
+  const CharacterModel plain = Open();
+  far_bias_ = 5.0f;
+  Write("t5");
+  const CharacterModel biased = Open();
+  const std::vector<int32_t> tokens = plain.Encode(text);
+  const std::vector<float> a = plain.Logits(tokens, serial_), b = biased.Logits(tokens, serial_);
+  EXPECT_TRUE(std::equal(a.begin(), a.begin() + 16 * 4, b.begin()));
+  for (std::size_t i = 16; i < 18; ++i) EXPECT_NE(a[i * 4], b[i * 4]) << i;
 }
 
 TEST_F(CharacterModelTest, ThreadsChangeNoBit) {
@@ -130,6 +152,10 @@ TEST_F(CharacterModelTest, ARefusedStepLeavesTheCachesAsTheyWere) {
   EXPECT_THROW(model.Step(tokens, caches, serial_), InvalidArgument);  // beyond the context
   EXPECT_THROW(model.Step({}, caches, serial_), InvalidArgument);
   EXPECT_THROW(model.Step(std::vector<int32_t>{9}, caches, serial_), InvalidArgument);
+  CharacterModel::Caches wrong = caches;
+  wrong[1] = KeyValueCache<float>(/*batch=*/2, 2, kWidth / 2, kWidth / 2);
+  EXPECT_THROW(model.Step(std::span(tokens).first(1), wrong, serial_), InvalidArgument);  // found out by the second layer
+  EXPECT_EQ(wrong[0].length(), 6);
   for (KeyValueCache<float>& cache : caches) {
     EXPECT_EQ(cache.length(), 6);
     cache.Truncate(0);
