@@ -128,7 +128,7 @@ std::optional<NumberedLayer> ParseKeras(std::string_view layer, std::string_view
 }
 
 std::optional<NumberedLayer> ParseNumbered(const Path& path) {
-  const std::optional<NumberedLayer> gluon = ParseGluon(path.back());
+  std::optional<NumberedLayer> gluon = ParseGluon(path.back());
   if (gluon || path.size() < 2) return gluon;
   return ParseKeras(path[path.size() - 2], path.back());
 }

@@ -116,6 +116,7 @@ std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout 
 
 void Load(const Parameters& parameters, Sources& sources, Framework framework) {
   std::vector<WeightTarget> targets;
+  targets.reserve(parameters.list.size());
   for (const Parameter& parameter : parameters.list) {
     targets.push_back({parameter.name, "parameter", {parameter.shape, kFloat, true, {}, {}}, ""});
   }
