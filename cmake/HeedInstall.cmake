@@ -10,6 +10,17 @@ function(heed_install_library component)
     COMPONENT ${component})
 endfunction()
 
+# heed_install_pkgconfig(COMPONENT NAMES...): NAME.pc beside the library of a component. They find the prefix from where they lie.
+function(heed_install_pkgconfig component)
+  set(folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  file(RELATIVE_PATH HEED_PC_PREFIX /${folder} /)
+  string(REGEX REPLACE "/$" "" HEED_PC_PREFIX "${HEED_PC_PREFIX}")
+  foreach(name IN LISTS ARGN)
+    configure_file(${PROJECT_SOURCE_DIR}/cmake/pkgconfig/${name}.pc.in ${PROJECT_BINARY_DIR}/pkgconfig/${name}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/pkgconfig/${name}.pc DESTINATION ${folder} COMPONENT ${component})
+  endforeach()
+endfunction()
+
 # Where what is installed looks for LibTorch besides LD_LIBRARY_PATH: where CMAKE_INSTALL_RPATH says, else where it was found. A
 # folder that the loader knows anyway is not named, nor one that goes when the source or the build tree goes.
 function(heed_torch_rpath result)
@@ -35,6 +46,14 @@ endfunction()
 
 set_target_properties(heed_engine PROPERTIES EXPORT_NAME engine)
 heed_install_library(engine)
+heed_install_pkgconfig(engine heed-engine)
+if(HEED_INFERENCE)
+  set_target_properties(heed_inference PROPERTIES EXPORT_NAME inference)
+  set_target_properties(heed_c PROPERTIES EXPORT_NAME c)
+  install(TARGETS heed_c EXPORT heed-inference COMPONENT inference)
+  heed_install_library(inference)
+  heed_install_pkgconfig(inference heed-inference heed)
+endif()
 if(HEED_NN)
   heed_torch_rpath(heed_rpath)
   set_target_properties(heed_nn PROPERTIES EXPORT_NAME nn)

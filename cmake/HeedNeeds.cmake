@@ -1,11 +1,4 @@
-# What every build needs: a compiler, an interpreter for tests, LibTorch where its room is built. Each is missed in a sentence.
-include(CheckLanguage)
-check_language(CXX)
-if(NOT CMAKE_CXX_COMPILER)
-  message(FATAL_ERROR "heed needs a C++20 compiler, and none was found: install one (Debian's g++) or name it in CXX")
-endif()
-enable_language(CXX)
-
+# What the rooms that are built need: Highway, JSON, LibTorch, an interpreter for tests. Each is missed in a sentence.
 set(HEED_PYTHON "" CACHE FILEPATH "Python interpreter that tests run with and whose torch is used (default: .venv, then PATH)")
 if(NOT HEED_PYTHON)
   if(DEFINED SKBUILD)
@@ -24,16 +17,16 @@ if(NOT hwy_FOUND)
     "CMAKE_PREFIX_PATH")
 endif()
 
+if(HEED_INFERENCE AND NOT nlohmann_json_FOUND)
+  message(FATAL_ERROR "heed's rooms beyond the engine need nlohmann-json, which was not found: install it (Debian's "
+    "nlohmann-json3-dev), name its prefix in CMAKE_PREFIX_PATH, or build the engine alone with -DHEED_NN=OFF -DHEED_INFERENCE=OFF")
+endif()
+
 if(HEED_NN)
-  find_package(nlohmann_json QUIET)
-  if(NOT nlohmann_json_FOUND)
-    message(FATAL_ERROR "heed's LibTorch room needs nlohmann-json, which was not found: install it (Debian's nlohmann-json3-dev), "
-      "name its prefix in CMAKE_PREFIX_PATH, or build the engine alone with -DHEED_NN=OFF")
-  endif()
   include(heedTorch)
   heed_find_torch("${HEED_PYTHON}")
   if(heed_torch_lacks)
-    message(FATAL_ERROR "${heed_torch_lacks} The engine alone is built with -DHEED_NN=OFF.")
+    message(FATAL_ERROR "${heed_torch_lacks} What needs no LibTorch is built with -DHEED_NN=OFF.")
   endif()
   message(STATUS "LibTorch ${HEED_TORCH_VERSION}: ${HEED_TORCH_FOLDER}")
 endif()

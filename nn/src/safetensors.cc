@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "heed/nn/replacement_file.h"
-#include "safetensors_file.h"
-#include "safetensors_header.h"
+#include "heed/replacement_file.h"
+#include "heed/safetensors.h"
+#include "safetensors_tensor.h"
 
 namespace heed::nn {
 namespace {
@@ -30,7 +30,7 @@ void CheckWritable(const std::string& name, const at::Tensor& tensor) {
     throw InvalidArgument(argument + ": a name of 1 to 1024 bytes without NUL, other than __metadata__, is expected");
   }
   if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.is_meta() || tensor.is_nested() ||
-      SafetensorsDtype(tensor.scalar_type()) == nullptr) {
+      !ElementTypeOf(tensor.scalar_type())) {
     throw InvalidArgument(
         argument +
         ": a dense tensor with numbers of float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8 "
@@ -47,7 +47,7 @@ std::string HeaderText(const std::map<std::string, at::Tensor>& tensors, const s
     CheckWritable(name, tensor);
     const int64_t begin = end;
     end += static_cast<int64_t>(tensor.nbytes());
-    header[name] = {{"dtype", SafetensorsDtype(tensor.scalar_type())},
+    header[name] = {{"dtype", SafetensorsName(*ElementTypeOf(tensor.scalar_type()))},
                     {"shape", std::vector<int64_t>(tensor.sizes().begin(), tensor.sizes().end())},
                     {"data_offsets", {begin, end}}};
   }
@@ -71,8 +71,8 @@ Safetensors ReadSafetensors(const std::string& path, const SafetensorsLimits& li
   Safetensors result;
   result.metadata = file.metadata();
   for (const SafetensorsEntry& entry : file.entries()) {
-    if (entry.type->dtype) {
-      result.tensors.emplace(entry.name, file.Read(entry));
+    if (entry.type->element) {
+      result.tensors.emplace(entry.name, ReadTensor(file, entry));
     } else {
       result.unread.emplace(entry.name, entry.type->name);
     }

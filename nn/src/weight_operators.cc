@@ -7,6 +7,7 @@
 #include <torch/library.h>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "translate_errors.h"
 #include "weights_module.h"
 #include "weights_source.h"

@@ -11,30 +11,17 @@
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/safetensors.h"
+#include "heed/safetensors.h"
 #include "weights_module.h"
-#include "weights_names.h"
 #include "weights_plan.h"
 #include "weights_source.h"
-#include "weights_tables.h"
 
 namespace heed::nn {
 namespace {
 
-constexpr std::size_t kListedFaults = 6;  // of one checkpoint, in one message
-constexpr char kStrictness[] =
-    "; every parameter and every buffer of the module's state dict needs a source, every source a place, and nothing was "
-    "changed";
-
-[[noreturn]] void Refuse(const std::vector<std::string>& faults, const FrameworkTable& table) {
-  std::string message = "tensors from " + std::string(table.name) + " do not fit the module: ";
-  for (std::size_t i = 0; i < std::min(faults.size(), kListedFaults); ++i) message += (i > 0 ? "; " : "") + faults[i];
-  if (faults.size() > kListedFaults) message += "; and " + std::to_string(faults.size() - kListedFaults) + " more";
-  throw InvalidArgument(message + kStrictness);
-}
-
 // A tensor of the module's type and device that shares memory with nothing: sources may be views of the very parameters that
 // are about to change.
-at::Tensor Staged(const WeightCopy& copy, const WeightSource& source, std::vector<std::string>& faults) {
+at::Tensor Staged(const TensorCopy& copy, const TensorSource& source, std::vector<std::string>& faults) {
   const at::Tensor value = ToHeed(source.read().detach(), copy.layout);
   const at::Tensor& target = copy.target.tensor;
   const at::Tensor staged = value.to(target.device(), target.scalar_type(), /*non_blocking=*/false, /*copy=*/source.in_memory);
@@ -51,12 +38,12 @@ bool SameNumbers(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // One tensor under two names cannot hold the numbers of two.
-void RefuseContradictions(const WeightPlan& plan, const std::vector<at::Tensor>& staged, std::vector<std::string>& faults) {
+void RefuseContradictions(const TensorPlan& plan, const std::vector<at::Tensor>& staged, std::vector<std::string>& faults) {
   std::map<const void*, std::vector<std::size_t>> by_storage;
   for (std::size_t i = 0; i < staged.size(); ++i) {
     std::vector<std::size_t>& others = by_storage[plan.copies[i].target.tensor.storage().unsafeGetStorageImpl()];
     for (const std::size_t other : others) {
-      const WeightCopy &a = plan.copies[other], &b = plan.copies[i];
+      const TensorCopy &a = plan.copies[other], &b = plan.copies[i];
       if (SameMemory(a.target.tensor, b.target.tensor) && !SameNumbers(staged[other], staged[i])) {
         faults.push_back("parameters '" + a.target.name + "' and '" + b.target.name + "' are one tensor, and their sources '" +
                          ShownName(a.source) + "' and '" + ShownName(b.source) + "' differ");
@@ -67,15 +54,15 @@ void RefuseContradictions(const WeightPlan& plan, const std::vector<at::Tensor>&
 }
 
 // All that can fail comes before the first write.
-void Load(const ModuleWeights& module, const WeightSources& sources, const FrameworkTable& table) {
+void Load(const ModuleWeights& module, const TensorSources& sources, Framework framework) {
   const at::NoGradGuard no_grad;
-  const WeightPlan plan = PlanWeights(module, sources, table);
-  if (!plan.faults.empty()) Refuse(plan.faults, table);
+  const TensorPlan plan = PlanTensors(module, sources, framework);
+  RefuseFaults(plan.faults, framework);
   std::vector<at::Tensor> staged;
   std::vector<std::string> faults;
-  for (const WeightCopy& copy : plan.copies) staged.push_back(Staged(copy, sources.at(copy.source), faults));
+  for (const TensorCopy& copy : plan.copies) staged.push_back(Staged(copy, sources.at(copy.source), faults));
   RefuseContradictions(plan, staged, faults);
-  if (!faults.empty()) Refuse(faults, table);
+  RefuseFaults(faults, framework);
   for (std::size_t i = 0; i < staged.size(); ++i) plan.copies[i].target.tensor.copy_(staged[i]);
 }
 
@@ -97,52 +84,44 @@ ModuleWeights WeightsOf(const torch::nn::Module& module) {
 }
 
 void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework) {
-  Load(module, SourcesOf(tensors), TableOf(framework));
+  Load(module, SourcesOf(tensors), framework);
 }
 
 void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
-  const WeightSources sources = OpenWeights(path);
+  const TensorSources sources = OpenWeights(path);
   try {
-    Load(module, sources, TableOf(framework));
+    Load(module, sources, framework);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument("'" + path + "': " + error.what());
   }
 }
 
 void CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework) {
-  const WeightPlan plan = PlanWeights(module, SourcesDescribed(described), TableOf(framework));
-  if (!plan.faults.empty()) Refuse(plan.faults, TableOf(framework));
+  RefuseFaults(PlanTensors(module, SourcesDescribed(described), framework).faults, framework);
 }
 
 TensorMap ExportWeights(const ModuleWeights& module, Framework framework) {
-  const FrameworkTable& table = TableOf(framework);
   TensorMap tensors;
-  const auto add = [&](const char* kind, const NamedTensor& own, bool by_rows) {
-    std::optional<std::string> name;
-    Layout layout = Layout::kSame;
-    for (const WeightRow& row : table.rows) {
-      if (row.import_only || name || !by_rows) continue;
-      name = Rewrite(own.name, row.heed, row.theirs);
-      layout = row.layout;
-    }
-    if (!name && !table.shares_heeds_names) {
-      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has no counterpart in d2l's layers for " + table.name);
+  const auto add = [&](const char* kind, const NamedTensor& own, bool in_tables) {
+    const std::optional<NativeWeight> native = NativeWeightOf(own.name, in_tables, framework);
+    if (!native) {
+      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has no counterpart in d2l's layers for " +
+                            NameOf(framework));
     }
     const at::Tensor value = own.tensor.detach();
-    const bool turned = name && layout == Layout::kTransposed;
-    const std::string native = NativeName(name.value_or(own.name), table);
-    if (!tensors.emplace(native, (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous)).second) {
-      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + table.name +
-                            ", '" + native + "'");
+    const bool turned = native->layout == Layout::kTransposed;
+    if (!tensors.emplace(native->name, (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous)).second) {
+      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + NameOf(framework) +
+                            ", '" + native->name + "'");
     }
   };
-  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter, /*by_rows=*/true);
-  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer, /*by_rows=*/false);
+  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter, /*in_tables=*/true);
+  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer, /*in_tables=*/false);
   return tensors;
 }
 
 void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
-  WriteSafetensors(path, ExportWeights(module, framework), {{"format", TableOf(framework).format}});
+  WriteSafetensors(path, ExportWeights(module, framework), {{"format", FormatOf(framework)}});
 }
 
 void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework) {

@@ -9,17 +9,13 @@
 #include <ATen/core/Tensor.h>
 
 #include "heed/nn/weights.h"
+#include "heed/weight_plan.h"
 
 namespace heed::nn {
 
 struct NamedTensor {
   std::string name;  // dotted
   at::Tensor tensor;
-};
-
-struct AttentionHeads {
-  std::string path;  // of the attention layer, dotted; "" for the module itself
-  int64_t heads = 0, kv_heads = 0;
 };
 
 // A tensor that is known under several names stands here under each of them.

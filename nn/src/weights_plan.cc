@@ -1,6 +1,5 @@
 #include "weights_plan.h"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -9,35 +8,8 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
-#include "attention_call.h"
-#include "weights_names.h"
-
 namespace heed::nn {
 namespace {
-
-// Components that may stand before a module's own names. Each is tried, so that a hostile file must not choose their number.
-constexpr std::size_t kDeepestScope = 16;
-
-// The heads that a framework's own layer keeps as a dimension; 0 where the layout has none.
-int64_t HeadsOf(const at::Tensor& theirs, Layout layout) {
-  if (layout == Layout::kHeadsIn && theirs.dim() == 3) return theirs.size(1);
-  const bool first = layout == Layout::kHeadsOut || layout == Layout::kHeadsBias;
-  return first && theirs.dim() > 0 ? theirs.size(0) : 0;
-}
-
-// The heads that the module has for a projection, by the parameter's name: "attention.W_k.weight" -> key and value heads.
-int64_t HeadsOf(const ModuleWeights& module, const std::string& parameter) {
-  for (const AttentionHeads& layer : module.attention) {
-    const std::string prefix = layer.path.empty() ? "" : layer.path + ".";
-    for (const char* name : {"W_q.", "W_o."}) {
-      if (parameter.starts_with(prefix + name)) return layer.heads;
-    }
-    for (const char* name : {"W_k.", "W_v."}) {
-      if (parameter.starts_with(prefix + name)) return layer.kv_heads;
-    }
-  }
-  return 0;
-}
 
 // 64, 32 or 16 bits that every type of them converts to; smaller ones need scales that a tensor alone does not carry.
 bool IsNumbersOfHeed(at::ScalarType type) {
@@ -63,154 +35,54 @@ std::optional<Place> PlaceOf(const at::Tensor& tensor) {
                tensor.scalar_type()};
 }
 
-class Planner {
+// Numbers for places, the same for the same place.
+class Places {
  public:
-  Planner(const ModuleWeights& module, const WeightSources& sources, const FrameworkTable& table)
-      : module_(module), sources_(sources), table_(table) {
-    for (const NamedTensor& parameter : module.parameters) Note(parameter, /*is_parameter=*/true);
-    for (const NamedTensor& buffer : module.buffers) Note(buffer, /*is_parameter=*/false);
-  }
-
-  WeightPlan Make() const {
-    std::vector<std::string> names, parameters;
-    for (const auto& [name, source] : sources_) names.push_back(name);
-    for (const NamedTensor& parameter : module_.parameters) parameters.push_back(parameter.name);
-    const std::vector<std::string> dotted = DottedNames(names, parameters);
-    WeightPlan best = Match(dotted);
-    const std::size_t shared = std::min(SharedComponents(dotted), kDeepestScope);
-    for (std::size_t count = 1; count <= shared && !best.faults.empty(); ++count) {
-      std::vector<std::string> inner;
-      inner.reserve(dotted.size());
-      for (const std::string& name : dotted) inner.push_back(WithoutComponents(name, count));
-      WeightPlan plan = Match(inner);
-      if (plan.faults.empty() || plan.copies.size() > best.copies.size()) best = std::move(plan);
-    }
-    return best;
+  std::optional<int64_t> NumberOf(const at::Tensor& tensor) {
+    const std::optional<Place> place = PlaceOf(tensor);
+    if (!place) return std::nullopt;
+    return numbers_.emplace(*place, static_cast<int64_t>(numbers_.size())).first->second;
   }
 
  private:
-  struct Target {
-    const NamedTensor* tensor;
-    const char* kind;  // in messages
-  };
-  struct Fitting {
-    std::string target;
-    Layout layout;
-  };
-
-  void Note(const NamedTensor& tensor, bool is_parameter) {
-    order_.push_back(tensor.name);
-    targets_[tensor.name] = {&tensor, is_parameter ? "parameter" : "buffer"};
-    if (const std::optional<Place> place = PlaceOf(tensor.tensor)) tied_[*place].push_back(tensor.name);
-  }
-
-  std::string Whom(const std::string& target) const {
-    const Target& found = targets_.at(target);
-    return Described(found.kind, target, found.tensor->tensor);
-  }
-
-  std::vector<Fitting> FittingsOf(const std::string& dotted) const {
-    std::vector<Fitting> fittings;
-    for (const WeightRow& row : table_.rows) {
-      const std::optional<std::string> name = Rewrite(dotted, row.theirs, row.heed);
-      if (name && targets_.contains(*name)) fittings.push_back({*name, row.layout});
-    }
-    const bool same_name = fittings.empty() && table_.shares_heeds_names && targets_.contains(dotted);
-    if (same_name) fittings.push_back({dotted, Layout::kSame});
-    return fittings;
-  }
-
-  // dotted: the names of sources_, in its order.
-  WeightPlan Match(const std::vector<std::string>& dotted) const {
-    WeightPlan plan;
-    std::map<std::string, std::string> source_of;  // by target
-    std::vector<std::string> left;
-    auto name = dotted.begin();
-    for (const auto& [source, found] : sources_) {
-      const std::vector<Fitting> fittings = FittingsOf(*name++);
-      if (fittings.empty() && !found.optional) left.push_back(source);
-      for (const Fitting& fitting : fittings) {
-        const auto [previous, is_new] = source_of.emplace(fitting.target, source);
-        if (!is_new) {
-          plan.faults.push_back("parameter '" + fitting.target + "' has two sources, '" + ShownName(previous->second) +
-                                "' and '" + ShownName(source) + "'");
-        } else {
-          Fit(source, found, fitting, plan);
-        }
-      }
-    }
-    for (const std::string& target : order_) {
-      if (!IsFilled(target, source_of)) plan.faults.push_back(Whom(target) + " has no source");
-    }
-    RefuseLeft(left, source_of, plan);
-    return plan;
-  }
-
-  // By a source of its own, or of another name for the same tensor.
-  bool IsFilled(const std::string& target, const std::map<std::string, std::string>& source_of) const {
-    if (source_of.contains(target)) return true;
-    const std::optional<Place> place = PlaceOf(targets_.at(target).tensor->tensor);
-    if (!place) return false;
-    const std::vector<std::string>& names = tied_.at(*place);
-    return std::any_of(names.begin(), names.end(), [&](const std::string& tied) { return source_of.contains(tied); });
-  }
-
-  // What is left over is refused, unless it is a second name of a tensor that was used.
-  void RefuseLeft(const std::vector<std::string>& left, const std::map<std::string, std::string>& source_of,
-                  WeightPlan& plan) const {
-    if (left.empty()) return;
-    std::map<Place, bool> used;
-    for (const auto& [target, source] : source_of) {
-      const WeightSource& found = sources_.at(source);
-      const std::optional<Place> place = found.in_memory ? PlaceOf(found.description) : std::nullopt;
-      if (place) used[*place] = true;
-    }
-    for (const std::string& source : left) {
-      const WeightSource& found = sources_.at(source);
-      const std::optional<Place> place = found.in_memory ? PlaceOf(found.description) : std::nullopt;
-      if (!place || !used.contains(*place)) plan.faults.push_back(Who(source, found) + " has no parameter");
-    }
-  }
-
-  static std::string Who(const std::string& name, const WeightSource& source) {
-    return Described("source", ShownName(name), source.description);
-  }
-
-  void Fit(const std::string& source, const WeightSource& found, const Fitting& fitting, WeightPlan& plan) const {
-    const NamedTensor& target = *targets_.at(fitting.target).tensor;
-    const std::string who = Who(source, found), whom = Whom(fitting.target);
-    const auto fault = [&plan](std::string what) { plan.faults.push_back(std::move(what)); };
-    if (!found.fault.empty()) return fault(who + " " + found.fault + "; " + whom + " needs it");
-    if (const std::string wrong = TargetFault(target.tensor); !wrong.empty()) return fault(whom + " " + wrong);
-    const at::ScalarType theirs = found.description.scalar_type(), ours = target.tensor.scalar_type();
-    if (IsNumbersOfHeed(ours) && !IsNumbersOfHeed(theirs)) {
-      return fault(who + " holds no floating-point numbers for " + whom + ": it is of type " + at::toString(theirs) +
-                   "; float64, float32, float16 or bfloat16 is expected");
-    }
-    if (!IsNumbersOfHeed(ours) && theirs != ours) {
-      return fault(who + " is of type " + at::toString(theirs) + ", " + whom + " of type " + at::toString(ours));
-    }
-    const at::Tensor value = ToHeed(found.description, fitting.layout);
-    if (!value.defined() || value.sizes() != target.tensor.sizes()) {
-      const bool turned = value.defined() && fitting.layout != Layout::kSame;
-      return fault(who + (turned ? ", in heed's layout " + ShapeText(value) + "," : "") + " does not fit " + whom);
-    }
-    const int64_t heads = HeadsOf(found.description, fitting.layout), own_heads = HeadsOf(module_, fitting.target);
-    if (heads != 0 && heads != own_heads) {
-      return fault(who + " has " + std::to_string(heads) + " heads, " + whom + " has " + std::to_string(own_heads));
-    }
-    plan.copies.push_back({target, source, fitting.layout});
-  }
-
-  const ModuleWeights& module_;
-  const WeightSources& sources_;
-  const FrameworkTable& table_;
-  std::vector<std::string> order_;
-  std::map<std::string, Target> targets_;
-  std::map<Place, std::vector<std::string>> tied_;
+  std::map<Place, int64_t> numbers_;
 };
 
+WeightFacts FactsOf(const at::Tensor& tensor) {
+  WeightFacts facts;
+  if (!tensor.defined() || tensor.is_nested()) {
+    facts.odd = tensor.defined() ? "(nested)" : "(undefined)";
+    return facts;
+  }
+  facts.shape = tensor.sizes().vec();
+  facts.type = at::toString(tensor.scalar_type());
+  facts.floating = IsNumbersOfHeed(tensor.scalar_type());
+  return facts;
+}
+
 }  // namespace
+
+TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework) {
+  Places places;
+  std::vector<WeightTarget> targets;
+  std::vector<const NamedTensor*> tensors;
+  const auto add = [&](const char* kind, const NamedTensor& own) {
+    targets.push_back({own.name, kind, FactsOf(own.tensor), TargetFault(own.tensor)});
+    targets.back().facts.place = places.NumberOf(own.tensor);
+    tensors.push_back(&own);
+  };
+  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter);
+  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer);
+  std::map<std::string, WeightSource> described;
+  for (const auto& [name, source] : sources) {
+    WeightSource& facts = described[name] = {FactsOf(source.description), source.fault, source.optional};
+    if (source.in_memory) facts.facts.place = places.NumberOf(source.description);
+  }
+  WeightPlan plan = PlanWeights(targets, module.attention, described, framework);
+  TensorPlan result{{}, std::move(plan.faults)};
+  for (const WeightCopy& copy : plan.copies) result.copies.push_back({*tensors[copy.target], copy.source, copy.layout});
+  return result;
+}
 
 at::Tensor ToHeed(const at::Tensor& theirs, Layout layout) {
   const int64_t rank = theirs.dim();
@@ -237,20 +109,12 @@ at::Tensor ToHeed(const at::Tensor& theirs, Layout layout) {
 }
 
 std::string Described(const char* what, const std::string& name, const at::Tensor& tensor) {
-  const bool has_shape = tensor.defined() && !tensor.is_nested();
-  return std::string(what) + " '" + name + "' " +
-         (has_shape          ? ShapeText(tensor)
-          : tensor.defined() ? "(nested)"
-                             : "(undefined)");
+  return Described(what, name, FactsOf(tensor));
 }
 
 bool SameMemory(const at::Tensor& a, const at::Tensor& b) {
   const std::optional<Place> place = PlaceOf(a);
   return place && place == PlaceOf(b);
-}
-
-WeightPlan PlanWeights(const ModuleWeights& module, const WeightSources& sources, const FrameworkTable& table) {
-  return Planner(module, sources, table).Make();
 }
 
 }  // namespace heed::nn

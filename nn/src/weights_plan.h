@@ -1,4 +1,4 @@
-// Which source fills which tensor of a module, decided from names, shapes and types before anything is read or written.
+// The plan of heed/weight_plan.h for tensors.
 #ifndef HEED_NN_SRC_WEIGHTS_PLAN_H_
 #define HEED_NN_SRC_WEIGHTS_PLAN_H_
 
@@ -7,26 +7,24 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "heed/weight_plan.h"
 #include "weights_module.h"
 #include "weights_source.h"
-#include "weights_tables.h"
 
 namespace heed::nn {
 
-struct WeightCopy {
+struct TensorCopy {
   NamedTensor target;
   std::string source;
   Layout layout = Layout::kSame;
 };
 
-struct WeightPlan {
-  std::vector<WeightCopy> copies;
+struct TensorPlan {
+  std::vector<TensorCopy> copies;
   std::vector<std::string> faults;  // none where everything fits
 };
 
-// A checkpoint may keep the module inside a scope ("params/", "model.encoder."): the scope is what all its names share, and as
-// much of it is left out as brings most names home.
-WeightPlan PlanWeights(const ModuleWeights& module, const WeightSources& sources, const FrameworkTable& table);
+TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework);
 
 // The tensor in heed's layout, a view; undefined if its rank or extents do not allow that.
 at::Tensor ToHeed(const at::Tensor& theirs, Layout layout);

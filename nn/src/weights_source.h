@@ -13,7 +13,7 @@
 
 namespace heed::nn {
 
-struct WeightSource {
+struct TensorSource {
   at::Tensor description;  // of the same shape and type; need not hold numbers
   std::string fault;       // why it cannot be used, as a predicate; empty when it can
   bool optional = false;   // may be left over
@@ -21,19 +21,16 @@ struct WeightSource {
   std::function<at::Tensor()> read;
 };
 
-using WeightSources = std::map<std::string, WeightSource>;  // by the framework's name
+using TensorSources = std::map<std::string, TensorSource>;  // by the framework's name
 
 // Throws InvalidArgument for a name that is empty, longer than 1024 bytes or holds a NUL.
-WeightSources SourcesOf(const TensorMap& tensors);
+TensorSources SourcesOf(const TensorMap& tensors);
 
 // Shapes and types alone; reading throws.
-WeightSources SourcesDescribed(const TensorMap& tensors);
+TensorSources SourcesDescribed(const TensorMap& tensors);
 
 // A safetensors file, or the index of several. Throws FileError.
-WeightSources OpenWeights(const std::string& path);
-
-// A name from outside as messages show it: cut, and without control characters.
-std::string ShownName(const std::string& name);
+TensorSources OpenWeights(const std::string& path);
 
 }  // namespace heed::nn
 

@@ -1,6 +1,6 @@
-"""Compiles every header below a folder on its own, twice in one file, with warnings as errors.
+"""Compiles every header below some folders on its own, twice in one file, with warnings as errors.
 
-    python3 check_headers.py INCLUDE_FOLDER COMPILER
+    python3 check_headers.py COMPILER INCLUDE_FOLDER...
 """
 
 import pathlib
@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 
-def compiles(compiler, folder, header):
+def compiles(compiler, folders, header):
     line = f'#include "{header}"\n'
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-x", "c++", "-"]
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *[f"-I{folder}" for folder in folders], "-x", "c++", "-"]
     result = subprocess.run(command, input=line * 2, text=True, capture_output=True, check=False)
     if result.returncode != 0:
         print(f"{header} does not stand alone:\n{result.stderr}")
@@ -18,11 +18,11 @@ def compiles(compiler, folder, header):
 
 
 def main():
-    folder, compiler = pathlib.Path(sys.argv[1]), sys.argv[2]
-    headers = [path.relative_to(folder) for path in sorted(folder.rglob("*.h"))]
+    compiler, folders = sys.argv[1], [pathlib.Path(folder) for folder in sys.argv[2:]]
+    headers = [path.relative_to(folder) for folder in folders for path in sorted(folder.rglob("*.h"))]
     if not headers:
-        sys.exit(f"no header below {folder}")
-    sys.exit(0 if all([compiles(compiler, folder, header) for header in headers]) else 1)
+        sys.exit(f"no header below {folders}")
+    sys.exit(0 if all([compiles(compiler, folders, header) for header in headers]) else 1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python3 check_house.py ROOT
 
-Rooms: an include points to the same room or to one on its left (engine, nn, lab, cli; python sits beside lab). A room's
+Rooms: an include points to the same room or to one on its left (engine, inference, nn, lab, cli; python sits beside lab). A room's
 private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
@@ -17,10 +17,12 @@ import pathlib
 import re
 import sys
 
-ROOMS = {"engine": 0, "nn": 1, "lab": 2, "python": 2, "cli": 3}
+ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "cli": 4}
 FLOORS = ["include", "core", "simd", "attention", "position", "dispatch"]
 CORE = ["report", "data", "training", "runs"]
 WHOLE = "study"
+# Rooms that know no framework.
+FRAMEWORKLESS = ("engine", "inference")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
@@ -31,7 +33,7 @@ SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
 ADDRESS = re.compile(r"\b\w*data_ptr\b")
 MAX_LINES = 500
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
-SOURCE_FOLDERS = ("engine", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
+SOURCE_FOLDERS = ("engine", "inference", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 # nlohmann's dump() throws where a text is not UTF-8, and names of files need not be.
@@ -42,7 +44,8 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 def resolve(root, path, name):
     """The file of this repository that an include names, relative to the root, or None for a foreign header."""
-    folders = [path.parent, root / "engine/include", root / "engine/src", root / "nn/include", root / "nn/src", root]
+    rooms = [root / room / kind for room in ("engine", "inference", "nn") for kind in ("include", "src")]
+    folders = [path.parent, *rooms, root]
     for folder in folders:
         candidate = folder / name
         if candidate.is_file():
@@ -73,10 +76,10 @@ def is_private(path):
 
 
 def check_foreign(source, name):
-    if room_of(source) != "engine":
+    if room_of(source) not in FRAMEWORKLESS:
         return None
     if name.startswith(TORCH):
-        return "the engine does not know LibTorch"
+        return "neither the engine nor inference knows LibTorch"
     if source.parts[0] == "engine" and "/" in name and not name.startswith(ENGINE_FOREIGN):
         return "not a header of the standard library, of Highway or of heed"
     return None

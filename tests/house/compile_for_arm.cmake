@@ -10,7 +10,7 @@ endif()
 # Highway's headers are the same for every processor; the rest of /usr/include is not.
 file(MAKE_DIRECTORY ${WORK}/include)
 file(CREATE_LINK ${highway}/hwy ${WORK}/include/hwy SYMBOLIC)
-foreach(kernel forward_f32 forward_f64 backward_f32 backward_f64)
+foreach(kernel forward_f32 forward_f64 backward_f32 backward_f64 packed_matrix)
   execute_process(
     COMMAND ${compiler} -std=c++20 -O1 -Wall -Wextra -Wno-unused-parameter -Werror -c ${SOURCE}/engine/src/dispatch/${kernel}.cc
       -I ${SOURCE}/engine/src -I ${SOURCE}/engine/include -isystem ${WORK}/include -o ${WORK}/${kernel}.o

@@ -32,8 +32,8 @@ configure(${SOURCE} 1 "HEED_LAB is on and needs HEED_NN, which is off: give" -DH
 configure(${SOURCE} 1 "HEED_CLI is on and needs HEED_LAB, which is off: give" -DHEED_LAB=OFF -DHEED_CLI=ON)
 
 configure(${SOURCE} 1 "heed needs Google Highway, which was not found: install it .Debian's libhwy-dev." -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
-configure(${SOURCE} 1 "needs nlohmann-json, which was not found" -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
-configure(${SOURCE} 1 "LibTorch was not found: install PyTorch .* The engine alone is built with -DHEED_NN=OFF."
+configure(${SOURCE} 1 "need nlohmann-json, which was not found" -DCMAKE_DISABLE_FIND_PACKAGE_nlohmann_json=ON)
+configure(${SOURCE} 1 "LibTorch was not found: install PyTorch .* What needs no LibTorch is built with -DHEED_NN=OFF."
   -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON)
 file(WRITE ${WORK}/old/include/torch/csrc/api/include/torch/version.h
   "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 9\n#define TORCH_VERSION_PATCH 1\n")
@@ -51,6 +51,10 @@ configure(${SOURCE} 0 "" -DHEED_NN=OFF ${engine_alone} -DCMAKE_DISABLE_FIND_PACK
 configure(${SOURCE} 0 "" -DHEED_NN=OFF ${engine_alone} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON -DHEED_BENCH=ON)
 configure(${CMAKE_CURRENT_LIST_DIR}/parent 0 "" -DHEED=${SOURCE} -DCOMPONENT=engine
   -DPROGRAM=${CMAKE_CURRENT_LIST_DIR}/consumer/engine.cc -DHEED_NN=OFF ${engine_alone} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
+
+configure(${SOURCE} 1 "HEED_NN is on and needs HEED_INFERENCE, which is off: give" -DHEED_INFERENCE=OFF)
+lacking(inference_alone Torch CLI11 ZLIB fmt Boost Python3)
+configure(${SOURCE} 0 "" -DHEED_NN=OFF -DHEED_INFERENCE=ON ${inference_alone} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON)
 
 if(TORCH_FOLDER)
   lacking(libraries CLI11 ZLIB fmt Boost)

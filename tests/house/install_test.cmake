@@ -1,7 +1,8 @@
 # Installs heed into a fresh prefix, builds the consumer against nothing but that prefix, runs it, and looks at what
 # find_package says where something is missing.
-#   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|nn -DCOMPILER=c++
-#     -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
+#   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|inference|nn -DCOMPILER=c++
+#     -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DREADME_PROGRAM=README.md's program
+#     for inference] [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
 foreach(argument SOURCE BUILD WORK COMPONENT COMPILER README_LINES READELF)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
@@ -12,6 +13,9 @@ set(prefix ${WORK}/prefix)
 set(ENV{CMAKE_PREFIX_PATH} ${WORK}/moved)
 set(components engine)
 set(search -DCMAKE_DISABLE_FIND_PACKAGE_Torch=ON)
+if(NOT COMPONENT STREQUAL engine)
+  list(APPEND components inference)
+endif()
 if(COMPONENT STREQUAL nn)
   list(APPEND components nn)
   set(search "")
@@ -71,6 +75,31 @@ run(0 ${CMAKE_COMMAND} --build ${WORK}/consumer)
 run(0 ${WORK}/consumer/my_program)
 run(0 ${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR}/finder -B ${WORK}/finder -DCOMPONENT=${COMPONENT}
   -DCMAKE_CXX_COMPILER=${COMPILER})
+if(COMPONENT STREQUAL inference)
+  # README.md's program compiles as it stands, by CMake and by pkg-config, and a program of C finds the C library.
+  run(0 ${consumer} -B ${WORK}/readme -DPROGRAM=${README_PROGRAM})
+  run(0 ${CMAKE_COMMAND} --build ${WORK}/readme)
+  find_program(PKG_CONFIG pkg-config)
+  find_program(CC cc)
+  if(PKG_CONFIG AND CC)
+    file(GLOB folder ${WORK}/moved/lib*/pkgconfig ${WORK}/moved/lib/*/pkgconfig)
+    list(GET folder 0 folder)
+    set(find_flags ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} ${PKG_CONFIG} --cflags --libs)
+    run(0 ${find_flags} heed-inference)
+    separate_arguments(flags UNIX_COMMAND "${output}")
+    run(0 ${COMPILER} -std=c++20 ${README_PROGRAM} -o ${WORK}/by_pkg_config ${flags})
+    run(0 ${find_flags} heed)
+    separate_arguments(flags UNIX_COMMAND "${output}")
+    run(0 ${CC} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../inference/c_header_test.c -o ${WORK}/by_c ${flags})
+    cmake_path(GET folder PARENT_PATH libraries)
+    run(0 ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${WORK}/by_c)
+  endif()
+  file(GLOB_RECURSE package ${WORK}/moved/*.pc)
+  foreach(file ${package})
+    file(READ ${file} text)
+    forget_trees(${file} "${text}")
+  endforeach()
+endif()
 if(CLI)
   run(0 ${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${TORCH_FOLDER} ${WORK}/moved/bin/heed --help)
 endif()

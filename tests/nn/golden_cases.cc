@@ -6,8 +6,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "golden_folder.h"
 #include "heed/nn/safetensors.h"
+#include "tests/golden_folder.h"
 
 namespace heed::nn {
 namespace {

@@ -7,10 +7,10 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/embedding.h>
 
-#include "folder_fixture.h"
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/weights.h"
+#include "tests/folder_fixture.h"
 
 namespace heed::nn {
 namespace {

@@ -9,17 +9,13 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
 
+#include "heed/length_policy.h"
 #include "heed/nn/dropout.h"
 #include "heed/positions.h"
 
 namespace heed::nn {
 
-// What to do with positions that a table does not reach.
-enum class LengthPolicy {
-  kError,   // refuse, naming the length and the limit
-  kExtend,  // compute further rows (sinusoidal only)
-  kClamp,   // repeat the last row
-};
+using heed::LengthPolicy;
 
 // d2l's encoding: forward(X, offset) = dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens].
 // P [1, max_len, num_hiddens] moves with the module and stays out of its state dict. Vaswani et al. 2017, section 3.5.

@@ -1,22 +1,17 @@
-// Reads and writes safetensors files. A file from outside is hostile until checked: everything is validated before memory is
-// allocated for it.
+// Reads and writes safetensors files as tensors; heed/safetensors.h does the reading.
 #ifndef HEED_NN_SAFETENSORS_H_
 #define HEED_NN_SAFETENSORS_H_
 
-#include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "heed/safetensors.h"
+
 namespace heed::nn {
 
-struct SafetensorsLimits {
-  int64_t header_bytes = int64_t{16} << 20;  // at most 100,000,000
-  int64_t tensors = 65536;                   // at most 1,000,000
-  int64_t rank = 8;
-};
+using heed::SafetensorsLimits;
 
 struct Safetensors {
   std::map<std::string, at::Tensor> tensors;    // contiguous, owning, CPU

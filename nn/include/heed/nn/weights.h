@@ -7,12 +7,12 @@
 
 #include <torch/nn/module.h>
 
+#include "heed/weight_plan.h"
+
 namespace heed::nn {
 
-enum class Framework { kTorch, kFlax, kKeras, kPaddle, kMxnet };
-
-// "torch", "flax", "keras", "paddle", "mxnet"; throws InvalidArgument that lists them.
-Framework ParseFramework(const std::string& name);
+using heed::Framework;
+using heed::ParseFramework;
 
 using TensorMap = std::map<std::string, at::Tensor>;
 

@@ -1,0 +1,39 @@
+// The product of many or few rows with one matrix, as linear layers take it.
+#ifndef HEED_PACKED_MATRIX_H_
+#define HEED_PACKED_MATRIX_H_
+
+#include <cstdint>
+
+#include "heed/executor.h"
+#include "heed/view.h"
+#include "heed/workspace.h"
+
+namespace heed {
+
+// A matrix W [out, in] of floats, copied once into the order in which the product reads it: panels of neighbouring rows of W
+// side by side in SIMD lanes. Reading it is safe from several threads at once.
+class PackedMatrix {
+ public:
+  PackedMatrix() = default;
+  // Any strides; extents of 0 are fine. Throws InvalidArgument that names w, before anything is allocated.
+  explicit PackedMatrix(View<const float, 2> w);
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+
+  // y[r, o] = bias[o] + sum over i of W[o, i] x[r, i]
+  //   x     [rows, in], any strides
+  //   bias  [out], or absent
+  //   y     [rows, out], any strides; distinct elements, apart from x, bias and W
+  // Sums are taken in the order of i, in float, so that a row of y does not depend on the other rows, nor anything on the
+  // number of threads. Throws InvalidArgument, naming the argument and both shapes, before anything is written.
+  void Multiply(View<const float, 2> x, View<const float, 1> bias, View<float, 2> y, Executor& executor) const;
+
+ private:
+  int64_t in_ = 0, out_ = 0;
+  Workspace panels_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_PACKED_MATRIX_H_

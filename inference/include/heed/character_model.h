@@ -1,0 +1,85 @@
+// A language model of characters that `heed train` wrote, without a framework: it opens the folder, reads a prompt and goes on
+// from there with a cache of keys and values.
+#ifndef HEED_CHARACTER_MODEL_H_
+#define HEED_CHARACTER_MODEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/cache.h"
+#include "heed/executor.h"
+#include "heed/layers.h"
+#include "heed/positional_encoding.h"
+#include "heed/transformer.h"
+
+namespace heed {
+
+// The model of a folder's config.json, as far as models of causal attention need it.
+struct CharacterModelConfig {
+  std::string position;  // "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"
+  int64_t layers = 0, heads = 0, width = 0;
+  int64_t context = 0;       // steps of a training window; rows of a learned table
+  int64_t ffn_width = 0;     // 0: no feed-forward sublayer
+  int64_t max_distance = 0;  // of relative, t5 and shaw
+  bool bias = true, tied = false;
+  std::u32string characters;  // a token is the index of its character
+
+  // Throws FileError that names the file and what is wrong; so is a model that heed runs with LibTorch alone: of another
+  // encoder than attention, or of the masked objective.
+  static CharacterModelConfig Read(const std::string& path);
+};
+
+// Reading a model is safe from several threads at once.
+class CharacterModel {
+ public:
+  // folder: holds config.json and model.safetensors. Throws FileError that names the file.
+  explicit CharacterModel(const std::string& folder);
+
+  const CharacterModelConfig& config() const { return config_; }
+
+  // The tokens of a text in UTF-8. Throws InvalidArgument that names the first character that the model does not know.
+  std::vector<int32_t> Encode(std::string_view text) const;
+  // Throws InvalidArgument for a token that the model does not have.
+  std::string Decode(std::span<const int32_t> tokens) const;
+
+  // Keys and values of the tokens so far, of each layer; not safe for use by two threads at once.
+  using Caches = std::vector<KeyValueCache<float>>;
+  Caches NewCaches() const;
+
+  // What follows `tokens`, at least one, which themselves follow those of earlier calls with the same caches: the logits of
+  // each character, [characters]. Throws InvalidArgument; the caches hold what they held before then.
+  std::vector<float> Step(std::span<const int32_t> tokens, Caches& caches, Executor& executor) const;
+  // What follows each token of a text that begins here: [tokens, characters].
+  std::vector<float> Logits(std::span<const int32_t> tokens, Executor& executor) const;
+
+  // The most likely continuation of `prompt`, at least one character, character by character: what `heed generate --temperature
+  // 0` writes. At most `context` characters are looked at; when so many are full, it begins anew from the last three quarters.
+  // on_character hears each one as it is chosen. Throws InvalidArgument.
+  std::string Continue(std::string_view prompt, int64_t characters, Executor& executor,
+                       const std::function<void(std::string_view)>& on_character = {}) const;
+  std::string Continue(std::string_view prompt, int64_t characters) const;
+
+ private:
+  Parameters parameters();
+  // The last layer's output, [tokens, width].
+  std::vector<float> Hidden(std::span<const int32_t> tokens, Caches* caches, Executor& executor) const;
+  std::vector<float> LogitsOf(View<const float, 2> hidden, Executor& executor) const;
+
+  CharacterModelConfig config_;
+  Embedding embedding_;
+  std::optional<PositionalEncoding> sinusoidal_;
+  std::optional<LearnedPositions> learned_;
+  std::vector<TransformerEncoderBlock> blocks_;
+  LayerNorm final_norm_;
+  std::optional<Linear> head_;  // absent when tied
+  PackedMatrix tied_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_CHARACTER_MODEL_H_

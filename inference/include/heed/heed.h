@@ -1,0 +1,135 @@
+/* heed for C and for languages that call C: attention forward, backward and decoding, and models of `heed train`. C99.
+
+   Calls return a status and throw nothing; heed_message() says in a sentence what was wrong, with the argument's name and the
+   shapes. After an error nothing was written, but where HEED_FAILED says otherwise. Memory belongs to whoever made it: arrays
+   to the caller, heed_cache and heed_model to heed until they are destroyed. Different threads may call at once, with caches of
+   their own. The meaning of every option is that of heed/attention.h. Statuses and choices are
+   numbers of 32 bits in every language. */
+#ifndef HEED_HEED_H_
+#define HEED_HEED_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define HEED_C_API __attribute__((visibility("default")))
+#else
+#define HEED_C_API
+#endif
+/* Tells gcc that an address is taken and nothing read behind it, so that it does not warn of memory for results. */
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11
+#define HEED_C_ADDRESS_ONLY __attribute__((access(none, 1)))
+#else
+#define HEED_C_ADDRESS_ONLY
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int32_t heed_status;
+enum {
+  HEED_OK = 0,
+  HEED_INVALID_ARGUMENT = 1, /* the caller passed something that the call is not defined for */
+  HEED_FILE_ERROR = 2,       /* a file cannot be read or is malformed */
+  HEED_OUT_OF_MEMORY = 3,
+  HEED_FAILED = 4 /* anything else; outputs may hold any numbers */
+};
+
+/* What the calling thread's last call that failed has to say, in UTF-8; "" where none failed. Valid until the thread's next
+   call that fails. */
+HEED_C_API const char* heed_message(void);
+HEED_C_API const char* heed_version(void);
+
+typedef int32_t heed_type;
+enum { HEED_FLOAT32 = 0, HEED_FLOAT64 = 1, HEED_BFLOAT16 = 2, HEED_FLOAT16 = 3 };
+
+/* Element (i, j, k, l) lies at data[i * stride[0] + j * stride[1] + k * stride[2] + l * stride[3]]; strides count elements, of
+   any sign. Arrays of three dimensions use the first three. data NULL: absent, where an argument is optional. */
+typedef struct heed_array {
+  void* data;
+  int64_t extent[4];
+  int64_t stride[4];
+} heed_array;
+
+/* The array of row-major memory without gaps; the last extent of arrays of three dimensions is 1. */
+HEED_C_API HEED_C_ADDRESS_ONLY heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, int64_t extent2,
+                                                          int64_t extent3);
+
+typedef int32_t heed_causal;
+enum { HEED_CAUSAL_NONE = 0, HEED_CAUSAL_BOTTOM_RIGHT = 1, HEED_CAUSAL_TOP_LEFT = 2 };
+typedef int32_t heed_empty_row;
+enum { HEED_EMPTY_ROW_ZERO = 0, HEED_EMPTY_ROW_UNIFORM = 1 };
+
+/* Made by heed_attention_default() and then changed. Pointers may be NULL where an option is not wanted; what they point to is
+   read during a call, not kept. Tables have float, in calls with HEED_FLOAT64 double. */
+typedef struct heed_attention {
+  size_t struct_bytes; /* sizeof(heed_attention) */
+  double scale;        /* multiplies q.k; NaN: 1/sqrt(D) */
+  double softcap;      /* 0: none */
+  heed_causal causal;
+  int64_t window_left, window_right; /* keys around a query's own position; -1: no bound */
+  const int64_t* query_lengths;      /* [B] */
+  const int64_t* key_lengths;        /* [B], or [B, Nq] with key_lengths_per_query */
+  int key_lengths_per_query;
+  const int64_t* query_positions; /* [Nq], for all batch rows; with NULL queries stand as `causal` aligns them */
+  const int64_t* key_positions;   /* [Nk] */
+  heed_array bias;                /* added to the scores: extents of [B, Hq, Nq, Nk] or 1 */
+  const void* relative_bias;      /* [Hq, 2 * max_distance + 1]: a number per head and clipped offset */
+  int64_t max_distance;
+  const void* slopes; /* [Hq]: ALiBi, -slope * |offset| */
+  double dropout;     /* probability */
+  uint64_t dropout_seed;
+  heed_empty_row empty_row;
+} heed_attention;
+
+HEED_C_API heed_attention heed_attention_default(void);
+
+/* q [B, Hq, Nq, D], k [B, Hkv, Nk, D], v [B, Hkv, Nk, Dv] -> out [B, Hq, Nq, Dv]; all have elements of `type`. lse [B, Hq, Nq]
+   (float, for HEED_FLOAT64 double) may be absent; heed_backward wants it. attention NULL: the default. */
+HEED_C_API heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
+                                    heed_array out, heed_array lse);
+
+/* The gradients of sum(out * d_out); those that are absent are not computed. Those of tables have the tables' types and shapes.
+ */
+typedef struct heed_gradients {
+  heed_array q, k, v;
+  heed_array bias;
+  void* relative_bias;
+  void* slopes;
+} heed_gradients;
+
+HEED_C_API heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
+                                     heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients);
+
+/* Keys and values of the tokens so far, in HEED_FLOAT32 or HEED_FLOAT64. Not for two threads at once. */
+typedef struct heed_cache heed_cache;
+
+/* capacity: tokens to make room for; more are taken too. */
+HEED_C_API heed_status heed_cache_create(heed_type type, int64_t batch, int64_t kv_heads, int64_t head_dim, int64_t value_dim,
+                                         int64_t capacity, heed_cache** cache);
+HEED_C_API void heed_cache_destroy(heed_cache* cache); /* NULL is fine */
+HEED_C_API int64_t heed_cache_length(const heed_cache* cache);
+/* Adds the tokens of k [B, Hkv, n, D] and v [B, Hkv, n, Dv]. */
+HEED_C_API heed_status heed_cache_append(heed_cache* cache, heed_array k, heed_array v);
+/* Forgets all tokens from `length` on. */
+HEED_C_API heed_status heed_cache_truncate(heed_cache* cache, int64_t length);
+/* Attention of q [B, Hq, Nq, D] over all tokens. With HEED_CAUSAL_BOTTOM_RIGHT the last query is the last token. */
+HEED_C_API heed_status heed_cache_attend(const heed_cache* cache, const heed_attention* attention, heed_array q, heed_array out,
+                                         heed_array lse);
+
+/* A model that `heed train` wrote: the folder with config.json and model.safetensors. */
+typedef struct heed_model heed_model;
+
+HEED_C_API heed_status heed_model_open(const char* folder, heed_model** model);
+HEED_C_API void heed_model_close(heed_model* model); /* NULL is fine */
+/* The most likely continuation of a prompt in UTF-8 by so many characters, in UTF-8 with a NUL at its end: at most capacity
+   bytes are written, NUL included; a longer text is HEED_INVALID_ARGUMENT. A character takes at most 4 bytes. */
+HEED_C_API heed_status heed_model_continue(const heed_model* model, const char* prompt, int64_t characters, char* text,
+                                           size_t capacity);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* HEED_HEED_H_ */

@@ -1,0 +1,87 @@
+// The layers around attention, for inference on plain memory: rows of numbers in, rows out. Their weights are given by name
+// (heed/weights.h); a layer whose weights were not loaded refuses to compute. Reading a layer is safe from several threads at
+// once. All throw InvalidArgument, naming the argument and both shapes, before anything is written.
+#ifndef HEED_LAYERS_H_
+#define HEED_LAYERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "heed/executor.h"
+#include "heed/packed_matrix.h"
+#include "heed/view.h"
+#include "heed/weights.h"
+
+namespace heed {
+
+// y = W x + b of every row. Parameters weight [out, in] and, with bias, bias [out].
+class Linear {
+ public:
+  Linear(int64_t in, int64_t out, bool bias = true);
+  Parameters parameters();
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }
+  // x [rows, in] -> y [rows, out], any strides; y apart from x.
+  void Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const;
+  // The same for every batch row: x [batch, steps, in] -> y [batch, steps, out].
+  void Forward(View<const float, 3> x, View<float, 3> y, Executor& executor) const;
+
+ private:
+  void CheckLoaded() const;
+
+  int64_t in_, out_;
+  bool has_bias_;
+  PackedMatrix weight_;
+  std::vector<float> bias_;
+};
+
+// (x - mean) / sqrt(variance + eps) * weight + bias over each row; parameters weight [width] and bias [width]. eps: 1e-5
+// PyTorch, MXNet, Paddle; 1e-3 TensorFlow; 1e-6 Flax.
+class LayerNorm {
+ public:
+  explicit LayerNorm(int64_t width, double eps = 1e-5);
+  Parameters parameters();
+  // x, y [rows, width], any strides; y is x itself or apart from it.
+  void Forward(View<const float, 2> x, View<float, 2> y) const;
+
+ private:
+  int64_t width_;
+  double eps_;
+  std::vector<float> weight_, bias_;
+};
+
+// A row of numbers for each token; parameter weight [tokens, width].
+class Embedding {
+ public:
+  Embedding(int64_t tokens, int64_t width);
+  Parameters parameters();
+  // y[r, :] = scale * weight[tokens[r], :], y [rows, width]. Tokens outside 0..tokens-1 are refused.
+  void Forward(View<const int32_t, 1> tokens, float scale, View<float, 2> y) const;
+  // The numbers, [tokens, width]; absent before they were loaded.
+  View<const float, 2> weight() const;
+
+ private:
+  int64_t tokens_, width_;
+  std::vector<float> weight_;
+};
+
+enum class Activation { kRelu, kGelu };  // kGelu: x * Phi(x), exact
+
+// dense2(activation(dense1(x))), both with bias; parameters dense1.weight [hiddens, width], dense1.bias, dense2.weight
+// [width, hiddens], dense2.bias.
+class PositionWiseFFN {
+ public:
+  PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation);
+  Parameters parameters();
+  // x [rows, width] -> y [rows, width], any strides; y apart from x.
+  void Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const;
+
+ private:
+  Linear dense1_, dense2_;
+  Activation activation_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_LAYERS_H_

@@ -1,0 +1,98 @@
+// Multi-head attention on plain memory, for inference with trained weights: the names and the meaning of
+// heed::nn::MultiHeadAttention, without a framework.
+#ifndef HEED_MULTI_HEAD_ATTENTION_H_
+#define HEED_MULTI_HEAD_ATTENTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/cache.h"
+#include "heed/layers.h"
+#include "heed/positions.h"
+#include "heed/rotary.h"
+#include "heed/weights.h"
+
+namespace heed {
+
+// Positional schemes inside attention. Their parameters stand below "position", as those of heed::nn do.
+struct RotaryPosition {
+  RotaryOptions options = {};  // rotary_dim 0: all columns of a head
+  RotaryLayout layout = RotaryLayout::kHalf;
+};
+struct AlibiPosition {
+  bool symmetric = true;
+};
+struct RelativeBiasPosition {  // position.relative_bias [num_heads, 2 * max_distance + 1]
+  int64_t max_distance = 128;
+};
+struct T5Position {  // position.weight [buckets, num_heads]
+  T5Options options = {};
+};
+struct ShawPosition {  // position.keys, .values, .queries, each [2 * max_distance + 1, head_dim]
+  int64_t max_distance = 128;
+  bool values = true, queries = false;
+};
+using AttentionPosition =
+    std::variant<std::monostate, RotaryPosition, AlibiPosition, RelativeBiasPosition, T5Position, ShawPosition>;
+
+struct MultiHeadAttentionOptions {
+  int64_t num_hiddens = 0, num_heads = 0;
+  bool bias = false;                                     // of the four projections
+  int64_t kv_heads = 0;                                  // 0: as many as num_heads
+  int64_t query_size = 0, key_size = 0, value_size = 0;  // input widths; 0: num_hiddens
+  Causal causal = Causal::kNone;
+  Window window = {};                  // keys around a query's own position
+  std::optional<double> scale = {};    // 1/sqrt(head width) by default
+  std::optional<double> softcap = {};  // scores become softcap * tanh(score / softcap)
+  EmptyRow empty_row = EmptyRow::kZero;
+  AttentionPosition position = {};
+};
+
+// W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
+// Linear as d2l's PyTorch edition names them, and those of the scheme. Reading it is safe from several threads at once.
+class MultiHeadAttention {
+ public:
+  // Throws InvalidArgument that names the option.
+  explicit MultiHeadAttention(MultiHeadAttentionOptions options);
+  MultiHeadAttention(int64_t num_hiddens, int64_t num_heads, bool bias = false);
+
+  const MultiHeadAttentionOptions& options() const { return options_; }
+  Parameters parameters();
+
+  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> out [batch, n, num_hiddens],
+  // any strides; out apart from the inputs.
+  // valid_lens: absent, [batch] or [batch, n]; zero or less means no key, more than m means all.
+  // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
+  // from its first token, and with Causal::kBottomRight the last query is the last token. Keys are kept as the scheme turned
+  // them, so a rotary scaling that depends on the length is refused. After an error the cache holds what it held before.
+  // Throws InvalidArgument, naming the argument and both shapes, before out is written.
+  void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
+               const Lengths& valid_lens, KeyValueCache<float>* cache, Executor& executor) const;
+  void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
+               const Lengths& valid_lens = {}, KeyValueCache<float>* cache = nullptr) const;
+
+  // An empty cache of the sizes that Forward takes.
+  KeyValueCache<float> NewCache(int64_t batch, int64_t capacity = 0) const;
+
+ private:
+  // Projected [batch, steps, heads * head_dim], turned where the scheme turns; the first step stands at `first_position`.
+  std::vector<float> Projected(const Linear& linear, View<const float, 3> x, Executor& executor) const;
+  void Turn(std::vector<float>& heads, const View<const float, 4>& view, int64_t first_position, int64_t length,
+            Executor& executor) const;
+  Attention Call() const;
+  void CheckInputs(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
+                   const KeyValueCache<float>* cache) const;
+
+  MultiHeadAttentionOptions options_;
+  int64_t head_dim_;
+  Linear W_q_, W_k_, W_v_, W_o_;
+  // Of the scheme: slopes, or the bias by head and offset, or vectors by offset; empty where it has none.
+  std::vector<float> slopes_, relative_bias_, keys_, values_, queries_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_MULTI_HEAD_ATTENTION_H_

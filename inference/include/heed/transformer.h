@@ -1,0 +1,46 @@
+// The block of a Transformer encoder on plain memory, for inference.
+#ifndef HEED_TRANSFORMER_H_
+#define HEED_TRANSFORMER_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "heed/layers.h"
+#include "heed/multi_head_attention.h"
+
+namespace heed {
+
+enum class Norm { kPost, kPre };
+
+struct TransformerEncoderBlockOptions {
+  MultiHeadAttentionOptions attention;  // all three inputs have the width num_hiddens
+  int64_t ffn_num_hiddens = 0;          // 0 leaves the feed-forward half out
+  Norm norm = Norm::kPost;
+  Activation activation = Activation::kRelu;
+  double layer_norm_eps = 1e-5;  // 1e-5 PyTorch, MXNet, Paddle; 1e-3 TensorFlow; 1e-6 Flax
+};
+
+// Attention, then a feed-forward network, each beside a residual connection: LayerNorm(X + f(X)) post-norm, X + f(LayerNorm(X))
+// pre-norm. Parameters attention.*, addnorm1.ln.*, ffn.*, addnorm2.ln.*, as in d2l.
+class TransformerEncoderBlock {
+ public:
+  // Throws InvalidArgument that names the option.
+  explicit TransformerEncoderBlock(const TransformerEncoderBlockOptions& options);
+  Parameters parameters();
+  const MultiHeadAttention& attention() const { return attention_; }
+
+  // X [batch, steps, num_hiddens], in one piece, is replaced by the block's output. valid_lens, cache: see MultiHeadAttention.
+  // Throws InvalidArgument before X is written.
+  void Forward(View<float, 3> X, const Lengths& valid_lens, KeyValueCache<float>* cache, Executor& executor) const;
+
+ private:
+  Norm norm_;
+  MultiHeadAttention attention_;
+  LayerNorm ln1_;
+  std::optional<PositionWiseFFN> ffn_;
+  std::optional<LayerNorm> ln2_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_TRANSFORMER_H_

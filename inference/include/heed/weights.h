@@ -1,0 +1,50 @@
+// Weights of trained models into layers on plain memory, by name.
+#ifndef HEED_WEIGHTS_H_
+#define HEED_WEIGHTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/weight_plan.h"
+
+namespace heed {
+
+// A parameter that can be filled.
+struct Parameter {
+  std::string name;            // dotted, "W_q.weight"
+  std::vector<int64_t> shape;  // in heed's layout, row by row
+  // Takes all numbers at once; they need not outlive the call.
+  std::function<void(std::span<const float>)> assign;
+};
+
+// Those of a layer, in the order of their making. They point into the layer, which must neither move nor end before they do.
+struct Parameters {
+  std::vector<Parameter> list;
+  std::vector<AttentionHeads> attention;
+
+  // The parameters of a layer inside, below its name: "W_q" and "weight" become "W_q.weight".
+  void Add(const std::string& name, Parameters inner);
+};
+
+// Numbers in the caller's memory, row by row.
+struct Array {
+  std::vector<int64_t> shape;
+  std::span<const float> values;
+};
+
+// Fills every parameter from a checkpoint with a framework's own names and layouts: PyTorch, Flax, Keras, Paddle, MXNet, d2l's
+// layers and each framework's own attention layer, told apart by the names. `path` is a safetensors file, or the index
+// (*.index.json) of several; numbers of 64 and 16 bits are rounded to float once. A parameter without a source, a source
+// without a place, a shape or type that does not fit, and numbers beyond the range of float are errors that name what is at
+// fault. All of it is checked, and every number read, before the first is assigned. Throws InvalidArgument or FileError.
+void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework = Framework::kTorch);
+void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays,
+                 Framework framework = Framework::kTorch);
+
+}  // namespace heed
+
+#endif  // HEED_WEIGHTS_H_

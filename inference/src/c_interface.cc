@@ -1,0 +1,282 @@
+// The C header over the engine and the models: types are unpacked, exceptions become a status and a message.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+#include <variant>
+
+#include "heed/attention.h"
+#include "heed/cache.h"
+#include "heed/character_model.h"
+#include "heed/error.h"
+#include "heed/heed.h"
+#include "heed/thread_workspace.h"
+
+struct heed_cache {
+  std::variant<heed::KeyValueCache<float>, heed::KeyValueCache<double>> tokens;
+};
+
+struct heed_model {
+  heed::CharacterModel model;
+};
+
+namespace heed {
+namespace {
+
+std::string& Message() {
+  thread_local std::string message;
+  return message;
+}
+
+heed_status Failed(heed_status status, const char* what) noexcept {
+  try {
+    Message() = what;
+  } catch (...) {
+    Message().clear();
+  }
+  return status;
+}
+
+template <class Call>
+heed_status Guarded(const Call& call) noexcept {
+  try {
+    call();
+    return HEED_OK;
+  } catch (const InvalidArgument& error) {
+    return Failed(HEED_INVALID_ARGUMENT, error.what());
+  } catch (const FileError& error) {
+    return Failed(HEED_FILE_ERROR, error.what());
+  } catch (const std::bad_alloc&) {
+    return Failed(HEED_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return Failed(HEED_FAILED, error.what());
+  } catch (...) {
+    return Failed(HEED_FAILED, "an error of unknown kind");
+  }
+}
+
+template <class Pointer>
+void CheckGiven(const char* name, Pointer pointer) {
+  if (pointer == nullptr) throw InvalidArgument(std::string(name) + ": NULL was passed");
+}
+
+template <class T, int Rank>
+View<T, Rank> ViewOf(const heed_array& array) {
+  View<T, Rank> view;
+  view.data = static_cast<T*>(array.data);
+  if (!view.present()) return {};
+  std::copy_n(array.extent, Rank, view.extent.begin());
+  std::copy_n(array.stride, Rank, view.stride.begin());
+  return view;
+}
+
+// With the shapes that the pointers of the options have. q, Nk: of the call.
+template <class T>
+Attention Unpacked(const heed_attention* options, const heed_array& q, int64_t kv_len) {
+  using Wide = Accum<T>;
+  Attention attention;
+  if (options == nullptr) return attention;
+  if (options->struct_bytes != sizeof(heed_attention)) {
+    throw InvalidArgument("attention: struct_bytes is not sizeof(heed_attention); begin with heed_attention_default()");
+  }
+  const int64_t batch = q.extent[0], heads = q.extent[1], q_len = q.extent[2];
+  if (!std::isnan(options->scale)) attention.scale = options->scale;
+  if (options->softcap != 0.0) attention.softcap = options->softcap;
+  if (options->causal < HEED_CAUSAL_NONE || options->causal > HEED_CAUSAL_TOP_LEFT) {
+    throw InvalidArgument("attention: causal: expected one of HEED_CAUSAL_*, got " + std::to_string(options->causal));
+  }
+  attention.causal = static_cast<Causal>(options->causal);
+  attention.window = {options->window_left, options->window_right};
+  if (options->query_lengths != nullptr) attention.query_lengths = Lengths::PerBatch(options->query_lengths, batch);
+  if (options->key_lengths != nullptr) {
+    attention.key_lengths = options->key_lengths_per_query != 0 ? Lengths::PerQuery(options->key_lengths, batch, q_len)
+                                                                : Lengths::PerBatch(options->key_lengths, batch);
+  }
+  const auto listed = [](const int64_t* list, int64_t count) { return View<const int64_t, 2>{list, {1, count}, {count, 1}}; };
+  if (options->query_positions != nullptr) attention.query_positions.list = listed(options->query_positions, q_len);
+  if (options->key_positions != nullptr) attention.key_positions.list = listed(options->key_positions, kv_len);
+  if (options->bias.data != nullptr) attention.bias = Bias{ViewOf<const Wide, 4>(options->bias)};
+  if (options->relative_bias != nullptr) {
+    if (options->max_distance < 0 || options->max_distance > int64_t{1} << 40) {
+      throw InvalidArgument("attention: max_distance: expected 0 to 2^40, got " + std::to_string(options->max_distance));
+    }
+    const std::array<int64_t, 2> extent{heads, 2 * options->max_distance + 1};
+    attention.relative_bias =
+        RelativeBias{View<const Wide, 2>::Contiguous(static_cast<const Wide*>(options->relative_bias), extent)};
+  }
+  if (options->slopes != nullptr) {
+    attention.slope_bias = SlopeBias{View<const Wide, 1>::Contiguous(static_cast<const Wide*>(options->slopes), {heads}), true};
+  }
+  attention.dropout = {options->dropout, options->dropout_seed, 0};
+  if (options->empty_row != HEED_EMPTY_ROW_ZERO && options->empty_row != HEED_EMPTY_ROW_UNIFORM) {
+    throw InvalidArgument("attention: empty_row: expected one of HEED_EMPTY_ROW_*, got " + std::to_string(options->empty_row));
+  }
+  attention.empty_row = static_cast<EmptyRow>(options->empty_row);
+  return attention;
+}
+
+// Calls with a number of the C++ type of `type`.
+template <class Call>
+void WithType(heed_type type, const Call& call) {
+  switch (type) {
+    case HEED_FLOAT32:
+      return call(float{});
+    case HEED_FLOAT64:
+      return call(double{});
+    case HEED_BFLOAT16:
+      return call(BFloat16{});
+    case HEED_FLOAT16:
+      return call(Float16{});
+  }
+  throw InvalidArgument("type: expected HEED_FLOAT32, HEED_FLOAT64, HEED_BFLOAT16 or HEED_FLOAT16, got " +
+                        std::to_string(type));
+}
+
+template <class T>
+BiasGradients<Accum<T>> TableGradients(const Attention& attention, const heed_gradients& gradients) {
+  using Wide = Accum<T>;
+  BiasGradients<Wide> tables;
+  tables.bias = ViewOf<Wide, 4>(gradients.bias);
+  if (gradients.relative_bias != nullptr) {
+    if (!attention.relative_bias) throw InvalidArgument("gradients: relative_bias: attention has no relative_bias");
+    const auto& extent = std::get<View<const Wide, 2>>(attention.relative_bias->table).extent;
+    tables.relative_bias = View<Wide, 2>::Contiguous(static_cast<Wide*>(gradients.relative_bias), extent);
+  }
+  if (gradients.slopes != nullptr) {
+    if (!attention.slope_bias) throw InvalidArgument("gradients: slopes: attention has no slopes");
+    const auto& extent = std::get<View<const Wide, 1>>(attention.slope_bias->slopes).extent;
+    tables.slopes = View<Wide, 1>::Contiguous(static_cast<Wide*>(gradients.slopes), extent);
+  }
+  return tables;
+}
+
+}  // namespace
+}  // namespace heed
+
+extern "C" {
+
+const char* heed_message(void) { return heed::Message().c_str(); }
+
+const char* heed_version(void) { return HEED_VERSION; }
+
+heed_array heed_contiguous(const void* data, int64_t extent0, int64_t extent1, int64_t extent2, int64_t extent3) {
+  const auto stride = [](int64_t step, int64_t extent) {
+    int64_t product = 0;  // what overflows is refused where the array is used
+    return __builtin_mul_overflow(step, extent, &product) ? INT64_MAX : product;
+  };
+  const int64_t stride1 = stride(extent3, extent2);
+  return {const_cast<void*>(data), {extent0, extent1, extent2, extent3}, {stride(stride1, extent1), stride1, extent3, 1}};
+}
+
+heed_attention heed_attention_default(void) {
+  heed_attention attention{};
+  attention.struct_bytes = sizeof(heed_attention);
+  attention.scale = std::nan("");
+  attention.window_left = attention.window_right = -1;
+  return attention;
+}
+
+heed_status heed_forward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
+                         heed_array out, heed_array lse) {
+  return heed::Guarded([&] {
+    heed::WithType(type, [&](auto zero) {
+      using T = decltype(zero);
+      heed::Forward(heed::Unpacked<T>(attention, q, k.extent[2]), heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k),
+                    heed::ViewOf<const T, 4>(v), heed::ViewOf<T, 4>(out), heed::ViewOf<heed::Accum<T>, 3>(lse));
+    });
+  });
+}
+
+heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
+                          heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("gradients", gradients);
+    heed::WithType(type, [&](auto zero) {
+      using T = decltype(zero);
+      const heed::Attention options = heed::Unpacked<T>(attention, q, k.extent[2]);
+      heed::Backward(options, heed::ViewOf<const T, 4>(q), heed::ViewOf<const T, 4>(k), heed::ViewOf<const T, 4>(v),
+                     heed::ViewOf<const T, 4>(out), heed::ViewOf<const heed::Accum<T>, 3>(lse), heed::ViewOf<const T, 4>(d_out),
+                     heed::ViewOf<T, 4>(gradients->q), heed::ViewOf<T, 4>(gradients->k), heed::ViewOf<T, 4>(gradients->v),
+                     heed::TableGradients<T>(options, *gradients), heed::ThreadWorkspace(), heed::ThreadPool::Default());
+    });
+  });
+}
+
+heed_status heed_cache_create(heed_type type, int64_t batch, int64_t kv_heads, int64_t head_dim, int64_t value_dim,
+                              int64_t capacity, heed_cache** cache) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("cache", cache);
+    if (type == HEED_FLOAT32) {
+      *cache = new heed_cache{heed::KeyValueCache<float>(batch, kv_heads, head_dim, value_dim, capacity)};
+    } else if (type == HEED_FLOAT64) {
+      *cache = new heed_cache{heed::KeyValueCache<double>(batch, kv_heads, head_dim, value_dim, capacity)};
+    } else {
+      throw heed::InvalidArgument("type: expected HEED_FLOAT32 or HEED_FLOAT64, got " + std::to_string(type));
+    }
+  });
+}
+
+void heed_cache_destroy(heed_cache* cache) { delete cache; }
+
+int64_t heed_cache_length(const heed_cache* cache) {
+  if (cache == nullptr) return 0;
+  return std::visit([](const auto& tokens) { return tokens.length(); }, cache->tokens);
+}
+
+heed_status heed_cache_append(heed_cache* cache, heed_array k, heed_array v) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("cache", cache);
+    const auto append = [&]<class T>(heed::KeyValueCache<T>& tokens) {
+      tokens.Append(heed::ViewOf<const T, 4>(k), heed::ViewOf<const T, 4>(v));
+    };
+    std::visit(append, cache->tokens);
+  });
+}
+
+heed_status heed_cache_truncate(heed_cache* cache, int64_t length) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("cache", cache);
+    std::visit([&](auto& tokens) { tokens.Truncate(length); }, cache->tokens);
+  });
+}
+
+heed_status heed_cache_attend(const heed_cache* cache, const heed_attention* attention, heed_array q, heed_array out,
+                              heed_array lse) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("cache", cache);
+    const auto attend = [&]<class T>(const heed::KeyValueCache<T>& tokens) {
+      tokens.Attend(heed::Unpacked<T>(attention, q, tokens.length()), heed::ViewOf<const T, 4>(q), heed::ViewOf<T, 4>(out),
+                    heed::ViewOf<heed::Accum<T>, 3>(lse), heed::ThreadWorkspace(), heed::ThreadPool::Default());
+    };
+    std::visit(attend, cache->tokens);
+  });
+}
+
+heed_status heed_model_open(const char* folder, heed_model** model) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("folder", folder);
+    heed::CheckGiven("model", model);
+    *model = new heed_model{heed::CharacterModel(folder)};
+  });
+}
+
+void heed_model_close(heed_model* model) { delete model; }
+
+heed_status heed_model_continue(const heed_model* model, const char* prompt, int64_t characters, char* text, size_t capacity) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("model", model);
+    heed::CheckGiven("prompt", prompt);
+    heed::CheckGiven("text", text);
+    const std::string continuation = model->model.Continue(prompt, characters);
+    if (continuation.size() >= capacity) {
+      throw heed::InvalidArgument("text: expected a capacity of at least " + std::to_string(continuation.size() + 1) +
+                                  " bytes, got " + std::to_string(capacity));
+    }
+    std::memcpy(text, continuation.c_str(), continuation.size() + 1);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,70 @@
+#include "heed/transformer.h"
+
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "shape_text.h"
+
+namespace heed {
+namespace {
+
+// sublayer(from, to) takes rows to rows; X becomes what the residual connection around it gives.
+template <class Sublayer>
+void Residual(Norm norm, const LayerNorm& ln, View<float, 2> X, const Sublayer& sublayer) {
+  const auto size = static_cast<std::size_t>(X.size());
+  std::vector<float> normal(norm == Norm::kPre ? size : 0), output(size);
+  const auto out = View<float, 2>::Contiguous(output.data(), X.extent);
+  if (norm == Norm::kPre) {
+    const auto in = View<float, 2>::Contiguous(normal.data(), X.extent);
+    ln.Forward(X, in);
+    sublayer(in, out);
+  } else {
+    sublayer(X, out);
+  }
+  for (std::size_t i = 0; i < size; ++i) X.data[i] += output[i];
+  if (norm == Norm::kPost) ln.Forward(X, X);
+}
+
+}  // namespace
+
+TransformerEncoderBlock::TransformerEncoderBlock(const TransformerEncoderBlockOptions& options)
+    : norm_(options.norm), attention_(options.attention), ln1_(options.attention.num_hiddens, options.layer_norm_eps) {
+  if (options.ffn_num_hiddens < 0) {
+    throw InvalidArgument("TransformerEncoderBlock: ffn_num_hiddens must be 0 or more, got " +
+                          std::to_string(options.ffn_num_hiddens));
+  }
+  const int64_t width = options.attention.num_hiddens;
+  for (const int64_t size : {attention_.options().query_size, attention_.options().key_size, attention_.options().value_size}) {
+    if (size != width) throw InvalidArgument("TransformerEncoderBlock: attention: expected inputs of the width num_hiddens");
+  }
+  if (options.ffn_num_hiddens == 0) return;
+  ffn_.emplace(width, options.ffn_num_hiddens, options.activation);
+  ln2_.emplace(width, options.layer_norm_eps);
+}
+
+Parameters TransformerEncoderBlock::parameters() {
+  Parameters own;
+  own.Add("attention", attention_.parameters());
+  own.Add("addnorm1.ln", ln1_.parameters());
+  if (ffn_) own.Add("ffn", ffn_->parameters());
+  if (ln2_) own.Add("addnorm2.ln", ln2_->parameters());
+  return own;
+}
+
+void TransformerEncoderBlock::Forward(View<float, 3> X, const Lengths& valid_lens, KeyValueCache<float>* cache,
+                                      Executor& executor) const {
+  if (X.stride != View<float, 3>::Contiguous(X.data, X.extent).stride) {
+    throw InvalidArgument("TransformerEncoderBlock: X: expected an array in one piece, row by row, of shape " +
+                          ShapeText(X.extent));
+  }
+  const auto rows = View<float, 2>::Contiguous(X.data, {X.extent[0] * X.extent[1], X.extent[2]});
+  Residual(norm_, ln1_, rows, [&](View<const float, 2> from, View<float, 2> to) {
+    const auto Y = View<const float, 3>::Contiguous(from.data, X.extent);
+    attention_.Forward(Y, Y, Y, View<float, 3>::Contiguous(to.data, X.extent), valid_lens, cache, executor);
+  });
+  if (!ffn_) return;
+  Residual(norm_, *ln2_, rows, [&](View<const float, 2> from, View<float, 2> to) { ffn_->Forward(from, to, executor); });
+}
+
+}  // namespace heed

@@ -1,0 +1,186 @@
+#include "heed/weights.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "heed/element.h"
+#include "heed/error.h"
+#include "heed/safetensors.h"
+
+namespace heed {
+namespace {
+
+using Shape = std::vector<int64_t>;
+
+constexpr char kFloat[] = "F32";  // the type of all parameters
+
+bool IsFloating(ElementType element) {
+  return element == ElementType::kFloat64 || element == ElementType::kFloat32 || element == ElementType::kFloat16 ||
+         element == ElementType::kBFloat16;
+}
+
+// Where numbers come from, once everything else about them is known to be right.
+struct Source {
+  WeightSource facts;
+  std::function<std::vector<float>()> read;
+  bool in_range = true;  // once they were read
+};
+using Sources = std::map<std::string, Source>;
+
+int64_t Count(const Shape& shape) {
+  int64_t count = 1;
+  for (const int64_t extent : shape) count *= extent;
+  return count;
+}
+
+template <class T, class Convert>
+std::vector<float> Converted(const std::vector<char>& bytes, const Convert& convert) {
+  std::vector<float> numbers(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    T number;
+    std::memcpy(&number, bytes.data() + i * sizeof(T), sizeof(T));
+    numbers[i] = convert(number);
+  }
+  return numbers;
+}
+
+std::vector<float> ReadFloats(const StoredTensor& stored, bool& in_range) {
+  const SafetensorsEntry& entry = *stored.entry;
+  try {
+    std::vector<char> bytes(static_cast<std::size_t>(entry.end - entry.begin));
+    stored.file->Read(entry, bytes.data());
+    switch (*entry.type->element) {
+      case ElementType::kFloat64:
+        return Converted<double>(bytes, [&](double number) {
+          const auto narrow = static_cast<float>(number);
+          in_range = in_range && (!std::isinf(narrow) || std::isinf(number));
+          return narrow;
+        });
+      case ElementType::kFloat16:
+        return Converted<Float16>(bytes, [](Float16 number) { return ToFloat(number); });
+      case ElementType::kBFloat16:
+        return Converted<BFloat16>(bytes, [](BFloat16 number) { return ToFloat(number); });
+      default:
+        return Converted<float>(bytes, [](float number) { return number; });
+    }
+  } catch (const std::bad_alloc&) {
+    stored.file->Fail(entry, "no memory for tensor " + QuotedName(entry.name));
+  }
+}
+
+Source SourceOf(const StoredTensor& stored) {
+  Source source;
+  const SafetensorsEntry& entry = *stored.entry;
+  source.facts.facts = {entry.shape, entry.type->name, entry.type->element && IsFloating(*entry.type->element), {}, {}};
+  if (!entry.type->element) {
+    source.facts.fault = std::string("has the type ") + entry.type->name + ", which heed does not read";
+    source.facts.optional = true;
+  }
+  return source;
+}
+
+// The numbers of `theirs`, which has the shape `shape`, as heed lays them out.
+std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout layout) {
+  // Rows and columns of what has to be turned.
+  int64_t rows = 0, columns = 0;
+  switch (layout) {
+    case Layout::kSame:
+    case Layout::kHeadsBias:
+      return theirs;
+    case Layout::kTransposed:
+      rows = shape[0], columns = shape[1];
+      break;
+    case Layout::kHeadsIn:
+      rows = shape[0], columns = shape[1] * shape[2];
+      break;
+    case Layout::kHeadsOut:
+      rows = shape[0] * shape[1], columns = shape[2];
+      break;
+    case Layout::kFirstThird:
+    case Layout::kSecondThird:
+    case Layout::kLastThird: {
+      const auto third = static_cast<std::ptrdiff_t>(theirs.size() / 3);
+      const auto first = theirs.begin() + third * (static_cast<int>(layout) - static_cast<int>(Layout::kFirstThird));
+      return {first, first + third};
+    }
+  }
+  std::vector<float> turned(theirs.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) turned[c * rows + r] = theirs[r * columns + c];
+  }
+  return turned;
+}
+
+void Load(const Parameters& parameters, Sources& sources, Framework framework) {
+  std::vector<WeightTarget> targets;
+  targets.reserve(parameters.list.size());
+  for (const Parameter& parameter : parameters.list) {
+    targets.push_back({parameter.name, "parameter", {parameter.shape, kFloat, true, {}, {}}, ""});
+  }
+  std::map<std::string, WeightSource> described;
+  for (const auto& [name, source] : sources) described.emplace(name, source.facts);
+  const WeightPlan plan = PlanWeights(targets, parameters.attention, described, framework);
+  RefuseFaults(plan.faults, framework);
+  std::vector<std::vector<float>> staged;
+  std::vector<std::string> faults;
+  for (const WeightCopy& copy : plan.copies) {
+    Source& source = sources.at(copy.source);
+    staged.push_back(InHeed(source.read(), source.facts.facts.shape, copy.layout));
+    if (!source.in_range) {
+      faults.push_back("source '" + ShownName(copy.source) + "' holds numbers beyond the range of " + kFloat +
+                       ", the type of parameter '" + targets[copy.target].name + "'");
+    }
+  }
+  RefuseFaults(faults, framework);
+  for (std::size_t i = 0; i < staged.size(); ++i) parameters.list[plan.copies[i].target].assign(staged[i]);
+}
+
+}  // namespace
+
+void Parameters::Add(const std::string& name, Parameters inner) {
+  for (Parameter& parameter : inner.list) {
+    parameter.name = name + "." + parameter.name;
+    list.push_back(std::move(parameter));
+  }
+  for (AttentionHeads& heads : inner.attention) {
+    heads.path = heads.path.empty() ? name : name + "." + heads.path;
+    attention.push_back(std::move(heads));
+  }
+}
+
+void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework) {
+  Sources sources;
+  for (const auto& [name, stored] : OpenTensors(path)) {
+    Source& source = sources[name] = SourceOf(stored);
+    source.read = [stored = stored, &source] { return ReadFloats(stored, source.in_range); };
+  }
+  try {
+    Load(parameters, sources, framework);
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument("'" + path + "': " + error.what());
+  }
+}
+
+void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays, Framework framework) {
+  Sources sources;
+  for (const auto& [name, array] : arrays) {
+    const std::string who = "source '" + ShownName(name) + "'";
+    if (!IsTensorName(name)) throw InvalidArgument(who + ": a name of 1 to 1024 bytes without NUL is expected");
+    for (const int64_t extent : array.shape) {
+      if (extent < 0) throw InvalidArgument(who + ": extents must not be negative");
+    }
+    if (Count(array.shape) != static_cast<int64_t>(array.values.size())) {
+      throw InvalidArgument(who + ": its shape holds " + std::to_string(Count(array.shape)) + " numbers, its values are " +
+                            std::to_string(array.values.size()));
+    }
+    Source& source = sources[name];
+    source.facts.facts = {array.shape, kFloat, true, {}, {}};
+    source.read = [values = array.values] { return std::vector<float>(values.begin(), values.end()); };
+  }
+  Load(parameters, sources, framework);
+}
+
+}  // namespace heed

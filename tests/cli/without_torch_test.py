@@ -1,0 +1,121 @@
+"""What `heed train` wrote, in programs without LibTorch: examples/continue_text.cc, and the C library from Python's ctypes."""
+
+import ctypes
+import json
+import pathlib
+import subprocess
+
+import pytest
+from heed_program import ENCODERS, ENVIRONMENT, POSITIONS, SMALL, program, run
+
+
+def built(name):
+    path = pathlib.Path(program()).parent / name
+    if not path.exists():
+        pytest.fail(f"{path} does not exist; run ./dev build")
+    return str(path)
+
+
+def continue_text(folder, prompt, characters):
+    command = [built("example_continue_text"), str(folder), prompt, str(characters)]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False)
+
+
+def train(text, folder, *options):
+    small = dict(zip(SMALL[::2], SMALL[1::2]))
+    kept = [word for name, value in small.items() if name not in options for word in (name, value)]
+    result = run("train", text, "--out", folder, *kept, "--steps", 40, "--quiet", *options)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+# Beyond the context of 16, so that the text begins anew from what it still sees.
+@pytest.mark.parametrize("position", POSITIONS)
+def test_it_writes_what_heed_generate_writes(text, tmp_path, position):
+    folder = train(text, tmp_path / "run", "--position", position)
+    for prompt in ["o", "one two, three! café\none tw"]:
+        expected = run("generate", folder, "--prompt", prompt, "--tokens", 60, "--temperature", 0)
+        assert expected.returncode == 0, expected.stderr
+        result = continue_text(folder, prompt, 60)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout == expected.stdout
+        assert len(result.stdout) >= 60
+
+
+@pytest.mark.parametrize("options", [["--tied"], ["--layers", 3, "--ffn-width", 0], ["--no-bias"], ["--position", "t5", "--max-distance", 40]])
+def test_other_shapes_of_models(text, tmp_path, options):
+    folder = train(text, tmp_path / "run", *options)
+    expected = run("generate", folder, "--prompt", "two", "--tokens", 40, "--temperature", 0)
+    assert continue_text(folder, "two", 40).stdout == expected.stdout
+
+
+def test_what_it_cannot_run_is_named(text, tmp_path):
+    for encoder in sorted(set(ENCODERS) - {"attention"}):
+        folder = train(text, tmp_path / encoder, "--encoder", encoder)
+        result = continue_text(folder, "one", 1)
+        assert result.returncode == 1
+        assert f'config.json: the encoder "{encoder}" is not supported without LibTorch' in result.stderr
+    masked = train(text, tmp_path / "masked", "--objective", "masked")
+    assert 'the objective "masked" is not supported without LibTorch' in continue_text(masked, "one", 1).stderr
+
+
+def test_faults_are_told_in_a_sentence(trained, tmp_path):
+    assert "character 0, U+00DF, is not among the" in continue_text(trained, "ß", 1).stderr
+    assert "it is empty" in continue_text(trained, "", 1).stderr
+    assert "is not 0 or more" in continue_text(trained, "one", -1).stderr
+    assert "cannot be opened" in continue_text(tmp_path / "nothing", "one", 1).stderr
+
+
+HOSTILE = [
+    ("{", "malformed JSON at byte"),
+    ("[]", "the file is not a JSON object"),
+    ("[" * 100000, "levels are nested"),
+    ('{"format": 1}\0', "NUL byte"),
+    ({"format": 2}, "'format' is not an integer in 1..1"),
+    ({"vocabulary": "ba"}, "'vocabulary' is not sorted"),
+    ({"vocabulary": ""}, "'vocabulary' is not sorted"),
+    ({"model": {"layers": 1 << 62}}, "'layers' is not an integer in 1..1024"),
+    ({"model": {"layers": 1.5}}, "'layers' is not an integer"),
+    ({"model": {"heads": 3}}, "must be a positive multiple of num_heads"),
+    ({"model": {"position": "nowhere"}}, 'the position "nowhere" is unknown'),
+    ({"model": {"width": 32768}}, "does not fit"),
+    ({"model": {"layers": 1024}}, "has no source"),
+    ({"model": {"bias": None}}, "'bias' is not true or false"),
+]
+
+
+@pytest.mark.parametrize("change, expected", HOSTILE)
+def test_a_hostile_config_is_refused(trained, change, expected):
+    path = trained / "config.json"
+    if isinstance(change, dict):
+        config = json.loads(path.read_text(encoding="utf-8"))
+        model = config["model"] | change.get("model", {})
+        path.write_text(json.dumps(config | change | {"model": model}), encoding="utf-8")
+    else:
+        path.write_text(change, encoding="utf-8")
+    result = continue_text(trained, "one", 1)
+    assert result.returncode == 1
+    assert expected in result.stderr, result.stderr
+
+
+def test_other_languages_load_the_c_library(trained):
+    heed = ctypes.CDLL(str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so"))
+    heed.heed_message.restype = ctypes.c_char_p
+    heed.heed_model_close.argtypes = [ctypes.c_void_p]
+    model = ctypes.c_void_p()
+    assert heed.heed_model_open(b"/nowhere", ctypes.byref(model)) == 2
+    assert b"'/nowhere/config.json' cannot be opened" in heed.heed_message()
+    assert heed.heed_model_open(str(trained).encode(), ctypes.byref(model)) == 0
+    text = ctypes.create_string_buffer(200)
+    assert heed.heed_model_continue(model, b"one", ctypes.c_int64(20), text, ctypes.c_size_t(4)) == 1
+    assert b"text: expected a capacity" in heed.heed_message()
+    assert heed.heed_model_continue(model, b"one", ctypes.c_int64(20), text, ctypes.c_size_t(200)) == 0
+    expected = run("generate", trained, "--prompt", "one", "--tokens", 20, "--temperature", 0)
+    assert "one" + text.value.decode() == expected.stdout.rstrip("\n") or expected.stdout.startswith("one" + text.value.decode())
+    heed.heed_model_close(model)
+
+
+def test_neither_knows_libtorch():
+    for path in [built("example_continue_text"), str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so")]:
+        needed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+        assert "libtorch" not in needed and "libc10" not in needed

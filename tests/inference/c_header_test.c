@@ -1,0 +1,129 @@
+/* The C header as a C program uses it: forward, backward and decoding, and what is refused. C99, without extensions. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "heed/heed.h"
+
+static int faults = 0;
+
+static void expect(int holds, const char* what) {
+  if (holds) return;
+  fprintf(stderr, "not so: %s (%s)\n", what, heed_message());
+  ++faults;
+}
+
+enum { kSteps = 3, kWidth = 2 };
+
+static const heed_array kAbsent = {0};
+
+static heed_array rows(const void* data, int64_t steps) { return heed_contiguous(data, 1, 1, steps, kWidth); }
+
+static double sum_of_outputs(const heed_attention* attention, const double* q, const double* k, const double* v) {
+  double out[kSteps * kWidth], sum = 0;
+  int i;
+  expect(heed_forward(attention, HEED_FLOAT64, rows(q, kSteps), rows(k, kSteps), rows(v, kSteps), rows(out, kSteps), kAbsent) ==
+             HEED_OK,
+         "forward in double");
+  for (i = 0; i < kSteps * kWidth; ++i) sum += out[i];
+  return sum;
+}
+
+static void gradients(void) {
+  double q[] = {1, 0, 0.5, 1, -1, 2}, k[] = {0, 1, 1, 1, 2, -1}, v[] = {1, 2, 3, 4, 5, 6};
+  double slopes[] = {0.25}, relative_bias[] = {0.5, 0, -0.5}, d_relative_bias[3], d_slopes[1];
+  double out[kSteps * kWidth], lse[kSteps], ones[] = {1, 1, 1, 1, 1, 1};
+  double d_q[kSteps * kWidth], d_k[kSteps * kWidth], d_v[kSteps * kWidth];
+  const double step = 1e-6;
+  double above, below;
+  heed_attention attention = heed_attention_default();
+  heed_gradients wanted = {0};
+  attention.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  attention.slopes = slopes;
+  attention.relative_bias = relative_bias;
+  attention.max_distance = 1;
+  expect(heed_forward(&attention, HEED_FLOAT64, rows(q, kSteps), rows(k, kSteps), rows(v, kSteps), rows(out, kSteps),
+                      heed_contiguous(lse, 1, 1, kSteps, 1)) == HEED_OK,
+         "forward with lse");
+  expect(out[0] == 1 && out[1] == 2, "the first query returns the first value");
+  wanted.q = rows(d_q, kSteps);
+  wanted.k = rows(d_k, kSteps);
+  wanted.v = rows(d_v, kSteps);
+  wanted.relative_bias = d_relative_bias;
+  wanted.slopes = d_slopes;
+  expect(heed_backward(&attention, HEED_FLOAT64, rows(q, kSteps), rows(k, kSteps), rows(v, kSteps), rows(out, kSteps),
+                       heed_contiguous(lse, 1, 1, kSteps, 1), rows(ones, kSteps), &wanted) == HEED_OK,
+         "backward");
+#define HEED_EXPECT_GRADIENT(number, gradient) \
+  number += step;                              \
+  above = sum_of_outputs(&attention, q, k, v); \
+  number -= 2 * step;                          \
+  below = sum_of_outputs(&attention, q, k, v); \
+  number += step;                              \
+  expect(fabs((above - below) / (2 * step) - (gradient)) < 1e-7, "the gradient of " #number)
+  HEED_EXPECT_GRADIENT(q[4], d_q[4]);
+  HEED_EXPECT_GRADIENT(k[3], d_k[3]);
+  HEED_EXPECT_GRADIENT(v[2], d_v[2]);
+  HEED_EXPECT_GRADIENT(slopes[0], d_slopes[0]);
+  HEED_EXPECT_GRADIENT(relative_bias[0], d_relative_bias[0]);
+}
+
+static void decoding(void) {
+  const float q[] = {1, 0, 0.5f, 1, -1, 2}, k[] = {0, 1, 1, 1, 2, -1}, v[] = {1, 2, 3, 4, 5, 6};
+  float whole[kSteps * kWidth], out[kWidth];
+  heed_attention attention = heed_attention_default();
+  heed_cache* cache = NULL;
+  int i, c;
+  attention.causal = HEED_CAUSAL_BOTTOM_RIGHT;
+  expect(heed_forward(&attention, HEED_FLOAT32, rows(q, kSteps), rows(k, kSteps), rows(v, kSteps), rows(whole, kSteps),
+                      kAbsent) == HEED_OK,
+         "the whole pass");
+  expect(heed_cache_create(HEED_FLOAT32, 1, 1, kWidth, kWidth, 0, &cache) == HEED_OK, "a cache");
+  for (i = 0; i < kSteps; ++i) {
+    expect(heed_cache_append(cache, rows(k + i * kWidth, 1), rows(v + i * kWidth, 1)) == HEED_OK, "append");
+    expect(heed_cache_attend(cache, &attention, rows(q + i * kWidth, 1), rows(out, 1), kAbsent) == HEED_OK, "attend");
+    for (c = 0; c < kWidth; ++c) expect(fabsf(out[c] - whole[i * kWidth + c]) < 1e-6f, "a step is a row of the whole pass");
+  }
+  expect(heed_cache_length(cache) == kSteps, "the length of the cache");
+  expect(heed_cache_truncate(cache, 1) == HEED_OK && heed_cache_length(cache) == 1, "truncate");
+  expect(heed_cache_truncate(cache, 2) == HEED_INVALID_ARGUMENT, "no tokens come back");
+  heed_cache_destroy(cache);
+  heed_cache_destroy(NULL);
+}
+
+static void refusals(void) {
+  float numbers[kSteps * kWidth] = {0}, out[kSteps * kWidth] = {7};
+  const heed_array x = rows(numbers, kSteps);
+  heed_attention attention = heed_attention_default();
+  heed_model* model = NULL;
+  heed_cache* cache = NULL;
+  heed_gradients wanted = {0};
+  expect(heed_forward(NULL, HEED_FLOAT32, x, rows(numbers, 2), x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
+         "keys and values of other lengths are refused");
+  expect(strstr(heed_message(), "[1, 1, 3, 2]") != NULL, "the message shows shapes");
+  expect(out[0] == 7, "nothing was written");
+  attention.causal = 7;
+  expect(heed_forward(&attention, HEED_FLOAT32, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
+         "an unknown order");
+  attention.struct_bytes = 8;
+  expect(heed_forward(&attention, HEED_FLOAT32, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
+         "options that were not made by heed_attention_default are refused");
+  expect(heed_forward(NULL, 9, x, x, x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT, "an unknown type");
+  expect(heed_backward(NULL, HEED_FLOAT32, x, x, x, x, kAbsent, x, NULL) == HEED_INVALID_ARGUMENT, "no gradients");
+  wanted.slopes = out;
+  expect(heed_backward(NULL, HEED_FLOAT32, x, x, x, x, kAbsent, x, &wanted) == HEED_INVALID_ARGUMENT, "gradients of no slopes");
+  expect(heed_cache_create(HEED_FLOAT16, 1, 1, 1, 1, 0, &cache) == HEED_INVALID_ARGUMENT, "a cache of 16 bits");
+  expect(heed_cache_append(NULL, x, x) == HEED_INVALID_ARGUMENT, "no cache");
+  expect(heed_model_open(NULL, &model) == HEED_INVALID_ARGUMENT, "no folder");
+  expect(heed_model_open("/nowhere", &model) == HEED_FILE_ERROR, "a folder that is not there");
+  expect(strstr(heed_message(), "/nowhere/config.json") != NULL, "the message names the file");
+  heed_model_close(NULL);
+}
+
+int main(void) {
+  gradients();
+  decoding();
+  refusals();
+  expect(strcmp(heed_version(), "") != 0, "a version");
+  return faults == 0 ? 0 : 1;
+}
