@@ -11,16 +11,21 @@
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 import torch
 
 from . import _library
 from . import nn, positions
-from ._attention import AttentionOutput, Statistics, WeightsOf, attention, attention_packed
+from ._attention import attention, attention_packed
 from ._cache import KeyValueCache
+from ._results import AttentionOutput, Statistics, WeightsOf
 from ._sdpa import replace_sdpa, scaled_dot_product_attention
 from ._weights import load_weights, save_weights
 
-__version__ = torch.ops.heed.version()
+__version__: str = torch.ops.heed.version()
 
 __all__ = [
     "AttentionOutput",
@@ -41,12 +46,15 @@ __all__ = [
 ]
 
 
-def set_num_threads(n):
-    """How many threads attention may use; heed computes on PyTorch's own, so this is torch.set_num_threads."""
+def set_num_threads(n: int) -> None:
+    """How many threads attention may use, at least 1; heed computes on PyTorch's own, so this is torch.set_num_threads.
+
+    Results have the same bits for any number.
+    """
     torch.set_num_threads(n)
 
 
-def release_workspace():
+def release_workspace() -> None:
     """Frees the scratch memory that the calling thread keeps between calls: that of its largest call, for all workers.
 
     The next call takes what it needs. Each thread keeps its own, which ends with it.
@@ -54,8 +62,9 @@ def release_workspace():
     torch.ops.heed.release_workspace()
 
 
-def info():
-    """Version, library file, SIMD targets of this CPU (best first) and threads, as a dictionary."""
+def info() -> dict[str, Any]:
+    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this CPU
+    that kernels exist for, best first), `threads` and the version of `torch`."""
     return {
         "version": __version__,
         "library": str(_library.PATH),

@@ -7,6 +7,7 @@ import heed
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m heed", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser("info", help="versions, library, SIMD targets (best first), threads")

@@ -1,41 +1,49 @@
 """heed.attention: arguments as users write them, checked and handed to the operators."""
 
+from __future__ import annotations
+
 import numbers
-from typing import NamedTuple, Optional
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
+from typing_extensions import TypedDict, Unpack
 
 from . import _operators, positions
+from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers, listed
+
+# Names of types that stand in public signatures. Numbers are also SymInt and SymFloat under torch.compile, for which float and int
+# stand here.
+Causal = bool | Literal["bottom_right", "top_left"] | None
+Positions = int | torch.Tensor
+EmptyRow = Literal["zero", "uniform"]
 
 _CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
 
 
-class Statistics(NamedTuple):
-    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Not differentiable."""
+class Options(TypedDict, total=False):
+    """The keyword arguments that heed.attention shares with attention_packed and KeyValueCache.attend."""
 
-    entropy: torch.Tensor  # -sum_j p[j] log p[j]
-    max_weight: torch.Tensor
-    mean_distance: torch.Tensor  # mean of |key position - query position|
-
-
-class AttentionOutput(NamedTuple):
-    """What was asked for; None stands for the rest."""
-
-    output: torch.Tensor  # [B, Hq, Nq, Dv]
-    lse: Optional[torch.Tensor] = None  # [B, Hq, Nq], natural logarithm, differentiable too
-    weights: Optional[torch.Tensor] = None  # [B, Hq, Nq, Nk] before dropout, not differentiable
-    statistics: Optional[Statistics] = None
-
-
-class WeightsOf(NamedTuple):
-    """Which weights to return: of these heads and queries only; None means all."""
-
-    heads: Optional[torch.Tensor] = None
-    rows: Optional[torch.Tensor] = None
+    scale: float | None
+    causal: Causal
+    window: tuple[int, int] | None
+    query_lengths: torch.Tensor | None
+    key_lengths: torch.Tensor | None
+    prefix_lengths: torch.Tensor | None
+    query_positions: Positions | None
+    key_positions: Positions | None
+    mask: torch.Tensor | None
+    bias: torch.Tensor | None
+    position: positions.Scheme | None
+    softcap: float | None
+    dropout: float
+    seed: int | torch.Tensor | None
+    batch_offset: int
+    empty_row: EmptyRow
 
 
-def _check_operand(name, tensor):
+def _check_operand(name: str, tensor: object) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if not (tensor.is_cpu or tensor.is_meta):
@@ -44,20 +52,20 @@ def _check_operand(name, tensor):
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
 
-def autocast_type(dtype):
+def autocast_type(dtype: torch.dtype) -> torch.dtype:
     """What a matrix product of this type yields here: autocast leaves float64 and integers alone."""
     if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:
         return dtype
     return torch.get_autocast_dtype("cpu")
 
 
-def _number(name, value):
+def _number(name: str, value: Any) -> Any:
     if isinstance(value, torch.Tensor) and value.requires_grad:
         raise ValueError(f"{name}: expected a number or a tensor that requires no gradient: none flows into it")
     return value
 
 
-def _add_positions(options, side, places):
+def _add_positions(options: dict[str, Any], side: str, places: object) -> None:
     """The position of the first token, or a list."""
     name = f"{side}_positions"
     if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
@@ -74,7 +82,7 @@ def _add_positions(options, side, places):
         options[name] = listed(name, places)
 
 
-def _causal(causal, query_positions):
+def _causal(causal: Any, query_positions: object) -> str:
     if not (causal is None or isinstance(causal, (bool, str))) or causal not in _CAUSAL:
         raise ValueError(f"causal: expected None, False, True, 'bottom_right' or 'top_left', got {causal!r}")
     if isinstance(causal, str) and query_positions is not None:
@@ -85,7 +93,7 @@ def _causal(causal, query_positions):
     return _CAUSAL[causal]
 
 
-def _window(window):
+def _window(window: Any) -> tuple[int, int]:
     try:
         left, right = window
     except (TypeError, ValueError):
@@ -93,7 +101,7 @@ def _window(window):
     return left, right
 
 
-def _dense(name, tensor, boolean):
+def _dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
@@ -105,19 +113,20 @@ def _dense(name, tensor, boolean):
     return tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
 
 
-def _seed(seed):
+def _seed(seed: Any) -> torch.Tensor:
     if seed is None:
         return torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu")
     if isinstance(seed, torch.Tensor):
         return seed
     if not isinstance(seed, (numbers.Integral, torch.SymInt)):
         raise TypeError(f"seed: expected an integer, got {type(seed).__name__}")
+    seed = seed if isinstance(seed, torch.SymInt) else int(seed)
     if not -(2**63) <= seed < 2**64:
         raise ValueError(f"seed: expected an integer of 64 bits, got {seed}")
     return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
 
 
-def _typed(name, query, table):
+def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     """A table in the accumulator's type; a finite number stays finite there, because an infinite one means something else."""
     if not table.is_floating_point():
         raise ValueError(f"{name}: expected floating point, got {table.dtype}")
@@ -130,28 +139,28 @@ def _typed(name, query, table):
 class _Places(NamedTuple):
     """Where queries and keys stand: an offset or a list for each side."""
 
-    query_offset: Optional[int]
-    query_list: Optional[torch.Tensor]
-    key_offset: Optional[int]
-    key_list: Optional[torch.Tensor]
-    causal: str
+    query_offset: int | None
+    query_list: torch.Tensor | None
+    key_offset: int | None
+    key_list: torch.Tensor | None
+    causal: str | None
 
     @classmethod
-    def of(cls, options):
+    def of(cls, options: Mapping[str, Any]) -> _Places:
         names = ("query_offset", "query_positions", "key_offset", "key_positions")
-        return cls(*map(options.get, names), options.get("causal"))
+        return cls(*(options.get(name) for name in names), causal=options.get("causal"))  # type: ignore[misc]
 
-    def of_keys(self):
+    def of_keys(self) -> Positions:
         return self.key_list if self.key_list is not None else self.key_offset or 0
 
-    def of_queries(self, q_len, kv_len):
+    def of_queries(self, q_len: int, kv_len: int) -> Positions:
         if self.query_list is not None:
             return self.query_list
         if self.query_offset is not None:
             return self.query_offset
         return (self.key_offset or 0) + kv_len - q_len if self.causal == "bottom_right" else 0
 
-    def of_packed(self, packed):
+    def of_packed(self, packed: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions of all tokens [T] of packed sequences, each of which begins anew."""
         query_starts, key_starts = packed
         queries, keys = query_starts.diff(), key_starts.diff()
@@ -160,7 +169,9 @@ class _Places(NamedTuple):
         if self.query_offset is None and self.causal == "bottom_right":
             first_query = first_key + keys - queries
 
-        def spread(starts, counts, first, listed):
+        def spread(
+            starts: torch.Tensor, counts: torch.Tensor, first: torch.Tensor, listed: torch.Tensor | None
+        ) -> torch.Tensor:
             sequence = torch.repeat_interleave(torch.arange(len(counts)), counts)
             token = torch.arange(len(sequence)) - starts[sequence]
             if listed is None:
@@ -173,7 +184,13 @@ class _Places(NamedTuple):
         )
 
 
-def _add_scheme(options, position, query, key, packed):
+def _add_scheme(
+    options: dict[str, Any],
+    position: object,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    packed: tuple[torch.Tensor, torch.Tensor] | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them."""
     if not isinstance(position, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
@@ -190,32 +207,102 @@ def _add_scheme(options, position, query, key, packed):
     return position.rotate(query, key, places.of_queries(query.shape[2], key.shape[2]), places.of_keys())
 
 
+@overload
 def attention(
-    query,
-    key,
-    value,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
     *,
-    scale=None,
-    causal=None,
-    window=None,
-    query_lengths=None,
-    key_lengths=None,
-    prefix_lengths=None,
-    query_positions=None,
-    key_positions=None,
-    mask=None,
-    bias=None,
-    position=None,
-    softcap=None,
-    dropout=0.0,
-    seed=None,
-    batch_offset=0,
-    empty_row="zero",
-    return_lse=False,
-    return_weights=False,
-    return_statistics=False,
-    packed=None,
-):
+    return_lse: Literal[False] = False,
+    return_weights: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> torch.Tensor: ...
+
+
+@overload
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    return_lse: Literal[True],
+    return_weights: bool | WeightsOf = False,
+    return_statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> AttentionOutput: ...
+
+
+@overload
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    return_lse: bool = False,
+    return_weights: Literal[True] | WeightsOf,
+    return_statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> AttentionOutput: ...
+
+
+@overload
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    return_lse: bool = False,
+    return_weights: bool | WeightsOf = False,
+    return_statistics: Literal[True],
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> AttentionOutput: ...
+
+
+@overload
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    return_lse: bool = False,
+    return_weights: bool | WeightsOf = False,
+    return_statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **options: Unpack[Options],
+) -> torch.Tensor | AttentionOutput: ...
+
+
+def attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    scale: float | None = None,
+    causal: Causal = None,
+    window: tuple[int, int] | None = None,
+    query_lengths: torch.Tensor | None = None,
+    key_lengths: torch.Tensor | None = None,
+    prefix_lengths: torch.Tensor | None = None,
+    query_positions: Positions | None = None,
+    key_positions: Positions | None = None,
+    mask: torch.Tensor | None = None,
+    bias: torch.Tensor | None = None,
+    position: positions.Scheme | None = None,
+    softcap: float | None = None,
+    dropout: float = 0.0,
+    seed: int | torch.Tensor | None = None,
+    batch_offset: int = 0,
+    empty_row: EmptyRow = "zero",
+    return_lse: bool = False,
+    return_weights: bool | WeightsOf = False,
+    return_statistics: bool = False,
+    packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> torch.Tensor | AttentionOutput:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, any strides; Hq is
@@ -244,12 +331,18 @@ def attention(
                       heed.WeightsOf: those of chosen heads and rows); for entropy, largest weight and mean distance of each row
     packed            see heed.attention_packed
 
-    Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for.
+    Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for. It shares no memory with the inputs.
+
+    What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError for
+    an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options that
+    contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
+
+    Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
     query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
-    options = {}
+    options: dict[str, Any] = {}
     if key_positions is not None:
         _add_positions(options, "key", key_positions)
     if query_positions is not None:
@@ -278,7 +371,7 @@ def attention(
         options["softcap"] = _number("softcap", softcap)
     if empty_row != "zero":
         options["empty_row"] = empty_row
-    further = {}
+    further: dict[str, Any] = {}
     if dropout != 0.0:
         further = {"seed": _seed(seed), "dropout": _number("dropout", dropout), "batch_offset": batch_offset}
     if return_statistics:
@@ -297,13 +390,51 @@ def attention(
     )
 
 
-def attention_packed(query, key, value, query_offsets, key_offsets, **options):
+@overload
+def attention_packed(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_offsets: torch.Tensor,
+    key_offsets: torch.Tensor,
+    *,
+    return_lse: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    **options: Unpack[Options],
+) -> torch.Tensor: ...
+
+
+@overload
+def attention_packed(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_offsets: torch.Tensor,
+    key_offsets: torch.Tensor,
+    *,
+    return_lse: bool = False,
+    return_statistics: bool = False,
+    **options: Unpack[Options],
+) -> torch.Tensor | AttentionOutput: ...
+
+
+def attention_packed(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    query_offsets: torch.Tensor,
+    key_offsets: torch.Tensor,
+    **options: Any,
+) -> torch.Tensor | AttentionOutput:
     """heed.attention for sequences of different lengths that lie end to end, without padding.
 
     query [Tq, Hq, D], key [Tk, Hkv, D], value [Tk, Hkv, Dv]: the tokens of all sequences. query_offsets and key_offsets
     [B + 1]: cumulative lengths; sequence b holds the tokens from offsets[b] to offsets[b + 1]. The options are those of
     heed.attention; what they give per batch row is per sequence, positions begin anew in each, and each sequence computes what
     it would compute alone. Returns the output [Tq, Hq, Dv]; lse and statistics, where asked for, are [Tq, Hq].
+
+    Raises what heed.attention raises, and ValueError for offsets that do not begin at 0, fall, or
+    do not end with the number of tokens, and for return_weights.
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, torch.Tensor):
@@ -315,10 +446,11 @@ def attention_packed(query, key, value, query_offsets, key_offsets, **options):
         raise ValueError("return_weights: not defined for packed sequences")
     result = attention(*(t.transpose(0, 1).unsqueeze(0) for t in (query, key, value)), packed=packed, **options)
 
-    def tokens_first(tensor):
-        return None if tensor is None else tensor.squeeze(0).transpose(0, 1)
+    def tokens_first(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.squeeze(0).transpose(0, 1)
 
     if isinstance(result, torch.Tensor):
         return tokens_first(result)
+    lse = None if result.lse is None else tokens_first(result.lse)
     statistics = result.statistics and Statistics(*map(tokens_first, result.statistics))
-    return AttentionOutput(tokens_first(result.output), tokens_first(result.lse), None, statistics)
+    return AttentionOutput(tokens_first(result.output), lse, None, statistics)

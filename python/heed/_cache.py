@@ -1,10 +1,15 @@
 """Keys and values of the tokens so far, for decoding one step after the other."""
 
+from __future__ import annotations
+
 import operator
+from typing import Any, Literal, overload
 
 import torch
+from typing_extensions import Unpack
 
-from ._attention import attention
+from ._attention import Options, attention
+from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers
 
 
@@ -18,7 +23,29 @@ class KeyValueCache:
     time: calls that change it exclude all others.
     """
 
-    def __init__(self, batch, kv_heads, head_dim, value_dim=None, capacity=None, dtype=torch.float32):
+    length: int
+    """How many tokens it holds."""
+
+    def __init__(
+        self,
+        batch: int,
+        kv_heads: int,
+        head_dim: int,
+        value_dim: int | None = None,
+        capacity: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """An empty cache.
+
+        batch      rows
+        kv_heads   heads of keys and values
+        head_dim   width of a key
+        value_dim  width of a value, head_dim unless given
+        capacity   tokens that fit; None grows as needed, and a number is a bound that append does not pass
+        dtype      float32, float64, bfloat16 or float16
+
+        ValueError for a size below 0.
+        """
         value_dim = head_dim if value_dim is None else value_dim
         sizes = {"batch": batch, "kv_heads": kv_heads, "head_dim": head_dim, "value_dim": value_dim, "capacity": capacity or 0}
         for name, size in sizes.items():
@@ -30,27 +57,31 @@ class KeyValueCache:
         self._values = torch.empty(batch, kv_heads, capacity or 0, value_dim, dtype=dtype)
 
     @property
-    def batch(self):
+    def batch(self) -> int:
+        """Batch rows."""
         return self._keys.shape[0]
 
     @property
-    def capacity(self):
+    def capacity(self) -> int:
+        """Tokens that fit before the memory grows or, where a capacity was given, append refuses."""
         return self._keys.shape[2]
 
     @property
-    def dtype(self):
+    def dtype(self) -> torch.dtype:
+        """Type of keys and values."""
         return self._keys.dtype
 
     @property
-    def keys(self):
+    def keys(self) -> torch.Tensor:
         """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is."""
         return self._keys[:, :, : self.length]
 
     @property
-    def values(self):
+    def values(self) -> torch.Tensor:
+        """[batch, kv_heads, length, value_dim], a view likewise."""
         return self._values[:, :, : self.length]
 
-    def append(self, key, value):
+    def append(self, key: torch.Tensor, value: torch.Tensor) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
@@ -77,30 +108,56 @@ class KeyValueCache:
             self._values[:, :, self.length : end] = value
         self.length = end
 
-    def attend(self, query, **options):
+    @overload
+    def attend(
+        self,
+        query: torch.Tensor,
+        *,
+        return_lse: Literal[False] = False,
+        return_weights: Literal[False] = False,
+        return_statistics: Literal[False] = False,
+        **options: Unpack[Options],
+    ) -> torch.Tensor: ...
+
+    @overload
+    def attend(
+        self,
+        query: torch.Tensor,
+        *,
+        return_lse: bool = False,
+        return_weights: bool | WeightsOf = False,
+        return_statistics: bool = False,
+        **options: Unpack[Options],
+    ) -> torch.Tensor | AttentionOutput: ...
+
+    def attend(self, query: torch.Tensor, **options: Any) -> torch.Tensor | AttentionOutput:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
-        The options are those of heed.attention; causal is True unless given.
+        The options are those of heed.attention; causal is True unless given. Returns and raises what heed.attention does; the
+        cache stays as it is.
         """
         options.setdefault("causal", True)
         return attention(query, self.keys, self.values, **options)
 
-    def truncate(self, length):
-        """Forgets all tokens from `length` on."""
+    def truncate(self, length: int) -> None:
+        """Forgets all tokens from `length` on; their memory is kept. ValueError unless 0 <= length <= self.length."""
         length = operator.index(length)
         if not 0 <= length <= self.length:
             raise ValueError(f"length: expected 0..{self.length}, got {length}")
         self.length = length
 
-    def reorder(self, rows):
-        """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch."""
+    def reorder(self, rows: torch.Tensor) -> None:
+        """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch.
+
+        rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others. The rows are copied.
+        """
         rows = integers("rows", rows)
         if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
             raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
         self._keys, self._values = self._keys[rows], self._values[rows]
 
-    def _resize(self, capacity):
-        def moved(old):
+    def _resize(self, capacity: int) -> None:
+        def moved(old: torch.Tensor) -> torch.Tensor:
             new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
             new[:, :, : self.length] = old[:, :, : self.length]
             return new

@@ -46,6 +46,7 @@ def _build_again() -> str:
 
 
 def load() -> pathlib.Path:
+    """The library's path, once it is loaded; ImportError, which says what to do, where that cannot be."""
     for path in candidates():
         if not path.is_file():
             continue

@@ -1,9 +1,13 @@
 """NumPy's .npz files from outside: checked before anything is expanded, and never unpickled."""
 
+from __future__ import annotations
+
 import math
 import os
 import stat
 import zipfile
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
 
 import numpy
 import torch
@@ -13,19 +17,20 @@ _MOST_DIRECTORY_BYTES = 8 << 20
 _MOST_NAME_BYTES = 1024
 _MOST_DIMENSIONS = 8
 _BLOCK = 1 << 20
+_Result = TypeVar("_Result")
 
 
 class _BoundedReads:
     """A file for zipfile, which reads an archive's directory in one piece of the size that the archive claims."""
 
-    def __init__(self, file):
+    def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.seek, self.tell, self.close = file.seek, file.tell, file.close
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return True
 
-    def read(self, count=-1):
+    def read(self, count: int = -1) -> bytes:
         data = self._file.read(min(count, _MOST_DIRECTORY_BYTES + 1) if count >= 0 else _MOST_DIRECTORY_BYTES + 1)
         if len(data) > _MOST_DIRECTORY_BYTES:
             raise ValueError(f"its directory claims more than {_MOST_DIRECTORY_BYTES} bytes")
@@ -35,7 +40,7 @@ class _BoundedReads:
 class _Member:
     """One array of an archive: where it lies, and what its header says."""
 
-    def __init__(self, archive, info):
+    def __init__(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> None:
         self.info = info
         self.name = info.filename.removesuffix(".npy")
         if self.name == info.filename or not self.name or len(self.name.encode(errors="replace")) > _MOST_NAME_BYTES:
@@ -56,7 +61,7 @@ class _Member:
 
     _HEADERS = {(1, 0): numpy.lib.format.read_array_header_1_0, (2, 0): numpy.lib.format.read_array_header_2_0}
 
-    def _check(self):
+    def _check(self) -> None:
         array = f"array {self.name[:80]!r}"
         if self.dtype.hasobject:
             raise ValueError(f"{array} holds objects; pickled objects are never read")
@@ -68,11 +73,11 @@ class _Member:
         if held != self.bytes:
             raise ValueError(f"{array} takes {self.bytes} bytes by its shape and {held} in the file")
 
-    def described(self):
+    def described(self) -> torch.Tensor:
         number = numpy.zeros((), self.dtype.newbyteorder("="))
         return torch.empty(self.shape, dtype=torch.from_numpy(number).dtype, device="meta")
 
-    def tensor(self, archive):
+    def tensor(self, archive: zipfile.ZipFile) -> torch.Tensor:
         buffer = bytearray(self.bytes)
         with archive.open(self.info) as stream:
             stream.read(self.header_bytes)
@@ -89,7 +94,7 @@ class _Member:
 class NpzFile:
     """An open .npz file. RuntimeError, which names the file and what is wrong, for anything but arrays of numbers."""
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self._path = path
         try:
             # Without O_NONBLOCK a FIFO would be waited for before it can be refused.
@@ -100,32 +105,32 @@ class NpzFile:
             os.close(descriptor)
             raise RuntimeError(f"{path!r} is not a regular file")
         self._file = os.fdopen(descriptor, "rb")
-        self._archive = None
+        self._archive: Any = None  # a zipfile.ZipFile, once its directory was found to be one
         try:
             self._members = self._guarded(self._read_directory)
         except BaseException:
             self._close()
             raise
 
-    def __enter__(self):
+    def __enter__(self) -> NpzFile:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._close()
 
-    def described(self):
+    def described(self) -> dict[str, torch.Tensor]:
         """Tensors of the arrays' shapes and types without numbers, by name."""
         return self._guarded(lambda: {member.name: member.described() for member in self._members})
 
-    def tensors(self):
+    def tensors(self) -> dict[str, torch.Tensor]:
         return self._guarded(lambda: {member.name: member.tensor(self._archive) for member in self._members})
 
-    def _close(self):
+    def _close(self) -> None:
         if self._archive is not None:
             self._archive.close()
         self._file.close()
 
-    def _read_directory(self):
+    def _read_directory(self) -> list[_Member]:
         self._archive = zipfile.ZipFile(_BoundedReads(self._file))
         infos = self._archive.infolist()
         if len(infos) > _MOST_MEMBERS:
@@ -137,7 +142,7 @@ class NpzFile:
             names.add(info.filename)
         return [_Member(self._archive, info) for info in infos]
 
-    def _guarded(self, read):
+    def _guarded(self, read: Callable[[], _Result]) -> _Result:
         try:
             return read()
         except MemoryError:

@@ -6,6 +6,11 @@ C++ is refused there. The raw operators have formulas too, so that torch.compile
 an operator whose derivative it takes for zero. A second derivative raises everywhere, and so does forward mode.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import torch
 
 from . import _library  # noqa: F401  registers the operators
@@ -29,7 +34,7 @@ OPTIONS = (
     "packed_keys",
 )
 _TENSORS = ("query", "key", "value", *OPTIONS, "seed")
-_NUMBERS = {
+_NUMBERS: dict[str, Any] = {
     "scale": None,
     "causal": "none",
     "window_left": -1,
@@ -50,19 +55,21 @@ _WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
 _FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
 
 
-def _forward(*arguments):
+def _forward(*arguments: Any) -> Any:
     tensors, numbers = arguments[: len(_TENSORS)], arguments[len(_TENSORS):]
     return _ops.attention_forward(*tensors, **dict(zip(_NUMBERS, numbers)))
 
 
-def _backward(*arguments):
+def _backward(*arguments: Any) -> Any:
     """The _SAVED tensors, OPTIONS, seed, numbers without the last two, and _WANTS."""
     names = (*tuple(_NUMBERS)[:-2], *_WANTS)
     tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
     return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
 
 
-def _one_by_one(function, size, in_dims, arguments):
+def _one_by_one(
+    function: Callable[..., Any], size: int, in_dims: Sequence[int | None], arguments: Sequence[Any]
+) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
     """Calls function for each slice along the mapped dimensions and stacks what it returns: exact for every option."""
     results = [
         function(*(a if d is None else a.select(d, i) for a, d in zip(arguments, in_dims))) for i in range(size)
@@ -70,7 +77,7 @@ def _one_by_one(function, size, in_dims, arguments):
     return tuple(torch.stack(parts) for parts in zip(*results)), (0,) * len(results[0])
 
 
-def _fold(tensor, dim, size):
+def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tensor | None:
     """[B, ...] with a mapped dimension (or none) -> [size * B, ...]"""
     if tensor is None:
         return None
@@ -78,11 +85,11 @@ def _fold(tensor, dim, size):
     return tensor.flatten(0, 1)
 
 
-def _unfold(tensor, size):
+def _unfold(tensor: torch.Tensor, size: int) -> torch.Tensor:
     return tensor.unflatten(0, (size, tensor.shape[0] // size))
 
 
-def _folds(options, seed):
+def _folds(options: Sequence[Any], seed: torch.Tensor | None) -> bool:
     return seed is None and all(t is None or name in _FOLDABLE for name, t in zip(OPTIONS, options))
 
 
@@ -90,19 +97,19 @@ class _Gradient(torch.autograd.Function):
     """The backward pass; its own backward raises."""
 
     @staticmethod
-    def forward(*arguments):
+    def forward(*arguments: Any) -> Any:
         return _backward(*arguments)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         pass
 
     @staticmethod
-    def backward(ctx, *d_outputs):
+    def backward(ctx: Any, *d_outputs: Any) -> Any:
         raise RuntimeError(_NO_SECOND_DERIVATIVE)
 
     @staticmethod
-    def vmap(info, in_dims, *arguments):
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
         tensors = len(_SAVED) + len(OPTIONS) + 1
         if not _folds(arguments[len(_SAVED) : tensors - 1], arguments[tensors - 1]):
             # One table serves the whole batch and dropout counts its rows: folding would add up what belongs apart.
@@ -113,7 +120,14 @@ class _Gradient(torch.autograd.Function):
         return (*unfolded, *gradients[3:]), (0, 0, 0, *(None,) * len(DIFFERENTIABLE))
 
 
-def _gradients(apply, saved, numbers, needed, d_output, d_lse):
+def _gradients(
+    apply: Callable[..., Any],
+    saved: Sequence[Any],
+    numbers: Sequence[Any],
+    needed: Sequence[bool],
+    d_output: torch.Tensor | None,
+    d_lse: torch.Tensor | None,
+) -> tuple[Any, ...]:
     """What backward returns for _TENSORS; None where nothing is needed."""
     query, key, value, *options_and_seed, output, lse, remainder, correction = saved
     if correction.dim() == 1:
@@ -128,19 +142,21 @@ def _gradients(apply, saved, numbers, needed, d_output, d_lse):
 
 
 class _Attention(torch.autograd.Function):
+    """The forward pass, with _Gradient behind it."""
+
     @staticmethod
-    def forward(*arguments):
+    def forward(*arguments: Any) -> Any:
         return _forward(*arguments)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.numbers = inputs[len(_TENSORS):]
         ctx.save_for_backward(*inputs[: len(_TENSORS)], *output[:2], *output[3:])
         ctx.mark_non_differentiable(*output[2:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx, d_output, d_lse, *_):
+    def backward(ctx: Any, d_output: Any, d_lse: Any, *_: Any) -> Any:
         if d_output is None and d_lse is None:
             return (None,) * (len(_TENSORS) + len(_NUMBERS))
         gradients = _gradients(
@@ -149,7 +165,7 @@ class _Attention(torch.autograd.Function):
         return (*gradients, *(None,) * len(_NUMBERS))
 
     @staticmethod
-    def vmap(info, in_dims, *arguments):
+    def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
         options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-2]
         if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
@@ -160,11 +176,13 @@ class _Attention(torch.autograd.Function):
 
 
 @keep_in_graph
-def _attend(*arguments):
+def _attend(*arguments: Any) -> Any:
     return _Attention.apply(*arguments)
 
 
-def attend(query, key, value, options, further):
+def attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any], further: dict[str, Any]
+) -> Any:
     """(output, lse, statistics), differentiable in query, key, value and the DIFFERENTIABLE options.
 
     options and further: the operator's arguments by name; what is left out has its default. `further` holds those that the
@@ -175,13 +193,17 @@ def attend(query, key, value, options, further):
     return _function(query, key, value, options, further)
 
 
-def _function(query, key, value, options, further):
+def _function(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any], further: dict[str, Any]
+) -> Any:
     given = {**options, **further, "exact": _will_need_gradient(query, key, value, options)}
     tensors, numbers = map(given.get, _TENSORS[3:]), (given.get(name, default) for name, default in _NUMBERS.items())
     return _attend(query, key, value, *tensors, *numbers)[:3]
 
 
-def _will_need_gradient(query, key, value, options):
+def _will_need_gradient(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any]
+) -> bool:
     """Whether to keep what rounding takes. Right where it can be known; where not, the gradient makes up."""
     if not torch.is_grad_enabled():
         return False
@@ -191,28 +213,37 @@ def _will_need_gradient(query, key, value, options):
     return any(t is not None and t.requires_grad for t in given)
 
 
-def weights(query, key, lse, options, heads, rows):
+def weights(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    lse: torch.Tensor,
+    options: dict[str, Any],
+    heads: torch.Tensor | None,
+    rows: torch.Tensor | None,
+) -> Any:
     """The weights before dropout of chosen heads and rows (None: all), without derivative."""
     detached = {name: t.detach() if isinstance(t, torch.Tensor) else t for name, t in options.items()}
     with torch.no_grad():
         return _ops.attention_weights(query.detach(), key.detach(), lse.detach(), heads=heads, rows=rows, **detached)
 
 
-def _setup_raw_forward(ctx, inputs, keyword_only_inputs, output):
+def _setup_raw_forward(
+    ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any
+) -> None:
     ctx.numbers = [keyword_only_inputs[name] for name in _NUMBERS]
     ctx.save_for_backward(*inputs, *output[:2], *output[3:])
     ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
 
 
-def _raw_forward_backward(ctx, d_output, d_lse, *_):
+def _raw_forward_backward(ctx: Any, d_output: Any, d_lse: Any, *_: Any) -> tuple[Any, ...]:
     if d_output is None and d_lse is None:
         return (None,) * len(_TENSORS)
     needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: 3 + len(DIFFERENTIABLE)]]
     return _gradients(_backward, ctx.saved_tensors, ctx.numbers, needed, d_output, d_lse)
 
 
-def _raise_second_derivative(ctx, *d_outputs):
+def _raise_second_derivative(ctx: Any, *d_outputs: Any) -> None:
     raise RuntimeError(_NO_SECOND_DERIVATIVE)
 
 

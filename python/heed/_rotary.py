@@ -1,5 +1,10 @@
 """heed::rotary with derivatives attached, and scalings as Hugging Face writes them."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 
 from . import _library  # noqa: F401  registers the operators
@@ -13,27 +18,35 @@ class _Rotary(torch.autograd.Function):
     """Linear in x: both derivatives are rotations, so any number of them is right."""
 
     @staticmethod
-    def forward(x, cos, sin, positions, layout, rotary_dim, inverse):
+    def forward(
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        positions: torch.Tensor | None,
+        layout: str,
+        rotary_dim: int,
+        inverse: bool,
+    ) -> Any:
         return _ops.rotary(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=inverse)
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         _, *tables, layout, rotary_dim, inverse = inputs
         ctx.numbers = layout, rotary_dim, inverse
         ctx.save_for_backward(*tables)
         ctx.save_for_forward(*tables)
 
     @staticmethod
-    def backward(ctx, d_output):
+    def backward(ctx: Any, d_output: torch.Tensor) -> Any:
         layout, rotary_dim, inverse = ctx.numbers
         return _Rotary.apply(d_output, *ctx.saved_tensors, layout, rotary_dim, not inverse), *(None,) * 6
 
     @staticmethod
-    def jvp(ctx, x_tangent, *_):
+    def jvp(ctx: Any, x_tangent: Any, *_: Any) -> Any:
         return _Rotary.apply(x_tangent, *ctx.saved_tensors, *ctx.numbers)
 
     @staticmethod
-    def vmap(info, in_dims, x, *rest):
+    def vmap(info: Any, in_dims: Any, x: torch.Tensor, *rest: Any) -> Any:
         if any(d is not None for d in in_dims[1:]):
             slices = [
                 _Rotary.apply(*(a if d is None else a.select(d, i) for a, d in zip((x, *rest), in_dims)))
@@ -46,18 +59,18 @@ class _Rotary(torch.autograd.Function):
 
 
 @keep_in_graph
-def _rotate(*arguments):
+def _rotate(*arguments: Any) -> Any:
     return _Rotary.apply(*arguments)
 
 
 # torch.compile looks through the Function: the raw operator has the same formulas.
-def _setup_raw(ctx, inputs, keyword_only_inputs, output):
+def _setup_raw(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
     _check_needs_no_gradient(*inputs[1:3])
     ctx.numbers = dict(keyword_only_inputs)
     ctx.save_for_backward(*inputs[1:])
 
 
-def _raw_backward(ctx, d_output):
+def _raw_backward(ctx: Any, d_output: torch.Tensor) -> tuple[Any, None, None, None]:
     numbers = {**ctx.numbers, "inverse": not ctx.numbers["inverse"]}
     return _ops.rotary(d_output, *ctx.saved_tensors, **numbers), None, None, None
 
@@ -66,17 +79,19 @@ torch.library.register_autograd("heed::rotary", _raw_backward, setup_context=_se
 
 
 @torch.library.register_fake("heed::rotary_frequencies")
-def _frequencies_shape(rotary_dim, base=10000.0, positions=None, **_):
-    kind = {"dtype": torch.float64, "device": "cpu" if positions is None else positions.device}
+def _frequencies_shape(
+    rotary_dim: int, base: float = 10000.0, positions: torch.Tensor | None = None, **_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
+    kind: dict[str, Any] = {"dtype": torch.float64, "device": "cpu" if positions is None else positions.device}
     return torch.empty(rotary_dim // 2, **kind), torch.empty((), **kind)
 
 
 @torch.library.register_fake("heed::t5_buckets")
-def _t5_buckets_shape(reach, *_, **__):
+def _t5_buckets_shape(reach: int, *_: Any, **__: Any) -> torch.Tensor:
     return torch.empty(2 * reach + 1, dtype=torch.int64)
 
 
-def _check_needs_no_gradient(cos, sin):
+def _check_needs_no_gradient(cos: torch.Tensor, sin: torch.Tensor) -> None:
     for name, table in (("cos", cos), ("sin", sin)):
         if table.requires_grad:
             raise ValueError(
@@ -84,7 +99,14 @@ def _check_needs_no_gradient(cos, sin):
             )
 
 
-def apply_rotary(x, cos, sin, positions=None, layout="half", rotary_dim=None):
+def apply_rotary(
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    layout: str = "half",
+    rotary_dim: int | None = None,
+) -> torch.Tensor:
     """x [B, H, N, D] with the pairs (a, b) of its first rotary_dim columns turned: (a cos - b sin, b cos + a sin).
 
     cos, sin    [N, rotary_dim/2] or [B, N, rotary_dim/2]; with positions [max, rotary_dim/2]
@@ -107,12 +129,15 @@ def apply_rotary(x, cos, sin, positions=None, layout="half", rotary_dim=None):
     if positions is not None:
         positions = integers("positions", positions)
         positions = positions.unsqueeze(0) if positions.dim() == 1 else positions
-    return _rotate(x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim, False)
+    rotated: torch.Tensor = _rotate(
+        x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim, False
+    )
+    return rotated
 
 
 # Hugging Face's keys by rope_type, and what the operator calls them: those that must be there, and those that may.
 _FACTOR, _LENGTH = {"factor": "factor"}, {"original_max_position_embeddings": "original_length"}
-_NEEDED = {
+_NEEDED: dict[str, dict[str, str]] = {
     "default": {},
     "linear": _FACTOR,
     "ntk": _FACTOR,
@@ -126,14 +151,16 @@ _NEEDED = {
         "high_freq_factor": "high_frequency_factor",
     },
 }
-_OPTIONAL = {
+_OPTIONAL: dict[str, dict[str, str]] = {
     "yarn": {key: key for key in ("attention_factor", "mscale", "mscale_all_dim", "beta_fast", "beta_slow", "truncate")},
     "longrope": {"attention_factor": "attention_factor"},
 }
 DEPENDS_ON_LENGTH = ("dynamic", "longrope")
 
 
-def scaling_options(scaling, head_dim, rotary_dim, base):
+def scaling_options(
+    scaling: Mapping[str, Any] | None, head_dim: int, rotary_dim: int, base: float
+) -> dict[str, Any]:
     """The operator's options for a dictionary as Hugging Face writes it, or for None."""
     if scaling is None:
         return {"rope_type": "default"}

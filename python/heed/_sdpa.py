@@ -1,8 +1,12 @@
 """torch.nn.functional.scaled_dot_product_attention, through heed."""
 
+from __future__ import annotations
+
 import functools
 import math
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +18,12 @@ from ._attention import attention, autocast_type
 _NATIVE = torch._C._nn.scaled_dot_product_attention
 
 
-def _is_foreign(*arguments):
+def _is_foreign(*arguments: Any) -> bool:
     """Whether a tensor among them is PyTorch's to compute with."""
     return any(isinstance(a, torch.Tensor) and (a.device.type not in ("cpu", "meta") or a.is_nested) for a in arguments)
 
 
-def _four_dimensions(name, tensor, batch):
+def _four_dimensions(name: str, tensor: torch.Tensor, batch: torch.Size) -> torch.Tensor:
     """[..., H, N, D] with the leading dimensions broadcast to `batch` -> [B, H, N, D]; [N, D] and [B, N, D] have one head."""
     if tensor.dim() < 2:
         raise RuntimeError(f"{name}: expected at least 2 dimensions, got shape {list(tensor.shape)}")
@@ -32,7 +36,7 @@ def _four_dimensions(name, tensor, batch):
     return tensor if len(batch) == 1 else tensor.reshape(math.prod(batch), *tensor.shape[-3:])
 
 
-def _mask_like(mask, batch, dims):
+def _mask_like(mask: torch.Tensor, batch: torch.Size, dims: int) -> torch.Tensor:
     """The mask for tensors of _four_dimensions: broadcastable to [B, H, Nq, Nk], and dense no further than it was."""
     if dims == 3:
         # [B, N, D] inputs: their batch stands where heads do.
@@ -45,7 +49,9 @@ def _mask_like(mask, batch, dims):
     return mask.expand(*batch, *mask.shape[-3:]).reshape(math.prod(batch), *mask.shape[-3:])
 
 
-def _same_heads(query, key, value, enable_gqa):
+def _same_heads(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, enable_gqa: bool
+) -> tuple[torch.Tensor, ...]:
     """Broadcasts heads as PyTorch does: a head of 1 serves all, on any side."""
     if enable_gqa:
         return query, key, value
@@ -59,8 +65,15 @@ def _same_heads(query, key, value, enable_gqa):
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
-):
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
     """PyTorch's function of that name, with its signature and meaning, for CPU tensors; others are handed to PyTorch.
 
     Causality is aligned top-left, attn_mask is bool (True: may look) or added to the scores, and dropout acts whenever
@@ -78,10 +91,10 @@ def scaled_dot_product_attention(
     batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
     q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
     q, k, v = _same_heads(q, k, v, enable_gqa)
-    options = {}
+    options: dict[str, Any] = {}
     if attn_mask is not None:
         options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
-    output = attention(
+    output: torch.Tensor = attention(
         q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
     )
     if dims == 2:
@@ -100,18 +113,18 @@ class _Replacement:
     a reference to it.
     """
 
-    def __init__(self, found):
+    def __init__(self, found: Callable[..., torch.Tensor]) -> None:
         self.found, self.contexts = found, 0
         functools.update_wrapper(self, found, updated=())
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         inside = getattr(_thread, "depth", 0) > 0
         if inside and not _is_foreign(*args, *kwargs.values()):
             return scaled_dot_product_attention(*args, **kwargs)
         return self.found(*args, **kwargs)
 
 
-def _install():
+def _install() -> _Replacement:
     """A replacement that stands in torch.nn.functional, now for one context more."""
     with _lock:
         current = F.scaled_dot_product_attention
@@ -122,7 +135,7 @@ def _install():
     return current
 
 
-def _remove(replacement):
+def _remove(replacement: _Replacement) -> None:
     _thread.depth -= 1
     with _lock:
         replacement.contexts -= 1
@@ -144,19 +157,21 @@ class replace_sdpa(TorchFunctionMode):
     attribute meanwhile: theirs then stays. Contexts may be nested, and those of different threads may overlap in any order.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
-        self._replacements = []
+        self._replacements: list[_Replacement] = []
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._replacements.append(_install())
-        return super().__enter__()
+        return super().__enter__()  # type: ignore[no-untyped-call]
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: Any) -> None:
         _remove(self._replacements.pop())
-        return super().__exit__(*exception)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]
 
-    def __torch_function__(self, func, types, args=(), kwargs=None):
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if func is _NATIVE:
             return scaled_dot_product_attention(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))

@@ -1,9 +1,25 @@
 """Integers and positions as callers write them: one rule for every function that takes them."""
 
+from __future__ import annotations
+
+from typing import Any, overload
+
 import torch
 
 
-def integers(name, values):
+@overload
+def integers(name: str, values: None) -> None: ...
+
+
+@overload
+def integers(name: str, values: torch.Tensor) -> torch.Tensor: ...
+
+
+@overload
+def integers(name: str, values: Any) -> Any: ...
+
+
+def integers(name: str, values: Any) -> Any:
     """int64 of the same values, or None for None; every integer type is accepted, nothing is rounded or wraps."""
     if values is None:
         return None
@@ -16,7 +32,7 @@ def integers(name, values):
     return whole
 
 
-def listed(name, positions):
+def listed(name: str, positions: torch.Tensor) -> torch.Tensor:
     """Positions of tokens as int64 or float64.
 
     The type decides, never the values, so that compiled and eager calls agree: float32 holds 1.7e9 only to multiples of 128,

@@ -1,7 +1,10 @@
 """Weights of other frameworks, into heed's modules and back. Pickled files are never read."""
 
-import collections.abc
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy
 import torch
@@ -13,7 +16,7 @@ _ops = torch.ops.heed
 _DEEPEST = 64  # levels of nested dictionaries
 
 
-def _text(argument, value):
+def _text(argument: str, value: object) -> str:
     """value as torch.ops takes it."""
     if not isinstance(value, str):
         raise ValueError(f"{argument}: expected a string, got {type(value).__name__}")
@@ -24,7 +27,7 @@ def _text(argument, value):
     return value
 
 
-def _state(module):
+def _state(module: torch.nn.Module) -> list[list[Any]]:
     """Names and tensors of parameters, then of the buffers that a state dict holds; a tied tensor under each of its names."""
     if not isinstance(module, torch.nn.Module):
         raise ValueError(f"module: expected a torch.nn.Module, got {type(module).__name__}")
@@ -38,13 +41,13 @@ def _state(module):
     return [part for named in (parameters, buffers) for part in (list(named), [tensor.detach() for tensor in named.values()])]
 
 
-def _attention_layers(module):
+def _attention_layers(module: torch.nn.Module) -> list[list[Any]]:
     parts = module.named_modules(remove_duplicate=False)
     layers = [(path, part.num_heads, part.kv_heads) for path, part in parts if isinstance(part, MultiHeadAttention)]
     return [list(column) for column in zip(*layers)] if layers else [[], [], []]
 
 
-def _flattened(tree, prefix="", level=0):
+def _flattened(tree: Mapping[Any, Any], prefix: str = "", level: int = 0) -> Iterator[tuple[str, Any]]:
     """Nested dictionaries, as Flax keeps its parameters, with paths joined by slashes."""
     if level > _DEEPEST:
         raise ValueError(f"source: dictionaries are nested more than {_DEEPEST} levels deep at '{prefix[:80]}'")
@@ -52,13 +55,13 @@ def _flattened(tree, prefix="", level=0):
         if not isinstance(name, (str, int)):
             raise ValueError(f"source: expected strings as names, got {type(name).__name__} below '{prefix[:80]}'")
         path = prefix + _text(f"source: a name below '{prefix[:80]}'", str(name))
-        if isinstance(value, collections.abc.Mapping):
+        if isinstance(value, Mapping):
             yield from _flattened(value, f"{path}/", level + 1)
         else:
             yield path, value
 
 
-def _tensor(name, value):
+def _tensor(name: str, value: Any) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         return value
     expected = f"source '{name[:80]}': expected a tensor or an array of numbers, got"
@@ -75,8 +78,8 @@ def _tensor(name, value):
         raise ValueError(f"{expected} {kind}") from error
 
 
-def _tensors(source):
-    if not isinstance(source, collections.abc.Mapping):
+def _tensors(source: object) -> dict[str, torch.Tensor]:
+    if not isinstance(source, Mapping):
         hint = "; pass its state_dict()" if isinstance(source, torch.nn.Module) else ""
         raise ValueError(f"source: expected a path or a dictionary of tensors, got {type(source).__name__}{hint}")
     tensors = {}
@@ -87,7 +90,9 @@ def _tensors(source):
     return tensors
 
 
-def load_weights(module, source, framework):
+def load_weights(
+    module: torch.nn.Module, source: str | bytes | os.PathLike[Any] | Mapping[Any, Any], framework: str
+) -> None:
     """Fills every parameter of the module, and every buffer of its state dict, from another framework's weights.
 
     source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
@@ -115,7 +120,7 @@ def load_weights(module, source, framework):
     _ops.load_weights(*state, *layers, list(tensors), list(tensors.values()), framework)
 
 
-def save_weights(module, path, framework):
+def save_weights(module: torch.nn.Module, path: str | bytes | os.PathLike[Any], framework: str) -> None:
     """Writes the module's parameters, and the buffers of its state dict, as a safetensors file.
 
     They get the framework's names and layouts; one that has no counterpart there raises ValueError, so nothing is left out. The

@@ -1,0 +1,68 @@
+"""What attention returns, and which weights it returns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+
+def _describe(fields: type, **texts: str) -> None:
+    """Says what the fields of a named tuple are where help() looks."""
+    for name, text in texts.items():
+        getattr(fields, name).__doc__ = text
+
+
+class Statistics(NamedTuple):
+    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. Not differentiable.
+
+    float64 for float64 inputs, else float32; from packed sequences [Tq, Hq].
+    """
+
+    entropy: torch.Tensor
+    max_weight: torch.Tensor
+    mean_distance: torch.Tensor
+
+
+_describe(
+    Statistics,
+    entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
+    max_weight="The largest p[j].",
+    mean_distance="sum_j p[j] |key position - query position|.",
+)
+
+
+class AttentionOutput(NamedTuple):
+    """What was asked for; None stands for the rest."""
+
+    output: torch.Tensor
+    lse: torch.Tensor | None = None
+    weights: torch.Tensor | None = None
+    statistics: Statistics | None = None
+
+
+_describe(
+    AttentionOutput,
+    output="[B, Hq, Nq, Dv] in the type of the inputs; packed [Tq, Hq, Dv].",
+    lse="[B, Hq, Nq], packed [Tq, Hq]: natural logarithm of the sum of exponentials of a row's scores, -inf for a row without "
+    "keys; float64 for float64 inputs, else float32. Differentiable.",
+    weights="[B, Hq, Nq, Nk], or the heads and rows of a WeightsOf: before dropout, in the type of lse. Not differentiable.",
+    statistics="Entropy, largest weight and mean distance of each row.",
+)
+
+
+class WeightsOf(NamedTuple):
+    """Which weights to return: of these heads and queries only, [B, len(heads), len(rows), Nk].
+
+    heed.attention(..., return_weights=heed.WeightsOf(heads=torch.tensor([0]))) keeps memory linear in the length.
+    """
+
+    heads: torch.Tensor | None = None
+    rows: torch.Tensor | None = None
+
+
+_describe(
+    WeightsOf,
+    heads="Integers within 0..Hq-1, in any order; None means all heads.",
+    rows="Integers within 0..Nq-1, in any order; None means all queries.",
+)
