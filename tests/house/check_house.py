@@ -9,7 +9,7 @@ and no other part of the engine sees the reference.
 Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder is an experiment, which
 sees the core and no other experiment. The study sees all.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab and cli makes text of JSON. Links in
-documents lead to files.
+documents lead to files and headings.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
 """
 
@@ -39,7 +39,8 @@ UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 # nlohmann's dump() throws where a text is not UTF-8, and names of files need not be.
 JSON_DUMP = re.compile(r"\.dump\(")
 JSON_WRITER = "lab/report/json.cc"
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 
 
 def resolve(root, path, name):
@@ -161,11 +162,25 @@ def check_file(root, path):
             yield f"{source}:{number}: {JSON_WRITER} alone makes text of JSON"
 
 
+def anchors(text):
+    """The headings of a document, without its blocks of code, as GitHub makes links of them."""
+    for title in HEADING.findall(text):
+        yield re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+
+
+def without_blocks(path):
+    return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
 def check_links(root, path):
-    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-    for target in LINK.findall(text):
-        if "://" not in target and not (path.parent / target).exists():
+    for target, anchor in LINK.findall(without_blocks(path)):
+        if "://" in target:
+            continue
+        there = path.parent / target if target else path
+        if not there.exists():
             yield f"{path.relative_to(root)}: no file {target}"
+        elif anchor and there.suffix == ".md" and anchor not in anchors(without_blocks(there)):
+            yield f"{path.relative_to(root)}: no heading {target}#{anchor}"
 
 
 def check(root):

@@ -26,7 +26,8 @@ SOUND = {
     "lab/study/study.h": '#include "lab/depth/depth.h"\n',
     "cli/check.cc": '#include "engine/src/reference/reference.h"\n#include "lab/data/text.h"\n',
     "tests/engine/forward_test.cc": '#include <gtest/gtest.h>\n#include "attention/forward-inl.h"\n#include "reference/reference.h"\n',
-    "docs/page.md": "[engine](../engine/include/heed/view.h) [section](#a) [page](page.md#a)\n",
+    "docs/page.md": "# What it says, `exactly`\n\n[engine](../engine/include/heed/view.h) [own](#what-it-says-exactly)\n",
+    "docs/other.md": "[there](page.md#what-it-says-exactly)\n\n```python\n# [a](comment)\n```\n",
 }
 
 # One planted fault each: file, text to append, and what the message must say.
@@ -64,6 +65,9 @@ FAULTS = [
     ("nn/src/attention.cc", "const float* first = tensor.const_data_ptr<float>();", "asks a tensor for its address"),
     ("cli/check.cc", "std::cout << json.dump(2);", "alone makes text of JSON"),
     ("docs/page.md", "[gone](nowhere.md)", "no file nowhere.md"),
+    ("docs/page.md", "[gone](#what-it-said)", "no heading #what-it-said"),
+    ("docs/other.md", "[gone](page.md#what-it-said)", "no heading page.md#what-it-said"),
+    ("docs/other.md", "[gone](#acomment)", "no heading #acomment"),
 ]
 
 

@@ -1,0 +1,45 @@
+"""Doxygen's input filter: heed's plain comments as the ones that Doxygen reads.
+
+    python3 comment_filter.py HEADER
+
+A comment above a declaration becomes `///`, one behind a member `///<`, and the one that a header begins with describes the file.
+"""
+
+import re
+import sys
+
+ABOVE = re.compile(r"^(\s*)//(?!/) ?(.*)$")
+BEHIND = re.compile(r"^(.*[,;{)}\w].*?)  // (.*)$")
+CLOSING = re.compile(r"^\s*(#|}  //)")  # what such a line says is for readers of the source
+# What Doxygen would take for a command or a tag.
+SPECIAL = re.compile(r"([<>@#\\&])")
+
+
+def described(comment):
+    """A line of a comment; formulas, which stand two columns further in, are shown as they are written."""
+    return f"@verbatim {comment} @endverbatim" if comment.startswith("  ") else SPECIAL.sub(r"\\\1", comment)
+
+
+def filtered(lines):
+    head, behind = True, None
+    for number, line in enumerate(lines):
+        above, member = ABOVE.match(line), BEHIND.match(line)
+        head = head and above is not None
+        if head and number == 0:
+            yield "/// @file"
+        if above and behind is not None and len(above[1]) >= behind:  # a comment behind a member goes on in the next line
+            yield f"{above[1]}///< {described(above[2])}"
+            continue
+        behind = None
+        if above:
+            yield f"{above[1]}/// {described(above[2])}"
+        elif member and not CLOSING.match(line):
+            behind = len(member[1])
+            yield f"{member[1]}  ///< {described(member[2])}"
+        elif not line.startswith("extern template"):  # a promise to compilers, which Breathe cannot read
+            yield line
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1], encoding="utf-8") as header:
+        print(*filtered(header.read().splitlines()), sep="\n")

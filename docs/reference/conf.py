@@ -1,0 +1,78 @@
+"""Sphinx: the documents of the repository, laid out as they are there, and the reference beside them."""
+
+import os
+import pathlib
+import re
+
+import heed
+from sphinx.pycode import ModuleAnalyzer
+
+project = "heed"
+author = "the heed developers"
+release = heed.__version__
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.viewcode", "myst_parser", "breathe"]
+root_doc = "index"
+source_suffix = {".md": "markdown"}
+
+breathe_projects = {"heed": os.environ["HEED_DOCS_XML"]}
+breathe_default_project = "heed"
+breathe_default_members = ("members",)
+breathe_show_include = False
+
+# Links to headings are written as GitHub makes them.
+myst_heading_anchors = 4
+myst_enable_extensions = ["fieldlist"]
+
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+add_module_names = False
+
+# Every header says again that it is in the namespace; overloads may differ in their constraints alone.
+suppress_warnings = ["duplicate_declaration.cpp"]
+
+html_theme = "furo"
+html_title = f"heed {release}"
+html_copy_source = False
+html_theme_options = {"top_of_page_buttons": []}
+
+
+def _name_headers_by_path(xml):
+    """Doxygen lists files by their last name, which heed/attention.h and heed/nn/attention.h share; Breathe looks there."""
+
+    def named(match):
+        described = (xml / f"{match[1]}.xml").read_text(encoding="utf-8")
+        path = re.findall(r'<location file="([^"]+)"', described)[-1]
+        return f'<compound refid="{match[1]}" kind="file"><name>{path}</name>'
+
+    index = xml / "index.xml"
+    text = re.sub(r'<compound refid="(\w+)" kind="file"><name>[^<]*</name>', named, index.read_text(encoding="utf-8"))
+    index.write_text(text, encoding="utf-8")
+
+
+def _as_written(app, what, name, obj, options, lines):
+    """Docstrings are plain text in columns, shown as help() shows them; a paragraph of prose may flow."""
+    text = "\n".join(lines).rstrip()
+    if re.search(r"\S  +\S|^  ", text, re.MULTILINE):
+        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in text.splitlines()), ""]
+    else:
+        lines[:] = re.sub(r"([*`|\\]|_\b)", r"\\\1", text).splitlines() + [""]
+
+
+def _forget_overloads(app):
+    """The signature with all options says more to readers than its overloads, which are for type checkers."""
+    for module in ("heed._attention", "heed._cache", "heed.nn"):
+        analyzer = ModuleAnalyzer.for_module(module)
+        analyzer.analyze()
+        analyzer.overloads.clear()
+
+
+def setup(app):
+    app.connect("builder-inited", _forget_overloads)
+    app.connect("autodoc-process-docstring", _as_written)
+    return {"parallel_read_safe": True}
+
+
+_name_headers_by_path(pathlib.Path(os.environ["HEED_DOCS_XML"]))
