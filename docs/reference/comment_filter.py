@@ -2,7 +2,8 @@
 
     python3 comment_filter.py HEADER
 
-A comment above a declaration becomes `///`, one behind a member `///<`, and the one that a header begins with describes the file.
+A comment above a declaration becomes `///`, one behind a member `///<`; the one that a header begins with describes the
+file.
 """
 
 import re

@@ -63,8 +63,8 @@ def release_workspace() -> None:
 
 
 def info() -> dict[str, Any]:
-    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this CPU
-    that kernels exist for, best first), `threads` and the version of `torch`."""
+    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this
+    CPU that kernels exist for, best first), `threads` and the version of `torch`."""
     return {
         "version": __version__,
         "library": str(_library.PATH),

@@ -13,8 +13,8 @@ from . import _operators, positions
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers, listed
 
-# Names of types that stand in public signatures. Numbers are also SymInt and SymFloat under torch.compile, for which float and int
-# stand here.
+# Names of types that stand in public signatures. Under torch.compile numbers are SymInt and SymFloat too, for which int and
+# float stand here.
 Causal = bool | Literal["bottom_right", "top_left"] | None
 Positions = int | torch.Tensor
 EmptyRow = Literal["zero", "uniform"]
@@ -333,9 +333,9 @@ def attention(
 
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for. It shares no memory with the inputs.
 
-    What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError for
-    an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options that
-    contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
+    What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError
+    for an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options
+    that contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """

@@ -196,7 +196,7 @@ class MultiHeadAttention(torch.nn.Module):
         return KeyValueCache(batch, self.kv_heads, width, capacity=capacity, dtype=dtype)
 
     def append(self, keys: torch.Tensor, values: torch.Tensor, cache: KeyValueCache) -> None:
-        """Projects keys and values [batch, m, ...] into a cache, to be looked at often: cross-attention to an encoder's outputs.
+        """Projects keys and values [batch, m, ...] into a cache, to be looked at often, as an encoder's outputs are.
 
         ValueError as heed.KeyValueCache.append raises it.
         """
