@@ -1,7 +1,5 @@
 """What attention returns, and which weights it returns."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

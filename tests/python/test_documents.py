@@ -1,4 +1,5 @@
-"""The documents' Python runs: the ```python blocks of a page one after the other, as a reader would paste them."""
+"""The documents' Python runs, the ```python blocks of a page one after the other as a reader would paste them; and the
+reference that ./dev docs builds leaves nothing out."""
 
 import pathlib
 import re
@@ -15,6 +16,11 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): BLOCK.findall(path.read_text(encoding="utf-8"))
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
+HEADERS = {
+    path.relative_to(folder).as_posix(): path
+    for folder in (ROOT / "engine/include", ROOT / "nn/include")
+    for path in sorted(folder.rglob("*.h"))
+}
 
 
 @pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if blocks])
@@ -30,3 +36,28 @@ def test_blocks_run(page, tmp_path):
 def test_the_pages_for_newcomers_have_blocks():
     for page in ("README.md", "docs/coming-from-pytorch.md", "docs/coming-from-the-book.md"):
         assert PAGES[page], page
+
+
+def test_the_reference_names_every_header_and_every_public_name():
+    cpp = (ROOT / "docs/reference/cpp.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"^```{doxygenfile} (.*)$", cpp, re.MULTILINE))
+    assert named == {path for path in HEADERS if path != "heed/nn.h"}, "heed/nn.h includes the others and declares nothing"
+    python = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^\.\. auto(?:function|class):: heed\.(\w+)$", python, re.MULTILINE))
+    assert shown == set(heed.__all__) - {"nn", "positions"}
+    (members,) = re.findall(r"automodule:: heed\.nn\n   :members: (.*)$", python, re.MULTILINE)
+    assert members.split(", ") == heed.nn.__all__
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_the_reference_changes_comments_alone(header):
+    text = HEADERS[header].read_text(encoding="utf-8")
+    command = [sys.executable, ROOT / "docs/reference/comment_filter.py", HEADERS[header]]
+    filtered = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert code(filtered) == code(text)
+    assert "///" in filtered
+
+
+def code(text):
+    lines = (re.sub(r"\s*//.*", "", line) for line in text.splitlines() if not line.startswith("extern template"))
+    return [line for line in lines if line]
