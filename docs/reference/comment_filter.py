@@ -17,8 +17,8 @@ SPECIAL = re.compile(r"([<>@#\\&])")
 
 
 def described(comment):
-    """A line of a comment; formulas, which stand two columns further in, are shown as they are written."""
-    return f"@verbatim {comment} @endverbatim" if comment.startswith("  ") else SPECIAL.sub(r"\\\1", comment)
+    """A line of a comment; formulas, which stand two columns further in, are code for Doxygen's Markdown."""
+    return f"    {comment}" if comment.startswith("  ") else SPECIAL.sub(r"\\\1", comment)
 
 
 def filtered(lines):
@@ -43,4 +43,7 @@ def filtered(lines):
 
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as header:
-        print(*filtered(header.read().splitlines()), sep="\n")
+        text = "\n".join(filtered(header.read().splitlines()))
+    # Code begins and ends with an empty line.
+    text = re.sub(r"^( *///<?) (?!     )(.+)\n(?= *///<?      )", r"\1 \2\n\1\n", text, flags=re.MULTILINE)
+    print(re.sub(r"^( *///<?)(      .*)\n(?= *///<? \S)", r"\1\2\n\1\n", text, flags=re.MULTILINE))

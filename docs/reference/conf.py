@@ -33,10 +33,22 @@ add_module_names = False
 # Every header says again that it is in the namespace; overloads may differ in their constraints alone.
 suppress_warnings = ["duplicate_declaration.cpp"]
 
+# Blocks that do not say what they are hold formulas and commands.
+highlight_language = "none"
+
 html_theme = "furo"
 html_title = f"heed {release}"
 html_copy_source = False
 html_theme_options = {"top_of_page_buttons": []}
+html_static_path = ["reference.css"]
+html_css_files = ["reference.css"]
+
+
+def _leave_private_members_out(xml):
+    """Doxygen's XML has them whatever its options say, and Breathe shows what a file has."""
+    for path in [*xml.glob("class*.xml"), *xml.glob("struct*.xml")]:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r'<sectiondef kind="private.*?</sectiondef>', "", text, flags=re.DOTALL), encoding="utf-8")
 
 
 def _name_headers_by_path(xml):
@@ -52,13 +64,41 @@ def _name_headers_by_path(xml):
     index.write_text(text, encoding="utf-8")
 
 
+def _escaped(text):
+    return re.sub(r"([*`|\\]|_\b)", r"\\\1", text)
+
+
+def _columns(lines):
+    """Names and what they mean, side by side, as a list of definitions; None for lines that are something else."""
+    starts = [match.end() for line in lines if (match := re.match(r"\S.*?  +(?=\S)", line))]
+    if not starts or lines[0].startswith(" "):
+        return None
+    start, names, found = min(starts), "", []
+    for line in lines:
+        names += line[:start].strip()
+        if not line[start:]:  # several names that share what stands beside the last one
+            names += " "
+            continue
+        if names:
+            found.append(f"**{_escaped(names)}**")
+        found.append(f"   {_escaped(line[start:])}")
+        names = ""
+    return found
+
+
 def _as_written(app, what, name, obj, options, lines):
-    """Docstrings are plain text in columns, shown as help() shows them; a paragraph of prose may flow."""
-    text = "\n".join(lines).rstrip()
-    if re.search(r"\S  +\S|^  ", text, re.MULTILINE):
-        lines[:] = [".. code-block:: text", "", *(f"   {line}" for line in text.splitlines()), ""]
-    else:
-        lines[:] = re.sub(r"([*`|\\]|_\b)", r"\\\1", text).splitlines() + [""]
+    """Docstrings are plain text: prose flows, columns become lists, and what is indented is shown as it is."""
+    shown = []
+    for paragraph in re.split(r"\n{2,}", "\n".join(lines).rstrip()):
+        written = paragraph.splitlines()
+        if columns := _columns(written):
+            shown += columns
+        elif any(line.startswith(" ") for line in written):
+            shown += [".. code-block:: text", "", *(f"   {line}" for line in written)]
+        else:
+            shown += _escaped(paragraph).splitlines()
+        shown.append("")
+    lines[:] = shown
 
 
 def _forget_overloads(app):
@@ -75,4 +115,5 @@ def setup(app):
     return {"parallel_read_safe": True}
 
 
+_leave_private_members_out(pathlib.Path(os.environ["HEED_DOCS_XML"]))
 _name_headers_by_path(pathlib.Path(os.environ["HEED_DOCS_XML"]))

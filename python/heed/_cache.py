@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import torch
@@ -146,7 +147,7 @@ class KeyValueCache:
             raise ValueError(f"length: expected 0..{self.length}, got {length}")
         self.length = length
 
-    def reorder(self, rows: torch.Tensor) -> None:
+    def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
         """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch.
 
         rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others. The rows are copied.
