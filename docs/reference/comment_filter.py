@@ -21,6 +21,21 @@ def described(comment):
     return f"    {comment}" if comment.startswith("  ") else SPECIAL.sub(r"\\\1", comment)
 
 
+def with_lines(text):
+    """The comments of a C header as those of C++, a line each; in C++ they stand within lines, for nobody but readers."""
+    if not text.startswith("/*"):
+        return text
+
+    def rewritten(block):
+        before = text[text.rfind("\n", 0, block.start()) + 1 : block.start()]
+        lines = [line.strip() for line in block[1].split("\n")]
+        alone = not before.strip()
+        column = before if alone else " " * (len(before) + 1)
+        return ("" if alone else " ") + f"\n{column}".join(f"// {line}" for line in lines)
+
+    return re.sub(r"/\*(.*?)\*/", rewritten, text, flags=re.DOTALL)
+
+
 def filtered(lines):
     head, behind = True, None
     for number, line in enumerate(lines):
@@ -43,7 +58,7 @@ def filtered(lines):
 
 if __name__ == "__main__":
     with open(sys.argv[1], encoding="utf-8") as header:
-        text = "\n".join(filtered(header.read().splitlines()))
+        text = "\n".join(filtered(with_lines(header.read()).splitlines()))
     # Code begins and ends with an empty line.
     text = re.sub(r"^( *///<?) (?!     )(.+)\n(?= *///<?      )", r"\1 \2\n\1\n", text, flags=re.MULTILINE)
     print(re.sub(r"^( *///<?)(      .*)\n(?= *///<? \S)", r"\1\2\n\1\n", text, flags=re.MULTILINE))
