@@ -41,6 +41,24 @@ def test_a_run_leaves_its_files_and_prints_its_result(text, tmp_path):
     assert "\033" not in result.stderr
 
 
+def test_a_folder_of_version_0_1_is_read_and_resumed(text, trained):
+    # Written without the rate of parameters that start at zero, which came later.
+    path = trained / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    assert config["format"] == 1
+    del config["training"]["zero_rate"]
+    config["training"]["steps"] = 8  # as if it had been stopped
+    path.write_text(json.dumps(config), encoding="utf-8")
+    for command in (
+        ["eval", trained, text],
+        ["generate", trained, "--prompt", "o", "--tokens", 5],
+        ["train", text, "--out", trained, "--resume"],
+    ):
+        result = run(*command, "--quiet")
+        assert result.returncode == 0, result.stderr
+    assert metrics(trained)[-1]["step"] == 8
+
+
 def test_quiet_means_quiet(text, tmp_path):
     result = run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 2, "--quiet")
     assert result.returncode == 0

@@ -1,9 +1,9 @@
-# Installs heed into a fresh prefix, builds the consumer against nothing but that prefix, runs it, and looks at what
-# find_package says where something is missing.
+# Installs heed into a fresh prefix, builds the consumer and the programs of earlier releases against nothing but that prefix,
+# runs them, and looks at what find_package says where something is missing.
 #   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|inference|nn -DCOMPILER=c++
-#     -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DREADME_PROGRAM=README.md's program
+#     -DVERSION=heed's -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DREADME_PROGRAM=README.md's program
 #     for inference] [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
-foreach(argument SOURCE BUILD WORK COMPONENT COMPILER README_LINES READELF)
+foreach(argument SOURCE BUILD WORK COMPONENT COMPILER VERSION README_LINES READELF)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
   endif()
@@ -73,9 +73,27 @@ endif()
 run(0 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=OFF)
 run(0 ${CMAKE_COMMAND} --build ${WORK}/consumer)
 run(0 ${WORK}/consumer/my_program)
+# What was written for an earlier release still compiles and runs; docs/compatibility.md says what may change.
+file(GLOB releases LIST_DIRECTORIES true RELATIVE ${CMAKE_CURRENT_LIST_DIR}/released ${CMAKE_CURRENT_LIST_DIR}/released/*)
+foreach(release ${releases})
+  set(program ${CMAKE_CURRENT_LIST_DIR}/released/${release}/${COMPONENT}.cc)
+  if(EXISTS ${program})
+    set(folder ${WORK}/released-${release})
+    run(0 ${consumer} -B ${folder} -DPROGRAM=${program} -DCMAKE_BUILD_TYPE=Debug)
+    run(0 ${CMAKE_COMMAND} --build ${folder})
+    run(0 ${folder}/my_program)
+  endif()
+endforeach()
 run(0 ${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR}/finder -B ${WORK}/finder -DCOMPONENT=${COMPONENT}
-  -DCMAKE_CXX_COMPILER=${COMPILER})
+  -DVERSION=${VERSION} -DCMAKE_CXX_COMPILER=${COMPILER})
 if(COMPONENT STREQUAL inference)
+  # The loader, too, holds a program to the minor version that it was linked with.
+  string(REGEX MATCH "^[0-9]+[.][0-9]+" series ${VERSION})
+  file(GLOB_RECURSE library ${WORK}/moved/libheed_c.so)
+  run(0 ${READELF} -d ${library})
+  if(NOT output MATCHES "SONAME[^\n]*\\[libheed_c[.]so[.]${series}\\]")
+    message(FATAL_ERROR "libheed_c.so has another soname than libheed_c.so.${series}:\n${output}")
+  endif()
   # README.md's program compiles as it stands, by CMake and by pkg-config, and a program of C finds the C library.
   run(0 ${consumer} -B ${WORK}/readme -DPROGRAM=${README_PROGRAM})
   run(0 ${CMAKE_COMMAND} --build ${WORK}/readme)
