@@ -62,5 +62,5 @@ def test_the_reference_changes_comments_alone(header):
 
 def code(text):
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    lines = (re.sub(r"\s*//.*", "", line) for line in text.splitlines() if not line.startswith("extern template"))
+    lines = (re.sub(r"\s*//.*", "", line).rstrip() for line in text.splitlines() if not line.startswith("extern template"))
     return [line for line in lines if line]
