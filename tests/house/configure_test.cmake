@@ -62,5 +62,5 @@ if(TORCH_FOLDER)
   configure(${SOURCE} 0 "" -DHEED_LAB=OFF ${libraries} -DHEED_TESTS=ON -DHEED_EXAMPLES=ON -DHEED_BENCH=ON)
   configure(${SOURCE} 0 "" -DHEED_CLI=OFF -DCMAKE_DISABLE_FIND_PACKAGE_CLI11=ON)
   configure(${CMAKE_CURRENT_LIST_DIR}/parent 0 "looks for libraries in .ORIGIN;/opt/libtorch/lib " -DHEED=${SOURCE} -DCOMPONENT=nn
-    -DCMAKE_INSTALL_RPATH=/opt/libtorch/lib -DPROGRAM=${CMAKE_CURRENT_LIST_DIR}/consumer/nn.cc ${libraries} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
+    -DCMAKE_INSTALL_RPATH=/opt/libtorch/lib -DPROGRAM=${CMAKE_CURRENT_LIST_DIR}/released/0.1/nn.cc ${libraries} -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON)
 endif()

@@ -2,7 +2,7 @@
 # runs them, and looks at what find_package says where something is missing.
 #   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|inference|nn -DCOMPILER=c++
 #     -DVERSION=heed's -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DREADME_PROGRAM=README.md's program
-#     for inference] [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
+#     for the component] [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
 foreach(argument SOURCE BUILD WORK COMPONENT COMPILER VERSION README_LINES READELF)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
@@ -64,15 +64,22 @@ endforeach()
 file(READ ${README_LINES} lines)
 string(REGEX REPLACE "(COMPONENTS |heed::)nn" "\\1${COMPONENT}" lines "${lines}")
 file(WRITE ${WORK}/readme.cmake "${lines}")
+# README.md's program compiles as it stands; of the engine alone it has none.
+set(program engine.cc)
+if(EXISTS ${README_PROGRAM})
+  set(program ${README_PROGRAM})
+endif()
 set(consumer ${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/consumer
-  -DPROGRAM=${COMPONENT}.cc -DREADME_LINES=${WORK}/readme.cmake -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release ${search})
+  -DPROGRAM=${program} -DREADME_LINES=${WORK}/readme.cmake -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release ${search})
 run(1 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
 if(NOT output MATCHES "heed needs Google Highway")
   message(FATAL_ERROR "CMake does not say that Highway is missing:\n${output}")
 endif()
 run(0 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=OFF)
 run(0 ${CMAKE_COMMAND} --build ${WORK}/consumer)
-run(0 ${WORK}/consumer/my_program)
+if(NOT COMPONENT STREQUAL inference)  # whose program takes the folder of a model
+  run(0 ${WORK}/consumer/my_program)
+endif()
 # What was written for an earlier release still compiles and runs; docs/compatibility.md says what may change.
 file(GLOB releases LIST_DIRECTORIES true RELATIVE ${CMAKE_CURRENT_LIST_DIR}/released ${CMAKE_CURRENT_LIST_DIR}/released/*)
 foreach(release ${releases})
@@ -94,9 +101,10 @@ if(COMPONENT STREQUAL inference)
   if(NOT output MATCHES "SONAME[^\n]*\\[libheed_c[.]so[.]${series}\\]")
     message(FATAL_ERROR "libheed_c.so has another soname than libheed_c.so.${series}:\n${output}")
   endif()
-  # README.md's program compiles as it stands, by CMake and by pkg-config, and a program of C finds the C library.
-  run(0 ${consumer} -B ${WORK}/readme -DPROGRAM=${README_PROGRAM})
-  run(0 ${CMAKE_COMMAND} --build ${WORK}/readme)
+  # Layers run as well; by pkg-config README.md's program is found too, and a program of C finds the C library.
+  run(0 ${consumer} -B ${WORK}/layers -DPROGRAM=inference.cc)
+  run(0 ${CMAKE_COMMAND} --build ${WORK}/layers)
+  run(0 ${WORK}/layers/my_program)
   find_program(PKG_CONFIG pkg-config)
   find_program(CC cc)
   if(PKG_CONFIG AND CC)
