@@ -193,7 +193,7 @@ std::string PaceFinding(const ContestResult& result) {
   for (const Entry& entry : result.entries) {
     if (entry.step_seconds < kAsFast * fast->step_seconds) fastest.push_back(entry.model.Phrase());
   }
-  const std::string text =
+  std::string text =
       fmt::format("On one core, {} {} the fastest ({} a step of training) and {} the slowest ({}): a factor of {:.1f}.",
                   Join(fastest), fastest.size() == 1 ? "is" : "are", Milliseconds(fast->step_seconds), slow->model.Phrase(),
                   Milliseconds(slow->step_seconds), slow->step_seconds / fast->step_seconds);
