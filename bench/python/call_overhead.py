@@ -11,6 +11,7 @@ import time
 import torch
 
 import heed
+from heed import _operators
 
 torch.ops.load_library(pathlib.Path(__file__).resolve().parents[2] / "build" / "lib" / "libheed_nothing.so")
 
@@ -36,11 +37,18 @@ def fastest(call, rounds=300, calls=50):
     return best
 
 
+def gradients(call, operands):
+    output = call(*operands)
+    torch.autograd.grad((output if isinstance(output, torch.Tensor) else output[0]).sum(), operands)
+
+
 def main():
     torch.set_num_threads(1)
     calls = {
         "an operator that does nothing": torch.ops.heed_bench.differentiable.default,
         "an empty Function": Nothing.apply,
+        "heed's operator": torch.ops.heed.attention.default,
+        "the same, derivative in Python": lambda q, k, v: _operators._function(q, k, v, {}, {})[0],
         "heed.attention": heed.attention,
         "heed.attention, causal with lengths": lambda q, k, v: heed.attention(q, k, v, causal=True, key_lengths=lengths),
         "scaled_dot_product_attention": torch.nn.functional.scaled_dot_product_attention,
@@ -53,6 +61,9 @@ def main():
         print(f"{'with' if gradient else 'without'} gradient")
         for name, microseconds in times.items():
             print(f"  {name:36} {microseconds:6.1f}  ({microseconds - least:.1f} over the first)")
+    print("forward and backward")
+    for name in list(calls)[2:]:
+        print(f"  {name:36} {fastest(lambda: gradients(calls[name], operands), rounds=100):6.1f}")
 
 
 if __name__ == "__main__":
