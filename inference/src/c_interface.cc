@@ -270,6 +270,10 @@ heed_status heed_model_continue(const heed_model* model, const char* prompt, int
     heed::CheckGiven("model", model);
     heed::CheckGiven("prompt", prompt);
     heed::CheckGiven("text", text);
+    if (characters >= 0 && static_cast<std::size_t>(characters) >= capacity) {  // before a long computation for nothing
+      throw heed::InvalidArgument("text: expected a capacity of more than " + std::to_string(characters) + " bytes, got " +
+                                  std::to_string(capacity));
+    }
     const std::string continuation = model->model.Continue(prompt, characters);
     if (continuation.size() >= capacity) {
       throw heed::InvalidArgument("text: expected a capacity of at least " + std::to_string(continuation.size() + 1) +

@@ -15,6 +15,8 @@ namespace {
 
 // Tables by offset: low enough that no product of sizes overflows.
 constexpr int64_t kMostDistance = int64_t{1} << 30;
+// T5's table by offset is made from a few numbers by bucket: a small file that claims a large distance takes no more than this.
+constexpr int64_t kMostBiases = int64_t{1} << 26;
 
 [[noreturn]] void Refuse(const std::string& what) { throw InvalidArgument("MultiHeadAttention: " + what); }
 
@@ -117,6 +119,10 @@ MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionOptions options)
   } else if (const auto* t5 = std::get_if<T5Position>(&options_.position)) {
     T5Thresholds(t5->options);  // throws before a table of nonsensical size is made
     CheckDistance(t5->options.max_distance);
+    const int64_t biases = options_.num_heads * (2 * t5->options.max_distance + 1);
+    if (biases > kMostBiases) {
+      Refuse("position: expected at most 2^26 for num_heads * (2 * max_distance + 1), got " + std::to_string(biases));
+    }
   }
 }
 

@@ -109,6 +109,7 @@ def test_other_languages_load_the_c_library(trained):
     text = ctypes.create_string_buffer(200)
     assert heed.heed_model_continue(model, b"one", ctypes.c_int64(20), text, ctypes.c_size_t(4)) == 1
     assert b"text: expected a capacity" in heed.heed_message()
+    assert heed.heed_model_continue(model, b"one", ctypes.c_int64(1 << 60), text, ctypes.c_size_t(200)) == 1, "without computing"
     assert heed.heed_model_continue(model, b"one", ctypes.c_int64(20), text, ctypes.c_size_t(200)) == 0
     expected = run("generate", trained, "--prompt", "one", "--tokens", 20, "--temperature", 0)
     assert "one" + text.value.decode() == expected.stdout.rstrip("\n") or expected.stdout.startswith("one" + text.value.decode())

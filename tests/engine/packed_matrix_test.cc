@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 
 #include "heed/attention.h"
+#include "heed/error.h"
+#include "tests/error_text.h"
 
 namespace heed {
 namespace {
@@ -93,24 +95,13 @@ TEST(PackedMatrixTest, AnyStrides) {
     for (int64_t o = 0; o < s.out; ++o) EXPECT_EQ(y_turned[o * s.rows + r], y[r * s.out + o]);
 }
 
-// What `call` is refused with.
-template <class Call>
-std::string Refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
-
 TEST(PackedMatrixTest, WhatDoesNotFitIsRefused) {
   SerialExecutor serial;
   std::vector<float> numbers(64, 1.0f);
   const PackedMatrix matrix(Rows(numbers, 3, 4));
   const auto y = View<float, 2>::Contiguous(numbers.data() + 32, {2, 3});
   const auto multiply = [&](View<const float, 2> x, View<const float, 1> bias, View<float, 2> out) {
-    return Refusal([&] { matrix.Multiply(x, bias, out, serial); });
+    return WhatOf<InvalidArgument>([&] { matrix.Multiply(x, bias, out, serial); });
   };
   EXPECT_EQ(multiply(Rows(numbers, 2, 5), {}, y), "x: expected [rows, in] = [2, 4], got [2, 5]");
   EXPECT_EQ(multiply(Rows(numbers, 3, 4), {}, y), "y: expected [rows, out] = [3, 3], got [2, 3]");
@@ -120,11 +111,11 @@ TEST(PackedMatrixTest, WhatDoesNotFitIsRefused) {
       multiply(Rows(numbers, 2, 4), {}, View<float, 2>::Contiguous(numbers.data() + 7, {2, 3})).find("its memory overlaps"),
       std::string::npos);
   EXPECT_NE(multiply(Rows(numbers, 2, 4), {}, {numbers.data() + 32, {2, 3}, {0, 1}}).find("overlap"), std::string::npos);
-  EXPECT_NE(Refusal([&] {
+  EXPECT_NE(WhatOf<InvalidArgument>([&] {
               PackedMatrix(View<const float, 2>{nullptr, {3, 4}, {4, 1}});
             }).find("w: no memory"),
             std::string::npos);
-  EXPECT_NE(Refusal([&] {
+  EXPECT_NE(WhatOf<InvalidArgument>([&] {
               PackedMatrix(View<const float, 2>{numbers.data(), {int64_t{1} << 40, 1 << 20}, {0, 0}});
             }).find("w:"),
             std::string::npos);

@@ -3,20 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
 #include "heed/safetensors.h"
-#include "tests/golden_folder.h"
 
 namespace heed {
 namespace {
-
-nlohmann::json ReadJson(const std::string& path) {
-  std::ifstream file(path);
-  return nlohmann::json::parse(file);
-}
 
 template <class T>
 std::vector<double> Numbers(const std::vector<char>& bytes) {
@@ -46,34 +39,14 @@ GoldenTensor Read(const SafetensorsFile& file, const SafetensorsEntry& entry) {
 
 }  // namespace
 
-std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part) {
-  std::vector<std::string> names;
-  const std::string index = GoldenFolder() + "INDEX.json";
-  if (!std::ifstream(index)) return names;
-  for (const auto& entry : ReadJson(index)) {
-    const std::string name = entry.at("case");
-    if (name.starts_with(prefix) && name.find(part) != std::string::npos) names.push_back(name);
-  }
-  return names;
-}
-
-std::string WhyNoGoldenCases() {
-  return "no golden cases in " + GoldenFolder() + "; HEED_SHARED names the folder that holds golden/";
-}
-
 GoldenCase::GoldenCase(const std::string& name) {
-  manifest = ReadJson(GoldenFolder() + name + ".json");
+  manifest = GoldenManifest(name);
   options = manifest.at("options");
   const SafetensorsFile file(GoldenFolder() + manifest.at("file").get<std::string>());
   for (const SafetensorsEntry& entry : file.entries()) tensors.emplace(entry.name, Read(file, entry));
 }
 
-Framework GoldenCase::framework() const {
-  const std::string name = manifest.at("framework").at("name");
-  if (name.find("flax") != std::string::npos) return Framework::kFlax;
-  if (name.find("keras") != std::string::npos) return Framework::kKeras;
-  return ParseFramework(name);
-}
+Framework GoldenCase::framework() const { return FrameworkOf(manifest); }
 
 void GoldenCase::Load(const Parameters& parameters) const {
   constexpr std::string_view kPrefix = "param.";

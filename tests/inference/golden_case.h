@@ -10,13 +10,9 @@
 
 #include "heed/view.h"
 #include "heed/weights.h"
+#include "tests/golden_index.h"
 
 namespace heed {
-
-// Names of all cases that start with `prefix` and contain `part`; empty if the folder is not there.
-std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part = "");
-// Why there are no cases, for GTEST_SKIP.
-std::string WhyNoGoldenCases();
 
 // Numbers of any type as double, row by row.
 struct GoldenTensor {

@@ -11,19 +11,10 @@
 
 #include "heed/error.h"
 #include "heed/positional_encoding.h"
+#include "tests/error_text.h"
 
 namespace heed {
 namespace {
-
-template <class Call>
-std::string Refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
 
 // A feed-forward network of one number: dense2 passes on what the activation leaves.
 float Activated(Activation activation, float x) {
@@ -76,7 +67,7 @@ TEST(LayersTest, EmbeddingsAreRowsAndUnknownTokensAreRefused) {
   embedding.Forward(View<const int32_t, 1>::Contiguous(tokens.data(), {2}), 10.0f, out);
   EXPECT_EQ(y, (std::array<float, 4>{50, 60, 10, 20}));
   for (const auto& wrong : {beyond, negative}) {
-    EXPECT_NE(Refusal([&] {
+    EXPECT_NE(WhatOf<InvalidArgument>([&] {
                 embedding.Forward(View<const int32_t, 1>::Contiguous(wrong.data(), {2}), 1.0f, out);
               }).find("tokens: expected numbers in 0..2"),
               std::string::npos);
@@ -98,12 +89,17 @@ TEST(LayersTest, PositionsBeyondATableFollowThePolicy) {
     EXPECT_EQ(clamped[c], whole.P()(4, c));
     EXPECT_EQ(clamped[4 + c], whole.P()(4, c));
   }
-  EXPECT_NE(Refusal([&] { refuses.Forward(X, to(clamped), 4); }).find("2 steps from offset 4 on, but max_len is 5"),
+  EXPECT_NE(
+      WhatOf<InvalidArgument>([&] { refuses.Forward(X, to(clamped), 4); }).find("2 steps from offset 4 on, but max_len is 5"),
+      std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([&] { refuses.Forward(X, to(clamped), -1); }).find("offset: expected 0 or more"),
             std::string::npos);
-  EXPECT_NE(Refusal([&] { refuses.Forward(X, to(clamped), -1); }).find("offset: expected 0 or more"), std::string::npos);
-  EXPECT_NE(Refusal([&] { refuses.Forward(X, to(clamped), std::numeric_limits<int64_t>::max()); }).find("max_len is 5"),
+  EXPECT_NE(WhatOf<InvalidArgument>([&] {
+              refuses.Forward(X, to(clamped), std::numeric_limits<int64_t>::max());
+            }).find("max_len is 5"),
             std::string::npos);
-  EXPECT_NE(Refusal([] { LearnedPositions(4, 5, LengthPolicy::kExtend); }).find("cannot be extended"), std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([] { LearnedPositions(4, 5, LengthPolicy::kExtend); }).find("cannot be extended"),
+            std::string::npos);
 }
 
 }  // namespace

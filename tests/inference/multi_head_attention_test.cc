@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "tests/error_text.h"
 
 namespace heed {
 namespace {
@@ -257,34 +258,28 @@ TEST(MultiHeadAttentionTest, ValidLensBeyondTheEndsCountAsTheEnds) {
             Forward(attention, InputView(X), Lengths::PerBatch(ends.data(), kBatch)));
 }
 
-template <class Call>
-std::string Refusal(const Call& call) {
-  try {
-    call();
-  } catch (const InvalidArgument& error) {
-    return error.what();
-  }
-  return "nothing was refused";
-}
-
 TEST(MultiHeadAttentionTest, WhatDoesNotFitIsNamed) {
-  EXPECT_EQ(Refusal([] { MultiHeadAttention(100, 7); }),
+  EXPECT_EQ(WhatOf<InvalidArgument>([] { MultiHeadAttention(100, 7); }),
             "MultiHeadAttention: num_hiddens (100) must be a positive multiple of num_heads (7)");
   MultiHeadAttentionOptions odd = Options(RotaryPosition{}, Causal::kNone);
   odd.num_heads = 4;
-  EXPECT_NE(Refusal([&] { MultiHeadAttention{odd}; }).find("rotary_dim: expected an even number in 2..3"), std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([&] { MultiHeadAttention{odd}; }).find("rotary_dim: expected an even number in 2..3"),
+            std::string::npos);
+  MultiHeadAttentionOptions far = Options(T5Position{T5Options{32, int64_t{1} << 26, false}}, Causal::kNone);
+  EXPECT_NE(WhatOf<InvalidArgument>([&] { MultiHeadAttention{far}; }).find("at most 2^26 for num_heads"), std::string::npos);
 
   MultiHeadAttention attention(Options({}, Causal::kBottomRight));
   const std::vector<float> X = RandomInput();
-  EXPECT_NE(Refusal([&] { Forward(attention, InputView(X)); }).find("weights were not loaded"), std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([&] { Forward(attention, InputView(X)); }).find("weights were not loaded"),
+            std::string::npos);
   Assign(attention.parameters(), RandomWeights(attention.parameters()));
   std::vector<float> out(X.size(), 7.0f);
   const auto narrow = View<const float, 3>::Contiguous(X.data(), {kBatch, kSteps, kWidth - 1});
   const auto out_view = View<float, 3>::Contiguous(out.data(), {kBatch, kSteps, kWidth});
-  EXPECT_EQ(Refusal([&] { attention.Forward(InputView(X), narrow, InputView(X), out_view); }),
+  EXPECT_EQ(WhatOf<InvalidArgument>([&] { attention.Forward(InputView(X), narrow, InputView(X), out_view); }),
             "MultiHeadAttention: keys: expected shape [batch, steps, 12], got [2, 7, 11]");
   const std::vector<int64_t> lengths(3, 1);
-  EXPECT_EQ(Refusal([&] {
+  EXPECT_EQ(WhatOf<InvalidArgument>([&] {
               attention.Forward(InputView(X), InputView(X), InputView(X), out_view, Lengths::PerBatch(lengths.data(), 3));
             }),
             "MultiHeadAttention: valid_lens: expected shape [2] or [2, 7], got [3, 1]");
@@ -300,12 +295,13 @@ TEST(MultiHeadAttentionTest, ARefusedStepLeavesTheCacheAsItWas) {
   // An output whose elements share memory is found out last, by the output projection.
   std::vector<float> out(X.size());
   const View<float, 3> overlapping{out.data(), {kBatch, kSteps, kWidth}, {kSteps * kWidth, 1, 1}};
-  EXPECT_NE(
-      Refusal([&] { attention.Forward(InputView(X), InputView(X), InputView(X), overlapping, {}, &cache); }).find("overlap"),
-      std::string::npos);
+  EXPECT_NE(WhatOf<InvalidArgument>([&] {
+              attention.Forward(InputView(X), InputView(X), InputView(X), overlapping, {}, &cache);
+            }).find("overlap"),
+            std::string::npos);
   EXPECT_EQ(cache.length(), kSteps);
   KeyValueCache<float> other = attention.NewCache(kBatch + 1);
-  EXPECT_NE(Refusal([&] { Forward(attention, InputView(X), {}, &other); }).find("cache: expected a batch of 2"),
+  EXPECT_NE(WhatOf<InvalidArgument>([&] { Forward(attention, InputView(X), {}, &other); }).find("cache: expected a batch of 2"),
             std::string::npos);
 }
 

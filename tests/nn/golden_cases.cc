@@ -1,46 +1,16 @@
 #include "golden_cases.h"
 
-#include <fstream>
 #include <stdexcept>
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include "heed/nn/safetensors.h"
-#include "tests/golden_folder.h"
 
 namespace heed::nn {
-namespace {
-
-nlohmann::json ReadJson(const std::string& path) {
-  std::ifstream file(path);
-  return nlohmann::json::parse(file);
-}
-
-}  // namespace
-
-std::vector<std::string> GoldenNames() {
-  std::vector<std::string> names;
-  const std::string index = GoldenFolder() + "INDEX.json";
-  if (!std::ifstream(index)) return names;
-  for (const auto& entry : ReadJson(index)) names.push_back(entry.at("case"));
-  return names;
-}
-
-std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part) {
-  std::vector<std::string> names;
-  for (const std::string& name : GoldenNames()) {
-    if (name.starts_with(prefix) && name.find(part) != std::string::npos) names.push_back(name);
-  }
-  return names;
-}
-
-std::string WhyNoGoldenCases() {
-  return "no golden cases in " + GoldenFolder() + "; HEED_SHARED names the folder that holds golden/";
-}
 
 GoldenCase::GoldenCase(const std::string& name) {
-  manifest = ReadJson(GoldenFolder() + name + ".json");
+  manifest = GoldenManifest(name);
   options = manifest.at("options");
   tensors = ReadSafetensors(GoldenFolder() + manifest.at("file").get<std::string>()).tensors;
 }
@@ -59,12 +29,7 @@ TensorMap GoldenCase::WithPrefix(const std::string& prefix) const {
   return found;
 }
 
-Framework GoldenCase::framework() const {
-  const std::string name = manifest.at("framework").at("name");
-  if (name.find("flax") != std::string::npos) return Framework::kFlax;
-  if (name.find("keras") != std::string::npos) return Framework::kKeras;
-  return ParseFramework(name);
-}
+Framework GoldenCase::framework() const { return FrameworkOf(manifest); }
 
 void GoldenCase::ExpectClose(const at::Tensor& actual, const std::string& expected, const std::string& group) const {
   ExpectClose(actual, At(expected), expected, group);

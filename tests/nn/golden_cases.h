@@ -10,16 +10,9 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/nn/weights.h"
+#include "tests/golden_index.h"
 
 namespace heed::nn {
-
-// Names of all cases in INDEX.json; empty if the folder is not there. The folder: golden/ in $HEED_SHARED, else in the folder
-// "shared" beside the checkout.
-std::vector<std::string> GoldenNames();
-// Those whose name starts with `prefix` and contains `part`.
-std::vector<std::string> GoldenNames(const std::string& prefix, const std::string& part = "");
-// Why there are no cases, for GTEST_SKIP.
-std::string WhyNoGoldenCases();
 
 // Names tests by their case.
 inline std::string CaseName(const testing::TestParamInfo<std::string>& info) { return info.param; }
