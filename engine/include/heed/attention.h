@@ -200,7 +200,7 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
 // The gradients of sum(out * d_out) + sum(lse * d_lse), the latter 0 where d_lse is absent. out, lse, remainder and correction
 // are those of the forward pass with the same Attention; 16-bit gradients are computed in float and rounded once where the
 // remainder is given, else they inherit the rounding of out; without the correction, that of lse. d_q, d_k, d_v and the
-// gradients of biases that are present are overwritten.
+// gradients of biases that are present are overwritten; an absent one is not wanted, and costs neither time nor memory.
 template <class T>
 void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
               View<const std::type_identity_t<T>, 4> v, View<const std::type_identity_t<T>, 4> out, View<const Accum<T>, 3> lse,

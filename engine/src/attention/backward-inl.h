@@ -52,18 +52,16 @@ class BackwardChunk {
     chunk_ = chunk;
     begin_ = chunk * problem_.cut.chunk;
     end_ = std::max(begin_, std::min(begin_ + problem_.cut.chunk, plan.KeyCount(b)));
-    std::fill_n(scratch_.d_keys, (end_ - begin_) * problem_.cut.head_dim, T{0});
-    std::fill_n(scratch_.d_values, (end_ - begin_) * problem_.cut.value_dim, T{0});
+    if (problem_.d_k.present()) std::fill_n(scratch_.d_keys, (end_ - begin_) * problem_.cut.head_dim, T{0});
+    if (problem_.d_v.present()) std::fill_n(scratch_.d_values, (end_ - begin_) * problem_.cut.value_dim, T{0});
     values_ = RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b));
     const int64_t group = shape_.q_heads / shape_.kv_heads;
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
       for (int64_t index = 0; index < problem_.cut.panels; ++index) RunPanel(b, h, kv_head, index);
     }
-    Flush(RowsOf(problem_.d_k, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), shape_.head_dim, problem_.cut.head_dim,
-          scratch_.d_keys);
-    Flush(RowsOf(problem_.d_v, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), shape_.value_dim, problem_.cut.value_dim,
-          scratch_.d_values);
+    Flush(problem_.d_k, b, kv_head, shape_.head_dim, problem_.cut.head_dim, scratch_.d_keys);
+    Flush(problem_.d_v, b, kv_head, shape_.value_dim, problem_.cut.value_dim, scratch_.d_values);
   }
 
  private:
@@ -72,7 +70,7 @@ class BackwardChunk {
     if (panel_.count == 0) return;
     const attention::Cut& cut = problem_.cut;
     const attention::KeyRange reach = attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile);
-    std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
+    if (problem_.d_q.present()) std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
     if (!reach.empty()) {
       scores_.Begin(panel_, kv_head);
       Pack(b, h);
@@ -85,7 +83,7 @@ class BackwardChunk {
                                   scratch_.query_rows,
                                   scratch_.d_out,
                                   scratch_.d_out_rows,
-                                  scratch_.d_queries};
+                                  problem_.d_q.present() ? scratch_.d_queries : nullptr};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
       AskAhead(b, h, kv_head, index);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
@@ -94,7 +92,7 @@ class BackwardChunk {
       });
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
-    if (!reach.empty() || chunk_ == 0) AddToQueries(b, h);
+    if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries(b, h);
   }
 
   // Asks for the rows that this panel writes and for those that the next one begins with; behind the last panel of a chunk for
@@ -112,7 +110,7 @@ class BackwardChunk {
       AskFor(rows(problem_.d_out, row, head), begin, count, shape_.value_dim, ahead);
       AskFor(rows(problem_.out, row, head), begin, count, shape_.value_dim, ahead);
     };
-    AskFor(rows(problem_.d_q, b, h), panel_.begin, panel_.count, shape_.head_dim, ahead);
+    if (problem_.d_q.present()) AskFor(rows(problem_.d_q, b, h), panel_.begin, panel_.count, shape_.head_dim, ahead);
     const int64_t group = shape_.q_heads / shape_.kv_heads;
     if (index + 1 < problem_.cut.panels) {
       panel(b, h, index + 1);
@@ -123,8 +121,8 @@ class BackwardChunk {
         const int64_t count = std::min(problem_.cut.chunk, plan.KeyCount(row) - begin);
         AskFor(RowsOf(operand, plan.ArrayRow(row), head, plan.FirstKey(row)), begin, count, width, ahead);
       };
-      keys(problem_.d_k, b, kv_head, begin_, shape_.head_dim);
-      keys(problem_.d_v, b, kv_head, begin_, shape_.value_dim);
+      if (problem_.d_k.present()) keys(problem_.d_k, b, kv_head, begin_, shape_.head_dim);
+      if (problem_.d_v.present()) keys(problem_.d_v, b, kv_head, begin_, shape_.value_dim);
       if (!next_) return;
       panel(next_->b, next_->kv_head * group, 0);
       keys(problem_.k, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.head_dim);
@@ -149,8 +147,10 @@ class BackwardChunk {
       // d lse / d s is p too, so its gradient joins the term that p multiplies.
       scratch_.minus_delta[w] = active && problem_.d_lse.present() ? RowNumber(problem_.d_lse, b, h, w) : T{0};
     }
-    SubtractProducts(problem_.out);
-    if (problem_.remainder.data) SubtractProducts(problem_.remainder);
+    if (problem_.wants_scores) {
+      SubtractProducts(problem_.out);
+      if (problem_.remainder.data) SubtractProducts(problem_.remainder);
+    }
     finite_.reset();
   }
 
@@ -185,23 +185,33 @@ class BackwardChunk {
     const Seen seen = scores_.See(place, masked);
     if (seen == Seen::kNone) return;
     const HeadRows<const T> key_rows = scores_.Keys(place);
-    const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
-    scores_.Fill(place, key_rows, scratch_.weights, scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim);
-    Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
-            place.keys, shape_.value_dim, place.lanes(), Start::kZero, {scratch_.d_scores + place.lane_begin, panel_.width},
-            scratch_.ahead);
-    for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
+    T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
+    scores_.Fill(place, key_rows, scratch_.weights, d_keys);
+    if (problem_.wants_scores) WeightGradient(place);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
-    if (Dropping()) {
+    if (!problem_.wants_scores) {
+      DroppedWeights(place);
+    } else if (Dropping()) {
       DroppedGradient(place);
     } else {
       ScoreGradient(place);
     }
-    // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
-    if (seen == Seen::kSome) scores_.Mask(place, T{0}, scratch_.d_scores);
-    scores_.Accumulate(place, scratch_.d_scores);
+    if (problem_.wants_scores) {
+      // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
+      if (seen == Seen::kSome) scores_.Mask(place, T{0}, scratch_.d_scores);
+      scores_.Accumulate(place, scratch_.d_scores);
+    }
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
     Products(place, seen, key_rows);
+  }
+
+  // d_scores = dP, the gradient of the weights as far as it is known without delta.
+  void WeightGradient(const TilePlace& place) {
+    const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
+    Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
+            place.keys, shape_.value_dim, place.lanes(), Start::kZero, {scratch_.d_scores + place.lane_begin, panel_.width},
+            scratch_.ahead);
+    for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
   }
 
   bool Dropping() const { return problem_.dropout.of_65536 != 0; }
@@ -240,7 +250,33 @@ class BackwardChunk {
     });
   }
 
+  // weights = p, with dropout kept p / keep; for who wants no gradient of the scores.
+  void DroppedWeights(const TilePlace& place) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
+      const typename Normaliser<T>::Lanes of = normaliser_.At(w);
+      T* weights = scratch_.weights + w;
+      for (int64_t j = 0; j < place.keys; ++j) hn::Store(of.Weight(weights + j * place.panel), d_, weights + j * place.panel);
+    }
+    if (!Dropping()) return;
+    const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
+    ForEachDropped(d_, stream_, place, [&](int64_t w) HWY_ATTR {
+      return [&, w](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
+        T* weight = scratch_.weights + j * place.panel + w;
+        hn::Store(hn::Mul(hn::Load(d_, weight), hn::IfThenZeroElse(dropped, scale)), d_, weight);
+      };
+    });
+  }
+
   void Products(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
+    if (problem_.d_q.present()) AddToPanel(place, seen, key_rows);
+    if (problem_.d_v.present())
+      AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
+    if (problem_.d_k.present())
+      AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
+  }
+
+  void AddToPanel(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
     if (seen == Seen::kSome && !AllFinite(d_, key_rows, place.keys, shape_.head_dim)) {
       VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
     } else {
@@ -248,8 +284,6 @@ class BackwardChunk {
               shape_.head_dim, place.keys, place.lanes(), Start::kMemory, {scratch_.d_queries + place.lane_begin, panel_.width},
               scratch_.ahead);
     }
-    AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
-    AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
   }
 
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
@@ -313,7 +347,9 @@ class BackwardChunk {
     }
   }
 
-  void Flush(const StoredRows<std::byte>& rows, int64_t width, int64_t padded, const T* sums) {
+  void Flush(const core::Output& gradient, int64_t b, int64_t kv_head, int64_t width, int64_t padded, const T* sums) {
+    if (!gradient.present()) return;
+    const StoredRows<std::byte> rows = RowsOf(gradient, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
     for (int64_t j = 0; j < end_ - begin_; ++j) StoreRow(sums + j * padded, width, rows, begin_ + j);
   }
 

@@ -47,7 +47,7 @@ struct PanelArrays {
   const T* query_rows;  // [panel, D padded], times scale; backward only, like all below
   const T* d_out;       // [Dv, panel]
   const T* d_out_rows;  // [panel, Dv padded]
-  T* d_queries;         // [D, panel] gradient of the queries over scale
+  T* d_queries;         // [D, panel] gradient of the queries over scale; null where not wanted
 };
 
 // The arrays of a tile. Row j of the keys, without gaps between its elements, lies at keys + j * key_stride.
@@ -55,7 +55,7 @@ template <class T>
 struct TileArrays {
   const T* keys;
   int64_t key_stride;
-  T* d_keys;  // [keys, D padded] gradient of the keys, to be added to; backward only
+  T* d_keys;  // [keys, D padded] gradient of the keys, to be added to; backward only, null where not wanted
 };
 
 // Every method may stay as it is. Tiles of one panel come between its Begin and its End, and what belongs to a tile after its

@@ -72,7 +72,8 @@ struct BackwardProblem : Problem {
   View<const T, 3> d_lse;       // or absent
   core::Input remainder;        // of out, or without data
   View<const T, 3> correction;  // of lse, or absent
-  core::Output d_q, d_k, d_v;
+  core::Output d_q, d_k, d_v;   // without data where not wanted
+  bool wants_scores;            // whether anything that the scores are made of has a gradient that is wanted
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
   T* d_q_wide;
   // Partial dQ [chunks - 1, Hq, queries of all rows, D] of the chunks after the first, or null where one task walks all chunks.
@@ -253,7 +254,8 @@ struct BackwardScratch : ScoreScratch<T> {
   T* values;                   // [tile, Dv], as keys
   T *d_keys, *d_values;        // [chunk, D padded], [chunk, Dv padded]
 
-  BackwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
+  BackwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, bool wants_keys,
+                  bool wants_values) {
     ScoreScratch<T>::Lay(arena, attention, cut, shape, true);
     query_rows = arena.Take<T>(cut.panel * cut.head_dim);
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
@@ -268,8 +270,9 @@ struct BackwardScratch : ScoreScratch<T> {
     d_scores = arena.Take<T>(cut.tile * cut.panel);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
     values = arena.Take<T>(cut.tile * cut.value_dim);
-    d_keys = arena.Take<T>(std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile)) * cut.head_dim);
-    d_values = arena.Take<T>(std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile)) * cut.value_dim);
+    const int64_t keys = std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile));
+    d_keys = arena.Take<T>(wants_keys ? keys * cut.head_dim : 0);
+    d_values = arena.Take<T>(wants_values ? keys * cut.value_dim : 0);
   }
 };
 

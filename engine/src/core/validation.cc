@@ -196,9 +196,12 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
     CheckPresent("correction", arrays.correction);
     CheckShape("correction", arrays.correction, RowShape(attention, shape), "the shape of lse");
   }
-  CheckOutput("d_q", arrays.d_q, arrays.q.extent, "the shape of q");
-  CheckOutput("d_k", arrays.d_k, arrays.k.extent, "the shape of k");
-  CheckOutput("d_v", arrays.d_v, arrays.v.extent, "the shape of v");
+  const auto check_gradient = [](const char* name, const Output& gradient, const Input& operand, const char* meaning) {
+    if (gradient.present() || gradient.extent != Output().extent) CheckOutput(name, gradient, operand.extent, meaning);
+  };
+  check_gradient("d_q", arrays.d_q, arrays.q, "the shape of q");
+  check_gradient("d_k", arrays.d_k, arrays.k, "the shape of k");
+  check_gradient("d_v", arrays.d_v, arrays.v, "the shape of v");
   CheckBiasGradients(attention, arrays.d_biases);
 
   Regions regions = ReadRegions(attention, arrays.q, arrays.k);

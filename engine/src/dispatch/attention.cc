@@ -69,10 +69,10 @@ void RunTasks(Executor& executor, double work, int64_t tasks, const Scratch& scr
   });
 }
 
-template <class Layout>
-std::size_t ScratchBytes(const Attention& attention, const Cut& cut, const Shape& shape) {
+template <class Layout, class... Wanted>
+std::size_t ScratchBytes(const Attention& attention, const Cut& cut, const Shape& shape, Wanted... wanted) {
   core::Arena arena;
-  Layout layout(arena, attention, cut, shape);
+  Layout layout(arena, attention, cut, shape, wanted...);
   return arena.used();
 }
 
@@ -140,8 +140,9 @@ struct BackwardShared {
   bool split;  // chunks of one head may run at the same time
   T *d_q_wide = nullptr, *d_q_parts = nullptr;
 
+  // wants_queries: whether dQ is wanted; narrow: whether its elements are narrower than T.
   BackwardShared(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape,
-                 const BiasGradients<T>& wanted, bool narrow, int concurrency)
+                 const BiasGradients<T>& wanted, bool wants_queries, bool narrow, int concurrency)
       : biases(arena, attention, cut, shape, wanted) {
     // With fewer blocks than workers need, the chunks of a head run apart and their dQ is kept apart too. The order of the
     // sums is the same either way.
@@ -149,6 +150,7 @@ struct BackwardShared {
     const int64_t queries =
         attention.packed.present() ? attention.packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
     const int64_t size = shape.q_heads * queries * shape.head_dim;
+    if (!wants_queries) return;
     if (narrow) d_q_wide = arena.Take<T>(size);
     if (split) d_q_parts = arena.Take<T>(cut.chunks - 1, size);
   }
@@ -237,14 +239,15 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
   const attention::Plan plan(attention, shape);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   const int workers = core::Concurrency(executor);
-  const std::size_t bytes = ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape);
+  const bool wants_queries = arrays.d_q.present(), wants_keys = arrays.d_k.present(), wants_values = arrays.d_v.present();
+  const std::size_t bytes = ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape, wants_keys, wants_values);
   const bool narrow = arrays.q.element != core::ElementOf<T>();
 
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, arrays.d_biases, narrow, workers);
+  BackwardShared<T>(counter, attention, cut, shape, arrays.d_biases, wants_queries, narrow, workers);
   workspace.Reserve(WorkspaceBytes(counter, bytes, workers));
   core::Arena arena(workspace.data());
-  const BackwardShared<T> shared(arena, attention, cut, shape, arrays.d_biases, narrow, workers);
+  const BackwardShared<T> shared(arena, attention, cut, shape, arrays.d_biases, wants_queries, narrow, workers);
   const Scratch scratch{workspace.data() + arena.used(), bytes, workers};
   shared.biases.Clear();
 
@@ -260,6 +263,7 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       arrays.d_q,
       arrays.d_k,
       arrays.d_v,
+      wants_queries || wants_keys || shared.biases.any_of_scores(),
       shared.d_q_wide,
       shared.d_q_parts,
       shared.biases.parts()};
@@ -270,7 +274,7 @@ void RunBackward(const Attention& attention, const core::BackwardArrays<T>& arra
       dispatch::RunBackward(problem, chunk, after, own);
     });
   });
-  if (shared.split || narrow)
+  if (wants_queries && (shared.split || narrow))
     RunTasks(executor, work, shape.batch * shape.q_heads, scratch,
              [&](int64_t row, int64_t, std::byte*) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
   shared.biases.Finish();
@@ -308,8 +312,8 @@ template <class T>
 std::size_t BackwardBytes(const Attention& attention, const Shape& shape, bool narrow, int workers) {
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   core::Arena counter;
-  BackwardShared<T>(counter, attention, cut, shape, AllGradients<T>(attention), narrow, workers);
-  return WorkspaceBytes(counter, ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape), workers);
+  BackwardShared<T>(counter, attention, cut, shape, AllGradients<T>(attention), true, narrow, workers);
+  return WorkspaceBytes(counter, ScratchBytes<attention::BackwardScratch<T>>(attention, cut, shape, true, true), workers);
 }
 
 void CheckQuery(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {

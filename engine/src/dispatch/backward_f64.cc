@@ -15,7 +15,8 @@ namespace heed::HWY_NAMESPACE {
 void BackwardTask(const attention::BackwardProblem<double>& problem, const dispatch::ChunkTask& task,
                   const dispatch::ChunkTask* next, std::byte* memory) {
   core::Arena arena(memory);
-  attention::BackwardScratch<double> scratch(arena, problem.attention, problem.cut, problem.plan.shape());
+  attention::BackwardScratch<double> scratch(arena, problem.attention, problem.cut, problem.plan.shape(), problem.d_k.present(),
+                                             problem.d_v.present());
   const HookSet<double> hooks(problem, scratch.hooks, task.chunk, task.copy);
   BackwardChunk<double> chunk(problem, scratch, hooks.hooks());
   if (next) chunk.Expect(next->b, next->kv_head, next->chunk);

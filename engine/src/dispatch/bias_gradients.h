@@ -43,6 +43,10 @@ class BiasCollection {
 
   const Blocks& blocks() const { return blocks_; }
   const attention::BiasParts<T>& parts() const { return parts_; }
+  // Whether any of the gradients wanted comes from that of the scores.
+  bool any_of_scores() const {
+    return parts_.relative_bias || parts_.slopes || parts_.content_keys || parts_.content_queries || wanted_.bias.present();
+  }
 
   // Zeroes all parts.
   void Clear() const;

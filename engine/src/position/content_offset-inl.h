@@ -86,7 +86,7 @@ class ContentOffset final : public PositionHook<T> {
       return;
     }
     if (bias_.keys) {
-      AddColumns(*bias_.keys, shape_.head_dim, scratch_.d_content, panel.panel, panel.d_queries);
+      if (panel.d_queries) AddColumns(*bias_.keys, shape_.head_dim, scratch_.d_content, panel.panel, panel.d_queries);
       AddRows(panel, scratch_.d_content, panel.query_rows, cut_.head_dim, gradient_.d_keys, gradient_.keys_batch_stride,
               gradient_.keys_head_stride);
     }

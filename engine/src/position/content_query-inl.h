@@ -94,10 +94,12 @@ class ContentQuery final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
+    if (!arrays_.d_keys && !d_table_) return;
     Gather(place, d_scores);
     // d_k[j] += scale * sum over rows of gathered[j, r] * table[r]
-    Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {scratch_.query_rows + first_ * width_, width_}, place.keys,
-            count_, width_, Start::kMemory, {arrays_.d_keys, width_});
+    if (arrays_.d_keys)
+      Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {scratch_.query_rows + first_ * width_, width_}, place.keys,
+              count_, width_, Start::kMemory, {arrays_.d_keys, width_});
     if (d_table_) AddToTable(place);
   }
 
