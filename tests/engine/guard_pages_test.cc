@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "core/option_arrays.h"
 #include "guarded_memory.h"
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/dropout.h"
 #include "heed/rotary.h"
+#include "position/option_arrays.h"
 #include "reference/random_cases.h"
 #include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"
@@ -41,7 +41,7 @@ struct Views {
 
   template <class Visit>
   void ForEachInput(const Visit& visit) {
-    core::ForEachArray(attention, [&](const char*, auto& view) { visit(view); });
+    position::ForEachArray(attention, [&](const char*, auto& view) { visit(view); });
     visit(q), visit(k), visit(v), visit(d_out), visit(d_lse), visit(heads), visit(rows);
   }
   template <class Visit>
@@ -49,8 +49,7 @@ struct Views {
     visit(out), visit(d_q), visit(d_k), visit(d_v), visit(lse), visit(correction), visit(weights), visit(remainder);
     auto& [entropy, max_weight, mean_distance] = statistics;
     visit(entropy), visit(max_weight), visit(mean_distance);
-    auto& [bias, relative_bias, slopes, content_keys, content_values, content_queries] = d_biases;
-    visit(bias), visit(relative_bias), visit(slopes), visit(content_keys), visit(content_values), visit(content_queries);
+    position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto*) { visit(gradient); });
   }
 
   void Run(Workspace& workspace, Executor& executor) const {
@@ -124,17 +123,9 @@ class CaseArrays {
     return View<const int64_t, 1>::Contiguous(memory.data(), {count});
   }
   void AddBiasGradients() {
-    const Attention& attention = views.attention;
-    const auto like = [&](auto& gradient, const auto& table) {
-      std::visit([&](const auto& t) { gradient = Take(t.extent); }, table);
-    };
-    if (attention.bias) like(views.d_biases.bias, attention.bias->values);
-    if (attention.relative_bias) like(views.d_biases.relative_bias, attention.relative_bias->table);
-    if (attention.slope_bias) like(views.d_biases.slopes, attention.slope_bias->slopes);
-    if (!attention.content_bias) return;
-    if (attention.content_bias->keys) like(views.d_biases.content_keys, *attention.content_bias->keys);
-    if (attention.content_bias->values) like(views.d_biases.content_values, *attention.content_bias->values);
-    if (attention.content_bias->queries) like(views.d_biases.content_queries, *attention.content_bias->queries);
+    position::ForEachSchemeGradient(views.attention, views.d_biases, [&](const char*, auto& gradient, const auto* table) {
+      if (table) std::visit([&](const auto& t) { gradient = Take(t.extent); }, *table);
+    });
   }
 
   std::mt19937_64 random_{1};

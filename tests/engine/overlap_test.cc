@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "core/option_arrays.h"
 #include "core/regions.h"
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/dropout.h"
+#include "position/option_arrays.h"
 
 namespace heed {
 namespace {
@@ -125,10 +125,9 @@ void BackwardInputs(Arrays& a, const Visit& visit) {
   Show(visit, "out", a.out), Show(visit, "lse", a.lse), Show(visit, "d_out", a.d_out), Show(visit, "d_lse", a.d_lse);
 }
 void BackwardOutputs(Arrays& a, const Visit& visit) {
-  Show(visit, "d_q", a.d_q), Show(visit, "d_k", a.d_k), Show(visit, "d_v", a.d_v), Show(visit, "d_bias", a.d_biases.bias);
-  Show(visit, "d_relative_bias", a.d_biases.relative_bias), Show(visit, "d_slopes", a.d_biases.slopes);
-  Show(visit, "d_content_keys", a.d_biases.content_keys), Show(visit, "d_content_values", a.d_biases.content_values);
-  Show(visit, "d_content_queries", a.d_biases.content_queries);
+  Show(visit, "d_q", a.d_q), Show(visit, "d_k", a.d_k), Show(visit, "d_v", a.d_v);
+  position::ForEachSchemeGradient(a.attention, a.d_biases,
+                                  [&](const char* name, auto& gradient, const auto*) { Show(visit, name, gradient); });
 }
 void RunBackward(Arrays& a) {
   SerialExecutor serial;
@@ -163,7 +162,7 @@ std::vector<std::pair<std::string, void**>> AllInputs(const Call& call, Arrays& 
   std::vector<std::pair<std::string, void**>> all;
   const Visit keep = [&](const char* name, void** data) { all.emplace_back(name, data); };
   call.inputs(arrays, keep);
-  core::ForEachArray(arrays.attention, [&](const char* name, auto& view) { Show(keep, name, view); });
+  position::ForEachArray(arrays.attention, [&](const char* name, auto& view) { Show(keep, name, view); });
   return all;
 }
 

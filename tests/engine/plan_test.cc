@@ -23,7 +23,8 @@ TEST_P(Plans, SeeWhatTheDefinitionSees) {
   attention.key_positions.offset = s.key_offset;
   attention.key_lengths = Lengths::PerBatch(key_lengths.data(), 3);
   attention.query_lengths = Lengths::PerBatch(query_lengths.data(), 3);
-  const Plan plan(attention, {3, 1, 1, s.q_len, s.kv_len, 8, 8});
+  const HiddenPairs none;
+  const Plan plan(attention, {3, 1, 1, s.q_len, s.kv_len, 8, 8}, none);
   const int64_t key_first = s.key_offset.value_or(0);
   const int64_t query_first = s.query_offset.value_or(s.causal == Causal::kBottomRight ? key_first + s.kv_len - s.q_len : 0);
   for (int64_t b = 0; b < 3; ++b)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "position/scheme_set.h"
 
 namespace heed {
 
@@ -51,14 +52,9 @@ struct Problem {
       gradient = View<T, Rank>::Contiguous(d_bias.data() + used, std::get<View<const T, Rank>>(table).extent);
       used += gradient.size();
     };
-    if (attention.bias) like(d_biases.bias, attention.bias->values);
-    if (attention.relative_bias) like(d_biases.relative_bias, attention.relative_bias->table);
-    if (attention.slope_bias) like(d_biases.slopes, attention.slope_bias->slopes);
-    if (attention.content_bias && attention.content_bias->keys) like(d_biases.content_keys, *attention.content_bias->keys);
-    if (attention.content_bias && attention.content_bias->values)
-      like(d_biases.content_values, *attention.content_bias->values);
-    if (attention.content_bias && attention.content_bias->queries)
-      like(d_biases.content_queries, *attention.content_bias->queries);
+    position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
+      if (table) like(gradient, *table);
+    });
     d_bias.resize(static_cast<size_t>(used));
     heed::Backward(attention, Queries(q), Keys(k), Values(v), Outputs(out), Lse(), Outputs(d_out), Queries(d_q), Keys(d_k),
                    Values(d_v), d_biases, workspace, executor);

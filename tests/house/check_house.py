@@ -24,6 +24,8 @@ WHOLE = "study"
 # Rooms that know no framework.
 FRAMEWORKLESS = ("engine", "inference")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
+# A folder a positional scheme, with its public header, plain and SIMD part, and its formulas.
+SCHEMES = pathlib.Path("engine/src/position")
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
@@ -46,12 +48,22 @@ HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 def resolve(root, path, name):
     """The file of this repository that an include names, relative to the root, or None for a foreign header."""
     rooms = [root / room / kind for room in ("engine", "inference", "nn") for kind in ("include", "src")]
-    folders = [path.parent, *rooms, root]
+    folders = [path.parent, *rooms, *sorted((root / SCHEMES).glob("*/include")), root]
     for folder in folders:
-        candidate = folder / name
-        if candidate.is_file():
-            return candidate.resolve().relative_to(root)
+        # What is made from a template follows the rules of its template.
+        for candidate in (folder / name, folder / f"{name}.in"):
+            if candidate.is_file():
+                return candidate.resolve().relative_to(root)
     return None
+
+
+def part_of_scheme(path):
+    """The part of a positional scheme that a file is: "include", "reference" or "" for the rest; None outside of schemes."""
+    if not path.is_relative_to(SCHEMES) or len(path.parts) < 5:
+        return None
+    if path.parts[4] == "include":
+        return "include"
+    return "reference" if path.name.startswith("reference.") else ""
 
 
 def room_of(path):
@@ -65,15 +77,17 @@ def room_of(path):
 def floor_of(path):
     """Index into FLOORS, "reference", or None outside the engine."""
     parts = path.parts
-    if parts[:2] == ("engine", "include"):
+    part = part_of_scheme(path)
+    if parts[:2] == ("engine", "include") or part == "include":
         return 0
     if parts[:2] == ("engine", "src"):
-        return "reference" if parts[2] == "reference" else FLOORS.index(parts[2])
+        made_of_references = path == SCHEMES / "references.h.in"
+        return "reference" if "reference" in (parts[2], part) or made_of_references else FLOORS.index(parts[2])
     return None
 
 
 def is_private(path):
-    return path.parts[0] in ROOMS and len(path.parts) > 2 and path.parts[1] == "src"
+    return path.parts[0] in ROOMS and len(path.parts) > 2 and path.parts[1] == "src" and part_of_scheme(path) != "include"
 
 
 def check_foreign(source, name):
@@ -89,7 +103,7 @@ def check_foreign(source, name):
 def check_floors(source, target):
     mine, theirs = floor_of(source), floor_of(target)
     if theirs == "reference":
-        if not str(source).startswith(SEES_REFERENCE):
+        if mine != "reference" and not str(source).startswith(SEES_REFERENCE):
             return "the reference is for tests, benches and `heed check`"
         return None
     if mine is None or theirs is None:
@@ -123,7 +137,7 @@ def check_include(source, target):
         return f"room {theirs} does not lie to the left of {mine}"
     reference = floor_of(target) == "reference"
     if is_private(target) and not reference:
-        if source.parts[:2] == (theirs, "include"):
+        if source.parts[:2] == (theirs, "include") or part_of_scheme(source) == "include":
             return "a public header does not include a private one"
         if mine != theirs and source.parts[0] not in ("tests", "bench"):
             return f"a private header of {theirs}"

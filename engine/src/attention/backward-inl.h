@@ -41,20 +41,22 @@ class BackwardChunk {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
+        values_(scratch.values, shape_.value_dim),
         normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum) {}
 
-  // The chunk that is likely to come after the next Run.
-  void Expect(int64_t b, int64_t kv_head, int64_t chunk) { next_ = Place{b, kv_head, chunk}; }
-
-  // dK and dV of one chunk of keys, and the chunk's share of dQ, over all query heads of one key head.
-  void Run(int64_t b, int64_t kv_head, int64_t chunk) {
+  // dK and dV of one chunk of keys, and the chunk's share of dQ, over all query heads of one key head. next: the chunk that is
+  // likely to come after it, or null.
+  void Run(const attention::ChunkPlace& place, const attention::ChunkPlace* next) {
     const attention::Plan& plan = problem_.plan;
+    const auto [b, kv_head, chunk, block] = place;
+    next_ = next;
     chunk_ = chunk;
+    block_ = block;
     begin_ = chunk * problem_.cut.chunk;
     end_ = std::max(begin_, std::min(begin_ + problem_.cut.chunk, plan.KeyCount(b)));
     if (problem_.d_k.present()) std::fill_n(scratch_.d_keys, (end_ - begin_) * problem_.cut.head_dim, T{0});
     if (problem_.d_v.present()) std::fill_n(scratch_.d_values, (end_ - begin_) * problem_.cut.value_dim, T{0});
-    values_ = RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b));
+    values_.Walk(RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), begin_, end_);
     const int64_t group = shape_.q_heads / shape_.kv_heads;
     for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
@@ -72,18 +74,19 @@ class BackwardChunk {
     const attention::KeyRange reach = attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile);
     if (problem_.d_q.present()) std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
     if (!reach.empty()) {
-      scores_.Begin(panel_, kv_head);
+      scores_.Begin(panel_, kv_head, {begin_, end_});
       Pack(b, h);
-      const PanelArrays<T> arrays{b,
-                                  h,
-                                  panel_.width,
-                                  panel_.used(),
-                                  scratch_.queries,
-                                  nullptr,
-                                  scratch_.query_rows,
-                                  scratch_.d_out,
-                                  scratch_.d_out_rows,
-                                  problem_.d_q.present() ? scratch_.d_queries : nullptr};
+      const PanelArrays<T> arrays{.b = b,
+                                  .head = h,
+                                  .panel = panel_.width,
+                                  .used = panel_.used(),
+                                  .queries = scratch_.queries,
+                                  .block = block_,
+                                  .chunk = chunk_,
+                                  .query_rows = scratch_.query_rows,
+                                  .d_out = scratch_.d_out,
+                                  .d_out_rows = scratch_.d_out_rows,
+                                  .d_queries = problem_.d_q.present() ? scratch_.d_queries : nullptr};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
       AskAhead(b, h, kv_head, index);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
@@ -134,9 +137,14 @@ class BackwardChunk {
     const attention::Plan& plan = problem_.plan;
     const attention::Lanes<T>& lanes = scratch_.lanes;
     const T scale = static_cast<T>(plan.scale());
-    PackRows(panel_, lanes, PanelSource<T>{problem_.q, plan, shape_.head_dim, scale, true, scratch_.rows},
-             problem_.cut.head_dim, scratch_.query_rows);
-    const PanelSource<T> d_out{problem_.d_out, plan, shape_.value_dim, T{1}, false, scratch_.rows};
+    const PanelSource<T> queries{.operand = problem_.q,
+                                 .plan = plan,
+                                 .elements = shape_.head_dim,
+                                 .factor = scale,
+                                 .uniform = Uniform::kSkip,
+                                 .scratch = scratch_.rows};
+    PackRows(panel_, lanes, queries, problem_.cut.head_dim, scratch_.query_rows);
+    const PanelSource<T> d_out = ValueRows(problem_.d_out);
     PackColumns(panel_, lanes, d_out, scratch_.d_out);
     PackRows(panel_, lanes, d_out, problem_.cut.value_dim, scratch_.d_out_rows);
     for (int64_t w = 0; w < panel_.width; ++w) {
@@ -154,6 +162,16 @@ class BackwardChunk {
     finite_.reset();
   }
 
+  // Rows of Dv elements as they are.
+  PanelSource<T> ValueRows(const core::Input& operand) const {
+    return {.operand = operand,
+            .plan = problem_.plan,
+            .elements = shape_.value_dim,
+            .factor = T{1},
+            .uniform = Uniform::kTake,
+            .scratch = scratch_.rows};
+  }
+
   T RowNumber(const View<const T, 3>& view, int64_t b, int64_t h, int64_t w) const {
     return view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
   }
@@ -161,8 +179,7 @@ class BackwardChunk {
   // minus_delta[w] -= dO . the row of lane w, in the order in which the products of dO and V are summed: where a row looks at
   // one key alone the two are the same number, and the gradient of its score is 0.
   void SubtractProducts(const core::Input& operand) {
-    PackColumns(panel_, scratch_.lanes, PanelSource<T>{operand, problem_.plan, shape_.value_dim, T{1}, false, scratch_.rows},
-                scratch_.out);
+    PackColumns(panel_, scratch_.lanes, ValueRows(operand), scratch_.out);
     // A quantum of lanes at a time: its sums do not wait for each other.
     constexpr std::size_t kVectors = attention::kLaneQuantum / hn::MaxLanes(d_);
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
@@ -207,9 +224,9 @@ class BackwardChunk {
 
   // d_scores = dP, the gradient of the weights as far as it is known without delta.
   void WeightGradient(const TilePlace& place) {
-    const HeadRows<const T> value_rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
+    const HeadRows<const T> value_rows = values_.At(place.tile_key, place.key, place.keys);
     Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
-            place.keys, shape_.value_dim, place.lanes(), Start::kZero, {scratch_.d_scores + place.lane_begin, panel_.width},
+            {place.keys, shape_.value_dim, place.lanes()}, Fresh(scratch_.d_scores + place.lane_begin, panel_.width),
             scratch_.ahead);
     for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
   }
@@ -281,7 +298,7 @@ class BackwardChunk {
       VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
     } else {
       Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
-              shape_.head_dim, place.keys, place.lanes(), Start::kMemory, {scratch_.d_queries + place.lane_begin, panel_.width},
+              {shape_.head_dim, place.keys, place.lanes()}, AddedTo(scratch_.d_queries + place.lane_begin, panel_.width),
               scratch_.ahead);
     }
   }
@@ -293,8 +310,8 @@ class BackwardChunk {
       AddVisibleRows(place, tile, rows, width, sums);
       return;
     }
-    Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width}, place.keys,
-            place.used_end() - place.lane_begin, width, Start::kMemory, {sums, width}, scratch_.ahead);
+    Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width},
+            {place.keys, place.used_end() - place.lane_begin, width}, AddedTo(sums, width), scratch_.ahead);
   }
 
   // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.
@@ -359,16 +376,13 @@ class BackwardChunk {
   attention::BackwardScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
+  WalkedRows<T> values_;
   Normaliser<T> normaliser_;
   Panel panel_{};
-  StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
-  struct Place {
-    int64_t b, kv_head, chunk;
-  };
-  std::optional<Place> next_;
+  const attention::ChunkPlace* next_ = nullptr;
   std::optional<bool> finite_;  // of the panel at hand, once asked for
-  int64_t chunk_ = 0, begin_ = 0, end_ = 0;
+  int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };
 
 }  // namespace heed::HWY_NAMESPACE

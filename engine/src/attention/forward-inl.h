@@ -42,29 +42,30 @@ class ForwardPanel {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        rows_(shape_.value_dim + attention::WeightRows(problem.attention) + problem.statistics.mean_distance.present()) {}
+        values_(scratch.values, shape_.value_dim),
+        rows_(shape_.value_dim + problem.scheme_rows + problem.statistics.mean_distance.present()) {}
 
-  // The panel that is likely to come after the next Run.
-  void Expect(int64_t b, int64_t head, int64_t index) { next_ = Place{b, head, index}; }
+  // The panel that is likely to come after the next Run, if any.
+  void Expect(const std::optional<attention::PanelPlace>& next) { next_ = next; }
 
   // A whole panel, from its queries to the caller's output.
-  void Run(int64_t b, int64_t head, int64_t index) {
-    Prepare(b, head, index);
+  void Run(const attention::PanelPlace& place) {
+    Prepare(place);
     const SoftmaxState<T> state = StateIn(scratch_.minus_max);
     Walk(state, 0);
     if (panel_.count > 0) Finish(state);
   }
 
   // One split of a panel's keys; its state goes to `part`.
-  void RunSplit(int64_t b, int64_t head, int64_t index, int64_t split, T* part) {
-    Prepare(b, head, index);
+  void RunSplit(const attention::PanelPlace& place, int64_t split, T* part) {
+    Prepare(place);
     Walk(StateIn(scratch_.minus_max), split);
     std::copy_n(scratch_.minus_max, PartSize(), part);
   }
 
   // Merges all splits of a panel, in their order, and writes the caller's output.
-  void Merge(int64_t b, int64_t head, int64_t index, T* parts) {
-    Prepare(b, head, index);
+  void Merge(const attention::PanelPlace& place, T* parts) {
+    Prepare(place);
     if (panel_.count == 0) return;
     std::copy_n(parts, PartSize(), scratch_.minus_max);
     const SoftmaxState<T> state = StateIn(scratch_.minus_max);
@@ -73,20 +74,29 @@ class ForwardPanel {
   }
 
  private:
-  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(problem_.attention, problem_.cut, shape_); }
+  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(shape_, problem_.cut, problem_.scheme_rows); }
 
   // The arrays of a state lie one after the other, in the scratch area and in parts alike, each with room for a full panel.
   SoftmaxState<T> StateIn(T* memory) const {
     const int64_t room = problem_.cut.panel;
-    const bool statistics = problem_.wants_statistics();
-    return {memory,           memory + room, memory + 4 * room, panel_.width, rows_, statistics ? memory + 2 * room : nullptr,
-            memory + 3 * room};
+    T *sum = memory + room, *largest = sum + room, *weighted = largest + room, *output = weighted + room;
+    return {.minus_max = memory,
+            .sum = sum,
+            .output = output,
+            .width = panel_.width,
+            .rows = rows_,
+            .largest = problem_.wants_statistics() ? largest : nullptr,
+            .weighted = weighted};
   }
 
-  void Prepare(int64_t b, int64_t head, int64_t index) {
-    panel_ = MakePanel(problem_.plan, problem_.cut, b, head, index, scratch_.lanes);
-    scratch_.hooks.mass = scratch_.output + shape_.value_dim * panel_.width;
-    arrays_ = {b, head, panel_.width, panel_.used(), scratch_.queries, scratch_.output, nullptr, nullptr, nullptr, nullptr};
+  void Prepare(const attention::PanelPlace& place) {
+    panel_ = MakePanel(problem_.plan, problem_.cut, place.b, place.head, place.index, scratch_.lanes);
+    arrays_ = {.b = place.b,
+               .head = place.head,
+               .panel = panel_.width,
+               .used = panel_.used(),
+               .queries = scratch_.queries,
+               .output = scratch_.output};
   }
 
   void Walk(const SoftmaxState<T>& state, int64_t split) {
@@ -95,8 +105,10 @@ class ForwardPanel {
     const attention::KeyRange keys = attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile);
     if (panel_.count == 0 || keys.empty()) return;
     const int64_t b = panel_.b, kv_head = panel_.head / (shape_.q_heads / shape_.kv_heads);
-    scores_.Begin(panel_, kv_head);
-    values_ = RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
+    // The keys that the worker walks are those of its split, whatever this panel reaches of them.
+    const attention::KeyRange walked{split * cut.split, std::min((split + 1) * cut.split, problem_.plan.KeyCount(b))};
+    scores_.Begin(panel_, kv_head, walked);
+    values_.Walk(RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b)), walked.begin, walked.end);
     stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.head);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     AskAhead(b, kv_head);
@@ -136,7 +148,7 @@ class ForwardPanel {
     } else {
       TileOf(
           narrow_, state, strips, [&](const TilePlace& place) { return simd::Stream(scores_.After(place)); },
-          [&](const TilePlace& place) { return simd::Stream(values_.At(place.key + place.keys, 0)); });
+          [&](const TilePlace& place) { return simd::Stream(values_.stored().At(place.key + place.keys, 0)); });
     }
   }
 
@@ -156,15 +168,15 @@ class ForwardPanel {
     if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
     if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
-    const HeadRows<const T> rows = Native<T>(values_, place.key, place.keys, shape_.value_dim, true, scratch_.values);
+    const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
       return;
     }
     const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
     auto&& memory = ahead(place);
-    Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width}, shape_.value_dim,
-            place.keys, lanes, Start::kMemory, {scratch_.output + place.lane_begin, panel_.width}, memory);
+    Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width},
+            {shape_.value_dim, place.keys, lanes}, AddedTo(scratch_.output + place.lane_begin, panel_.width), memory);
   }
 
   // The last row of the output: weight times distance.
@@ -263,14 +275,11 @@ class ForwardPanel {
   attention::ForwardScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
+  WalkedRows<T> values_;
   int64_t rows_;
-  struct Place {
-    int64_t b, head, index;
-  };
-  std::optional<Place> next_;
+  std::optional<attention::PanelPlace> next_;
   Panel panel_{};
   PanelArrays<T> arrays_{};
-  StoredRows<const std::byte> values_{};
   DropoutStream stream_{};
 };
 

@@ -67,6 +67,20 @@ HWY_INLINE hn::Mask<D> MaskOf(D d, uint64_t bits, int64_t lane) {
   return hn::LoadMaskBits(d, bytes);
 }
 
+// Clears the bits of the pairs that one row of a dense array hides. hides(j) is asked for place.keys keys.
+template <class Hides>
+HWY_INLINE void HideKeys(const TilePlace& place, int64_t w, uint64_t* visible, const Hides& hides) {
+  for (int64_t j = 0; j < place.keys; ++j) visible[j] &= ~(uint64_t{hides(j)} << w);
+}
+
+// The row of a dense array for lane w, from the tile's first key on; extents of 1 serve all.
+template <class V>
+auto* DenseRow(const View<V, 4>& view, const TilePlace& place, int64_t w, int64_t& key_stride) {
+  const auto fit = [&](int r, int64_t index) { return view.extent[r] == 1 ? 0 : index * view.stride[r]; };
+  key_stride = view.extent[3] == 1 ? 0 : view.stride[3];
+  return view.data + fit(0, place.b) + fit(1, place.heads[w]) + fit(2, place.queries[w]) + place.key * key_stride;
+}
+
 // The words of lanes.visible that belong to a strip.
 template <class T>
 uint64_t* VisibleOf(const attention::Lanes<T>& lanes, const TilePlace& place) {
@@ -176,8 +190,19 @@ HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::K
   Strips strips;
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
     const int64_t end = std::min(key + tile, keys.end);
-    TilePlace place{panel.b,     panel.head, panel.heads == 1, panel.begin, key,        end - key,   key,
-                    panel.width, 0,          panel.width,      lanes.query, lanes.head, panel.used()};
+    TilePlace place{.b = panel.b,
+                    .head = panel.head,
+                    .one_head = panel.heads == 1,
+                    .query = panel.begin,
+                    .key = key,
+                    .keys = end - key,
+                    .tile_key = key,
+                    .panel = panel.width,
+                    .lane_begin = 0,
+                    .lane_end = panel.width,
+                    .queries = lanes.query,
+                    .heads = lanes.head,
+                    .used = panel.used()};
     strips.count = 0;
     strips.masked = panel.range.NeedsMask(key, end);
     if (!strips.masked) {

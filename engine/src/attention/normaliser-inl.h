@@ -98,13 +98,22 @@ class Normaliser {
 
   void Walk(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
             attention::ScoreScratch<T>& scratch, T* tile) {
-    const SoftmaxState<T> state{reference_, sum_, nullptr, panel.width, 0, nullptr, nullptr};
+    const SoftmaxState<T> state{.minus_max = reference_,
+                                .sum = sum_,
+                                .output = nullptr,
+                                .width = panel.width,
+                                .rows = 0,
+                                .largest = nullptr,
+                                .weighted = nullptr};
     state.Reset();
+    const attention::KeyRange walked = scores.walked();
+    scores.Walk({0, panel.range.reach.end});
     const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch.ahead; };
     ForEachTile(panel, tile_keys, panel.range.reach, lanes, [&](const Strips& strips) HWY_ATTR {
       scores.FillTile(d_, strips, tile, ahead);
       TakeTile(d_, state, strips, tile);
     });
+    scores.Walk(walked);
   }
 
   static constexpr hn::ScalableTag<T> d_{};

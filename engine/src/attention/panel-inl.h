@@ -64,7 +64,13 @@ template <class T>
 Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t b, int64_t head, int64_t index,
                 attention::Lanes<T>& lanes) {
   const int64_t begin = index * cut.panel;
-  Panel panel{b, head, cut.group, begin, std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel), 0, {}};
+  Panel panel{.b = b,
+              .head = head,
+              .heads = cut.group,
+              .begin = begin,
+              .count = std::clamp<int64_t>(plan.QueryCount(b) - begin, 0, cut.panel),
+              .width = 0,
+              .range = {}};
   panel.width = attention::RoundUp(std::max<int64_t>(panel.used(), 1), attention::kLaneQuantum);
   lanes.uniform = 0;
   lanes.idle = attention::LowBits(panel.width) & ~attention::LowBits(panel.used());
@@ -90,6 +96,9 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   return panel;
 }
 
+// Whether rows of queries that look at all keys alike are packed or left out.
+enum class Uniform { kTake, kSkip };
+
 // Rows that a panel is packed from: those without an active query are left out (as zeros), and the uniform ones when asked.
 template <class T>
 struct PanelSource {
@@ -97,10 +106,10 @@ struct PanelSource {
   const attention::Plan& plan;
   int64_t elements;
   T factor;
-  bool skip_uniform;
+  Uniform uniform;
   T* scratch;  // [panel, elements]
 
-  bool Takes(const attention::QueryRow& query) const { return query.active() && !(skip_uniform && query.uniform); }
+  bool Takes(const attention::QueryRow& query) const { return query.active() && !(uniform == Uniform::kSkip && query.uniform); }
   // The rows of head x of the panel.
   HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
     const auto rows = RowsOf(operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b));

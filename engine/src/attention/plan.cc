@@ -1,35 +1,18 @@
 #include "attention/plan.h"
 
 #include <cmath>
-#include <limits>
 
+#include "core/broadcast.h"
 #include "simd/tuning.h"
 
 namespace heed::attention {
-namespace {
 
-// The element of a dense array for a pair; extents of 1 serve all.
-template <class T>
-const T& At(const View<const T, 4>& view, int64_t b, int64_t h, int64_t i, int64_t j) {
-  const auto fit = [&](int r, int64_t index) { return view.extent[r] == 1 ? 0 : index; };
-  return view(fit(0, b), fit(1, h), fit(2, i), fit(3, j));
+double ScaleOf(const Attention& attention, const Shape& shape) {
+  return attention.scale ? *attention.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
 }
 
-}  // namespace
-
-bool Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j) {
-  if (attention.mask.present() && !At(attention.mask.values, b, h, i, j)) return true;
-  if (!attention.bias) return false;
-  return std::visit(
-      [&](const auto& bias) { return static_cast<double>(At(bias, b, h, i, j)) == -std::numeric_limits<double>::infinity(); },
-      attention.bias->values);
-}
-
-Plan::Plan(const Attention& attention, const Shape& shape)
-    : attention_(attention),
-      shape_(shape),
-      order_(attention, shape),
-      scale_(attention.scale ? *attention.scale : 1.0 / std::sqrt(static_cast<double>(shape.head_dim))) {}
+Plan::Plan(const Attention& attention, const Shape& shape, const HiddenPairs& hidden)
+    : attention_(attention), hidden_(hidden), shape_(shape), order_(attention, shape), scale_(ScaleOf(attention, shape)) {}
 
 QueryRow Plan::Row(int64_t b, int64_t h, int64_t i) const {
   const auto& query_lengths = attention_.query_lengths.values;
@@ -46,9 +29,13 @@ QueryRow Plan::Row(int64_t b, int64_t h, int64_t i) const {
 
 bool Plan::SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const {
   const int32_t* ranks = order_.KeyRanks(b);
-  if (!ranks && !attention_.mask.present() && !attention_.bias) return true;
-  for (int64_t j = row.keys.begin; j < row.keys.end; ++j)
-    if ((!ranks || (ranks[j] >= row.ranks.begin && ranks[j] < row.ranks.end)) && !Hidden(attention_, b, h, i, j)) return true;
+  if (!ranks && !dense()) return true;
+  const auto& mask = attention_.mask;
+  for (int64_t j = row.keys.begin; j < row.keys.end; ++j) {
+    if (ranks && (ranks[j] < row.ranks.begin || ranks[j] >= row.ranks.end)) continue;
+    if (mask.present() && !core::Broadcast(mask.values, b, h, i, j)) continue;
+    if (!hidden_.any() || !hidden_.Hidden(b, h, i, j)) return true;
+  }
   return false;
 }
 
@@ -95,7 +82,7 @@ KeyRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) con
 }
 
 bool Plan::SameForAllQueries() const {
-  const bool dense_emptiness = attention_.empty_row == EmptyRow::kUniform && (attention_.mask.present() || attention_.bias);
+  const bool dense_emptiness = attention_.empty_row == EmptyRow::kUniform && dense();
   return order_.SameForAllQueries() && !attention_.query_lengths.present() && !dense_emptiness &&
          (!attention_.key_lengths.present() || attention_.key_lengths.values.extent[1] == 1);
 }

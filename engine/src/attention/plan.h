@@ -30,12 +30,23 @@ struct PanelRange {
   bool NeedsMask(int64_t begin, int64_t end) const { return begin < interior.begin || end > interior.end; }
 };
 
+// Pairs that are hidden for a reason of their own, beside order, lengths and masks.
+class HiddenPairs {
+ public:
+  virtual ~HiddenPairs() = default;
+  virtual bool any() const { return false; }  // whether Hidden may say yes
+  virtual bool Hidden(int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) const { return false; }
+};
+
+// What q.k is multiplied with.
+double ScaleOf(const Attention& attention, const Shape& shape);
+
 // How queries and keys of one call relate.
 class Plan {
  public:
-  Plan(const Attention& attention, const Shape& shape);
+  Plan(const Attention& attention, const Shape& shape, const HiddenPairs& hidden);
 
-  // The row of query i for head h. Heads differ only where a dense mask or bias leaves a query of theirs without keys.
+  // The row of query i for head h. Heads differ only where a dense mask or a scheme leaves a query of theirs without keys.
   QueryRow Row(int64_t b, int64_t h, int64_t i) const;
   // The rows q_begin .. q_begin + q_count - 1, at most 64, written to `rows`, and what they see together.
   PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
@@ -65,15 +76,15 @@ class Plan {
   // Whether every query of a batch row and head sees the same keys.
   bool SameForAllQueries() const;
   bool SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const;
+  // Whether keys are hidden one by one.
+  bool dense() const { return attention_.mask.present() || hidden_.any(); }
 
   const Attention& attention_;
+  const HiddenPairs& hidden_;
   Shape shape_;
   Order order_;
   double scale_;
 };
-
-// Whether a dense mask or a bias of -inf hides key j from query i.
-bool Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j);
 
 // Sizes in elements. A panel is as many queries as fill the SIMD lanes of one register tile; a tile is as many keys as keep
 // its scores, keys and values in the first-level cache; a chunk is the keys whose gradients one backward task owns; a split is

@@ -41,13 +41,16 @@ struct TilePlace {
 // The arrays of a panel that a scheme may read, or add to. [rows, panel] unless said otherwise.
 template <class T>
 struct PanelArrays {
-  int64_t b, head, panel, used;
-  const T* queries;     // [D, panel], times scale * log2(e)
-  T* output;            // [Dv, panel] forward only
-  const T* query_rows;  // [panel, D padded], times scale; backward only, like all below
-  const T* d_out;       // [Dv, panel]
-  const T* d_out_rows;  // [panel, Dv padded]
-  T* d_queries;         // [D, panel] gradient of the queries over scale; null where not wanted
+  int64_t b = 0, head = 0, panel = 0, used = 0;
+  const T* queries = nullptr;  // [D, panel], times scale * log2(e)
+  // Forward only: [Dv, panel], and behind it what schemes asked for (position::SchemeCall::output_rows).
+  T* output = nullptr;
+  // Backward only: which part of the gradients the panel adds to (position::SchemeCall::LayParts).
+  int64_t block = 0, chunk = 0;
+  const T* query_rows = nullptr;  // [panel, D padded], times scale
+  const T* d_out = nullptr;       // [Dv, panel]
+  const T* d_out_rows = nullptr;  // [panel, Dv padded]
+  T* d_queries = nullptr;         // [D, panel] gradient of the queries over scale; null where not wanted
 };
 
 // The arrays of a tile. Row j of the keys, without gaps between its elements, lies at keys + j * key_stride.
@@ -58,18 +61,24 @@ struct TileArrays {
   T* d_keys;  // [keys, D padded] gradient of the keys, to be added to; backward only, null where not wanted
 };
 
-// Every method may stay as it is. Tiles of one panel come between its Begin and its End, and what belongs to a tile after its
-// BeginTile.
+// What a scheme adds to the scores belongs to the content, under the soft-cap, or is a bias, after it.
+enum class Term { kContent, kBias };
+
+// Every method may stay as it is. A hook lives as long as its worker. Tiles of one panel come between its Begin and its End,
+// and what belongs to a tile after its Hide and its BeginTile, in this order.
 template <class T>
 class PositionHook {
  public:
   virtual ~PositionHook() = default;
 
-  // Whether what it adds to the scores belongs to the content, under the soft-cap, or is a bias, after it.
-  virtual bool content() const { return false; }
+  virtual Term term() const { return Term::kBias; }
+  // Whether it may hide pairs: only then Hide is called.
+  virtual bool hides() const { return false; }
 
   virtual void Begin(const PanelArrays<T>&) {}
   virtual void End(const PanelArrays<T>&) {}
+  // Clears bit w of visible[j] where the query of lane w may not look at key + j.
+  virtual void Hide(const TilePlace&, uint64_t* /*visible*/) {}
   virtual void BeginTile(const TilePlace&, const TileArrays<T>&) {}
 
   // scores[j, w] += log2(e) * term(query of lane w, key + j); empty: the scores hold nothing yet and count as 0.

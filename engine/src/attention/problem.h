@@ -10,6 +10,7 @@
 #include "core/operand.h"
 #include "heed/attention.h"
 #include "simd/ahead.h"
+#include "simd/tuning.h"
 
 namespace heed::attention {
 
@@ -32,13 +33,14 @@ struct Problem {
 
 template <class T>
 struct ForwardProblem : Problem {
-  core::Input v;
-  core::Output out;
-  View<T, 3> lse;
-  heed::Statistics<T> statistics;
-  core::Output remainder;  // what rounding took from out, or without data
-  View<T, 3> correction;   // what rounding took from lse, or absent
-  T* parts;                // partial states of the splits, see SplitPart; null where panels are not split
+  core::Input v{};
+  core::Output out{};
+  View<T, 3> lse{};
+  heed::Statistics<T> statistics{};
+  core::Output remainder{};  // what rounding took from out, or without data
+  View<T, 3> correction{};   // what rounding took from lse, or absent
+  int64_t scheme_rows = 0;   // rows that schemes carry along behind the output
+  T* parts = nullptr;        // partial states of the splits, see SplitPart; null where panels are not split
 
   bool wants_statistics() const {
     return statistics.entropy.present() || statistics.max_weight.present() || statistics.mean_distance.present();
@@ -47,38 +49,25 @@ struct ForwardProblem : Problem {
 
 template <class T>
 struct WeightsProblem : Problem {
-  View<const T, 3> lse;
-  View<const int64_t, 1> heads, rows;  // those asked for
-  View<T, 4> weights;                  // [B, heads, rows, Nk]
-};
-
-// Where tasks collect the gradients of biases before their final sums; null or without data where not wanted.
-template <class T>
-struct BiasParts {
-  T* relative_bias = nullptr;  // [B, Hq, chunks, 2M+1]
-  T* slopes = nullptr;         // [B, Hq, chunks]
-  // [B, Hkv, chunks, 2M+1, D padded], those of values [.., Dv padded]
-  T *content_keys = nullptr, *content_values = nullptr, *content_queries = nullptr;
-  // Of a dense bias: the view that pairs add to, for copy 0 and chunk 0.
-  View<T, 4> bias;
-  int64_t bias_copy_stride = 0, bias_chunk_stride = 0;
+  View<const T, 3> lse{};
+  View<const int64_t, 1> heads{}, rows{};  // those asked for
+  View<T, 4> weights{};                    // [B, heads, rows, Nk]
 };
 
 template <class T>
 struct BackwardProblem : Problem {
-  core::Input v, out;
-  View<const T, 3> lse;
-  core::Input d_out;
-  View<const T, 3> d_lse;       // or absent
-  core::Input remainder;        // of out, or without data
-  View<const T, 3> correction;  // of lse, or absent
-  core::Output d_q, d_k, d_v;   // without data where not wanted
-  bool wants_scores;            // whether anything that the scores are made of has a gradient that is wanted
+  core::Input v{}, out{};
+  View<const T, 3> lse{};
+  core::Input d_out{};
+  View<const T, 3> d_lse{};          // or absent
+  core::Input remainder{};           // of out, or without data
+  View<const T, 3> correction{};     // of lse, or absent
+  core::Output d_q{}, d_k{}, d_v{};  // without data where not wanted
+  bool wants_scores = true;          // whether anything that the scores are made of has a gradient that is wanted
   // dQ of all queries in T [Hq, queries of all rows, D], where the caller's elements are narrower; else null.
-  T* d_q_wide;
+  T* d_q_wide = nullptr;
   // Partial dQ [chunks - 1, Hq, queries of all rows, D] of the chunks after the first, or null where one task walks all chunks.
-  T* d_q_parts;
-  BiasParts<T> parts;
+  T* d_q_parts = nullptr;
 
   // The first of head h's rows for batch row b, D elements each.
   T* WideQueries(int64_t b, int64_t h) const { return d_q_wide + QueryRowIndex(b, h) * plan.shape().head_dim; }
@@ -89,6 +78,16 @@ struct BackwardProblem : Problem {
 
  private:
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
+};
+
+// Panel `index` of the group of heads that begins with `head`.
+struct PanelPlace {
+  int64_t b, head, index;
+};
+
+// Chunk `chunk` of the keys of one key head, and the block of the call's work that it belongs to (position/blocks.h).
+struct ChunkPlace {
+  int64_t b, kv_head, chunk, block;
 };
 
 // Ranks of keys, as wide as the elements that stand beside them in vectors.
@@ -119,72 +118,29 @@ struct Lanes {
   }
 };
 
-// Rows of the tables of a content bias, which all have as many; 0 without.
-inline int64_t ContentRows(const Attention& attention) {
-  if (!attention.content_bias) return 0;
-  const ContentBias& bias = *attention.content_bias;
-  return std::visit([](const auto& t) { return t.extent[0]; }, bias.keys     ? *bias.keys
-                                                               : bias.values ? *bias.values
-                                                                             : *bias.queries);
-}
+// What the sizes of scratch areas follow from.
+struct ScratchFacts {
+  const Attention& attention;
+  const Cut& cut;
+  const Shape& shape;
+  bool narrow;          // whether operands hold 16-bit elements
+  int64_t scheme_rows;  // see ForwardProblem
+};
 
-// Rows by which the weights are gathered in the forward pass.
-inline int64_t WeightRows(const Attention& attention) {
-  return attention.content_bias && attention.content_bias->values ? ContentRows(attention) : 0;
-}
-
-// Products that a tile of keys may need with a table of content queries: one a diagonal from an aligned column on, or all of
-// them where positions are listed.
-inline int64_t KeyColumns(const Attention& attention, const Cut& cut) {
-  if (!attention.content_bias || !attention.content_bias->queries) return 0;
-  const int64_t all = RoundUp(ContentRows(attention), kLaneQuantum);
-  const bool listed = attention.query_positions.listed() || attention.key_positions.listed();
-  return listed ? all : std::min(all, cut.tile + cut.panel + kLaneQuantum);
-}
-
-// What the hooks of position/ work in.
+// Room for copies of the keys or values that one worker walks.
 template <class T>
-struct HookScratch {
-  T* diagonals;      // [tile + panel + kLaneQuantum] of a relative bias
-  T* d_diagonals;    // [kLaneQuantum, tile + panel + kLaneQuantum] copies of their gradient; backward only
-  T* transposed;     // [tile, panel] of a dense bias
-  T* content;        // [2M+1, panel] products of queries and content keys
-  T* content_table;  // [2M+1, the wider of D and Dv padded] rows of a table at hand
-  T* d_content;      // [2M+1, panel] backward: gradient of content
-  T* value_content;  // [2M+1, panel] backward: products of dO and content values
-  T* mass;           // [2M+1, panel] weights by offset; forward: rows behind the output, set for every panel
-  int64_t key_columns;
-  T* query_columns;  // [D, 2M+1 padded] a table of content queries, times scale * log2(e)
-  T* query_rows;     // [2M+1, D padded] the same times scale; backward
-  T* key_content;    // [tile, key_columns] products of keys and content queries, then their gradient
-  T* key_rows;       // [tile, D padded] keys times scale; backward
+struct HeldRows {
+  T* rows = nullptr;       // [room, width]
+  bool* filled = nullptr;  // [room / tile]
+  int64_t room = 0, width = 0, tile = 0;
 
-  void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
-    const bool relative = attention.relative_bias.has_value();
-    diagonals = arena.Take<T>(relative ? cut.tile + cut.panel + kLaneQuantum : 0);
-    d_diagonals = arena.Take<T>(relative && backward ? kLaneQuantum * (cut.tile + cut.panel + kLaneQuantum) : 0);
-    transposed = arena.Take<T>(attention.bias ? cut.tile * cut.panel : 0);
-    LayContent(arena, attention, cut, backward);
-    LayContentQueries(arena, attention, cut, backward);
-  }
-
-  void LayContent(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
-    const int64_t rows = ContentRows(attention);
-    const bool keys = rows > 0 && attention.content_bias->keys, values = rows > 0 && attention.content_bias->values;
-    content = arena.Take<T>(keys ? rows * cut.panel : 0);
-    content_table = arena.Take<T>(keys || values ? rows * std::max(cut.head_dim, cut.value_dim) : 0);
-    d_content = arena.Take<T>(keys && backward ? rows * cut.panel : 0);
-    value_content = arena.Take<T>(values && backward ? rows * cut.panel : 0);
-    mass = backward ? arena.Take<T>(values ? rows * cut.panel : 0) : nullptr;
-  }
-
-  void LayContentQueries(core::Arena& arena, const Attention& attention, const Cut& cut, bool backward) {
-    key_columns = KeyColumns(attention, cut);
-    const int64_t rows = key_columns == 0 ? 0 : RoundUp(ContentRows(attention), kLaneQuantum);
-    query_columns = arena.Take<T>(rows * cut.head_dim);
-    query_rows = arena.Take<T>(backward ? rows * cut.head_dim : 0);
-    key_content = arena.Take<T>(cut.tile * key_columns);
-    key_rows = arena.Take<T>(backward && key_columns > 0 ? cut.tile * cut.head_dim : 0);
+  // walked: as many keys as one task walks; held: whether copies of all of them are kept, else of one tile.
+  void Lay(core::Arena& arena, int64_t walked, bool held, int64_t row_width, int64_t tile_keys) {
+    width = row_width;
+    tile = tile_keys;
+    room = held ? RoundUp(std::max<int64_t>(1, walked), tile) : tile;
+    rows = arena.Take<T>(room, width);
+    filled = arena.Take<bool>(room / tile);
   }
 };
 
@@ -192,50 +148,59 @@ struct HookScratch {
 template <class T>
 struct ScoreScratch {
   Lanes<T> lanes;
-  T* rows;     // [panel, the wider of D and Dv] a panel of the caller's rows, converted
-  T* queries;  // [D, panel], scaled by scale * log2(e)
-  T* keys;     // [tile, D] where the caller's rows have gaps between elements or another type
-  T* tanh;     // [tile, panel] of soft-capped scores
+  T* rows;           // [panel, the wider of D and Dv] a panel of the caller's rows, converted
+  T* queries;        // [D, panel], scaled by scale * log2(e)
+  HeldRows<T> keys;  // where the caller's rows have gaps between elements or another type
+  T* tanh;           // [tile, panel] of soft-capped scores
   simd::Ahead ahead;
-  HookScratch<T> hooks;
 
-  void Lay(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, bool backward) {
+  void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
+    const Cut& cut = facts.cut;
     lanes.Lay(arena, cut);
     rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
-    queries = arena.Take<T>(shape.head_dim * cut.panel);
-    keys = arena.Take<T>(cut.tile * cut.head_dim);
-    tanh = arena.Take<T>(attention.softcap ? cut.tile * cut.panel : 0);
-    hooks.Lay(arena, attention, cut, backward);
+    queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
+    keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
+    tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
   }
 };
 
 template <class T>
 struct ForwardScratch : ScoreScratch<T> {
-  T* scores;     // [tile, panel], then weights
-  T* values;     // [tile, Dv], as keys
+  T* scores;  // [tile, panel], then weights
+  HeldRows<T> values;
   T* minus_max;  // [panel], the base-2 reference of the scores, negated
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
-  T* output;  // [Dv, panel], then rows of weights by offset, then the mean distance
+  T* output;  // [Dv, panel], then rows of schemes, then the mean distance
 
-  ForwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape) {
-    ScoreScratch<T>::Lay(arena, attention, cut, shape, false);
+  ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
+    const Cut& cut = facts.cut;
+    const int64_t walked = std::min(cut.split, facts.shape.kv_len);
+    const bool held = facts.narrow && walked <= simd::kHeldKeys;
+    ScoreScratch<T>::Lay(arena, facts, walked, held);
     scores = arena.Take<T>(cut.tile * cut.panel);
-    values = arena.Take<T>(cut.tile * cut.value_dim);
+    values.Lay(arena, walked, held, cut.value_dim, cut.tile);
     minus_max = arena.Take<T>(cut.panel);
     sum = arena.Take<T>(cut.panel);
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
-    output = arena.Take<T>(OutputRows(attention, shape) * cut.panel);
+    output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
   }
 
-  static int64_t OutputRows(const Attention& attention, const Shape& shape) {
-    return shape.value_dim + WeightRows(attention) + 1;
-  }
+  static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
   // What a split hands on: everything from minus_max to output, one after the other.
-  static int64_t SplitPart(const Attention& attention, const Cut& cut, const Shape& shape) {
-    return (4 + OutputRows(attention, shape)) * cut.panel;
+  static int64_t SplitPart(const Shape& shape, const Cut& cut, int64_t scheme_rows) {
+    return (4 + OutputRows(shape, scheme_rows)) * cut.panel;
+  }
+};
+
+// Which gradients of operands a backward call wants.
+struct WantedOperands {
+  bool queries = true, keys = true, values = true;
+
+  static WantedOperands Of(const core::Output& d_q, const core::Output& d_k, const core::Output& d_v) {
+    return {d_q.present(), d_k.present(), d_v.present()};
   }
 };
 
@@ -251,12 +216,14 @@ struct BackwardScratch : ScoreScratch<T> {
   T* weights;                  // [tile, panel]
   T* d_scores;                 // [tile, panel]
   T* d_queries;                // [D, panel]
-  T* values;                   // [tile, Dv], as keys
-  T *d_keys, *d_values;        // [chunk, D padded], [chunk, Dv padded]
+  HeldRows<T> values;
+  T *d_keys, *d_values;  // [chunk, D padded], [chunk, Dv padded]; none where not wanted
 
-  BackwardScratch(core::Arena& arena, const Attention& attention, const Cut& cut, const Shape& shape, bool wants_keys,
-                  bool wants_values) {
-    ScoreScratch<T>::Lay(arena, attention, cut, shape, true);
+  BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
+    const Cut& cut = facts.cut;
+    const Shape& shape = facts.shape;
+    const int64_t walked = std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile));
+    ScoreScratch<T>::Lay(arena, facts, walked, facts.narrow);
     query_rows = arena.Take<T>(cut.panel * cut.head_dim);
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
     out = arena.Take<T>(shape.value_dim, cut.panel);
@@ -269,10 +236,9 @@ struct BackwardScratch : ScoreScratch<T> {
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
-    values = arena.Take<T>(cut.tile * cut.value_dim);
-    const int64_t keys = std::min(cut.chunk, RoundUp(shape.kv_len, cut.tile));
-    d_keys = arena.Take<T>(wants_keys ? keys * cut.head_dim : 0);
-    d_values = arena.Take<T>(wants_values ? keys * cut.value_dim : 0);
+    values.Lay(arena, walked, facts.narrow, cut.value_dim, cut.tile);
+    d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
+    d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "attention/problem.h"
 #include "core/operand.h"
 #include "hwy/highway.h"
 #include "simd/ahead.h"
@@ -111,6 +112,57 @@ HeadRows<const T> Native(const StoredRows<const std::byte>& rows, int64_t begin,
   }
   return {scratch, width, 1};
 }
+
+// The keys or values that a worker walks, tile by tile, in the type of computation: the caller's own rows, or copies that stay
+// as long as the walk goes over the same keys.
+template <class T>
+class WalkedRows {
+ public:
+  WalkedRows(const attention::HeldRows<T>& held, int64_t elements) : held_(held), elements_(elements) {}
+
+  // Keys begin .. end - 1 of `rows` from now on; begin is the first of a tile.
+  void Walk(const StoredRows<const std::byte>& rows, int64_t begin, int64_t end) {
+    if (rows.data == rows_.data && begin == begin_ && end == end_) return;
+    rows_ = rows;
+    begin_ = begin;
+    end_ = end;
+    native_ = rows.template Holds<T>() && (rows.element_stride == 1 || elements_ == 1);
+    if (native_) return;
+    // What does not fit as a whole takes the same place tile after tile.
+    whole_ = end - begin <= held_.room;
+    tile_ = -1;
+    if (whole_) std::fill_n(held_.filled, attention::DivideUp(std::max<int64_t>(0, end - begin), held_.tile), false);
+  }
+
+  const StoredRows<const std::byte>& stored() const { return rows_; }
+  attention::KeyRange walked() const { return {begin_, end_}; }
+
+  // The rows of keys key .. key + count - 1 of the tile that begins with tile_key.
+  HeadRows<const T> At(int64_t tile_key, int64_t key, int64_t count) {
+    if (native_) return Native<T>(rows_, key, count, elements_, true, nullptr);
+    T* tile = held_.rows + (whole_ ? (tile_key - begin_) * held_.width : 0);
+    bool* filled = held_.filled + (whole_ ? (tile_key - begin_) / held_.tile : 0);
+    if (whole_ ? !*filled : tile_ != tile_key) {
+      Copy(tile_key, tile);
+      *filled = true;
+      tile_ = tile_key;
+    }
+    return {tile + (key - tile_key) * held_.width, held_.width, 1};
+  }
+
+ private:
+  void Copy(int64_t tile_key, T* tile) const {
+    const int64_t count = std::min(held_.tile, end_ - tile_key);
+    for (int64_t j = 0; j < count; ++j) Native<T>(rows_, tile_key + j, 1, elements_, true, tile + j * held_.width);
+  }
+
+  const attention::HeldRows<T>& held_;
+  int64_t elements_;  // of a row
+  StoredRows<const std::byte> rows_{};
+  int64_t begin_ = 0, end_ = -1;
+  bool native_ = false, whole_ = false;
+  int64_t tile_ = -1;  // whose copy stands in place
+};
 
 // Writes one row, rounding where the caller's elements are narrower.
 template <class T>

@@ -29,50 +29,51 @@ namespace hn = hwy::HWY_NAMESPACE;
 // How much of a tile is seen.
 enum class Seen { kNone, kSome, kAll };
 
-// Clears the bits of the pairs that one row of a dense array hides. hides(j) is asked for place.keys keys.
-template <class Hides>
-HWY_INLINE void HideKeys(const TilePlace& place, int64_t w, uint64_t* visible, const Hides& hides) {
-  for (int64_t j = 0; j < place.keys; ++j) visible[j] &= ~(uint64_t{hides(j)} << w);
-}
-
-// The row of a dense array for lane w, from the tile's first key on; extents of 1 serve all.
-template <class V>
-auto* DenseRow(const View<V, 4>& view, const TilePlace& place, int64_t w, int64_t& key_stride) {
-  const auto fit = [&](int r, int64_t index) { return view.extent[r] == 1 ? 0 : index * view.stride[r]; };
-  key_stride = view.extent[3] == 1 ? 0 : view.stride[3];
-  return view.data + fit(0, place.b) + fit(1, place.heads[w]) + fit(2, place.queries[w]) + place.key * key_stride;
-}
-
 template <class T>
 class Scores {
  public:
   Scores(const attention::Problem& problem, attention::ScoreScratch<T>& scratch, std::span<PositionHook<T>* const> hooks)
-      : problem_(problem), shape_(problem.plan.shape()), scratch_(scratch), hooks_(hooks) {
-    for (const PositionHook<T>* hook : hooks) content_ |= hook->content();
+      : problem_(problem),
+        shape_(problem.plan.shape()),
+        scratch_(scratch),
+        hooks_(hooks),
+        keys_(scratch.keys, shape_.head_dim) {
+    for (const PositionHook<T>* hook : hooks) {
+      content_ |= hook->term() == Term::kContent;
+      hides_ |= hook->hides();
+    }
   }
 
-  // Packs the panel's queries and takes the keys of head `kv_head`.
-  void Begin(const Panel& panel, int64_t kv_head) {
+  // Packs the panel's queries and takes the keys `walked` of head `kv_head`.
+  void Begin(const Panel& panel, int64_t kv_head, const attention::KeyRange& walked) {
     const attention::Plan& plan = problem_.plan;
     const T factor = static_cast<T>(plan.scale() * std::numbers::log2e);
-    PackColumns(panel, scratch_.lanes, PanelSource<T>{problem_.q, plan, shape_.head_dim, factor, true, scratch_.rows},
+    PackColumns(panel, scratch_.lanes,
+                PanelSource<T>{.operand = problem_.q,
+                               .plan = plan,
+                               .elements = shape_.head_dim,
+                               .factor = factor,
+                               .uniform = Uniform::kSkip,
+                               .scratch = scratch_.rows},
                 scratch_.queries);
-    keys_ = RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b));
+    keys_.Walk(RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b)), walked.begin, walked.end);
     ranks_ = plan.order().KeyRanks(panel.b);
   }
 
-  HeadRows<const T> Keys(const TilePlace& place) const {
-    return Native<T>(keys_, place.key, place.keys, shape_.head_dim, true, scratch_.keys);
-  }
+  // Other keys of the same head.
+  void Walk(const attention::KeyRange& walked) { keys_.Walk(keys_.stored(), walked.begin, walked.end); }
+  attention::KeyRange walked() const { return keys_.walked(); }
+
+  HeadRows<const T> Keys(const TilePlace& place) { return keys_.At(place.tile_key, place.key, place.keys); }
 
   // The caller's keys behind those of a tile.
-  const std::byte* After(const TilePlace& place) const { return keys_.At(place.key + place.keys, 0); }
+  const std::byte* After(const TilePlace& place) const { return keys_.stored().At(place.key + place.keys, 0); }
 
   // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
   Seen See(const TilePlace& place, bool masked) {
     attention::Lanes<T>& lanes = scratch_.lanes;
     const Attention& attention = problem_.attention;
-    const bool dense = attention.mask.present() || attention.bias;
+    const bool dense = attention.mask.present() || hides_;
     if (!masked && !dense) return Seen::kAll;
     const uint64_t all = LaneBits(place);
     uint64_t* visible = VisibleOf(lanes, place);
@@ -82,7 +83,8 @@ class Scores {
       std::fill_n(visible, place.keys, all);
     }
     if (attention.mask.present()) HideByMask(place);
-    if (attention.bias) std::visit([&](const auto& bias) { HideByBias(place, bias); }, attention.bias->values);
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->hides()) hook->Hide(place, visible);
     uint64_t any = 0, every = all;
     for (int64_t j = 0; j < place.keys; ++j) {
       if (dense) visible[j] |= lanes.uniform & all;
@@ -100,20 +102,21 @@ class Scores {
   // The same for the first lanes of the tile alone, in vectors of D.
   template <class D, class Ahead>
   void Fill(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys, Ahead& ahead) {
-    for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, {rows.data, rows.row_stride, d_keys});
+    const TileArrays<T> arrays{.keys = rows.data, .key_stride = rows.row_stride, .d_keys = d_keys};
+    for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, arrays);
     const bool capped = problem_.attention.softcap.has_value();
     bool empty = capped || hooks_.empty();
     if (!empty) {
-      empty = AddHooks(place, true, true, scores);
-      empty = AddHooks(place, false, empty, scores);
+      empty = AddHooks(Term::kContent, place, true, scores);
+      empty = AddHooks(Term::kBias, place, empty, scores);
     }
-    const VectorRows<T> tile{scores + place.lane_begin, place.panel};
-    Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel}, place.keys,
-            shape_.head_dim, lanes, empty ? Start::kZero : Start::kMemory, tile, ahead);
+    const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
+    Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
+            {place.keys, shape_.head_dim, lanes}, tile, ahead);
     if (!capped) return;
-    AddHooks(place, true, false, scores);
+    AddHooks(Term::kContent, place, false, scores);
     Cap(place, scores);
-    AddHooks(place, false, false, scores);
+    AddHooks(Term::kBias, place, false, scores);
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
@@ -142,18 +145,18 @@ class Scores {
   // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
   void Accumulate(const TilePlace& place, T* d_scores) {
     for (PositionHook<T>* hook : hooks_)
-      if (!hook->content()) hook->Accumulate(place, d_scores);
+      if (hook->term() == Term::kBias) hook->Accumulate(place, d_scores);
     if (problem_.attention.softcap) Uncap(place, d_scores);
     if (!content_) return;
     for (PositionHook<T>* hook : hooks_)
-      if (hook->content()) hook->Accumulate(place, d_scores);
+      if (hook->term() == Term::kContent) hook->Accumulate(place, d_scores);
   }
 
  private:
   // Lets the hooks of one kind add; into an empty tile the first of them stores. Returns whether it still is empty.
-  bool AddHooks(const TilePlace& place, bool content, bool empty, T* scores) {
+  bool AddHooks(Term term, const TilePlace& place, bool empty, T* scores) {
     for (PositionHook<T>* hook : hooks_) {
-      if (hook->content() != content) continue;
+      if (hook->term() != term) continue;
       hook->AddToScores(place, empty, scores);
       empty = false;
     }
@@ -182,22 +185,6 @@ class Scores {
       }
       if (seen == place.keys) continue;
       HideKeys(place, w, VisibleOf(scratch_.lanes, place), [&](int64_t j) { return !row[j * stride]; });
-    }
-  }
-
-  template <class V>
-  void HideByBias(const TilePlace& place, const View<const V, 4>& bias) {
-    constexpr V kHidden = -std::numeric_limits<V>::infinity();
-    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-      int64_t stride = 0;
-      const V* row = DenseRow(bias, place, w, stride);
-      bool any = false;
-      if (stride == 1) {
-        for (int64_t j = 0; j < place.keys; ++j) any |= row[j] == kHidden;
-      } else {
-        for (int64_t j = 0; j < place.keys; ++j) any |= row[j * stride] == kHidden;
-      }
-      if (any) HideKeys(place, w, VisibleOf(scratch_.lanes, place), [&](int64_t j) { return row[j * stride] == kHidden; });
     }
   }
 
@@ -232,8 +219,8 @@ class Scores {
   const Shape& shape_;
   attention::ScoreScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
-  bool content_ = false;
-  StoredRows<const std::byte> keys_{};
+  bool content_ = false, hides_ = false;  // whether any hook is of the content, hides pairs
+  WalkedRows<T> keys_;
   const int32_t* ranks_ = nullptr;
 };
 

@@ -54,9 +54,13 @@ class WeightsPanel {
     const attention::KeyRange& reach = panel_.range.reach;
     if (reach.empty()) return;
     const Shape& shape = problem_.plan.shape();
-    scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads));
-    const PanelArrays<T> arrays{b,       head,    panel_.width, panel_.used(), scratch_.queries, scratch_.output,
-                                nullptr, nullptr, nullptr,      nullptr};
+    scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads), {0, shape.kv_len});
+    const PanelArrays<T> arrays{.b = b,
+                                .head = head,
+                                .panel = panel_.width,
+                                .used = panel_.used(),
+                                .queries = scratch_.queries,
+                                .output = scratch_.output};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
     for (int64_t w = 0; w < panel_.width; ++w)
       normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity(),

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "core/checked_integer.h"
+#include "core/operand.h"
+#include "core/refuse.h"
 #include "core/validation.h"
 
 namespace heed::core {

@@ -1,4 +1,4 @@
-// The memory behind the options of a call.
+// The memory behind the options of a call that are not those of a positional scheme.
 #ifndef HEED_CORE_OPTION_ARRAYS_H_
 #define HEED_CORE_OPTION_ARRAYS_H_
 
@@ -9,12 +9,10 @@
 
 namespace heed::core {
 
-// Calls visit(name, view) for every array that the options bring. Options: Attention or const Attention.
+// Calls visit(name, view) for every such array; position/option_arrays.h has all of them. Options: Attention or const
+// Attention.
 template <class Options, class Visit>
-void ForEachArray(Options& attention, const Visit& visit) {
-  // All options by name: a new one does not compile before this says whether it brings memory.
-  auto& [scale, causal, window, query_lengths, key_lengths, prefix_lengths, packed, query_positions, key_positions, mask, bias,
-         relative_bias, slope_bias, content_bias, softcap, dropout, empty_row] = attention;
+void ForEachOptionArray(Options& attention, const Visit& visit) {
   const auto where_present = [&](const char* name, auto& view) {
     if (view.present()) visit(name, view);
   };
@@ -25,21 +23,14 @@ void ForEachArray(Options& attention, const Visit& visit) {
         },
         variant);
   };
-  where_present("query_lengths", query_lengths.values);
-  where_present("key_lengths", key_lengths.values);
-  where_present("prefix_lengths", prefix_lengths.values);
-  where_present("packed.query_offsets", packed.query_offsets);
-  where_present("packed.key_offsets", packed.key_offsets);
-  any_type("query_positions", query_positions.list);
-  any_type("key_positions", key_positions.list);
-  where_present("mask", mask.values);
-  if (bias) any_type("bias", bias->values);
-  if (relative_bias) any_type("relative_bias", relative_bias->table);
-  if (slope_bias) any_type("slope_bias", slope_bias->slopes);
-  if (!content_bias) return;
-  if (content_bias->keys) any_type("content_bias.keys", *content_bias->keys);
-  if (content_bias->values) any_type("content_bias.values", *content_bias->values);
-  if (content_bias->queries) any_type("content_bias.queries", *content_bias->queries);
+  where_present("query_lengths", attention.query_lengths.values);
+  where_present("key_lengths", attention.key_lengths.values);
+  where_present("prefix_lengths", attention.prefix_lengths.values);
+  where_present("packed.query_offsets", attention.packed.query_offsets);
+  where_present("packed.key_offsets", attention.packed.key_offsets);
+  any_type("query_positions", attention.query_positions.list);
+  any_type("key_positions", attention.key_positions.list);
+  where_present("mask", attention.mask.values);
 }
 
 }  // namespace heed::core

@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "core/arrays.h"
+#include "core/broadcast.h"
 #include "core/checked_integer.h"
-#include "core/option_arrays.h"
 #include "core/validation.h"
 
 namespace heed::core {
@@ -61,16 +61,6 @@ void CheckPositions(const char* name, const Positions& positions, int64_t batch,
   if (positions.offset) CheckPositionsFrom(name, *positions.offset, count);
 }
 
-void CheckWholePositions(const char* scheme, const char* name, const Positions& positions) {
-  const auto* list = std::get_if<View<const double, 2>>(&positions.list);
-  if (!list) return;
-  for (int64_t b = 0; b < list->extent[0]; ++b)
-    for (int64_t t = 0; t < list->extent[1]; ++t)
-      if ((*list)(b, t) != std::floor((*list)(b, t)))
-        Refuse(name, std::string(scheme) + " is a table by whole offsets, but position " + std::to_string(t) + " is " +
-                         std::to_string((*list)(b, t)));
-}
-
 void CheckOrder(const Attention& attention, const Shape& shape) {
   // Keys are ranked by 32 bits.
   if (attention.key_positions.listed() && shape.kv_len > std::numeric_limits<int32_t>::max())
@@ -94,78 +84,6 @@ void CheckOrder(const Attention& attention, const Shape& shape) {
   if (attention.window.left >= 0) Refuse("prefix_lengths", "cannot be combined with window.left, which hides the prefix");
   if (attention.query_positions.listed() || attention.key_positions.listed())
     Refuse("prefix_lengths", "cannot be combined with listed query_positions or key_positions");
-}
-
-// Tables are indexed by 32 bits where they are read as vectors.
-constexpr int64_t kMostTableRows = int64_t{1} << 30;
-
-void CheckTableRows(const char* name, int64_t rows) {
-  if (rows > kMostTableRows) Refuse(name, "expected at most 2^30 offsets, got " + std::to_string(rows));
-}
-
-template <int Rank, class Check>
-void VisitTable(const Table<Rank>& table, const Check& check) {
-  std::visit([&](const auto& view) { check(ExtentsOf(view).extent); }, table);
-}
-
-// Extents of a dense array: those of the pairs, or 1.
-template <class Array>
-void CheckBroadcast(const char* name, const Array& array, const Shape& shape) {
-  const std::array<int64_t, 4> full{shape.batch, shape.q_heads, shape.q_len, shape.kv_len};
-  const auto& extent = array.extent;
-  for (std::size_t r = 0; r < 4; ++r)
-    if (extent[r] != full[r] && extent[r] != 1)
-      Refuse(name, "expected extents of [B, Hq, Nq, Nk] = " + ShapeText(full) + " or 1, got " + ShapeText(extent));
-}
-
-void CheckDense(const Attention& attention, const Shape& shape) {
-  if (attention.mask.present()) CheckBroadcast("mask", attention.mask.values, shape);
-  if (attention.bias) std::visit([&](const auto& bias) { CheckBroadcast("bias", bias, shape); }, attention.bias->values);
-}
-
-void CheckRelative(const Attention& attention, const Shape& shape) {
-  const std::string heads = std::to_string(shape.q_heads);
-  if (attention.relative_bias) {
-    VisitTable<2>(attention.relative_bias->table, [&](const std::array<int64_t, 2>& extent) {
-      if (extent[0] != shape.q_heads || extent[1] % 2 != 1)
-        Refuse("relative_bias", "expected [Hq, 2M+1] with Hq = " + heads + ", got " + ShapeText(extent));
-      CheckTableRows("relative_bias", extent[1]);
-    });
-    CheckWholePositions("relative_bias", "query_positions", attention.query_positions);
-    CheckWholePositions("relative_bias", "key_positions", attention.key_positions);
-  }
-  if (attention.slope_bias)
-    VisitTable<1>(attention.slope_bias->slopes, [&](const std::array<int64_t, 1>& extent) {
-      if (extent[0] != shape.q_heads)
-        Refuse("slope_bias", "expected one slope for each of " + heads + " query heads, got " + ShapeText(extent));
-    });
-}
-
-void CheckContent(const Attention& attention, const Shape& shape) {
-  if (!attention.content_bias) return;
-  const ContentBias& bias = *attention.content_bias;
-  if (!bias.keys && !bias.values && !bias.queries) Refuse("content_bias", "expected keys, values or queries");
-  int64_t rows = 0;
-  const char* first = nullptr;
-  const auto check = [&](const char* name, const std::optional<Table<2>>& table, int64_t width) {
-    if (!table) return;
-    VisitTable<2>(*table, [&](const std::array<int64_t, 2>& extent) {
-      if (extent[0] % 2 != 1 || (width >= 0 && extent[1] != width))
-        Refuse(name, "expected [2M+1, " + std::to_string(width) + "], got " + ShapeText(extent));
-      if (rows != 0 && extent[0] != rows)
-        Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + ShapeText(extent));
-      CheckTableRows(name, extent[0]);
-      // Kernels hold a row of either width for each offset, whichever tables there are.
-      CheckExtents<2>(name, {extent[0], std::max(shape.head_dim, shape.value_dim)});
-      if (rows == 0) first = name;
-      rows = extent[0];
-    });
-  };
-  check("content_bias.keys", bias.keys, shape.head_dim);
-  check("content_bias.queries", bias.queries, shape.head_dim);
-  check("content_bias.values", bias.values, shape.value_dim == 0 ? -1 : shape.value_dim);
-  CheckWholePositions("content_bias", "query_positions", attention.query_positions);
-  CheckWholePositions("content_bias", "key_positions", attention.key_positions);
 }
 
 constexpr int64_t kBatchIndices = int64_t{1} << 32;
@@ -217,7 +135,6 @@ void CheckElementCounters(const Dropout& dropout, int64_t count) {
 }
 
 void CheckOptions(const Attention& attention, const Shape& shape) {
-  ForEachArray(attention, [](const char* name, const auto& view) { CheckPresent(name, view); });
   if (attention.scale && !std::isfinite(*attention.scale)) Refuse("scale", "expected a finite number");
   if (attention.softcap && !(*attention.softcap > 0 && std::isfinite(*attention.softcap)))
     Refuse("softcap", "expected a finite number above 0, got " + std::to_string(*attention.softcap));
@@ -226,9 +143,7 @@ void CheckOptions(const Attention& attention, const Shape& shape) {
   CheckLengths("query_lengths", attention.query_lengths, shape.batch, 1, shape.q_len);
   CheckLengths("key_lengths", attention.key_lengths, shape.batch, shape.q_len, shape.kv_len);
   CheckOrder(attention, shape);
-  CheckDense(attention, shape);
-  CheckRelative(attention, shape);
-  CheckContent(attention, shape);
+  if (attention.mask.present()) CheckBroadcast("mask", attention.mask.values, shape);
 }
 
 }  // namespace heed::core

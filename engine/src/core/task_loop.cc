@@ -108,10 +108,9 @@ void RunWorkers(Executor& executor, int64_t workers, FunctionRef<void(int64_t)> 
 }
 
 void RunTasks(Executor& executor, int64_t tasks, FunctionRef<void(int64_t)> task) {
-  std::atomic<int64_t> next{0};
-  RunWorkers(executor, std::min<int64_t>(Concurrency(executor), tasks), [&](int64_t) {
-    for (int64_t i = next.fetch_add(1); i < tasks; i = next.fetch_add(1)) task(i);
-  });
+  TaskQueue queue(tasks);
+  RunWorkers(executor, std::min<int64_t>(Concurrency(executor), tasks),
+             [&](int64_t) { queue.Work([&](int64_t i, int64_t) { task(i); }); });
 }
 
 }  // namespace heed::core

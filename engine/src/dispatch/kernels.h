@@ -1,38 +1,48 @@
-// The kernels behind run-time dispatch, one entry per task and type. Implemented for every SIMD target in forward_*.cc and
-// backward_*.cc; the calling file chooses nothing else.
+// The kernels behind run-time dispatch, one entry per pass and type. Each call is one worker: it builds what it works with once
+// and takes tasks from a queue until none is left. Implemented for every SIMD target in *_kernel.cc; the calling
+// file chooses nothing else.
 #ifndef HEED_DISPATCH_KERNELS_H_
 #define HEED_DISPATCH_KERNELS_H_
 
-#include <cstdint>
+#include <cstddef>
 
 #include "attention/problem.h"
+#include "core/task_loop.h"
+#include "dispatch/backward_tasks.h"
+#include "position/scheme_set.h"
 
 namespace heed::dispatch {
 
-// One panel of queries, or one split of its keys where panels are split; task in 0 .. B * Hq / group * panels * splits - 1.
-// next: the task that the same worker is likely to run after it, or -1; its memory is asked for meanwhile. scratch: the bytes
-// of a ForwardScratch.
-void RunForward(const attention::ForwardProblem<float>& problem, int64_t task, int64_t next, std::byte* scratch);
-void RunForward(const attention::ForwardProblem<double>& problem, int64_t task, int64_t next, std::byte* scratch);
-
-// Merges the splits of one panel; task in 0 .. B * Hq / group * panels - 1.
-void RunMerge(const attention::ForwardProblem<float>& problem, int64_t task, std::byte* scratch);
-void RunMerge(const attention::ForwardProblem<double>& problem, int64_t task, std::byte* scratch);
-
-// A panel's worth of the rows asked for, of one head; task in 0 .. B * heads * panels of rows - 1.
-void RunWeights(const attention::WeightsProblem<float>& problem, int64_t task, std::byte* scratch);
-void RunWeights(const attention::WeightsProblem<double>& problem, int64_t task, std::byte* scratch);
-
-// One chunk of keys of one key head, for the keys' gradients and the chunk's share of dQ. next: likely to come after it, or
-// null.
-struct ChunkTask {
-  int64_t b, kv_head, chunk;
-  int64_t copy;  // of the gradient of a dense bias that the task adds to
+// A call as its workers see it.
+template <class ProblemOfPass, class T>
+struct CallOf {
+  const ProblemOfPass& problem;
+  const position::SchemeSet<T>& schemes;
 };
-void RunBackward(const attention::BackwardProblem<float>& problem, const ChunkTask& task, const ChunkTask* next,
-                 std::byte* scratch);
-void RunBackward(const attention::BackwardProblem<double>& problem, const ChunkTask& task, const ChunkTask* next,
-                 std::byte* scratch);
+template <class T>
+using ForwardCall = CallOf<attention::ForwardProblem<T>, T>;
+template <class T>
+using WeightsCall = CallOf<attention::WeightsProblem<T>, T>;
+template <class T>
+using BackwardCall = CallOf<attention::BackwardProblem<T>, T>;
+
+// scratch, of all: the bytes of a ForwardScratch, or BackwardScratch, and of what the schemes lay out behind it.
+
+// Tasks are panels of queries, or splits of their keys where panels are split: B * Hq / group * panels * splits.
+void Forward(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
+void Forward(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
+
+// Tasks are panels whose splits are merged: B * Hq / group * panels.
+void Merge(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
+void Merge(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
+
+// Tasks are a panel's worth of the rows asked for, of one head: B * heads * panels of rows.
+void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
+void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
+
+// Tasks are those of `plan`.
+void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 
 }  // namespace heed::dispatch
 

@@ -49,8 +49,8 @@ void MultiplyBlock(const packed::Block& block) {
   alignas(Workspace::kAlignment) float results[packed::kRows * packed::kPanel];
   for (int64_t panel = block.first_panel; panel < block.last_panel; ++panel) {
     Product<decltype(d), float>(d, {block.x.data + block.first_row * block.x.stride[0], block.x.stride[0], block.x.stride[1]},
-                                {block.panels + panel * in * packed::kPanel, packed::kPanel}, rows, in, packed::kPanel,
-                                Start::kZero, {results, packed::kPanel});
+                                {block.panels + panel * in * packed::kPanel, packed::kPanel}, {rows, in, packed::kPanel},
+                                Fresh(results, packed::kPanel));
     const int64_t first = panel * packed::kPanel, columns = std::min(packed::kPanel, out - first);
     for (int64_t r = 0; r < rows; ++r) {
       const float* result = results + r * packed::kPanel;

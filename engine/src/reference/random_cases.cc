@@ -58,15 +58,15 @@ void AddOrder(Case& c, Random& random) {
 
 void AddBiases(Case& c, Random& random) {
   const bool whole = c.positions != PositionKind::kReal;
+  if (Chance(random, 5)) {
+    c.bias = RandomOnes(random);
+    c.hiding_bias = Chance(random, 2);
+  }
   if (Chance(random, 3) && whole) c.max_distance = Pick(random, {0, 1, 5, 64, 300});
   if (Chance(random, 5)) SetSlopes(c, Chance(random, 2));
   if (Chance(random, 4) && whole) {
     const int64_t sides = Pick(random, {1, 2, 3, 4, 5, 6, 7});
     SetContent(c, random, sides & 1, sides & 2, sides & 4);
-  }
-  if (Chance(random, 5)) {
-    c.bias = RandomOnes(random);
-    c.hiding_bias = Chance(random, 2);
   }
   if (Chance(random, 5)) c.mask = RandomOnes(random);
   if (Chance(random, 5)) c.softcap = static_cast<double>(Pick(random, {1, 5, 50}));

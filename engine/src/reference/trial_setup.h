@@ -118,6 +118,18 @@ class Setup {
 
   void AddBiases() {
     const Shape& s = shape_;
+    const auto extent = [&](int ones) {
+      std::array<int64_t, 4> full{s.batch, s.q_heads, s.q_len, s.kv_len};
+      for (int r = 0; r < 4; ++r)
+        if (ones >> r & 1) full[static_cast<size_t>(r)] = 1;
+      return full;
+    };
+    if (case_.bias != kNoDense) {
+      const View<const A, 4> bias = Random<4>(bias_, extent(case_.bias));
+      for (size_t x = 0; case_.hiding_bias && x < bias_.size(); ++x)
+        if (random_() % 5 == 0) bias_[x] = -std::numeric_limits<A>::infinity();
+      attention.bias = Bias{bias};
+    }
     if (case_.max_distance >= 0)
       attention.relative_bias = RelativeBias{Random<2>(relative_, {s.q_heads, 2 * case_.max_distance + 1})};
     if (case_.slopes) {
@@ -131,18 +143,6 @@ class Setup {
       if (case_.content_keys) attention.content_bias->keys = Random<2>(content_keys_, {rows, s.head_dim});
       if (case_.content_values) attention.content_bias->values = Random<2>(content_values_, {rows, s.value_dim});
       if (case_.content_queries) attention.content_bias->queries = Random<2>(content_queries_, {rows, s.head_dim});
-    }
-    const auto extent = [&](int ones) {
-      std::array<int64_t, 4> full{s.batch, s.q_heads, s.q_len, s.kv_len};
-      for (int r = 0; r < 4; ++r)
-        if (ones >> r & 1) full[static_cast<size_t>(r)] = 1;
-      return full;
-    };
-    if (case_.bias != kNoDense) {
-      const View<const A, 4> bias = Random<4>(bias_, extent(case_.bias));
-      for (size_t x = 0; case_.hiding_bias && x < bias_.size(); ++x)
-        if (random_() % 5 == 0) bias_[x] = -std::numeric_limits<A>::infinity();
-      attention.bias = Bias{bias};
     }
     if (case_.mask == kNoDense) return;
     const auto full = extent(case_.mask);

@@ -23,12 +23,6 @@ constexpr int kTileRows = 6, kTileVectors = 4;
 constexpr int kTileRows = 6, kTileVectors = 2;
 #endif
 
-// What the accumulators start from.
-enum class Start {
-  kZero,
-  kMemory,  // C itself: accumulate
-};
-
 // A as scalars: element (row, step) lies at data[row * row_stride + step * step_stride].
 template <class T>
 struct Scalars {
@@ -43,14 +37,34 @@ struct VectorRows {
   int64_t stride;
 };
 
+// C and what its accumulators start from: zero, or what it holds.
+template <class T>
+struct Target {
+  T* data;
+  int64_t stride;
+  bool accumulates;
+};
+template <class T>
+Target<T> Fresh(T* data, int64_t stride) {
+  return {data, stride, false};
+}
+template <class T>
+Target<T> AddedTo(T* data, int64_t stride) {
+  return {data, stride, true};
+}
+
+// C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of a vector's lanes.
+struct ProductSize {
+  int64_t rows, steps, width;
+};
+
 // C[r, v] = start + sum over steps of A(r, step) * B[step, v] for R rows and V vectors. GCC keeps the accumulators in memory
 // unless the loops over them are unrolled by force, which costs a factor of 2.5.
 template <int R, int V, class D, class T, class Ahead>
-HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Start start, VectorRows<T> c,
-                             Ahead& ahead) {
+HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t steps, Target<T> c, Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<D> acc[R][V];
-  if (start == Start::kMemory) {
+  if (c.accumulates) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
@@ -91,8 +105,8 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 
 // All rows of one column group of V vectors: full register tiles, then the remaining rows in halves.
 template <int V, class D, class T, class Ahead>
-HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, Start start,
-                              VectorRows<T> c, Ahead& ahead) {
+HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, Target<T> c,
+                              Ahead& ahead) {
   const auto advance = [&](int64_t by) {
     ahead.between();
     a.data += by * a.row_stride;
@@ -102,51 +116,48 @@ HWY_NOINLINE void ColumnGroup(D d, Scalars<T> a, VectorRows<const T> b, int64_t 
   // One vector of columns leaves room for twice the rows, which the latency of an FMA needs where two are issued a cycle.
   constexpr int kRows = V == 1 ? 2 * kTileRows : kTileRows;
   while (rows >= kRows) {
-    RegisterTile<kRows, V>(d, a, b, steps, start, c, ahead);
+    RegisterTile<kRows, V>(d, a, b, steps, c, ahead);
     advance(kRows);
   }
   if (kRows > 8 && rows >= 8) {
-    RegisterTile<8, V>(d, a, b, steps, start, c, ahead);
+    RegisterTile<8, V>(d, a, b, steps, c, ahead);
     advance(8);
   }
   if (rows >= 4) {
-    RegisterTile<4, V>(d, a, b, steps, start, c, ahead);
+    RegisterTile<4, V>(d, a, b, steps, c, ahead);
     advance(4);
   }
   if (rows >= 2) {
-    RegisterTile<2, V>(d, a, b, steps, start, c, ahead);
+    RegisterTile<2, V>(d, a, b, steps, c, ahead);
     advance(2);
   }
-  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, start, c, ahead);
+  if (rows >= 1) RegisterTile<1, V>(d, a, b, steps, c, ahead);
 }
 
-// C[rows, width] = start + A[rows, steps] * B[steps, width]; width in elements, a multiple of Lanes(d). ahead: what to do for
-// memory meanwhile, see simd/ahead.h.
+// C = start + A * B. ahead: what to do for memory meanwhile, see simd/ahead.h.
 template <class D, class T, class Ahead>
-HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
-                        VectorRows<T> c, Ahead& ahead) {
+HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, ProductSize size, Target<T> c, Ahead& ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto advance = [&](int64_t vectors) {
     b.data += vectors * lanes;
     c.data += vectors * lanes;
-    width -= vectors * lanes;
+    size.width -= vectors * lanes;
   };
-  while (width >= kTileVectors * lanes) {
-    ColumnGroup<kTileVectors>(d, a, b, rows, steps, start, c, ahead);
+  while (size.width >= kTileVectors * lanes) {
+    ColumnGroup<kTileVectors>(d, a, b, size.rows, size.steps, c, ahead);
     advance(kTileVectors);
   }
-  if (kTileVectors > 2 && width >= 2 * lanes) {
-    ColumnGroup<2>(d, a, b, rows, steps, start, c, ahead);
+  if (kTileVectors > 2 && size.width >= 2 * lanes) {
+    ColumnGroup<2>(d, a, b, size.rows, size.steps, c, ahead);
     advance(2);
   }
-  if (width >= lanes) ColumnGroup<1>(d, a, b, rows, steps, start, c, ahead);
+  if (size.width >= lanes) ColumnGroup<1>(d, a, b, size.rows, size.steps, c, ahead);
 }
 
 template <class D, class T>
-HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, int64_t rows, int64_t steps, int64_t width, Start start,
-                        VectorRows<T> c) {
+HWY_INLINE void Product(D d, Scalars<T> a, VectorRows<const T> b, ProductSize size, Target<T> c) {
   simd::NothingAhead nothing;
-  Product(d, a, b, rows, steps, width, start, c, nothing);
+  Product(d, a, b, size, c, nothing);
 }
 
 }  // namespace heed::HWY_NAMESPACE

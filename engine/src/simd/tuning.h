@@ -26,6 +26,14 @@ constexpr int64_t kMaxChunks = 8;
 constexpr int64_t kBiasTasks = 4;
 constexpr int64_t kBiasCopies = 4;
 
+// The gradient of a table that batch rows and heads share is collected in up to so many parts, each of the size of the table,
+// and no more tasks than parts run at the same time.
+constexpr int64_t kTableParts = 32;
+
+// Keys and values of 16 bits, or with gaps, are copied once for all panels of a head, up to so many: with a width of 64 they
+// take 256 KiB of the second-level cache. Longer rows are copied for every panel again.
+constexpr int64_t kHeldKeys = 512;
+
 // Keys per tile, see ChooseTiles.
 constexpr int64_t kTileKeys = 64;
 

@@ -1,10 +1,10 @@
 // A bias linear in the distance: -slope * |key position - query position|, or slope * (key position - query position).
 // Positions may be real numbers. Press et al. 2022, "Train Short, Test Long", section 3.
-#if defined(HEED_POSITION_SLOPE_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_POSITION_SLOPE_BIAS_INL_H_
-#undef HEED_POSITION_SLOPE_BIAS_INL_H_
+#if defined(HEED_POSITION_SLOPE_BIAS_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_SLOPE_BIAS_HOOK_INL_H_
+#undef HEED_POSITION_SLOPE_BIAS_HOOK_INL_H_
 #else
-#define HEED_POSITION_SLOPE_BIAS_INL_H_
+#define HEED_POSITION_SLOPE_BIAS_HOOK_INL_H_
 #endif
 
 #include <cmath>
@@ -14,24 +14,22 @@
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
 #include "hwy/highway.h"
+#include "position/hook_place.h"
+#include "position/slope_bias/scheme.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-class DistanceBias final : public PositionHook<T> {
+class SlopeBiasHook final : public PositionHook<T> {
  public:
-  // d_slopes: gradient of batch row 0, head 0, with strides to the others; null where not wanted.
-  struct Gradient {
-    T* d_slopes = nullptr;
-    int64_t batch_stride = 0, head_stride = 0;
-  };
-
-  DistanceBias(const SlopeBias& bias, const attention::Plan& plan, const Gradient& gradient)
-      : bias_(bias), plan_(plan), gradient_(gradient) {}
+  using Call = position::SlopeBiasCall<T>;
+  SlopeBiasHook(const Call& call, const typename Call::Scratch&, const position::HookPlace& place)
+      : call_(call), bias_(call.bias()), plan_(place.plan) {}
 
   void Begin(const PanelArrays<T>& panel) override {
+    d_slope_ = call_.Part(panel.b, panel.head, panel.chunk);
     listed_ = plan_.order().listed();
     first_ = listed_ ? 0 : plan_.FirstOffset(panel.b);
   }
@@ -47,7 +45,7 @@ class DistanceBias final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (!gradient_.d_slopes) return;
+    if (!d_slope_) return;
     T sum = 0;
     if (!listed_) {
       const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
@@ -61,7 +59,7 @@ class DistanceBias final : public PositionHook<T> {
         for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
           sum += Signed(Between(place, j, w)) * d_scores[j * place.panel + w];
     }
-    gradient_.d_slopes[place.b * gradient_.batch_stride + place.head * gradient_.head_stride] += sum;
+    *d_slope_ += sum;
   }
 
  private:
@@ -85,9 +83,10 @@ class DistanceBias final : public PositionHook<T> {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
+  const Call& call_;
   const SlopeBias& bias_;
   const attention::Plan& plan_;
-  Gradient gradient_;
+  T* d_slope_ = nullptr;  // where the panel at hand adds its gradient
   bool listed_ = false;
   int64_t first_ = 0;
 };

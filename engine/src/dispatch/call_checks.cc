@@ -1,10 +1,25 @@
-#include "core/validation.h"
+#include "dispatch/call_checks.h"
 
 #include "core/arrays.h"
-#include "core/option_arrays.h"
+#include "core/refuse.h"
 #include "core/regions.h"
+#include "core/validation.h"
+#include "position/option_arrays.h"
+#include "position/scheme_set.h"
 
-namespace heed::core {
+namespace heed::dispatch {
+
+using core::CheckDistinct;
+using core::CheckExtents;
+using core::CheckPacked;
+using core::CheckPresent;
+using core::CheckShape;
+using core::ExtentsOf;
+using core::PackedSize;
+using core::Refuse;
+using core::Regions;
+using core::ShapeText;
+
 namespace {
 
 // [B or 1, H, tokens, width] for an array of a call of `shape`: packed sequences lie end to end in one row.
@@ -50,20 +65,27 @@ Shape CheckQueriesAndKeys(const Attention& attention, const Input& q, const Inpu
   return shape;
 }
 
+// The options of a call: arrays that are there first, because the checks read them.
+void CheckAllOptions(const Attention& attention, const Shape& shape) {
+  position::ForEachArray(attention, [](const char* name, const auto& view) { CheckPresent(name, view); });
+  core::CheckOptions(attention, shape);
+  position::CheckSchemes(attention, shape);
+}
+
 Shape CheckInputs(const Attention& attention, const Input& q, const Input& k, const Input& v) {
   Shape shape = CheckQueriesAndKeys(attention, q, k);
   CheckPresent("v", v);
   CheckSameElement("v", v, q);
   shape.value_dim = v.extent[3];
   CheckShape("v", v, ArrayShape(attention, shape, shape.kv_heads, false, shape.value_dim), "[B, Hkv, Nk, Dv]");
-  CheckOptions(attention, shape);
+  CheckAllOptions(attention, shape);
   return shape;
 }
 
 // Only what is rounded leaves a remainder.
 template <class Array>
 void CheckNarrow(const char* name, const Array& out) {
-  if (out.element == Element::kFloat32 || out.element == Element::kFloat64)
+  if (out.element == core::Element::kFloat32 || out.element == core::Element::kFloat64)
     Refuse(name, "expected none, because float32 and float64 outputs are not rounded");
 }
 
@@ -73,26 +95,6 @@ void CheckOutput(const char* name, const Array& array, const decltype(ExtentsOf(
   CheckPresent(name, array);
   CheckShape(name, array, expected, meaning);
   CheckDistinct(name, array);
-}
-
-template <class T, int Rank>
-void CheckTableGradient(const char* name, const View<T, Rank>& gradient, const Table<Rank>* table) {
-  if (!gradient.present()) return;
-  if (!table) Refuse(name, "there is nothing it could be the gradient of");
-  CheckOutput(name, gradient, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
-              "the shape of what it belongs to");
-}
-
-// Calls visit(name, gradient) for every gradient of a bias.
-template <class T, class Visit>
-void ForEachGradient(const BiasGradients<T>& gradients, const Visit& visit) {
-  const auto& [bias, relative_bias, slopes, content_keys, content_values, content_queries] = gradients;
-  visit("d_bias", bias);
-  visit("d_relative_bias", relative_bias);
-  visit("d_slopes", slopes);
-  visit("d_content_keys", content_keys);
-  visit("d_content_values", content_values);
-  visit("d_content_queries", content_queries);
 }
 
 // Calls visit(name, numbers) for every statistic.
@@ -109,21 +111,18 @@ Regions ReadRegions(const Attention& attention, const Input& q, const Input& k) 
   Regions regions;
   regions.Read("q", q);
   regions.Read("k", k);
-  ForEachArray(attention, [&](const char* name, const auto& view) { regions.Read(name, view); });
+  position::ForEachArray(attention, [&](const char* name, const auto& view) { regions.Read(name, view); });
   return regions;
 }
 
 template <class T>
-void CheckBiasGradients(const Attention& attention, const BiasGradients<T>& d) {
-  CheckTableGradient("d_bias", d.bias, attention.bias ? &attention.bias->values : nullptr);
-  CheckTableGradient("d_relative_bias", d.relative_bias, attention.relative_bias ? &attention.relative_bias->table : nullptr);
-  CheckTableGradient("d_slopes", d.slopes, attention.slope_bias ? &attention.slope_bias->slopes : nullptr);
-  const auto table = [&](const auto& side) { return side ? &*side : nullptr; };
-  CheckTableGradient("d_content_keys", d.content_keys, attention.content_bias ? table(attention.content_bias->keys) : nullptr);
-  CheckTableGradient("d_content_values", d.content_values,
-                     attention.content_bias ? table(attention.content_bias->values) : nullptr);
-  CheckTableGradient("d_content_queries", d.content_queries,
-                     attention.content_bias ? table(attention.content_bias->queries) : nullptr);
+void CheckSchemeGradients(const Attention& attention, const BiasGradients<T>& gradients) {
+  position::ForEachSchemeGradient(attention, gradients, [](const char* name, const auto& gradient, const auto* table) {
+    if (!gradient.present()) return;
+    if (!table) Refuse(name, "there is nothing it could be the gradient of");
+    CheckOutput(name, gradient, std::visit([](const auto& t) { return ExtentsOf(t).extent; }, *table),
+                "the shape of what it belongs to");
+  });
 }
 
 }  // namespace
@@ -202,7 +201,7 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   check_gradient("d_q", arrays.d_q, arrays.q, "the shape of q");
   check_gradient("d_k", arrays.d_k, arrays.k, "the shape of k");
   check_gradient("d_v", arrays.d_v, arrays.v, "the shape of v");
-  CheckBiasGradients(attention, arrays.d_biases);
+  CheckSchemeGradients(attention, arrays.d_biases);
 
   Regions regions = ReadRegions(attention, arrays.q, arrays.k);
   regions.Read("v", arrays.v);
@@ -215,7 +214,8 @@ Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays)
   regions.Write("d_q", arrays.d_q);
   regions.Write("d_k", arrays.d_k);
   regions.Write("d_v", arrays.d_v);
-  ForEachGradient(arrays.d_biases, [&](const char* name, const auto& gradient) { regions.Write(name, gradient); });
+  position::ForEachSchemeGradient(attention, arrays.d_biases,
+                                  [&](const char* name, const auto& gradient, const auto*) { regions.Write(name, gradient); });
   regions.CheckApart();
   return shape;
 }
@@ -224,7 +224,7 @@ template <class T>
 Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays) {
   if (attention.packed.present()) Refuse("packed", "weights on request are not defined for packed sequences");
   const Shape shape = CheckQueriesAndKeys(attention, arrays.q, arrays.k);
-  CheckOptions(attention, shape);
+  CheckAllOptions(attention, shape);
   CheckPresent("lse", arrays.lse);
   CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
   const auto check_indices = [](const char* name, const View<const int64_t, 1>& indices, int64_t limit) {
@@ -253,4 +253,4 @@ template Shape CheckBackward(const Attention&, const BackwardArrays<double>&);
 template Shape CheckWeights(const Attention&, const WeightsArrays<float>&);
 template Shape CheckWeights(const Attention&, const WeightsArrays<double>&);
 
-}  // namespace heed::core
+}  // namespace heed::dispatch

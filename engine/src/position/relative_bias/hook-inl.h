@@ -1,10 +1,10 @@
 // A bias that depends on key position - query position alone: one table per head, read along diagonals. T5 and learned
 // relative biases are such tables.
-#if defined(HEED_POSITION_OFFSET_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_POSITION_OFFSET_BIAS_INL_H_
-#undef HEED_POSITION_OFFSET_BIAS_INL_H_
+#if defined(HEED_POSITION_RELATIVE_BIAS_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_RELATIVE_BIAS_HOOK_INL_H_
+#undef HEED_POSITION_RELATIVE_BIAS_HOOK_INL_H_
 #else
-#define HEED_POSITION_OFFSET_BIAS_INL_H_
+#define HEED_POSITION_RELATIVE_BIAS_HOOK_INL_H_
 #endif
 
 #include <algorithm>
@@ -14,7 +14,9 @@
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
 #include "hwy/highway.h"
+#include "position/hook_place.h"
 #include "position/offset-inl.h"
+#include "position/relative_bias/scheme.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -24,39 +26,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 // unaligned vector: diagonal x of the tile has query - key = x - (keys - 1) counted from the tile's corner. Listed positions
 // have no diagonals; there each pair looks its entry up.
 template <class T>
-class OffsetBias final : public PositionHook<T> {
+class RelativeBiasHook final : public PositionHook<T> {
  public:
-  // d_table: gradient of batch row 0, head 0, [2M+1], with strides to the others; null where not wanted.
-  struct Gradient {
-    T* d_table = nullptr;
-    int64_t batch_stride = 0, head_stride = 0;
-  };
+  using Call = position::RelativeBiasCall<T>;
+  RelativeBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
+      : call_(call), offsets_(place.plan, call.max_distance()), diagonals_(scratch.diagonals), copies_(scratch.d_diagonals) {}
 
-  OffsetBias(const Table<2>& table, const attention::Plan& plan, const attention::Cut& cut,
-             const attention::HookScratch<T>& scratch, const Gradient& gradient)
-      : table_(table),
-        offsets_(plan, std::visit([](const auto& t) { return (t.extent[1] - 1) / 2; }, table)),
-        diagonals_(scratch.diagonals),
-        copies_(scratch.d_diagonals),
-        copy_stride_(cut.tile + cut.panel + attention::kLaneQuantum),
-        gradient_(gradient) {}
-
-  void Begin(const PanelArrays<T>& panel) override { offsets_.Begin(panel.b); }
+  void Begin(const PanelArrays<T>& panel) override {
+    offsets_.Begin(panel.b);
+    d_table_ = call_.Part(panel.b, panel.head, panel.chunk);
+  }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
-    std::visit([&](const auto& table) { Add(table, place, empty, scores); }, table_);
+    std::visit([&](const auto& table) { Add(table, place, empty, scores); }, call_.table());
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (!gradient_.d_table) return;
-    T* d_table = gradient_.d_table + place.b * gradient_.batch_stride + place.head * gradient_.head_stride;
+    if (!d_table_) return;
     if (offsets_.Diagonal(place)) {
-      AccumulateDiagonals(place, d_scores, d_table);
+      AccumulateDiagonals(place, d_scores);
       return;
     }
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
-        d_table[offsets_.Row(place, j, w)] += d_scores[j * place.panel + w];
+        d_table_[offsets_.Row(place, j, w)] += d_scores[j * place.panel + w];
   }
 
  private:
@@ -81,30 +74,30 @@ class OffsetBias final : public PositionHook<T> {
 
   // Neighbouring keys update overlapping stretches of the diagonals. Each of `lanes` copies is shifted so that its updates are
   // aligned and no load waits for an unaligned store.
-  void AccumulateDiagonals(const TilePlace& place, const T* d_scores, T* d_table) {
+  void AccumulateDiagonals(const TilePlace& place, const T* d_scores) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
+    const int64_t stride = call_.diagonals();
     const int64_t used = hwy::RoundUpTo(static_cast<size_t>(place.keys + place.panel), static_cast<size_t>(lanes));
-    for (int64_t copy = 0; copy < lanes; ++copy) std::fill_n(copies_ + copy * copy_stride_, used, T{0});
+    for (int64_t copy = 0; copy < lanes; ++copy) std::fill_n(copies_ + copy * stride, used, T{0});
     for (int64_t j = 0; j < place.keys; ++j) {
       const int64_t start = place.keys - 1 - j, copy = start % lanes;
-      T* sums = copies_ + copy * copy_stride_ + (start - copy);
+      T* sums = copies_ + copy * stride + (start - copy);
       for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes)
         hn::Store(hn::Add(hn::Load(d_, sums + w), hn::Load(d_, d_scores + j * place.panel + w)), d_, sums + w);
     }
     const int64_t diagonals = place.keys + place.panel - 1;
     for (int64_t x = 0; x < diagonals; ++x) {
       T sum = 0;
-      for (int64_t copy = 0; copy < std::min(lanes, x + 1); ++copy) sum += copies_[copy * copy_stride_ + x - copy];
-      d_table[Column(place, x)] += sum;
+      for (int64_t copy = 0; copy < std::min(lanes, x + 1); ++copy) sum += copies_[copy * stride + x - copy];
+      d_table_[Column(place, x)] += sum;
     }
   }
 
   static constexpr hn::ScalableTag<T> d_{};
-  const Table<2>& table_;
+  const Call& call_;
   Offsets offsets_;
   T *diagonals_, *copies_;
-  int64_t copy_stride_;
-  Gradient gradient_;
+  T* d_table_ = nullptr;  // where the panel at hand adds its gradient [2M+1]
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -4,11 +4,11 @@
 // The products q.a are made once a panel, one row an offset, and picked by the offset of each pair; the weights are gathered
 // by offset the same way, and multiplied with b once at the panel's end. Nothing has the size of queries times keys, and far
 // tiles, where all offsets are clipped to the same row, cost one addition a pair.
-#if defined(HEED_POSITION_CONTENT_OFFSET_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_POSITION_CONTENT_OFFSET_INL_H_
-#undef HEED_POSITION_CONTENT_OFFSET_INL_H_
+#if defined(HEED_POSITION_CONTENT_BIAS_KEYS_VALUES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_CONTENT_BIAS_KEYS_VALUES_INL_H_
+#undef HEED_POSITION_CONTENT_BIAS_KEYS_VALUES_INL_H_
 #else
-#define HEED_POSITION_CONTENT_OFFSET_INL_H_
+#define HEED_POSITION_CONTENT_BIAS_KEYS_VALUES_INL_H_
 #endif
 
 #include <algorithm>
@@ -16,8 +16,9 @@
 #include <variant>
 
 #include "attention/position_hook-inl.h"
-#include "attention/problem.h"
 #include "hwy/highway.h"
+#include "position/content_bias/scheme.h"
+#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "simd/tile-inl.h"
 
@@ -26,42 +27,39 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-class ContentOffset final : public PositionHook<T> {
+class ContentKeysValues final : public PositionHook<T> {
  public:
-  // Gradients of batch row 0, key head 0: [2M+1, padded width], with strides between batch rows and key heads; null where
-  // not wanted.
-  struct Gradient {
-    T *d_keys = nullptr, *d_values = nullptr;
-    int64_t keys_batch_stride = 0, keys_head_stride = 0, values_batch_stride = 0, values_head_stride = 0;
-  };
-
-  // backward: whether panels are those of the backward pass.
-  ContentOffset(const attention::Problem& problem, int64_t rows, const attention::HookScratch<T>& scratch, bool backward,
-                const Gradient& gradient)
-      : bias_(*problem.attention.content_bias),
-        shape_(problem.plan.shape()),
-        cut_(problem.cut),
-        rows_(rows),
-        offsets_(problem.plan, (rows - 1) / 2),
+  using Call = position::ContentBiasCall<T>;
+  ContentKeysValues(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
+      : call_(call),
+        rows_(call.rows()),
+        key_width_(place.cut.head_dim),
+        value_width_(place.cut.value_dim),
+        output_row_(place.output_row),
+        offsets_(place.plan, (rows_ - 1) / 2),
         scratch_(scratch),
-        backward_(backward),
-        gradient_(gradient) {}
+        mass_(scratch.mass) {}
 
-  bool content() const override { return true; }
+  Term term() const override { return Term::kContent; }
 
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
-    if (bias_.keys) Products(*bias_.keys, shape_.head_dim, panel.queries, panel.panel, scratch_.content);
-    if (!backward_) return;
+    if (call_.keys()) Products(call_.keys()->rows.rows(), panel.queries, panel.panel, scratch_.content);
+    if (!call_.backward()) {
+      mass_ = OutputRows(panel);
+      return;
+    }
     const int64_t size = rows_ * panel.panel;
-    if (bias_.keys) std::fill_n(scratch_.d_content, size, T{0});
-    if (!bias_.values) return;
-    std::fill_n(scratch_.mass, size, T{0});
-    Products(*bias_.values, shape_.value_dim, panel.d_out, panel.panel, scratch_.value_content);
+    d_keys_ = call_.keys() ? call_.keys()->parts.At(panel.block, panel.chunk) : nullptr;
+    d_values_ = call_.values() ? call_.values()->parts.At(panel.block, panel.chunk) : nullptr;
+    gathers_keys_ = call_.keys() && (d_keys_ || panel.d_queries);
+    if (gathers_keys_) std::fill_n(scratch_.d_content, size, T{0});
+    if (d_values_) std::fill_n(scratch_.mass, size, T{0});
+    if (call_.values()) Products(call_.values()->rows.rows(), panel.d_out, panel.panel, scratch_.value_content);
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
-    if (bias_.keys) {
+    if (call_.keys()) {
       Pick(place, scratch_.content, empty, scores);
     } else if (empty) {
       AddTerms(d_, place, empty, scores, [&](int64_t, int64_t) HWY_ATTR { return hn::Zero(d_); });
@@ -69,63 +67,50 @@ class ContentOffset final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (bias_.keys) Gather(place, d_scores, scratch_.d_content);
+    if (gathers_keys_) Gather(place, d_scores, scratch_.d_content);
   }
 
   void Weigh(const TilePlace& place, const T* weights) override {
-    if (bias_.values) Gather(place, weights, scratch_.mass);
+    if (call_.backward() ? d_values_ != nullptr : call_.values().has_value()) Gather(place, weights, mass_);
   }
 
   void AddToWeightGradient(const TilePlace& place, T* d_weights) override {
-    if (bias_.values) Pick(place, scratch_.value_content, false, d_weights);
+    if (call_.values()) Pick(place, scratch_.value_content, false, d_weights);
   }
 
   void End(const PanelArrays<T>& panel) override {
-    if (!backward_) {
-      if (bias_.values) AddColumns(*bias_.values, shape_.value_dim, scratch_.mass, panel.panel, panel.output);
+    if (!call_.backward()) {
+      // Splits are merged without their tiles.
+      if (call_.values()) AddColumns(call_.values()->rows.rows(), OutputRows(panel), panel.panel, panel.output);
       return;
     }
-    if (bias_.keys) {
-      if (panel.d_queries) AddColumns(*bias_.keys, shape_.head_dim, scratch_.d_content, panel.panel, panel.d_queries);
-      AddRows(panel, scratch_.d_content, panel.query_rows, cut_.head_dim, gradient_.d_keys, gradient_.keys_batch_stride,
-              gradient_.keys_head_stride);
-    }
-    if (bias_.values)
-      AddRows(panel, scratch_.mass, panel.d_out_rows, cut_.value_dim, gradient_.d_values, gradient_.values_batch_stride,
-              gradient_.values_head_stride);
+    if (gathers_keys_ && panel.d_queries)
+      AddColumns(call_.keys()->rows.rows(), scratch_.d_content, panel.panel, panel.d_queries);
+    if (d_keys_) AddRows(panel, scratch_.d_content, {panel.query_rows, key_width_}, d_keys_);
+    if (d_values_) AddRows(panel, scratch_.mass, {panel.d_out_rows, value_width_}, d_values_);
   }
 
  private:
-  // The table as rows of `width` elements without gaps, in the scratch area.
-  const T* Rows(const Table<2>& table, int64_t width) {
-    std::visit(
-        [&](const auto& t) {
-          for (int64_t r = 0; r < rows_; ++r)
-            for (int64_t c = 0; c < width; ++c) scratch_.content_table[r * width + c] = static_cast<T>(t(r, c));
-        },
-        table);
-    return scratch_.content_table;
-  }
+  using Rows = View<const T, 2>;
+
+  T* OutputRows(const PanelArrays<T>& panel) const { return panel.output + output_row_ * panel.panel; }
 
   // products[r, w] = table row r . column w
-  void Products(const Table<2>& table, int64_t width, const T* columns, int64_t panel, T* products) {
-    const T* rows = Rows(table, width);
-    Product(d_, Scalars<T>{rows, width, 1}, {columns, panel}, rows_, width, panel, Start::kZero, {products, panel});
+  void Products(const Rows& table, const T* columns, int64_t panel, T* products) {
+    Product(d_, Scalars<T>{table.data, table.stride[0], table.stride[1]}, {columns, panel}, {rows_, table.extent[1], panel},
+            Fresh(products, panel));
   }
 
   // columns[c, w] += sum over rows of table(r, c) * factors[r, w]
-  void AddColumns(const Table<2>& table, int64_t width, const T* factors, int64_t panel, T* columns) {
-    const T* rows = Rows(table, width);
-    Product(d_, Scalars<T>{rows, 1, width}, {factors, panel}, width, rows_, panel, Start::kMemory, {columns, panel});
+  void AddColumns(const Rows& table, const T* factors, int64_t panel, T* columns) {
+    Product(d_, Scalars<T>{table.data, table.stride[1], table.stride[0]}, {factors, panel}, {table.extent[1], rows_, panel},
+            AddedTo(columns, panel));
   }
 
   // d_table[r, :] += sum over lanes of factors[r, w] * lane_rows[w, :]
-  void AddRows(const PanelArrays<T>& panel, const T* factors, const T* lane_rows, int64_t width, T* d_table,
-               int64_t batch_stride, int64_t head_stride) {
-    if (!d_table) return;
-    const int64_t kv_head = panel.head / (shape_.q_heads / shape_.kv_heads);
-    Product(d_, Scalars<T>{factors, panel.panel, 1}, {lane_rows, width}, rows_, panel.used, width, Start::kMemory,
-            {d_table + panel.b * batch_stride + kv_head * head_stride, width});
+  void AddRows(const PanelArrays<T>& panel, const T* factors, VectorRows<const T> lane_rows, T* d_table) {
+    Product(d_, Scalars<T>{factors, panel.panel, 1}, lane_rows, {rows_, panel.used, lane_rows.stride},
+            AddedTo(d_table, lane_rows.stride));
   }
 
   // tile[j, w] += products[row of the pair, w], where an empty tile counts as 0
@@ -185,14 +170,15 @@ class ContentOffset final : public PositionHook<T> {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
-  const ContentBias& bias_;
-  const Shape& shape_;
-  const attention::Cut& cut_;
-  int64_t rows_;
+  const Call& call_;
+  int64_t rows_, key_width_, value_width_;  // 2M+1; D and Dv padded
+  int64_t output_row_;
   Offsets offsets_;
-  const attention::HookScratch<T>& scratch_;
-  bool backward_;
-  Gradient gradient_;
+  const typename Call::Scratch scratch_;
+  T* mass_;  // [2M+1, panel] weights by offset
+  // Of the panel at hand: where its gradients gather, and whether that of the products with the keys' table is needed.
+  T *d_keys_ = nullptr, *d_values_ = nullptr;
+  bool gathers_keys_ = false;
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -5,11 +5,11 @@
 // where positions are affine. A tile's keys are multiplied with those rows, and each pair picks its product along its diagonal;
 // the gradient of the scores is gathered the same way, and two products carry it to the keys and to the table. Nothing has the
 // size of queries times keys, and nothing outlives a tile but the table itself.
-#if defined(HEED_POSITION_CONTENT_QUERY_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_POSITION_CONTENT_QUERY_INL_H_
-#undef HEED_POSITION_CONTENT_QUERY_INL_H_
+#if defined(HEED_POSITION_CONTENT_BIAS_QUERIES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_CONTENT_BIAS_QUERIES_INL_H_
+#undef HEED_POSITION_CONTENT_BIAS_QUERIES_INL_H_
 #else
-#define HEED_POSITION_CONTENT_QUERY_INL_H_
+#define HEED_POSITION_CONTENT_BIAS_QUERIES_INL_H_
 #endif
 
 #include <algorithm>
@@ -19,8 +19,9 @@
 
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
-#include "attention/problem.h"
 #include "hwy/highway.h"
+#include "position/content_bias/scheme.h"
+#include "position/hook_place.h"
 #include "position/offset-inl.h"
 #include "simd/tile-inl.h"
 
@@ -29,39 +30,23 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-class ContentQuery final : public PositionHook<T> {
+class ContentQueries final : public PositionHook<T> {
  public:
-  // d_table: gradient of batch row 0, key head 0, [2M+1, D padded], with strides between batch rows and key heads; null where
-  // not wanted.
-  struct Gradient {
-    T* d_table = nullptr;
-    int64_t batch_stride = 0, head_stride = 0;
-  };
-
-  // backward: whether Accumulate will be called.
-  ContentQuery(const attention::Problem& problem, int64_t rows, const attention::HookScratch<T>& scratch, bool backward,
-               const Gradient& gradient)
-      : table_(*problem.attention.content_bias->queries),
-        shape_(problem.plan.shape()),
-        width_(problem.cut.head_dim),
-        scale_(problem.plan.scale()),
-        rows_(rows),
-        columns_(attention::RoundUp(rows, attention::kLaneQuantum)),
+  using Call = position::ContentBiasCall<T>;
+  ContentQueries(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
+      : call_(call),
+        head_dim_(place.plan.shape().head_dim),
+        width_(place.cut.head_dim),
+        scale_(place.plan.scale()),
         stride_(scratch.key_columns),
-        offsets_(problem.plan, (rows - 1) / 2),
-        scratch_(scratch),
-        backward_(backward),
-        gradient_(gradient) {}
+        offsets_(place.plan, (call.rows() - 1) / 2),
+        scratch_(scratch) {}
 
-  bool content() const override { return true; }
+  Term term() const override { return Term::kContent; }
 
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
-    const int64_t kv_head = panel.head / (shape_.q_heads / shape_.kv_heads);
-    if (gradient_.d_table) d_table_ = gradient_.d_table + panel.b * gradient_.batch_stride + kv_head * gradient_.head_stride;
-    if (packed_) return;
-    std::visit([&](const auto& table) { Pack(table); }, table_);
-    packed_ = true;
+    d_table_ = call_.backward() ? call_.queries()->parts.At(panel.block, panel.chunk) : nullptr;
   }
 
   void BeginTile(const TilePlace& place, const TileArrays<T>& arrays) override {
@@ -75,8 +60,8 @@ class ContentQuery final : public PositionHook<T> {
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
     const T* products = scratch_.key_content;
-    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {scratch_.query_columns + first_, columns_}, place.keys,
-            shape_.head_dim, Padded(), Start::kZero, {scratch_.key_content, stride_});
+    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {call_.query_columns() + first_, call_.columns()},
+            {place.keys, head_dim_, Padded()}, Fresh(scratch_.key_content, stride_));
     if (common_ >= 0) {
       AddTerms(d_, place, empty, scores,
                [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, products[j * stride_ + common_]); });
@@ -98,29 +83,13 @@ class ContentQuery final : public PositionHook<T> {
     Gather(place, d_scores);
     // d_k[j] += scale * sum over rows of gathered[j, r] * table[r]
     if (arrays_.d_keys)
-      Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {scratch_.query_rows + first_ * width_, width_}, place.keys,
-              count_, width_, Start::kMemory, {arrays_.d_keys, width_});
+      Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {call_.query_rows() + first_ * width_, width_},
+              {place.keys, count_, width_}, AddedTo(arrays_.d_keys, width_));
     if (d_table_) AddToTable(place);
   }
 
  private:
   int64_t Padded() const { return attention::RoundUp(count_, attention::kLaneQuantum); }
-
-  // The table as columns, times scale * log2(e) as scores are; backward also as rows, times scale.
-  template <class V>
-  void Pack(const View<const V, 2>& table) {
-    const double factor = scale_ * std::numbers::log2e;
-    for (int64_t c = 0; c < shape_.head_dim; ++c) {
-      T* column = scratch_.query_columns + c * columns_;
-      for (int64_t r = 0; r < rows_; ++r) column[r] = static_cast<T>(factor * static_cast<double>(table(r, c)));
-      std::fill(column + rows_, column + columns_, T{0});
-    }
-    for (int64_t r = 0; backward_ && r < rows_; ++r) {
-      T* row = scratch_.query_rows + r * width_;
-      for (int64_t c = 0; c < shape_.head_dim; ++c) row[c] = static_cast<T>(scale_ * static_cast<double>(table(r, c)));
-      std::fill(row + shape_.head_dim, row + width_, T{0});
-    }
-  }
 
   // key_content[j, row of the pair] = sum of d_scores[j, w]; the products that stood there are no longer needed.
   void Gather(const TilePlace& place, const T* d_scores) {
@@ -143,13 +112,13 @@ class ContentQuery final : public PositionHook<T> {
     for (int64_t j = 0; j < place.keys; ++j) {
       const T* key = arrays_.keys + j * arrays_.key_stride;
       T* row = scratch_.key_rows + j * width_;
-      for (int64_t c = 0; c < shape_.head_dim; ++c) row[c] = scale * key[c];
-      std::fill(row + shape_.head_dim, row + width_, T{0});
+      for (int64_t c = 0; c < head_dim_; ++c) row[c] = scale * key[c];
+      std::fill(row + head_dim_, row + width_, T{0});
     }
     T* sums = d_table_ + first_ * width_;
     if (AllFinite(d_, HeadRows<const T>{scratch_.key_rows, width_, 1}, place.keys, width_)) {
-      Product(d_, Scalars<T>{scratch_.key_content, 1, stride_}, {scratch_.key_rows, width_}, count_, place.keys, width_,
-              Start::kMemory, {sums, width_});
+      Product(d_, Scalars<T>{scratch_.key_content, 1, stride_}, {scratch_.key_rows, width_}, {count_, place.keys, width_},
+              AddedTo(sums, width_));
       return;
     }
     // A key that holds NaN or infinity does not reach the rows of pairs that are masked.
@@ -161,16 +130,13 @@ class ContentQuery final : public PositionHook<T> {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
-  const Table<2>& table_;
-  const Shape& shape_;
-  int64_t width_;  // D padded
+  const Call& call_;
+  int64_t head_dim_, width_;  // D, and padded
   double scale_;
-  int64_t rows_, columns_, stride_;
+  int64_t stride_;
   Offsets offsets_;
-  const attention::HookScratch<T>& scratch_;
-  bool backward_, packed_ = false;
-  Gradient gradient_;
-  T* d_table_ = nullptr;  // of the batch row and key head at hand
+  const typename Call::Scratch scratch_;
+  T* d_table_ = nullptr;  // where the panel at hand adds the table's gradient
   TileArrays<T> arrays_{};
   // Of the tile at hand: the row of the first product, how many follow, and which of them serves all pairs (or -1).
   int64_t first_ = 0, count_ = 0, common_ = -1;

@@ -1,0 +1,185 @@
+// The backward pass: plan, memory, workers, final sums. No SIMD here.
+#include "attention/problem.h"
+#include "dispatch/backward_tasks.h"
+#include "dispatch/calls.h"
+#include "dispatch/kernels.h"
+#include "dispatch/workers.h"
+#include "position/scheme_set.h"
+
+namespace heed::dispatch {
+namespace {
+
+using attention::Cut;
+using attention::WantedOperands;
+using position::Pass;
+using position::SchemeSet;
+
+// What a backward call and its workspace have in common.
+template <class T>
+class BackwardLayout {
+ public:
+  BackwardLayout(const Attention& attention, const Cut& cut, const Shape& shape, Elements elements,
+                 const WantedOperands& wanted, const BiasGradients<T>& wanted_of_schemes, int workers)
+      : schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = Pass::kBackward}, wanted_of_schemes),
+        facts_{.attention = attention, .cut = cut, .shape = shape, .narrow = elements == Elements::kNarrow, .scheme_rows = 0},
+        wanted_(wanted),
+        workers_(workers),
+        apart_(cut.chunks > 1 && workers > 1 && schemes_.blocks().count() < 2 * static_cast<int64_t>(workers)) {}
+
+  SchemeSet<T>& schemes() { return schemes_; }
+  // Whether chunks of one head may run at the same time: with fewer blocks than workers need. Their dQ is then kept apart too;
+  // the order of the sums is the same either way.
+  bool apart() const { return apart_; }
+
+  // dQ in T where elements are narrower, and the parts of it where chunks run apart; null where there is no need.
+  struct Queries {
+    T *wide = nullptr, *parts = nullptr;
+  };
+  Queries LayShared(core::Arena& arena) {
+    schemes_.LayShared(arena);
+    Queries queries;
+    if (!wanted_.queries) return queries;
+    const Shape& shape = facts_.shape;
+    const Packed& packed = facts_.attention.packed;
+    const int64_t tokens = packed.present() ? packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
+    const int64_t size = shape.q_heads * tokens * shape.head_dim;
+    if (facts_.narrow) queries.wide = arena.Take<T>(size);
+    if (apart_) queries.parts = arena.Take<T>(facts_.cut.chunks - 1, size);
+    return queries;
+  }
+  CallMemory Memory() {
+    core::Arena shared, own;
+    LayShared(shared);
+    attention::BackwardScratch<T>(own, facts_, wanted_);
+    schemes_.LayScratch(own);
+    return {shared, own, workers_};
+  }
+
+ private:
+  SchemeSet<T> schemes_;
+  attention::ScratchFacts facts_;
+  WantedOperands wanted_;
+  int workers_;
+  bool apart_;
+};
+
+// Adds the parts of the chunks after the first to dQ, in their order, and rounds it where the caller's elements are narrower.
+template <class T>
+void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int64_t h) {
+  const attention::Plan& plan = problem.plan;
+  const Cut& cut = problem.cut;
+  const int64_t head_dim = plan.shape().head_dim, queries = plan.QueryCount(b);
+  const Output& d_q = problem.d_q;
+  const int64_t start = plan.ArrayRow(b) * d_q.stride[0] + h * d_q.stride[1] + plan.FirstQuery(b) * d_q.stride[2];
+  const auto store = [&](int64_t i, int64_t c, T value) {
+    const int64_t at = start + i * d_q.stride[2] + c * d_q.stride[3];
+    if (d_q.element == core::Element::kBFloat16) {
+      reinterpret_cast<BFloat16*>(d_q.data)[at] = ToBFloat16(static_cast<float>(value));
+    } else if (d_q.element == core::Element::kFloat16) {
+      reinterpret_cast<Float16*>(d_q.data)[at] = ToFloat16(static_cast<float>(value));
+    } else {
+      reinterpret_cast<T*>(d_q.data)[at] += value;
+    }
+  };
+  for (int64_t begin = 0; begin < queries; begin += cut.panel) {
+    const int64_t end = std::min(begin + cut.panel, queries);
+    const attention::KeyRange reach = plan.Reach(b, h, begin, end - begin);
+    for (int64_t chunk = 1; problem.d_q_parts && chunk < cut.chunks; ++chunk) {
+      if (attention::PieceOf(reach, chunk, cut.chunk, cut.tile).empty()) continue;
+      const T* part = problem.QueryPart(b, h, chunk);
+      for (int64_t i = begin; i < end; ++i)
+        for (int64_t c = 0; c < head_dim; ++c) {
+          if (problem.d_q_wide) {
+            problem.WideQueries(b, h)[i * head_dim + c] += part[i * head_dim + c];
+          } else {
+            store(i, c, part[i * head_dim + c]);
+          }
+        }
+    }
+    if (!problem.d_q_wide) continue;
+    for (int64_t i = begin; i < end; ++i)
+      for (int64_t c = 0; c < head_dim; ++c) store(i, c, problem.WideQueries(b, h)[i * head_dim + c]);
+  }
+}
+
+// All gradients that a call may ask for, by presence alone.
+template <class T>
+BiasGradients<T> AllGradients(const Attention& attention) {
+  static T somewhere{};
+  BiasGradients<T> all;
+  position::ForEachSchemeGradient(attention, all, [](const char*, auto& gradient, const auto* table) {
+    if (!table) return;
+    std::visit([&](const auto& t) { gradient.extent = t.extent; }, *table);
+    gradient.data = &somewhere;
+  });
+  return all;
+}
+
+}  // namespace
+
+template <class T>
+void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
+  const Shape shape = CheckBackward(attention, arrays);
+  const position::HiddenByScheme hidden(attention);
+  const attention::Plan plan(attention, shape, hidden);
+  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  const Elements elements = arrays.q.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
+  const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
+  BackwardLayout<T> layout(attention, cut, shape, elements, wanted, arrays.d_biases, core::Concurrency(executor));
+  CallMemory memory = layout.Memory();
+  memory.Reserve(workspace);
+  core::Arena arena(memory.shared());
+  const auto queries = layout.LayShared(arena);
+  const SchemeSet<T>& schemes = layout.schemes();
+  schemes.Prepare();
+  const double work = 2.5 * ScoreWork(shape);
+  const auto for_each_sum = [&](const auto& visit) {
+    memory.Run(executor, work, schemes.sums(),
+               [&](core::TaskQueue& queue, std::byte*) { queue.Work([&](int64_t sum, int64_t) { visit(sum); }); });
+  };
+  for_each_sum([&](int64_t sum) { schemes.Clear(sum); });
+
+  attention::BackwardProblem<T> problem{{.attention = attention,
+                                         .plan = plan,
+                                         .cut = cut,
+                                         .dropout = attention::RealisedDropout(attention.dropout),
+                                         .q = arrays.q,
+                                         .k = arrays.k}};
+  problem.v = arrays.v;
+  problem.out = arrays.out;
+  problem.lse = arrays.lse;
+  problem.d_out = arrays.d_out;
+  problem.d_lse = arrays.d_lse;
+  problem.remainder = arrays.remainder;
+  problem.correction = arrays.correction;
+  problem.d_q = arrays.d_q;
+  problem.d_k = arrays.d_k;
+  problem.d_v = arrays.d_v;
+  problem.wants_scores = wanted.queries || wanted.keys || schemes.wants_scores();
+  problem.d_q_wide = queries.wide;
+  problem.d_q_parts = queries.parts;
+  const BackwardTasks tasks(schemes.blocks(), cut.chunks, layout.apart());
+  const BackwardCall<T> call{problem, schemes};
+  memory.Run(executor, work, tasks.count(),
+             [&](core::TaskQueue& queue, std::byte* scratch) { Backward(call, tasks, queue, scratch); });
+  if (queries.wide || queries.parts)
+    memory.Run(executor, work, shape.batch * shape.q_heads, [&](core::TaskQueue& queue, std::byte*) {
+      queue.Work([&](int64_t row, int64_t) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
+    });
+  for_each_sum([&](int64_t sum) { schemes.Finish(sum); });
+}
+
+template <class T>
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers) {
+  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  return BackwardLayout<T>(attention, cut, shape, elements, WantedOperands(), AllGradients<T>(attention), workers)
+      .Memory()
+      .bytes();
+}
+
+template void RunBackward(const Attention&, const BackwardArrays<float>&, Workspace&, Executor&);
+template void RunBackward(const Attention&, const BackwardArrays<double>&, Workspace&, Executor&);
+template std::size_t BackwardBytes<float>(const Attention&, const Shape&, Elements, int);
+template std::size_t BackwardBytes<double>(const Attention&, const Shape&, Elements, int);
+
+}  // namespace heed::dispatch

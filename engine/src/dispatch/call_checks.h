@@ -1,0 +1,58 @@
+// Everything that is checked before a call computes: shapes against each other, options, outputs that would overlap.
+#ifndef HEED_DISPATCH_CALL_CHECKS_H_
+#define HEED_DISPATCH_CALL_CHECKS_H_
+
+#include "core/operand.h"
+#include "heed/attention.h"
+
+namespace heed::dispatch {
+
+using core::Input;
+using core::Output;
+
+// The arrays of a call without their types. T is the type of lse, statistics and tables.
+template <class T>
+struct ForwardArrays {
+  Input q, k, v;
+  Output out;
+  View<T, 3> lse;
+  Statistics<T> statistics;
+  Output remainder;
+  View<T, 3> correction;
+};
+
+template <class T>
+struct BackwardArrays {
+  Input q, k, v, out;
+  View<const T, 3> lse;
+  Input d_out;
+  View<const T, 3> d_lse;
+  Input remainder;
+  View<const T, 3> correction;
+  Output d_q, d_k, d_v;
+  BiasGradients<T> d_biases;
+};
+
+template <class T>
+struct WeightsArrays {
+  Input q, k;
+  View<const T, 3> lse;
+  View<const int64_t, 1> heads, rows;
+  View<T, 4> weights;
+};
+
+// The shape of a call, after checking every argument: for packed sequences batch counts them and lengths are the longest.
+// Throws InvalidArgument.
+template <class T>
+Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays);
+template <class T>
+Shape CheckBackward(const Attention& attention, const BackwardArrays<T>& arrays);
+template <class T>
+Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays);
+
+// A shape that a caller describes without arrays: extents that could be those of a call. Throws InvalidArgument.
+void CheckDescribed(const Attention& attention, const Shape& shape);
+
+}  // namespace heed::dispatch
+
+#endif  // HEED_DISPATCH_CALL_CHECKS_H_

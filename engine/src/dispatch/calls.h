@@ -1,0 +1,30 @@
+// One call of each kind: check, plan, memory, workers. T is the type of computation, float or double.
+#ifndef HEED_DISPATCH_CALLS_H_
+#define HEED_DISPATCH_CALLS_H_
+
+#include <cstddef>
+
+#include "dispatch/call_checks.h"
+#include "heed/attention.h"
+
+namespace heed::dispatch {
+
+template <class T>
+void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Workspace& workspace, Executor& executor);
+template <class T>
+void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Workspace& workspace, Executor& executor);
+template <class T>
+void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor);
+
+// Whether the elements of a call are those that it computes in, or 16-bit ones.
+enum class Elements { kOwn, kNarrow };
+
+// Bytes of workspace for a call with all gradients and `workers` workers.
+template <class T>
+std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
+template <class T>
+std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
+
+}  // namespace heed::dispatch
+
+#endif  // HEED_DISPATCH_CALLS_H_

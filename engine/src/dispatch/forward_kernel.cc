@@ -1,0 +1,139 @@
+// The forward kernel, merging of its splits, and weights on request, for every SIMD target.
+#include "dispatch/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "dispatch/forward_kernel.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+#include "attention/forward-inl.h"
+#include "attention/weights-inl.h"
+#include "position/hook_set-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// What one thread works with for the time of a call.
+template <class T>
+class ForwardWorker {
+ public:
+  ForwardWorker(const dispatch::ForwardCall<T>& call, std::byte* memory)
+      : problem_(call.problem),
+        arena_(memory),
+        scratch_(arena_, FactsOf(problem_)),
+        hooks_(call.schemes, arena_, problem_, scratch_.ahead),
+        panel_(problem_, scratch_, hooks_.hooks()) {}
+
+  // Last panels first: under causality they are the longest.
+  void Run(core::TaskQueue& tasks) {
+    const int64_t splits = problem_.cut.splits;
+    tasks.Work([&](int64_t task, int64_t next) {
+      const int64_t at = tasks.count() - 1 - task;
+      if (splits == 1) {
+        panel_.Expect(next < 0 ? std::nullopt : std::optional(PlaceOf(tasks.count() - 1 - next)));
+        panel_.Run(PlaceOf(at));
+      } else {
+        panel_.RunSplit(PlaceOf(at / splits), at % splits, PartsOf(at / splits) + at % splits * PartSize());
+      }
+    });
+  }
+
+  void Merge(core::TaskQueue& tasks) {
+    tasks.Work([&](int64_t task, int64_t) { panel_.Merge(PlaceOf(task), PartsOf(task)); });
+  }
+
+ private:
+  static attention::ScratchFacts FactsOf(const attention::ForwardProblem<T>& problem) {
+    return {.attention = problem.attention,
+            .cut = problem.cut,
+            .shape = problem.plan.shape(),
+            .narrow = problem.q.element != core::ElementOf<T>(),
+            .scheme_rows = problem.scheme_rows};
+  }
+  int64_t PartSize() const {
+    return attention::ForwardScratch<T>::SplitPart(problem_.plan.shape(), problem_.cut, problem_.scheme_rows);
+  }
+  T* PartsOf(int64_t panel) const { return problem_.parts + panel * problem_.cut.splits * PartSize(); }
+  attention::PanelPlace PlaceOf(int64_t panel) const {
+    const attention::Cut& cut = problem_.cut;
+    const int64_t groups = problem_.plan.shape().q_heads / cut.group, row = panel / cut.panels;
+    return {row / groups, row % groups * cut.group, panel % cut.panels};
+  }
+
+  const attention::ForwardProblem<T>& problem_;
+  core::Arena arena_;
+  attention::ForwardScratch<T> scratch_;
+  HookSet<T> hooks_;
+  ForwardPanel<T> panel_;
+};
+
+template <class T>
+void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std::byte* memory) {
+  const attention::WeightsProblem<T>& problem = call.problem;
+  core::Arena arena(memory);
+  attention::ForwardScratch<T> scratch(arena, {.attention = problem.attention,
+                                               .cut = problem.cut,
+                                               .shape = problem.plan.shape(),
+                                               .narrow = problem.q.element != core::ElementOf<T>(),
+                                               .scheme_rows = call.schemes.output_rows()});
+  const HookSet<T> hooks(call.schemes, arena, problem, scratch.ahead);
+  WeightsPanel<T> panel(problem, scratch, hooks.hooks());
+  const int64_t panels = attention::DivideUp(problem.rows.extent[0], problem.cut.panel), heads = problem.heads.extent[0];
+  tasks.Work([&](int64_t task, int64_t) { panel.Run(task / panels / heads, task / panels % heads, task % panels); });
+}
+
+void ForwardF32(const dispatch::ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  ForwardWorker<float>(call, scratch).Run(tasks);
+}
+void ForwardF64(const dispatch::ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  ForwardWorker<double>(call, scratch).Run(tasks);
+}
+void MergeF32(const dispatch::ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  ForwardWorker<float>(call, scratch).Merge(tasks);
+}
+void MergeF64(const dispatch::ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  ForwardWorker<double>(call, scratch).Merge(tasks);
+}
+void WeightsF32(const dispatch::WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  WeightsOf(call, tasks, scratch);
+}
+void WeightsF64(const dispatch::WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  WeightsOf(call, tasks, scratch);
+}
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+HWY_EXPORT(ForwardF32);
+HWY_EXPORT(ForwardF64);
+HWY_EXPORT(MergeF32);
+HWY_EXPORT(MergeF64);
+HWY_EXPORT(WeightsF32);
+HWY_EXPORT(WeightsF64);
+
+namespace dispatch {
+
+void Forward(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardF32)(call, tasks, scratch);
+}
+void Forward(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardF64)(call, tasks, scratch);
+}
+void Merge(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(MergeF32)(call, tasks, scratch);
+}
+void Merge(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(MergeF64)(call, tasks, scratch);
+}
+void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(WeightsF32)(call, tasks, scratch);
+}
+void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(WeightsF64)(call, tasks, scratch);
+}
+
+}  // namespace dispatch
+}  // namespace heed
+#endif

@@ -1,0 +1,125 @@
+#include "position/content_bias/scheme.h"
+
+#include <numbers>
+#include <string>
+
+#include "core/arrays.h"
+#include "core/refuse.h"
+#include "position/table_checks.h"
+
+namespace heed::position {
+namespace {
+
+// Of the tables, which all have as many.
+int64_t RowsOf(const ContentBias& bias) {
+  if (!bias.keys && !bias.values && !bias.queries) return 0;
+  return ExtentOf(bias.keys ? *bias.keys : bias.values ? *bias.values : *bias.queries)[0];
+}
+
+}  // namespace
+
+void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
+  const ContentBias& bias = *attention.content_bias;
+  if (!bias.keys && !bias.values && !bias.queries) core::Refuse("content_bias", "expected keys, values or queries");
+  int64_t rows = 0;
+  const char* first = nullptr;
+  const auto check = [&](const char* name, const std::optional<Table<2>>& table, int64_t width) {
+    if (!table) return;
+    const auto extent = ExtentOf(*table);
+    if (extent[0] % 2 != 1 || (width >= 0 && extent[1] != width))
+      core::Refuse(name, "expected [2M+1, " + std::to_string(width) + "], got " + core::ShapeText(extent));
+    if (rows != 0 && extent[0] != rows)
+      core::Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + core::ShapeText(extent));
+    CheckOffsetRows(name, extent[0]);
+    // Kernels hold a row of either width for each offset, whichever tables there are.
+    core::CheckExtents<2>(name, {extent[0], std::max(shape.head_dim, shape.value_dim)});
+    if (rows == 0) first = name;
+    rows = extent[0];
+  };
+  check("content_bias.keys", bias.keys, shape.head_dim);
+  check("content_bias.queries", bias.queries, shape.head_dim);
+  check("content_bias.values", bias.values, shape.value_dim == 0 ? -1 : shape.value_dim);
+  CheckWholePositions("content_bias", attention);
+}
+
+template <class T>
+ContentBiasCall<T>::ContentBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
+    : bias_(*call.attention.content_bias),
+      cut_(call.cut),
+      rows_(RowsOf(bias_)),
+      scale_(attention::ScaleOf(call.attention, call.shape)),
+      backward_(call.backward()),
+      listed_(call.attention.query_positions.listed() || call.attention.key_positions.listed()) {
+  if (bias_.keys) keys_.emplace(call, *bias_.keys, wanted.content_keys, cut_.head_dim);
+  if (bias_.values) values_.emplace(call, *bias_.values, wanted.content_values, cut_.value_dim);
+  if (bias_.queries) queries_.emplace(call, *bias_.queries, wanted.content_queries, cut_.head_dim);
+}
+
+template <class T>
+void ContentBiasCall<T>::LayPrepared(core::Arena& arena) {
+  if (keys_) keys_->rows.Lay(arena);
+  if (values_) values_->rows.Lay(arena);
+  if (!queries_) return;
+  query_columns_ = arena.Take<T>(columns(), cut_.head_dim);
+  if (backward_) query_rows_ = arena.Take<T>(rows_, cut_.head_dim);
+}
+
+template <class T>
+void ContentBiasCall<T>::Prepare() const {
+  if (keys_) keys_->rows.Prepare();
+  if (values_) values_->rows.Prepare();
+  if (!queries_) return;
+  const double factor = scale_ * std::numbers::log2e;
+  std::visit(
+      [&](const auto& table) {
+        for (int64_t c = 0; c < table.extent[1]; ++c) {
+          T* column = query_columns_ + c * columns();
+          for (int64_t r = 0; r < rows_; ++r) column[r] = static_cast<T>(factor * static_cast<double>(table(r, c)));
+          std::fill(column + rows_, column + columns(), T{0});
+        }
+        for (int64_t r = 0; backward_ && r < rows_; ++r) {
+          T* row = query_rows_ + r * cut_.head_dim;
+          for (int64_t c = 0; c < table.extent[1]; ++c) row[c] = static_cast<T>(scale_ * static_cast<double>(table(r, c)));
+          std::fill(row + table.extent[1], row + cut_.head_dim, T{0});
+        }
+      },
+      *bias_.queries);
+}
+
+template <class T>
+int64_t ContentBiasCall<T>::most_blocks() const {
+  int64_t most = std::numeric_limits<int64_t>::max();
+  for (const auto* table : {&keys_, &values_, &queries_})
+    if (*table) most = std::min(most, (*table)->parts.most_blocks());
+  return most;
+}
+
+template <class T>
+void ContentBiasCall<T>::LayParts(core::Arena& arena, const Blocks& blocks) {
+  for (auto* table : {&keys_, &values_, &queries_})
+    if (*table) (*table)->parts.Lay(arena, blocks);
+}
+
+template <class T>
+int64_t ContentBiasCall<T>::KeyColumns() const {
+  if (!queries_) return 0;
+  return listed_ ? columns() : std::min(columns(), cut_.tile + cut_.panel + attention::kLaneQuantum);
+}
+
+template <class T>
+ContentBiasCall<T>::Scratch::Scratch(core::Arena& arena, const ContentBiasCall& call) {
+  const int64_t panel = call.cut_.panel;
+  const auto take = [&](bool there) { return there ? arena.Take<T>(call.rows_, panel) : nullptr; };
+  content = take(call.keys_.has_value());
+  d_content = take(call.keys_ && call.backward_);
+  value_content = take(call.values_ && call.backward_);
+  mass = take(call.values_ && call.backward_);
+  key_columns = call.KeyColumns();
+  key_content = arena.Take<T>(call.cut_.tile, key_columns);
+  key_rows = arena.Take<T>(call.backward_ && key_columns > 0 ? call.cut_.tile * call.cut_.head_dim : 0);
+}
+
+template class ContentBiasCall<float>;
+template class ContentBiasCall<double>;
+
+}  // namespace heed::position

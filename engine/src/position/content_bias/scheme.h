@@ -1,0 +1,117 @@
+// Vectors by clipped offset beside keys, queries and values.
+#ifndef HEED_POSITION_CONTENT_BIAS_SCHEME_H_
+#define HEED_POSITION_CONTENT_BIAS_SCHEME_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "position/scheme.h"
+#include "position/table_parts.h"
+
+namespace heed::position {
+
+// One of the three tables in a call, and its gradient.
+template <class T>
+struct ContentTable {
+  TableRows<T> rows;
+  TableParts<T> parts;
+
+  ContentTable(const CallFacts& call, const Table<2>& table, const View<T, 2>& wanted, int64_t padded)
+      : rows(table), parts(call, wanted, padded) {}
+};
+
+template <class T>
+class ContentBiasCall : public SchemeCall<T> {
+ public:
+  ContentBiasCall(const CallFacts& call, const BiasGradients<T>& wanted);
+
+  bool backward() const { return backward_; }
+  int64_t rows() const { return rows_; }
+  const std::optional<ContentTable<T>>& keys() const { return keys_; }
+  const std::optional<ContentTable<T>>& values() const { return values_; }
+  const std::optional<ContentTable<T>>& queries() const { return queries_; }
+  // The table beside queries as columns [D, columns()], times scale * log2(e) as scores are, and as rows [2M+1, D padded] times
+  // scale, for the backward pass.
+  const T* query_columns() const { return query_columns_; }
+  const T* query_rows() const { return query_rows_; }
+  int64_t columns() const { return attention::RoundUp(rows_, attention::kLaneQuantum); }
+
+  // The weights by offset gather behind the output.
+  int64_t output_rows() const { return values_ && !backward_ ? rows_ : 0; }
+  void LayPrepared(core::Arena& arena);
+  void Prepare() const;
+  bool wants_scores() const { return Wanted(keys_) || Wanted(queries_); }
+  int64_t most_blocks() const;
+  void LayParts(core::Arena& arena, const Blocks& blocks);
+  int64_t sums() const { return Sums(keys_) + Sums(values_) + Sums(queries_); }
+  void Clear(int64_t sum) const {
+    ForSum(sum, [](const auto& parts, int64_t own) { parts.Clear(own); });
+  }
+  void Finish(int64_t sum) const {
+    ForSum(sum, [](const auto& parts, int64_t own) { parts.Finish(own); });
+  }
+
+  struct Scratch {
+    T* content;        // [2M+1, panel] products of queries and content keys
+    T* d_content;      // [2M+1, panel] backward: gradient of content
+    T* value_content;  // [2M+1, panel] backward: products of dO and content values
+    T* mass;           // [2M+1, panel] backward: weights by offset
+    int64_t key_columns;
+    T* key_content;  // [tile, key_columns] products of keys and content queries, then their gradient
+    T* key_rows;     // [tile, D padded] backward: keys times scale
+
+    Scratch(core::Arena& arena, const ContentBiasCall& call);
+  };
+
+ private:
+  static bool Wanted(const std::optional<ContentTable<T>>& table) { return table && table->parts.wanted(); }
+  static int64_t Sums(const std::optional<ContentTable<T>>& table) { return table ? table->parts.sums() : 0; }
+  // Calls visit(parts, its own step) for one of all steps of the three tables.
+  template <class Visit>
+  void ForSum(int64_t sum, const Visit& visit) const {
+    for (const auto* table : {&keys_, &values_, &queries_}) {
+      if (const int64_t own = Sums(*table); sum < own) return visit((*table)->parts, sum);
+      sum -= Sums(*table);
+    }
+  }
+  // Products that a tile of keys may need with the table beside queries: one a diagonal from an aligned column on, or all of
+  // them where positions are listed.
+  int64_t KeyColumns() const;
+
+  const ContentBias& bias_;
+  const attention::Cut cut_;
+  int64_t rows_;
+  double scale_;
+  bool backward_, listed_;
+  std::optional<ContentTable<T>> keys_, values_, queries_;
+  T *query_columns_ = nullptr, *query_rows_ = nullptr;
+};
+
+struct ContentBiasScheme : Scheme {
+  static bool Present(const Attention& attention) { return attention.content_bias.has_value(); }
+  static void Check(const Attention& attention, const Shape& shape);
+  template <class Options, class Visit>
+  static void ForEachArray(Options& attention, const Visit& visit) {
+    if (!attention.content_bias) return;
+    auto& [keys, values, queries] = *attention.content_bias;
+    if (keys) visit("content_bias.keys", *keys);
+    if (values) visit("content_bias.values", *values);
+    if (queries) visit("content_bias.queries", *queries);
+  }
+  template <class Gradients, class Visit>
+  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+    const auto table = [&](std::optional<Table<2>> ContentBias::*side) -> const Table<2>* {
+      return attention.content_bias && (*attention.content_bias).*side ? &*((*attention.content_bias).*side) : nullptr;
+    };
+    visit("d_content_keys", gradients.content_keys, table(&ContentBias::keys));
+    visit("d_content_values", gradients.content_values, table(&ContentBias::values));
+    visit("d_content_queries", gradients.content_queries, table(&ContentBias::queries));
+  }
+  template <class T>
+  using Call = ContentBiasCall<T>;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_CONTENT_BIAS_SCHEME_H_

@@ -1,0 +1,149 @@
+// A bias that the caller holds as an array, of any broadcast shape. A tile of it is read once: where it hides pairs, what it
+// adds and, turned back, its gradient all work on the same scratch tile.
+#if defined(HEED_POSITION_DENSE_BIAS_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_DENSE_BIAS_HOOK_INL_H_
+#undef HEED_POSITION_DENSE_BIAS_HOOK_INL_H_
+#else
+#define HEED_POSITION_DENSE_BIAS_HOOK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <numbers>
+#include <variant>
+
+#include "attention/mask-inl.h"
+#include "attention/position_hook-inl.h"
+#include "hwy/highway.h"
+#include "position/dense_bias/scheme.h"
+#include "position/hook_place.h"
+#include "simd/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+class DenseBiasHook final : public PositionHook<T> {
+ public:
+  using Call = position::DenseBiasCall<T>;
+  DenseBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace&)
+      : call_(call), tile_(scratch.tile) {}
+
+  bool hides() const override { return true; }
+
+  void Begin(const PanelArrays<T>& panel) override { d_bias_ = call_.Part(panel.block, panel.chunk); }
+
+  // Takes the tile in powers of two, and finds out what is special about it.
+  void Hide(const TilePlace& place, uint64_t* visible) override {
+    Gather(place, static_cast<T>(std::numbers::log2e));
+    // Far from where numbers end, multiplying is all there is to it.
+    const auto limit = hn::Set(d_, std::numeric_limits<T>::max() / 2);
+    auto ordinary = hn::Lt(hn::Zero(d_), limit);
+    ForEachVector(place, [&](T* at, int64_t, int64_t)
+                             HWY_ATTR { ordinary = hn::And(ordinary, hn::Lt(hn::Abs(hn::Load(d_, at)), limit)); });
+    if (hn::AllTrue(d_, ordinary)) return;
+    Gather(place, T{1});
+    const auto hidden = hn::Set(d_, -std::numeric_limits<T>::infinity());
+    ForEachVector(place, [&](T* at, int64_t j, int64_t w) HWY_ATTR {
+      const auto nats = hn::Load(d_, at);
+      visible[j] &= ~BitsOf(d_, hn::Eq(nats, hidden), w);
+      hn::Store(NatsToBits(d_, nats), d_, at);
+    });
+  }
+
+  void AddToScores(const TilePlace& place, bool empty, T* scores) override {
+    AddTerms(d_, place, empty, scores,
+             [&](int64_t j, int64_t w) HWY_ATTR { return hn::Load(d_, tile_ + j * place.panel + w); });
+  }
+
+  void Accumulate(const TilePlace& place, const T* d_scores) override {
+    if (!d_bias_.present()) return;
+    const bool per_query = d_bias_.extent[2] != 1, per_key = d_bias_.extent[3] != 1;
+    if (!per_query && per_key) {
+      SumOverLanes(place, d_scores);
+      return;
+    }
+    const int64_t used = place.used_end() - place.lane_begin;
+    if (used <= 0) return;
+    Transpose(d_scores + place.lane_begin, place.panel, place.keys, used, T{1}, tile_, place.keys);
+    for (int64_t w = 0; w < used; ++w) {
+      int64_t stride = 0;
+      T* row = DenseRow(d_bias_, place, place.lane_begin + w, stride);
+      const T* gradient = tile_ + w * place.keys;
+      if (!per_key) {
+        T sum = 0;
+        for (int64_t j = 0; j < place.keys; ++j) sum += gradient[j];
+        *row += sum;
+      } else if (stride == 1) {
+        for (int64_t j = 0; j < place.keys; ++j) row[j] += gradient[j];
+      } else {
+        for (int64_t j = 0; j < place.keys; ++j) row[j * stride] += gradient[j];
+      }
+    }
+  }
+
+ private:
+  // tile[j, w] = factor * the entry of lane w and key j; 0 in idle lanes.
+  void Gather(const TilePlace& place, T factor) {
+    std::visit([&](const auto& bias) { Gather(bias, place, factor); }, call_.bias());
+  }
+  template <class V>
+  void Gather(const View<const V, 4>& bias, const TilePlace& place, T factor) {
+    const int64_t used_end = std::max(place.used_end(), place.lane_begin);
+    for (int64_t j = 0; used_end < place.lane_end && j < place.keys; ++j)
+      std::fill(tile_ + j * place.panel + used_end, tile_ + j * place.panel + place.lane_end, T{0});
+    if (used_end == place.lane_begin) return;
+    int64_t stride = 0;
+    const V* first = DenseRow(bias, place, place.lane_begin, stride);
+    if constexpr (std::is_same_v<V, T>) {
+      if (place.one_head && stride == 1) {
+        const int64_t row_stride = bias.extent[2] == 1 ? 0 : bias.stride[2];
+        Transpose(first, row_stride, used_end - place.lane_begin, place.keys, factor, tile_ + place.lane_begin, place.panel);
+        return;
+      }
+    }
+    for (int64_t w = place.lane_begin; w < used_end; ++w) {
+      const V* row = DenseRow(bias, place, w, stride);
+      for (int64_t j = 0; j < place.keys; ++j) tile_[j * place.panel + w] = factor * Converted(row[j * stride]);
+    }
+  }
+
+  // What is finite stays finite.
+  static T Converted(double entry) {
+    constexpr double kMost = std::numeric_limits<T>::max();
+    return static_cast<T>(std::isfinite(entry) ? std::clamp(entry, -kMost, kMost) : entry);
+  }
+
+  template <class Visit>
+  HWY_INLINE void ForEachVector(const TilePlace& place, const Visit& visit) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(tile_ + j * place.panel + w, j, w);
+  }
+
+  // One entry a key for all queries.
+  void SumOverLanes(const TilePlace& place, const T* d_scores) {
+    int64_t stride = 0;
+    T* row = DenseRow(d_bias_, place, place.lane_begin, stride);
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j) {
+      auto sums = hn::Zero(d_);
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
+        sums = hn::Add(sums, hn::Load(d_, d_scores + j * place.panel + w));
+      row[j * stride] += hn::GetLane(hn::SumOfLanes(d_, sums));
+    }
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const Call& call_;
+  T* tile_;
+  View<T, 4> d_bias_;  // where the panel at hand adds its gradient
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,104 @@
+// The plain part of a positional scheme: what it checks, prepares and sums up around the kernels. docs/adding-a-scheme.md walks
+// through one.
+//
+// Scheme NAME lives in the folder position/NAME: its option (include/heed/position/NAME.h; option.in and gradients.in are its
+// members of Attention and BiasGradients), its plain part (scheme.h), its SIMD part (hook-inl.h, see
+// attention/position_hook-inl.h) and its formulas in double precision (reference.h). The list in engine/CMakeLists.txt gives
+// every scheme its place; nothing else names one.
+#ifndef HEED_POSITION_SCHEME_H_
+#define HEED_POSITION_SCHEME_H_
+
+#include <cstdint>
+
+#include "attention/plan.h"
+#include "core/arena.h"
+#include "heed/attention.h"
+#include "position/blocks.h"
+
+namespace heed::position {
+
+enum class Pass { kForward, kBackward };
+
+// What a scheme knows of a call before it computes.
+struct CallFacts {
+  const Attention& attention;
+  const Shape& shape;
+  const attention::Cut& cut;
+  Pass pass;
+
+  bool backward() const { return pass == Pass::kBackward; }
+};
+
+// What a scheme says of its options. Scheme stands for the class that derives from this and adds
+//   static bool Present(const Attention&);           whether a call asks for it
+//   static void Check(const Attention&, const Shape&);   throws InvalidArgument
+//   static void ForEachArray(Options& attention, visit);    calls visit(name, table) for the arrays behind its option
+//   static void ForEachGradient(const Attention&, Gradients&, visit);   calls visit(name, gradient, pointer to the table or
+//   null) template <class T> using Call = ..;              derives from SchemeCall
+struct Scheme {
+  // Whether it hides pairs of queries and keys.
+  static bool Hides(const Attention&) { return false; }
+  static bool Hidden(const Attention&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) { return false; }
+};
+
+// A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers.
+// Whoever derives replaces what it needs.
+template <class T>
+struct SchemeCall {
+  // Arrays that a worker works in; constructed from (arena, the scheme's call).
+  struct Scratch {
+    template <class Call>
+    Scratch(core::Arena&, const Call&) {}
+  };
+
+  // Rows behind those of the values that the forward pass carries along as a panel's output, weighted, rescaled and normalised.
+  int64_t output_rows() const { return 0; }
+
+  // Memory that the call needs once, laid out in `arena`, and filling it before the first task.
+  void LayPrepared(core::Arena&) {}
+  void Prepare() const {}
+
+  // Of the backward pass. Whether a gradient is wanted that comes from that of the scores.
+  bool wants_scores() const { return false; }
+  // Which pairs of batch row and key head share a gradient, and how many blocks of them there may be at most.
+  void ShareIn(Blocks&) const {}
+  int64_t most_blocks() const { return INT64_MAX; }
+  // Where tasks gather gradients, and what becomes of it: each of the `sums()` steps before the first task and after the last
+  // one may run beside the others.
+  void LayParts(core::Arena&, const Blocks&) {}
+  int64_t sums() const { return 0; }
+  void Clear(int64_t /*sum*/) const {}
+  void Finish(int64_t /*sum*/) const {}
+};
+
+// Rows of a gradient [B, Hq, chunks, width], one for each task's share of a query head, and their sum over all but heads.
+template <class T>
+class HeadParts {
+ public:
+  HeadParts(const CallFacts& call, int64_t width)
+      : batch_(call.shape.batch), heads_(call.shape.q_heads), chunks_(call.cut.chunks), width_(width) {}
+
+  void Lay(core::Arena& arena) { data_ = arena.Take<T>(batch_, heads_, chunks_, width_); }
+  T* At(int64_t b, int64_t head, int64_t chunk) const { return data_ + ((b * heads_ + head) * chunks_ + chunk) * width_; }
+  void Clear(int64_t head) const {
+    for (int64_t b = 0; b < batch_; ++b) std::fill_n(At(b, head, 0), chunks_ * width_, T{0});
+  }
+  // Chunks of one batch row first, then batch rows: the same sums whether chunks ran apart or not.
+  T Sum(int64_t head, int64_t x) const {
+    T total = 0;
+    for (int64_t b = 0; b < batch_; ++b) {
+      T of_row = 0;
+      for (int64_t chunk = 0; chunk < chunks_; ++chunk) of_row += At(b, head, chunk)[x];
+      total += of_row;
+    }
+    return total;
+  }
+
+ private:
+  int64_t batch_, heads_, chunks_, width_;
+  T* data_ = nullptr;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_SCHEME_H_

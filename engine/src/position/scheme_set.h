@@ -1,0 +1,152 @@
+// The schemes that one call asks for, in the order of the list.
+#ifndef HEED_POSITION_SCHEME_SET_H_
+#define HEED_POSITION_SCHEME_SET_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+#include "core/arena.h"
+#include "heed/attention.h"
+#include "position/blocks.h"
+#include "position/scheme.h"
+#include "position/schemes.h"
+
+namespace heed::position {
+
+// Calls visit.template operator()<Scheme>() for every scheme of the list.
+template <class Visit>
+void ForEachScheme(const Visit& visit) {
+  const auto each = [&]<class... Scheme>(std::tuple<Scheme...>*) { (visit.template operator()<Scheme>(), ...); };
+  each(static_cast<Schemes*>(nullptr));
+}
+
+// Checks the options of all schemes that are present; throws InvalidArgument.
+inline void CheckSchemes(const Attention& attention, const Shape& shape) {
+  ForEachScheme([&]<class Scheme>() {
+    if (Scheme::Present(attention)) Scheme::Check(attention, shape);
+  });
+}
+
+// Calls visit(name, table) for the arrays behind all options.
+template <class Options, class Visit>
+void ForEachSchemeArray(Options& attention, const Visit& visit) {
+  ForEachScheme([&]<class Scheme>() { Scheme::ForEachArray(attention, visit); });
+}
+
+// Calls visit(name, gradient, pointer to the table that it belongs to, or null) for all gradients.
+template <class Gradients, class Visit>
+void ForEachSchemeGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+  ForEachScheme([&]<class Scheme>() { Scheme::ForEachGradient(attention, gradients, visit); });
+}
+
+// The pairs that schemes hide.
+class HiddenByScheme final : public attention::HiddenPairs {
+ public:
+  explicit HiddenByScheme(const Attention& attention) : attention_(attention) {
+    ForEachScheme([&]<class Scheme>() { any_ |= Scheme::Hides(attention); });
+  }
+  bool any() const override { return any_; }
+  bool Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const override {
+    bool hidden = false;
+    ForEachScheme(
+        [&]<class Scheme>() { hidden = hidden || (Scheme::Hides(attention_) && Scheme::Hidden(attention_, b, h, i, j)); });
+    return hidden;
+  }
+
+ private:
+  const Attention& attention_;
+  bool any_ = false;
+};
+
+template <class T>
+class SchemeSet {
+  template <class List>
+  struct CallsOf;
+  template <class... Scheme>
+  struct CallsOf<std::tuple<Scheme...>> {
+    using type = std::tuple<std::optional<typename Scheme::template Call<T>>...>;
+  };
+
+ public:
+  // wanted: the gradients of the backward pass.
+  explicit SchemeSet(const CallFacts& facts, const BiasGradients<T>& wanted = {}) : blocks_(facts.shape) {
+    Construct(facts, wanted, static_cast<Schemes*>(nullptr));
+    int64_t most = INT64_MAX;
+    ForEach([&](const auto& call) {
+      call.ShareIn(blocks_);
+      most = std::min(most, call.most_blocks());
+      output_rows_ += call.output_rows();
+      wants_scores_ |= call.wants_scores();
+      sums_ += call.sums();
+    });
+    blocks_.Limit(most);
+  }
+  SchemeSet(const SchemeSet&) = delete;
+  SchemeSet& operator=(const SchemeSet&) = delete;
+
+  using Calls = typename CallsOf<Schemes>::type;
+  const Calls& calls() const { return calls_; }
+  const Blocks& blocks() const { return blocks_; }
+  int64_t output_rows() const { return output_rows_; }
+  bool wants_scores() const { return wants_scores_; }
+
+  // Memory that all workers share, laid out before Prepare and Clear, and that of one worker, which is counted only.
+  void LayShared(core::Arena& arena) {
+    ForEach([&](auto& call) {
+      call.LayPrepared(arena);
+      call.LayParts(arena, blocks_);
+    });
+  }
+  void LayScratch(core::Arena& arena) const {
+    ForEach([&]<class Call>(const Call& call) { typename Call::Scratch(arena, call); });
+  }
+
+  void Prepare() const {
+    ForEach([](const auto& call) { call.Prepare(); });
+  }
+  // Steps of clearing and summing gradients; they may run at the same time.
+  int64_t sums() const { return sums_; }
+  void Clear(int64_t sum) const {
+    ForSum(sum, [](const auto& call, int64_t own) { call.Clear(own); });
+  }
+  void Finish(int64_t sum) const {
+    ForSum(sum, [](const auto& call, int64_t own) { call.Finish(own); });
+  }
+
+ private:
+  template <class... Scheme>
+  void Construct(const CallFacts& facts, const BiasGradients<T>& wanted, std::tuple<Scheme...>*) {
+    const auto construct = [&]<class One>(One*) {
+      if (One::Present(facts.attention)) std::get<std::optional<typename One::template Call<T>>>(calls_).emplace(facts, wanted);
+    };
+    (construct(static_cast<Scheme*>(nullptr)), ...);
+  }
+
+  template <class Visit>
+  void ForEach(const Visit& visit) {
+    std::apply([&](auto&... call) { ((call ? visit(*call) : void()), ...); }, calls_);
+  }
+  template <class Visit>
+  void ForEach(const Visit& visit) const {
+    std::apply([&](const auto&... call) { ((call ? visit(*call) : void()), ...); }, calls_);
+  }
+  // Calls visit(call, its own step) for one of all steps.
+  template <class Visit>
+  void ForSum(int64_t sum, const Visit& visit) const {
+    ForEach([&](const auto& call) {
+      if (sum >= 0 && sum < call.sums()) visit(call, sum);
+      sum -= call.sums();
+    });
+  }
+
+  Calls calls_;
+  Blocks blocks_;
+  int64_t output_rows_ = 0, sums_ = 0;
+  bool wants_scores_ = false;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_SCHEME_SET_H_
