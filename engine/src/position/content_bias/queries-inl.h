@@ -39,8 +39,14 @@ class ContentQueries final : public PositionHook<T> {
         width_(place.cut.head_dim),
         scale_(place.plan.scale()),
         stride_(scratch.key_columns),
+        kv_heads_(place.plan.shape().kv_heads),
+        group_(place.plan.shape().q_heads / std::max<int64_t>(1, kv_heads_)),
+        tile_(place.cut.tile),
+        tiles_(attention::DivideUp(place.plan.shape().kv_len, tile_)),
         offsets_(place.plan, (call.rows() - 1) / 2),
-        scratch_(scratch) {}
+        scratch_(scratch) {
+    std::fill_n(scratch_.edge_tiles, scratch_.slots, int64_t{-1});
+  }
 
   Term term() const override { return Term::kContent; }
 
@@ -59,13 +65,13 @@ class ContentQueries final : public PositionHook<T> {
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
+    if (const T* edge = Edge(place)) {
+      AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, edge[j]); });
+      return;
+    }
+    Products(place);
     const T* products = scratch_.key_content;
-    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {call_.query_columns() + first_, call_.columns()},
-            {place.keys, head_dim_, Padded()}, Fresh(scratch_.key_content, stride_));
-    if (common_ >= 0) {
-      AddTerms(d_, place, empty, scores,
-               [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, products[j * stride_ + common_]); });
-    } else if (offsets_.Diagonal(place)) {
+    if (offsets_.Diagonal(place)) {
       const hn::RebindToSigned<decltype(d_)> di;
       const auto first = hn::Set(di, static_cast<hn::TFromD<decltype(di)>>(first_));
       const DiagonalRows<decltype(d_)> rows(offsets_, place);
@@ -80,6 +86,10 @@ class ContentQueries final : public PositionHook<T> {
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!arrays_.d_keys && !d_table_) return;
+    if (common_ >= 0) {
+      AccumulateCommon(place, d_scores);
+      return;
+    }
     Gather(place, d_scores);
     // d_k[j] += scale * sum over rows of gathered[j, r] * table[r]
     if (arrays_.d_keys)
@@ -91,19 +101,100 @@ class ContentQueries final : public PositionHook<T> {
  private:
   int64_t Padded() const { return attention::RoundUp(count_, attention::kLaneQuantum); }
 
+  // key_content[j, r] = key j . row first_ + r
+  void Products(const TilePlace& place) {
+    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {call_.query_columns() + first_, call_.columns()},
+            {place.keys, head_dim_, Padded()}, Fresh(scratch_.key_content, stride_));
+  }
+
+  // The products of a whole tile's keys with the one row that its pairs share, where that is the first or the last; else null.
+  // Panel after panel meets the same tiles of a head, so they are made once.
+  const T* Edge(const TilePlace& place) {
+    const int64_t row = first_ + common_, tile = place.tile_key / tile_;
+    const bool last = row == call_.rows() - 1;
+    if (common_ < 0 || place.key != place.tile_key || (row != 0 && !last)) return nullptr;
+    const int64_t number = ((place.b * kv_heads_ + place.head / group_) * tiles_ + tile) * (tile_ + 1) + place.keys;
+    const int64_t slot = tile % scratch_.slots;
+    T* edges = scratch_.edges + slot * 2 * tile_;
+    if (scratch_.edge_tiles[slot] != number) {
+      for (int64_t side = 0; side < 2; ++side) {
+        first_ = (side == 0 ? 0 : call_.rows() - 1) / attention::kLaneQuantum * attention::kLaneQuantum;
+        common_ = (side == 0 ? 0 : call_.rows() - 1) - first_;
+        count_ = common_ + 1;
+        Products(place);
+        for (int64_t j = 0; j < place.keys; ++j) edges[side * tile_ + j] = scratch_.key_content[j * stride_ + common_];
+      }
+      scratch_.edge_tiles[slot] = number;
+      BeginTile(place, arrays_);
+    }
+    return edges + (last ? tile_ : 0);
+  }
+
+  // Where all pairs share a row: d_k[j] += scale * g[j] * row, d_row += scale * g[j] * k[j] with g[j] the sum of d_scores[j,
+  // w].
+  void AccumulateCommon(const TilePlace& place, const T* d_scores) {
+    const T *row = call_.query_rows() + (first_ + common_) * width_, scale = static_cast<T>(scale_);
+    T* d_row = d_table_ ? d_table_ + (first_ + common_) * width_ : nullptr;
+    for (int64_t j = 0; j < place.keys; ++j) {
+      const T sum = SumOver(d_scores + j * place.panel, place);
+      if (sum == 0) continue;  // a key that holds NaN or infinity does not reach the rows of pairs that are masked
+      if (arrays_.d_keys) AddScaled(sum, row, arrays_.d_keys + j * width_);
+      if (d_row) AddScaled(scale * sum, arrays_.keys + j * arrays_.key_stride, d_row);
+    }
+  }
+
+  // to[c] += factor * row[c]
+  void AddScaled(T factor, const T* row, T* to) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    const auto factors = hn::Set(d_, factor);
+    int64_t c = 0;
+    for (; c + step <= head_dim_; c += step)
+      hn::StoreU(hn::MulAdd(factors, hn::LoadU(d_, row + c), hn::LoadU(d_, to + c)), d_, to + c);
+    for (; c < head_dim_; ++c) to[c] += factor * row[c];
+  }
+
+  // The sum of row[w] over all lanes of the tile; those without a query hold 0.
+  T SumOver(const T* row, const TilePlace& place) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    auto sum = hn::Zero(d_);
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) sum = hn::Add(sum, hn::Load(d_, row + w));
+    return hn::GetLane(hn::SumOfLanes(d_, sum));
+  }
+
+  // The sum of row[w] for begin <= w < end.
+  T SumOver(const T* row, int64_t begin, int64_t end) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    const auto below = [&](int64_t limit, int64_t w) HWY_ATTR {
+      return hn::FirstN(d_, static_cast<std::size_t>(std::clamp<int64_t>(limit - w, 0, step)));
+    };
+    auto sum = hn::Zero(d_);
+    for (int64_t w = begin / step * step; w < end; w += step)
+      sum = hn::Add(sum, hn::IfThenElseZero(hn::AndNot(below(begin, w), below(end, w)), hn::Load(d_, row + w)));
+    return hn::GetLane(hn::SumOfLanes(d_, sum));
+  }
+
   // key_content[j, row of the pair] = sum of d_scores[j, w]; the products that stood there are no longer needed.
   void Gather(const TilePlace& place, const T* d_scores) {
-    const bool diagonal = offsets_.Diagonal(place);
-    const int64_t corner = diagonal ? offsets_.Corner(place) : 0;
     for (int64_t j = 0; j < place.keys; ++j) {
       T* sums = scratch_.key_content + j * stride_;
       std::fill_n(sums, Padded(), T{0});
-      const T* row = d_scores + j * place.panel;
-      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-        const int64_t at = diagonal ? offsets_.ClippedRow(corner + j - w) : offsets_.Row(place, j, w);
-        sums[at - first_] += row[w];
+      if (offsets_.Diagonal(place)) {
+        GatherDiagonal(place, j, d_scores + j * place.panel, sums);
+      } else {
+        for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
+          sums[offsets_.Row(place, j, w) - first_] += d_scores[j * place.panel + w];
       }
     }
+  }
+
+  // Along a diagonal tile each lane has a row of its own, but for those that are clipped to the first or the last one.
+  void GatherDiagonal(const TilePlace& place, int64_t j, const T* d_scores, T* sums) const {
+    const int64_t offset = offsets_.Corner(place) + j, limit = offsets_.limit();  // of lane 0
+    const int64_t begin = place.lane_begin, end = std::max(place.used_end(), begin);
+    const int64_t own_begin = std::clamp(offset - limit, begin, end), own_end = std::clamp(offset + limit + 1, own_begin, end);
+    for (int64_t w = own_begin; w < own_end; ++w) sums[offset - w + limit - first_] = d_scores[w];
+    if (own_begin > begin) sums[2 * limit - first_] += SumOver(d_scores, begin, own_begin);
+    if (own_end < end) sums[-first_] += SumOver(d_scores, own_end, end);
   }
 
   // d_table[r] += scale * sum over keys of gathered[j, r] * k[j]
@@ -134,6 +225,7 @@ class ContentQueries final : public PositionHook<T> {
   int64_t head_dim_, width_;  // D, and padded
   double scale_;
   int64_t stride_;
+  int64_t kv_heads_, group_, tile_, tiles_;  // query heads a key head, keys a tile, tiles
   Offsets offsets_;
   const typename Call::Scratch scratch_;
   T* d_table_ = nullptr;  // where the panel at hand adds the table's gradient

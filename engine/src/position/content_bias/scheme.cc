@@ -46,9 +46,10 @@ template <class T>
 ContentBiasCall<T>::ContentBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
     : bias_(*call.attention.content_bias),
       cut_(call.cut),
+      backward_(call.backward()),
       rows_(RowsOf(bias_)),
       scale_(attention::ScaleOf(call.attention, call.shape)),
-      backward_(call.backward()),
+      walked_(std::min(backward_ ? cut_.chunk : cut_.split, attention::RoundUp(call.shape.kv_len, cut_.tile))),
       listed_(call.attention.query_positions.listed() || call.attention.key_positions.listed()) {
   if (bias_.keys) keys_.emplace(call, *bias_.keys, wanted.content_keys, cut_.head_dim);
   if (bias_.values) values_.emplace(call, *bias_.values, wanted.content_values, cut_.value_dim);
@@ -117,6 +118,9 @@ ContentBiasCall<T>::Scratch::Scratch(core::Arena& arena, const ContentBiasCall& 
   key_columns = call.KeyColumns();
   key_content = arena.Take<T>(call.cut_.tile, key_columns);
   key_rows = arena.Take<T>(call.backward_ && key_columns > 0 ? call.cut_.tile * call.cut_.head_dim : 0);
+  slots = call.queries_ ? attention::DivideUp(call.walked_, call.cut_.tile) : 0;
+  edges = arena.Take<T>(slots, 2 * call.cut_.tile);
+  edge_tiles = arena.Take<int64_t>(slots);
 }
 
 template class ContentBiasCall<float>;

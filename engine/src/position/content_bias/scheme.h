@@ -60,6 +60,10 @@ class ContentBiasCall : public SchemeCall<T> {
     int64_t key_columns;
     T* key_content;  // [tile, key_columns] products of keys and content queries, then their gradient
     T* key_rows;     // [tile, D padded] backward: keys times scale
+    // Products of keys with the first and the last row, which serve all tiles far from the diagonal: [slots, 2, tile] for the
+    // tiles whose numbers stand in edge_tiles [slots].
+    T* edges;
+    int64_t *edge_tiles, slots;
 
     Scratch(core::Arena& arena, const ContentBiasCall& call);
   };
@@ -81,9 +85,11 @@ class ContentBiasCall : public SchemeCall<T> {
 
   const ContentBias& bias_;
   const attention::Cut cut_;
+  bool backward_;
   int64_t rows_;
   double scale_;
-  bool backward_, listed_;
+  int64_t walked_;  // keys that one task walks at most
+  bool listed_;
   std::optional<ContentTable<T>> keys_, values_, queries_;
   T *query_columns_ = nullptr, *query_rows_ = nullptr;
 };

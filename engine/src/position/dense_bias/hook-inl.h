@@ -29,8 +29,8 @@ template <class T>
 class DenseBiasHook final : public PositionHook<T> {
  public:
   using Call = position::DenseBiasCall<T>;
-  DenseBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace&)
-      : call_(call), tile_(scratch.tile) {}
+  DenseBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
+      : call_(call), tile_(scratch.tile), kv_len_(place.plan.shape().kv_len), ahead_(place.ahead) {}
 
   bool hides() const override { return true; }
 
@@ -52,6 +52,15 @@ class DenseBiasHook final : public PositionHook<T> {
       visible[j] &= ~BitsOf(d_, hn::Eq(nats, hidden), w);
       hn::Store(NatsToBits(d_, nats), d_, at);
     });
+  }
+
+  // Asks for what the tile's gradient is added to, and for the next tile: the pieces of rows that a tile takes are too short
+  // for hardware to follow.
+  void BeginTile(const TilePlace& place, const TileArrays<T>&) override {
+    if (!place.one_head || place.keys < simd::kTileKeys) return;
+    if (d_bias_.present()) AskFor(d_bias_, place, 0);
+    if (place.key + place.keys >= kv_len_) return;
+    std::visit([&](const auto& bias) { AskFor(bias, place, place.keys); }, call_.bias());
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
@@ -111,6 +120,18 @@ class DenseBiasHook final : public PositionHook<T> {
     }
   }
 
+  // The rows of the tile that begins `further` keys behind this one.
+  template <class V>
+  void AskFor(const View<V, 4>& rows, const TilePlace& place, int64_t further) {
+    int64_t stride = 0;
+    const V* first = DenseRow(rows, place, place.lane_begin, stride);
+    if (stride != 1 || rows.extent[2] == 1) return;
+    constexpr int64_t kBytes = sizeof(V);
+    ahead_.Add(reinterpret_cast<const std::byte*>(first + further),
+               std::min(place.keys, kv_len_ - place.key - further) * kBytes, rows.stride[2] * kBytes,
+               place.used_end() - place.lane_begin);
+  }
+
   // What is finite stays finite.
   static T Converted(double entry) {
     constexpr double kMost = std::numeric_limits<T>::max();
@@ -140,6 +161,8 @@ class DenseBiasHook final : public PositionHook<T> {
   static constexpr hn::ScalableTag<T> d_{};
   const Call& call_;
   T* tile_;
+  int64_t kv_len_;
+  simd::Ahead& ahead_;
   View<T, 4> d_bias_;  // where the panel at hand adds its gradient
 };
 

@@ -83,8 +83,22 @@ template <class T>
 void DenseBiasCall<T>::Finish(int64_t sum) const {
   if (in_place()) return;
   const int64_t b = sum / wanted_.extent[1], h = sum % wanted_.extent[1];
-  for (int64_t i = 0; i < wanted_.extent[2]; ++i)
+  for (int64_t i = 0; i < wanted_.extent[2]; ++i) {
+    if (by_copy() && wanted_.stride[3] == 1) {
+      SumRow(&parts_(b, h, i, 0), &wanted_(b, h, i, 0));
+      continue;
+    }
     for (int64_t j = 0; j < wanted_.extent[3]; ++j) wanted_(b, h, i, j) = SumOf(b, h, i, j);
+  }
+}
+
+template <class T>
+void DenseBiasCall<T>::SumRow(const T* row, T* total) const {
+  for (int64_t j = 0; j < wanted_.extent[3]; ++j) total[j] = T{0} + row[j];
+  for (int64_t copy = 1; copy < copies_; ++copy) {
+    row += copy_stride_;
+    for (int64_t j = 0; j < wanted_.extent[3]; ++j) total[j] += row[j];
+  }
 }
 
 template <class T>

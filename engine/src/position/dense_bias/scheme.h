@@ -39,6 +39,7 @@ class DenseBiasCall : public SchemeCall<T> {
   bool in_place() const { return by_copy() && copies_ == 1; }
   int64_t part_length() const;
   T SumOf(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  void SumRow(const T* row, T* total) const;  // the same for a row of copies without gaps
 
   const Table<4>& bias_;
   const Shape shape_;
