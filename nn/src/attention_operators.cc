@@ -26,14 +26,20 @@ using c10::IValue;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// Tensors are positional: PyTorch attaches derivatives to positional arguments alone. Their order is that of
-// AttentionTensors::All.
-#define HEED_OPTION_TENSORS                                                                                              \
-  "Tensor? bias=None, Tensor? relative_bias=None, Tensor? slopes=None, Tensor? content_keys=None, Tensor? "              \
-  "content_values=None, Tensor? content_queries=None, Tensor? mask=None, Tensor? query_lengths=None, Tensor? "           \
-  "key_lengths=None, Tensor? "                                                                                           \
-  "prefix_lengths=None, Tensor? query_positions=None, Tensor? key_positions=None, Tensor? packed_queries=None, Tensor? " \
-  "packed_keys=None, "
+// Tensors are positional: PyTorch attaches derivatives to positional arguments alone.
+std::string OptionTensors() {
+  std::string arguments;
+  for (const char* name : AttentionTensors::kNames) arguments += "Tensor? " + std::string(name) + "=None, ";
+  return arguments;
+}
+
+// One argument or result for each of the operands, named prefix + operand.
+std::string OfOperands(const std::string& prefix, const std::string& suffix) {
+  std::string list;
+  for (std::size_t t = 0; t < Operands::kCount; ++t) list += (t == 0 ? "" : ", ") + prefix + Operands::Name(t) + suffix;
+  return list;
+}
+
 #define HEED_OPTION_NUMBERS                                                                                                  \
   "float? scale=None, str causal='none', SymInt window_left=-1, SymInt window_right=-1, SymInt? query_offset=None, SymInt? " \
   "key_offset=None, bool symmetric=True, float? softcap=None, str empty_row='zero'"
@@ -91,6 +97,12 @@ class Arguments {
     AttentionTensors tensors;
     for (at::Tensor* tensor : tensors.All()) *tensor = Tensor();
     return tensors;
+  }
+
+  Wanted Wants() {
+    Wanted wanted{};
+    for (bool& operand : wanted) operand = Bool();
+    return wanted;
   }
 
   // The numbers of HEED_OPTION_NUMBERS.
@@ -222,18 +234,17 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     const at::Tensor correction = PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
-    AttentionTensors given = arguments.Tensors();
+    Operands given{query, key, value, arguments.Tensors()};
     const at::Tensor seed = arguments.Tensor();
     AttentionOptions options = arguments.Options();
-    options.tensors() = Resolved(given, query);
+    options.tensors() = Resolved(given.tensors, query);
     arguments.Dropout(seed, options);
-    Wanted wanted{};
-    for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d =
-        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, wanted);
-    torch::jit::push(*stack, d.query, d.key, d.value);
-    for (std::size_t t = 0; t < wanted.size(); ++t)
-      torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
+    Operands d =
+        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, arguments.Wants());
+    for (std::size_t t = 0; t < Operands::kCount; ++t) {
+      const at::Tensor& gradient = *d.All()[t];
+      torch::jit::push(*stack, gradient.defined() ? InFormOf(*given.All()[t], gradient) : at::empty({0}, query.options()));
+    }
   });
 }
 
@@ -247,17 +258,14 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
-    AttentionTensors given = arguments.Tensors();
+    const Operands given{query, key, value, arguments.Tensors()};
     arguments.Tensor();
     arguments.Options();
     arguments.Double();
     arguments.Int();
-    torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
-    for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
-      const at::Tensor* table = given.All()[t];
-      torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
-                                                                    : at::empty_symint({0}, query.options()));
-    }
+    Operands d = EmptyGradients(given, arguments.Wants());
+    for (const at::Tensor* gradient : d.All())
+      torch::jit::push(*stack, gradient->defined() ? *gradient : at::empty({0}, query.options()));
   });
 }
 
@@ -291,29 +299,27 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-#define HEED_FORWARD                                              \
-  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS \
-  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False"
-
 TORCH_LIBRARY_FRAGMENT(heed, m) {
+  const std::string tensors = OptionTensors();
+  const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors +
+                              "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False";
   // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward, and empty [0]
   // unless exact gradients are asked for.
-  m.def("attention_forward" HEED_FORWARD
-        ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)");
+  m.def(("attention_forward" + forward +
+         ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)")
+            .c_str());
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
-  m.def("attention" HEED_FORWARD ") -> (Tensor output, Tensor lse, Tensor statistics)");
+  m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Gradients of tensors that are absent or not wanted are empty.
-  m.def(
-      "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, Tensor? remainder, Tensor? correction, " HEED_OPTION_TENSORS
-      "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
-      ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
-      "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
-      "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "
-      "d_content_queries)");
-  m.def("attention_weights(Tensor query, Tensor key, Tensor lse, " HEED_OPTION_TENSORS
-        "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor");
+  m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
+         "lse, Tensor? remainder, Tensor? correction, " +
+         tensors + "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", " + OfOperands("bool want_", "=True") +
+         ") -> (" + OfOperands("Tensor d_", "") + ")")
+            .c_str());
+  m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors +
+         "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor")
+            .c_str());
 }
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
