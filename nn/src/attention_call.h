@@ -42,6 +42,9 @@ at::ScalarType AccumulatorType(at::ScalarType type);
 // lists with two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
 AttentionTensors Resolved(const AttentionTensors& tensors, const at::Tensor& query);
 
+// The same without the checks of what is added to scores and values, for which there must be a query.
+AttentionTensors ResolvedPlaces(const AttentionTensors& tensors);
+
 // Uninitialised output [B, Hq, Nq, Dv]. When query keeps its heads inside the steps, as a projection's output does, so does
 // the result: what follows then needs no copy either. Works on meta tensors.
 at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type);
