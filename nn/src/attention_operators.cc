@@ -4,7 +4,10 @@
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,11 +43,6 @@ std::string OfOperands(const std::string& prefix, const std::string& suffix) {
   return list;
 }
 
-#define HEED_OPTION_NUMBERS                                                                                                  \
-  "float? scale=None, str causal='none', SymInt window_left=-1, SymInt window_right=-1, SymInt? query_offset=None, SymInt? " \
-  "key_offset=None, bool symmetric=True, float? softcap=None, str empty_row='zero'"
-#define HEED_OPTION_DROPOUT ", float dropout=0.0, SymInt batch_offset=0"
-
 Causal ParseCausal(std::string_view name) {
   if (name == "none") return Causal::kNone;
   if (name == "bottom_right") return Causal::kBottomRight;
@@ -56,6 +54,52 @@ EmptyRow ParseEmptyRow(std::string_view name) {
   if (name == "zero") return EmptyRow::kZero;
   if (name == "uniform") return EmptyRow::kUniform;
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
+}
+
+int64_t ToInt(const IValue& value) { return value.toSymInt().guard_int(__FILE__, __LINE__); }
+
+// An argument that is no tensor: how it stands in a schema, and what it says.
+struct Number {
+  const char* schema;
+  void (*read)(const IValue& value, AttentionOptions& options);
+};
+
+constexpr std::array kNumbers{
+    Number{"float? scale=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.scale(value.toDouble());
+           }},
+    Number{"str causal='none'",
+           [](const IValue& value, AttentionOptions& options) { options.causal(ParseCausal(value.toStringView())); }},
+    Number{"SymInt window_left=-1",
+           [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); }},
+    Number{"SymInt window_right=-1",
+           [](const IValue& value, AttentionOptions& options) { options.window(options.window().left, ToInt(value)); }},
+    Number{"SymInt? query_offset=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.query_offset(ToInt(value));
+           }},
+    Number{"SymInt? key_offset=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.key_offset(ToInt(value));
+           }},
+    Number{"bool symmetric=True", [](const IValue& value, AttentionOptions& options) { options.slopes({}, value.toBool()); }},
+    Number{"float? softcap=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.softcap(value.toDouble());
+           }},
+    Number{"str empty_row='zero'",
+           [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); }},
+};
+constexpr std::array kDropoutNumbers{
+    Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); }},
+    Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); }},
+};
+
+std::string NumberArguments(std::span<const Number> numbers) {
+  std::string arguments;
+  for (const Number& number : numbers) arguments += std::string(arguments.empty() ? "" : ", ") + number.schema;
+  return arguments;
 }
 
 // Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
@@ -81,17 +125,8 @@ class Arguments {
     const IValue& value = Next();
     return value.isNone() ? at::Tensor() : value.toTensor();
   }
-  std::optional<double> Double() {
-    const IValue& value = Next();
-    return value.isNone() ? std::nullopt : std::optional(value.toDouble());
-  }
-  std::optional<int64_t> Int() {
-    const IValue& value = Next();
-    return value.isNone() ? std::nullopt : std::optional(value.toSymInt().guard_int(__FILE__, __LINE__));
-  }
   bool Bool() { return Next().toBool(); }
   bool AtEnd() const { return next_ == values_.size(); }
-  std::string_view String() { return Next().toStringView(); }
 
   AttentionTensors Tensors() {
     AttentionTensors tensors;
@@ -105,24 +140,20 @@ class Arguments {
     return wanted;
   }
 
-  // The numbers of HEED_OPTION_NUMBERS.
+  // kNumbers
   AttentionOptions Options() {
     AttentionOptions options;
-    if (const auto scale = Double()) options.scale(*scale);
-    options.causal(ParseCausal(String()));
-    const int64_t left = *Int(), right = *Int();
-    options.window(left, right);
-    if (const auto offset = Int()) options.query_offset(*offset);
-    if (const auto offset = Int()) options.key_offset(*offset);
-    options.slopes({}, Bool());
-    if (const auto softcap = Double()) options.softcap(*softcap);
-    return options.empty_row(ParseEmptyRow(String()));
+    for (const Number& number : kNumbers) number.read(Next(), options);
+    return options;
   }
 
+  // kDropoutNumbers
+  void Dropout(AttentionOptions& options) {
+    for (const Number& number : kDropoutNumbers) number.read(Next(), options);
+  }
   void Dropout(const at::Tensor& seed, AttentionOptions& options) {
-    const double dropout = *Double();
-    options.dropout(dropout).batch_offset(*Int());
-    if (dropout == 0.0) return;
+    Dropout(options);
+    if (options.dropout() == 0.0) return;
     if (!seed.defined()) throw InvalidArgument("seed: expected an int64 scalar tensor because dropout is not 0");
     if (seed.numel() != 1 || seed.scalar_type() != at::kLong) {
       throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
@@ -260,9 +291,8 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     CheckSavedTensors(d_output, d_lse, query, output, lse);
     const Operands given{query, key, value, arguments.Tensors()};
     arguments.Tensor();
-    arguments.Options();
-    arguments.Double();
-    arguments.Int();
+    AttentionOptions options = arguments.Options();
+    arguments.Dropout(options);
     Operands d = EmptyGradients(given, arguments.Wants());
     for (const at::Tensor* gradient : d.All())
       torch::jit::push(*stack, gradient->defined() ? *gradient : at::empty({0}, query.options()));
@@ -300,9 +330,10 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  const std::string tensors = OptionTensors();
-  const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors +
-                              "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False";
+  const std::string tensors = OptionTensors(), numbers = NumberArguments(kNumbers);
+  const std::string dropout = NumberArguments(kDropoutNumbers);
+  const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors + "Tensor? seed=None, *, " + numbers +
+                              ", " + dropout + ", bool statistics=False";
   // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward, and empty [0]
   // unless exact gradients are asked for.
   m.def(("attention_forward" + forward +
@@ -314,11 +345,11 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
          "lse, Tensor? remainder, Tensor? correction, " +
-         tensors + "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", " + OfOperands("bool want_", "=True") +
-         ") -> (" + OfOperands("Tensor d_", "") + ")")
+         tensors + "Tensor? seed=None, *, " + numbers + ", " + dropout + ", " + OfOperands("bool want_", "=True") + ") -> (" +
+         OfOperands("Tensor d_", "") + ")")
             .c_str());
-  m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors +
-         "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor")
+  m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors + "Tensor? heads=None, Tensor? rows=None, *, " +
+         numbers + ") -> Tensor")
             .c_str());
 }
 
