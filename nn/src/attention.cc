@@ -113,8 +113,8 @@ AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions
     const at::Tensor& tensor = *own.All()[t];
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {
-      const std::string name = AttentionTensors::kNames[t];
-      throw InvalidArgument(name + ": position brings its own; give " + name + " or position, not both");
+      const char* name = AttentionTensors::kNames[t];
+      throw InvalidArgument(c10::str(name, ": position brings its own; give ", name, " or position, not both"));
     }
     *given[t] = tensor;
   }

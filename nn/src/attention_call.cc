@@ -67,13 +67,12 @@ Operands EmptyGradients(Operands given, const Wanted& wanted) {
 
 Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                            const AttentionOptions& options, const Wanted& wanted) {
-  const auto& [query, key, value, output, lse, remainder, correction] = saved;
   // These two come from outside of heed, past every check of its own.
-  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(output);
+  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(saved.output);
   const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
-  Operands d = EmptyGradients({query, key, value, options.tensors()}, wanted);
+  Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted);
   TorchExecutor executor;
-  WithElementType(query.scalar_type(), [&]<class T>(T) {
+  WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
     BiasGradients<A> d_biases;
     d_biases.bias = ViewOf<A, 4>(d.tensors.bias);
@@ -82,10 +81,11 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
     d_biases.content_keys = ViewOf<A, 2>(d.tensors.content_keys);
     d_biases.content_values = ViewOf<A, 2>(d.tensors.content_values);
     d_biases.content_queries = ViewOf<A, 2>(d.tensors.content_queries);
-    Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
-                ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query),
-                ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases, ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows),
-                ViewOf<const BFloat16, 4>(remainder), ViewOf<const A, 3>(correction));
+    Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
+                ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
+                ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases,
+                ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(saved.remainder),
+                ViewOf<const A, 3>(saved.correction));
   });
   return d;
 }

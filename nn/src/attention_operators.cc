@@ -32,14 +32,14 @@ using torch::jit::Stack;
 // Tensors are positional: PyTorch attaches derivatives to positional arguments alone.
 std::string OptionTensors() {
   std::string arguments;
-  for (const char* name : AttentionTensors::kNames) arguments += "Tensor? " + std::string(name) + "=None, ";
+  for (const char* name : AttentionTensors::kNames) arguments += c10::str("Tensor? ", name, "=None, ");
   return arguments;
 }
 
 // One argument or result for each of the operands, named prefix + operand.
 std::string OfOperands(const std::string& prefix, const std::string& suffix) {
   std::string list;
-  for (std::size_t t = 0; t < Operands::kCount; ++t) list += (t == 0 ? "" : ", ") + prefix + Operands::Name(t) + suffix;
+  for (std::size_t t = 0; t < Operands::kCount; ++t) list += c10::str(t == 0 ? "" : ", ", prefix, Operands::Name(t), suffix);
   return list;
 }
 
@@ -98,7 +98,7 @@ constexpr std::array kDropoutNumbers{
 
 std::string NumberArguments(std::span<const Number> numbers) {
   std::string arguments;
-  for (const Number& number : numbers) arguments += std::string(arguments.empty() ? "" : ", ") + number.schema;
+  for (const Number& number : numbers) arguments += c10::str(arguments.empty() ? "" : ", ", number.schema);
   return arguments;
 }
 
