@@ -1,10 +1,9 @@
 #include "heed/nn/attention.h"
 
-#include <algorithm>
-#include <array>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/ivalue.h>
@@ -22,9 +21,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-constexpr std::size_t kDifferentiable = AttentionTensors::kDifferentiable;
-using Parameters = std::array<std::optional<at::Tensor>, kDifferentiable>;
-
 // Carries options through autograd's saved data. Tensors are left out: they are saved as variables, where a change in place
 // between forward and backward is noticed.
 struct OptionsHolder : torch::CustomClassHolder {
@@ -36,7 +32,7 @@ std::optional<at::Tensor> Present(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional<at::Tensor>(tensor) : std::nullopt;
 }
 
-// The backward pass. It is a function of its own so that asking for its derivative raises.
+// The backward pass: the gradients that are wanted. It is a function of its own so that asking for its derivative raises.
 struct AttentionGradient : Function<AttentionGradient> {
   static variable_list forward(AutogradContext*, const std::optional<at::Tensor>& d_output,
                                const std::optional<at::Tensor>& d_lse, const at::Tensor& query, const at::Tensor& key,
@@ -44,11 +40,10 @@ struct AttentionGradient : Function<AttentionGradient> {
                                const std::optional<at::Tensor>& remainder, const std::optional<at::Tensor>& correction,
                                const AttentionOptions& options, const Wanted& wanted) {
     const SavedCall saved{query, key, value, output, lse, remainder.value_or(at::Tensor()), correction.value_or(at::Tensor())};
-    const Gradients d =
-        AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), saved, options, wanted);
-    variable_list results{d.query, d.key, d.value};
-    for (std::size_t t = 0; t < wanted.size(); ++t)
-      if (wanted[t]) results.push_back(d.tensors[t]);
+    Operands d = AttentionBackward(d_output.value_or(at::Tensor()), d_lse.value_or(at::Tensor()), saved, options, wanted);
+    variable_list results;
+    for (const at::Tensor* gradient : d.All())
+      if (gradient->defined()) results.push_back(*gradient);
     return results;
   }
 
@@ -57,14 +52,10 @@ struct AttentionGradient : Function<AttentionGradient> {
   }
 };
 
-// query, key, value and the differentiable tensors are arguments of their own, so that autograd sees them.
+// The operands that are present are a list of their own, which autograd sees; those among the options it does not.
 struct AttentionFunction : Function<AttentionFunction> {
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const std::optional<at::Tensor>& /*bias*/, const std::optional<at::Tensor>& /*relative_bias*/,
-                               const std::optional<at::Tensor>& /*slopes*/, const std::optional<at::Tensor>& /*content_keys*/,
-                               const std::optional<at::Tensor>& /*content_values*/,
-                               const std::optional<at::Tensor>& /*content_queries*/, const AttentionOptions& options,
-                               bool exact) {
+  static variable_list forward(AutogradContext* ctx, at::TensorList operands, const AttentionOptions& options, bool exact) {
+    const at::Tensor &query = operands[0], &key = operands[1], &value = operands[2];
     const ForwardResult result = AttentionForward(query, key, value, options, exact);
     variable_list saved{query, key, value, result.output, result.lse, result.remainder, result.correction};
     AttentionTensors tensors = options.tensors();
@@ -77,7 +68,7 @@ struct AttentionFunction : Function<AttentionFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
-    variable_list gradients(3 + kDifferentiable + 2);
+    variable_list gradients(Operands::kCount + 2);  // autograd drops undefined ones beyond the arguments
     const std::optional<at::Tensor> d_output = Present(d_outputs[0]), d_lse = Present(d_outputs[1]);
     if (!d_output && !d_lse) return gradients;
     const variable_list saved = ctx->get_saved_variables();
@@ -85,37 +76,45 @@ struct AttentionFunction : Function<AttentionFunction> {
         c10::static_intrusive_pointer_cast<OptionsHolder>(ctx->saved_data["options"].toCapsule())->options;
     const auto all = options.tensors().All();
     for (std::size_t t = 0; t < all.size(); ++t) *all[t] = saved[7 + t];
+    Operands given{saved[0], saved[1], saved[2], options.tensors()};
     Wanted wanted{};
-    std::size_t edge = 3;  // absent tensors have none
-    for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = all[t]->defined() && ctx->needs_input_grad(edge++);
+    std::vector<std::size_t> edges;  // of what is wanted
+    std::size_t edge = 0;
+    for (std::size_t t = 0; t < wanted.size(); ++t) {
+      if (!given.All()[t]->defined()) continue;
+      wanted[t] = ctx->needs_input_grad(edge);
+      if (wanted[t]) edges.push_back(edge);
+      ++edge;
+    }
     const variable_list d = AttentionGradient::apply(d_output, d_lse, saved[0], saved[1], saved[2], saved[3], saved[4],
                                                      Present(saved[5]), Present(saved[6]), options, wanted);
-    std::copy(d.begin(), d.begin() + 3, gradients.begin());
-    std::size_t next = 3;
-    for (std::size_t t = 0; t < wanted.size(); ++t)
-      if (wanted[t]) gradients[3 + t] = d[next++];
+    for (std::size_t i = 0; i < edges.size(); ++i) gradients[edges[i]] = d[i];
     return gradients;
   }
 };
 
-bool WillNeedGradient(const std::array<at::Tensor, 3>& operands, AttentionTensors tensors) {
-  if (!at::GradMode::is_enabled()) return false;
-  const auto requires_grad = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
-  const auto all = tensors.All();
-  return std::any_of(operands.begin(), operands.end(), requires_grad) ||
-         std::any_of(all.begin(), all.end(), [&](const at::Tensor* tensor) { return requires_grad(*tensor); });
+variable_list PresentOperands(Operands operands) {
+  variable_list present;
+  present.reserve(Operands::kCount);
+  for (const at::Tensor* operand : operands.All())
+    if (operand->defined()) present.push_back(*operand);
+  return present;
+}
+
+bool WillNeedGradient(const variable_list& operands) {
+  return at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(operands);
 }
 
 // The options with a scheme's tensors among them and no scheme.
 AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
-  for (std::size_t t = 0; t < kDifferentiable; ++t) {
+  for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
     const at::Tensor& tensor = *own.All()[t];
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {
-      const std::string name = AttentionTensors::kNames[t];
-      throw InvalidArgument(name + ": position brings its own; give " + name + " or position, not both");
+      const char* name = AttentionTensors::kNames[t];
+      throw InvalidArgument(c10::str(name, ": position brings its own; give ", name, " or position, not both"));
     }
     *given[t] = tensor;
   }
@@ -141,11 +140,9 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   }
   if (options.dropout() != 0.0 && !options.seed()) resolved.seed(DrawSeed());
 
-  const AttentionTensors& tensors = resolved.tensors();
-  const variable_list outputs = AttentionFunction::apply(
-      query, key, value, Present(tensors.bias), Present(tensors.relative_bias), Present(tensors.slopes),
-      Present(tensors.content_keys), Present(tensors.content_values), Present(tensors.content_queries), resolved,
-      WillNeedGradient({query, key, value}, resolved.tensors()));
+  const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});
+  const variable_list outputs =
+      AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved), WillNeedGradient(operands));
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];

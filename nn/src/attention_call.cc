@@ -54,28 +54,40 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
   return result;
 }
 
-Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
-                            const AttentionOptions& options, const Wanted& wanted) {
-  const auto& [query, key, value, output, lse, remainder, correction] = saved;
+Operands EmptyGradients(Operands given, const Wanted& wanted) {
+  Operands gradients;
+  const auto operands = given.All(), all = gradients.All();
+  for (std::size_t t = 0; t < wanted.size(); ++t) {
+    if (!wanted[t] || !operands[t]->defined()) continue;
+    const bool table = t >= Operands::kOwnNames.size();
+    *all[t] = at::empty_like(*operands[t], table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
+  }
+  return gradients;
+}
+
+Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
+                           const AttentionOptions& options, const Wanted& wanted) {
   // These two come from outside of heed, past every check of its own.
-  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(output);
+  const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(saved.output);
   const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
-  Gradients result{at::empty_like(query), at::empty_like(key), at::empty_like(value), {}};
-  AttentionTensors tensors = options.tensors();
-  for (std::size_t t = 0; t < wanted.size(); ++t)
-    if (wanted[t]) result.tensors[t] = at::empty(tensors.All()[t]->sizes(), tensors.All()[t]->options());
+  Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted);
   TorchExecutor executor;
-  WithElementType(query.scalar_type(), [&]<class T>(T) {
+  WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;
-    const auto& d = result.tensors;
-    const BiasGradients<A> d_biases{ViewOf<A, 4>(d[0]), ViewOf<A, 2>(d[1]), ViewOf<A, 1>(d[2]),
-                                    ViewOf<A, 2>(d[3]), ViewOf<A, 2>(d[4]), ViewOf<A, 2>(d[5])};
-    Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(query), ViewOf<const T, 4>(key), ViewOf<const T, 4>(value),
-                ViewOf<const T, 4>(output), ViewOf<const A, 3>(lse), ViewOf<const T, 4>(d_out), ViewOf<T, 4>(result.query),
-                ViewOf<T, 4>(result.key), ViewOf<T, 4>(result.value), d_biases, ThreadWorkspace(), executor,
-                ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(remainder), ViewOf<const A, 3>(correction));
+    BiasGradients<A> d_biases;
+    d_biases.bias = ViewOf<A, 4>(d.tensors.bias);
+    d_biases.relative_bias = ViewOf<A, 2>(d.tensors.relative_bias);
+    d_biases.slopes = ViewOf<A, 1>(d.tensors.slopes);
+    d_biases.content_keys = ViewOf<A, 2>(d.tensors.content_keys);
+    d_biases.content_values = ViewOf<A, 2>(d.tensors.content_values);
+    d_biases.content_queries = ViewOf<A, 2>(d.tensors.content_queries);
+    Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
+                ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
+                ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases,
+                ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(saved.remainder),
+                ViewOf<const A, 3>(saved.correction));
   });
-  return result;
+  return d;
 }
 
 at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, const at::Tensor& lse,

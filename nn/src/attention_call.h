@@ -2,7 +2,9 @@
 #ifndef HEED_NN_SRC_ATTENTION_CALL_H_
 #define HEED_NN_SRC_ATTENTION_CALL_H_
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include <ATen/core/Tensor.h>
@@ -40,6 +42,9 @@ at::ScalarType AccumulatorType(at::ScalarType type);
 // lists with two. Differentiable. Throws InvalidArgument where a tensor cannot be what its name says.
 AttentionTensors Resolved(const AttentionTensors& tensors, const at::Tensor& query);
 
+// The same without the checks of what is added to scores and values, for which there must be a query.
+AttentionTensors ResolvedPlaces(const AttentionTensors& tensors);
+
 // Uninitialised output [B, Hq, Nq, Dv]. When query keeps its heads inside the steps, as a projection's output does, so does
 // the result: what follows then needs no copy either. Works on meta tensors.
 at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type);
@@ -55,19 +60,35 @@ struct ForwardResult {
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const AttentionOptions& options, bool exact);
 
-struct Gradients {
+// What a call can be differentiated in, or the gradients of it: undefined where absent, or not wanted.
+struct Operands {
   at::Tensor query, key, value;
-  std::array<at::Tensor, AttentionTensors::kDifferentiable> tensors;  // undefined unless wanted
+  AttentionTensors tensors;
+
+  static constexpr std::array kOwnNames{"query", "key", "value"};
+  static constexpr std::size_t kCount = kOwnNames.size() + AttentionTensors::kDifferentiable;
+  // Of all, in one order: the three, then the differentiable tensors.
+  static constexpr const char* Name(std::size_t index) {
+    return index < kOwnNames.size() ? kOwnNames[index] : AttentionTensors::kNames[index - kOwnNames.size()];
+  }
+  std::array<at::Tensor*, kCount> All() {
+    std::array<at::Tensor*, kCount> all{&query, &key, &value};
+    std::copy_n(tensors.All().begin(), AttentionTensors::kDifferentiable, all.begin() + kOwnNames.size());
+    return all;
+  }
 };
-using Wanted = std::array<bool, AttentionTensors::kDifferentiable>;
+using Wanted = std::array<bool, Operands::kCount>;
+// Uninitialised gradients of what is wanted and present. Works on meta tensors.
+Operands EmptyGradients(Operands given, const Wanted& wanted);
+
 // What the forward pass took and gave; remainder and correction undefined where they were not wanted: gradients then inherit
 // the rounding of a 16-bit output and of the log-sum-exp.
 struct SavedCall {
   at::Tensor query, key, value, output, lse, remainder, correction;
 };
 // d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
-Gradients AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
-                            const AttentionOptions& options, const Wanted& wanted);
+Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
+                           const AttentionOptions& options, const Wanted& wanted);
 
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.

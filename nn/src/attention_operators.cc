@@ -4,7 +4,10 @@
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <algorithm>
+#include <array>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,18 +29,19 @@ using c10::IValue;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-// Tensors are positional: PyTorch attaches derivatives to positional arguments alone. Their order is that of
-// AttentionTensors::All.
-#define HEED_OPTION_TENSORS                                                                                              \
-  "Tensor? bias=None, Tensor? relative_bias=None, Tensor? slopes=None, Tensor? content_keys=None, Tensor? "              \
-  "content_values=None, Tensor? content_queries=None, Tensor? mask=None, Tensor? query_lengths=None, Tensor? "           \
-  "key_lengths=None, Tensor? "                                                                                           \
-  "prefix_lengths=None, Tensor? query_positions=None, Tensor? key_positions=None, Tensor? packed_queries=None, Tensor? " \
-  "packed_keys=None, "
-#define HEED_OPTION_NUMBERS                                                                                                  \
-  "float? scale=None, str causal='none', SymInt window_left=-1, SymInt window_right=-1, SymInt? query_offset=None, SymInt? " \
-  "key_offset=None, bool symmetric=True, float? softcap=None, str empty_row='zero'"
-#define HEED_OPTION_DROPOUT ", float dropout=0.0, SymInt batch_offset=0"
+// Tensors are positional: PyTorch attaches derivatives to positional arguments alone.
+std::string OptionTensors() {
+  std::string arguments;
+  for (const char* name : AttentionTensors::kNames) arguments += c10::str("Tensor? ", name, "=None, ");
+  return arguments;
+}
+
+// One argument or result for each of the operands, named prefix + operand.
+std::string OfOperands(const std::string& prefix, const std::string& suffix) {
+  std::string list;
+  for (std::size_t t = 0; t < Operands::kCount; ++t) list += c10::str(t == 0 ? "" : ", ", prefix, Operands::Name(t), suffix);
+  return list;
+}
 
 Causal ParseCausal(std::string_view name) {
   if (name == "none") return Causal::kNone;
@@ -50,6 +54,52 @@ EmptyRow ParseEmptyRow(std::string_view name) {
   if (name == "zero") return EmptyRow::kZero;
   if (name == "uniform") return EmptyRow::kUniform;
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
+}
+
+int64_t ToInt(const IValue& value) { return value.toSymInt().guard_int(__FILE__, __LINE__); }
+
+// An argument that is no tensor: how it stands in a schema, and what it says.
+struct Number {
+  const char* schema;
+  void (*read)(const IValue& value, AttentionOptions& options);
+};
+
+constexpr std::array kNumbers{
+    Number{"float? scale=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.scale(value.toDouble());
+           }},
+    Number{"str causal='none'",
+           [](const IValue& value, AttentionOptions& options) { options.causal(ParseCausal(value.toStringView())); }},
+    Number{"SymInt window_left=-1",
+           [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); }},
+    Number{"SymInt window_right=-1",
+           [](const IValue& value, AttentionOptions& options) { options.window(options.window().left, ToInt(value)); }},
+    Number{"SymInt? query_offset=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.query_offset(ToInt(value));
+           }},
+    Number{"SymInt? key_offset=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.key_offset(ToInt(value));
+           }},
+    Number{"bool symmetric=True", [](const IValue& value, AttentionOptions& options) { options.slopes({}, value.toBool()); }},
+    Number{"float? softcap=None",
+           [](const IValue& value, AttentionOptions& options) {
+             if (!value.isNone()) options.softcap(value.toDouble());
+           }},
+    Number{"str empty_row='zero'",
+           [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); }},
+};
+constexpr std::array kDropoutNumbers{
+    Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); }},
+    Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); }},
+};
+
+std::string NumberArguments(std::span<const Number> numbers) {
+  std::string arguments;
+  for (const Number& number : numbers) arguments += c10::str(arguments.empty() ? "" : ", ", number.schema);
+  return arguments;
 }
 
 // Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
@@ -75,17 +125,8 @@ class Arguments {
     const IValue& value = Next();
     return value.isNone() ? at::Tensor() : value.toTensor();
   }
-  std::optional<double> Double() {
-    const IValue& value = Next();
-    return value.isNone() ? std::nullopt : std::optional(value.toDouble());
-  }
-  std::optional<int64_t> Int() {
-    const IValue& value = Next();
-    return value.isNone() ? std::nullopt : std::optional(value.toSymInt().guard_int(__FILE__, __LINE__));
-  }
   bool Bool() { return Next().toBool(); }
   bool AtEnd() const { return next_ == values_.size(); }
-  std::string_view String() { return Next().toStringView(); }
 
   AttentionTensors Tensors() {
     AttentionTensors tensors;
@@ -93,24 +134,26 @@ class Arguments {
     return tensors;
   }
 
-  // The numbers of HEED_OPTION_NUMBERS.
-  AttentionOptions Options() {
-    AttentionOptions options;
-    if (const auto scale = Double()) options.scale(*scale);
-    options.causal(ParseCausal(String()));
-    const int64_t left = *Int(), right = *Int();
-    options.window(left, right);
-    if (const auto offset = Int()) options.query_offset(*offset);
-    if (const auto offset = Int()) options.key_offset(*offset);
-    options.slopes({}, Bool());
-    if (const auto softcap = Double()) options.softcap(*softcap);
-    return options.empty_row(ParseEmptyRow(String()));
+  Wanted Wants() {
+    Wanted wanted{};
+    for (bool& operand : wanted) operand = Bool();
+    return wanted;
   }
 
+  // kNumbers
+  AttentionOptions Options() {
+    AttentionOptions options;
+    for (const Number& number : kNumbers) number.read(Next(), options);
+    return options;
+  }
+
+  // kDropoutNumbers
+  void Dropout(AttentionOptions& options) {
+    for (const Number& number : kDropoutNumbers) number.read(Next(), options);
+  }
   void Dropout(const at::Tensor& seed, AttentionOptions& options) {
-    const double dropout = *Double();
-    options.dropout(dropout).batch_offset(*Int());
-    if (dropout == 0.0) return;
+    Dropout(options);
+    if (options.dropout() == 0.0) return;
     if (!seed.defined()) throw InvalidArgument("seed: expected an int64 scalar tensor because dropout is not 0");
     if (seed.numel() != 1 || seed.scalar_type() != at::kLong) {
       throw InvalidArgument("seed: expected one int64 number, got " + std::string(at::toString(seed.scalar_type())) + " " +
@@ -222,18 +265,17 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     const at::Tensor correction = PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
-    AttentionTensors given = arguments.Tensors();
+    Operands given{query, key, value, arguments.Tensors()};
     const at::Tensor seed = arguments.Tensor();
     AttentionOptions options = arguments.Options();
-    options.tensors() = Resolved(given, query);
+    options.tensors() = Resolved(given.tensors, query);
     arguments.Dropout(seed, options);
-    Wanted wanted{};
-    for (std::size_t t = 0; t < wanted.size(); ++t) wanted[t] = arguments.Bool() && given.All()[t]->defined();
-    const Gradients d =
-        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, wanted);
-    torch::jit::push(*stack, d.query, d.key, d.value);
-    for (std::size_t t = 0; t < wanted.size(); ++t)
-      torch::jit::push(*stack, wanted[t] ? InFormOf(*given.All()[t], d.tensors[t]) : at::empty({0}, query.options()));
+    Operands d =
+        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, arguments.Wants());
+    for (std::size_t t = 0; t < Operands::kCount; ++t) {
+      const at::Tensor& gradient = *d.All()[t];
+      torch::jit::push(*stack, gradient.defined() ? InFormOf(*given.All()[t], gradient) : at::empty({0}, query.options()));
+    }
   });
 }
 
@@ -247,17 +289,13 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     PresentCorrection(arguments.Tensor(), lse);
     CheckAttentionInputs(query, key, value);
     CheckSavedTensors(d_output, d_lse, query, output, lse);
-    AttentionTensors given = arguments.Tensors();
+    const Operands given{query, key, value, arguments.Tensors()};
     arguments.Tensor();
-    arguments.Options();
-    arguments.Double();
-    arguments.Int();
-    torch::jit::push(*stack, at::empty_like(query), at::empty_like(key), at::empty_like(value));
-    for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
-      const at::Tensor* table = given.All()[t];
-      torch::jit::push(*stack, arguments.Bool() && table->defined() ? at::empty_symint(table->sym_sizes(), table->options())
-                                                                    : at::empty_symint({0}, query.options()));
-    }
+    AttentionOptions options = arguments.Options();
+    arguments.Dropout(options);
+    Operands d = EmptyGradients(given, arguments.Wants());
+    for (const at::Tensor* gradient : d.All())
+      torch::jit::push(*stack, gradient->defined() ? *gradient : at::empty({0}, query.options()));
   });
 }
 
@@ -291,29 +329,28 @@ void WeightsShape(const OperatorHandle& op, Stack* stack) {
 
 }  // namespace
 
-#define HEED_FORWARD                                              \
-  "(Tensor query, Tensor key, Tensor value, " HEED_OPTION_TENSORS \
-  "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT ", bool statistics=False"
-
 TORCH_LIBRARY_FRAGMENT(heed, m) {
+  const std::string tensors = OptionTensors(), numbers = NumberArguments(kNumbers);
+  const std::string dropout = NumberArguments(kDropoutNumbers);
+  const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors + "Tensor? seed=None, *, " + numbers +
+                              ", " + dropout + ", bool statistics=False";
   // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward, and empty [0]
   // unless exact gradients are asked for.
-  m.def("attention_forward" HEED_FORWARD
-        ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)");
+  m.def(("attention_forward" + forward +
+         ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)")
+            .c_str());
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
-  m.def("attention" HEED_FORWARD ") -> (Tensor output, Tensor lse, Tensor statistics)");
+  m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Gradients of tensors that are absent or not wanted are empty.
-  m.def(
-      "attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
-      "lse, Tensor? remainder, Tensor? correction, " HEED_OPTION_TENSORS
-      "Tensor? seed=None, *, " HEED_OPTION_NUMBERS HEED_OPTION_DROPOUT
-      ", bool want_bias=True, bool want_relative_bias=True, bool want_slopes=True, bool want_content_keys=True, bool "
-      "want_content_values=True, bool want_content_queries=True) -> (Tensor d_query, Tensor d_key, Tensor d_value, Tensor "
-      "d_bias, Tensor d_relative_bias, Tensor d_slopes, Tensor d_content_keys, Tensor d_content_values, Tensor "
-      "d_content_queries)");
-  m.def("attention_weights(Tensor query, Tensor key, Tensor lse, " HEED_OPTION_TENSORS
-        "Tensor? heads=None, Tensor? rows=None, *, " HEED_OPTION_NUMBERS ") -> Tensor");
+  m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
+         "lse, Tensor? remainder, Tensor? correction, " +
+         tensors + "Tensor? seed=None, *, " + numbers + ", " + dropout + ", " + OfOperands("bool want_", "=True") + ") -> (" +
+         OfOperands("Tensor d_", "") + ")")
+            .c_str());
+  m.def(("attention_weights(Tensor query, Tensor key, Tensor lse, " + tensors + "Tensor? heads=None, Tensor? rows=None, *, " +
+         numbers + ") -> Tensor")
+            .c_str());
 }
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {

@@ -166,11 +166,23 @@ at::Tensor PresentRemainder(const at::Tensor& remainder) {
 
 at::ScalarType AccumulatorType(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 
-AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query) {
+AttentionTensors ResolvedPlaces(const AttentionTensors& given) {
   AttentionTensors resolved = given;
   const auto all = resolved.All();
   for (std::size_t t = 0; t < all.size(); ++t)
     if (all[t]->defined()) *all[t] = Dense(AttentionTensors::kNames[t], *all[t]);
+  CheckLengths("query_lengths", resolved.query_lengths, false);
+  CheckLengths("key_lengths", resolved.key_lengths, true);
+  CheckLengths("prefix_lengths", resolved.prefix_lengths, false);
+  CheckLengths("packed_queries", resolved.packed_queries, false);
+  CheckLengths("packed_keys", resolved.packed_keys, false);
+  resolved.query_positions = PositionList("query_positions", resolved.query_positions);
+  resolved.key_positions = PositionList("key_positions", resolved.key_positions);
+  return resolved;
+}
+
+AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query) {
+  AttentionTensors resolved = ResolvedPlaces(given);
   if (resolved.bias.defined()) {
     CheckFloating("bias", resolved.bias);
     resolved.bias = Accumulated(OverPairs("bias", resolved.bias), query);
@@ -187,13 +199,6 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.content_keys = Table("content_keys", resolved.content_keys, 2, query);
   resolved.content_values = Table("content_values", resolved.content_values, 2, query);
   resolved.content_queries = Table("content_queries", resolved.content_queries, 2, query);
-  CheckLengths("query_lengths", resolved.query_lengths, false);
-  CheckLengths("key_lengths", resolved.key_lengths, true);
-  CheckLengths("prefix_lengths", resolved.prefix_lengths, false);
-  CheckLengths("packed_queries", resolved.packed_queries, false);
-  CheckLengths("packed_keys", resolved.packed_keys, false);
-  resolved.query_positions = PositionList("query_positions", resolved.query_positions);
-  resolved.key_positions = PositionList("key_positions", resolved.key_positions);
   return resolved;
 }
 

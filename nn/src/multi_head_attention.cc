@@ -95,25 +95,6 @@ void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
 
 }  // namespace
 
-at::Tensor ClampValidLens(const at::Tensor& valid_lens, int64_t batch, int64_t queries, int64_t steps) {
-  if (!valid_lens.defined()) return valid_lens;
-  const bool per_batch = valid_lens.dim() == 1 && valid_lens.size(0) == batch;
-  const bool per_query = queries >= 0 && valid_lens.dim() == 2 && valid_lens.size(0) == batch && valid_lens.size(1) == queries;
-  if (!per_batch && !per_query) {
-    throw InvalidArgument("valid_lens: expected shape [" + std::to_string(batch) + "]" +
-                          (queries >= 0 ? " or [" + std::to_string(batch) + ", " + std::to_string(queries) + "]" : "") +
-                          ", got " + ShapeText(valid_lens));
-  }
-  if (valid_lens.is_complex() || valid_lens.scalar_type() == at::kBool) {
-    throw InvalidArgument(std::string("valid_lens: expected integers or real numbers, got ") +
-                          at::toString(valid_lens.scalar_type()));
-  }
-  // `steps` may not fit the type that lengths are given in.
-  at::Tensor lengths = valid_lens.detach();
-  lengths = lengths.is_floating_point() ? lengths.to(at::kDouble).nan_to_num(0.0).ceil() : lengths.to(at::kLong);
-  return lengths.clamp(0, steps).to(at::kLong);
-}
-
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options_) : options(std::move(options_)) {
   for (int64_t* size : {&options.query_size(), &options.key_size(), &options.value_size()}) {
     if (*size == 0) *size = options.num_hiddens();

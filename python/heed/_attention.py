@@ -160,27 +160,19 @@ class _Places(NamedTuple):
             return self.query_offset
         return (self.key_offset or 0) + kv_len - q_len if self.causal == "bottom_right" else 0
 
-    def of_packed(self, packed: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def of_packed(
+        self, packed: tuple[torch.Tensor, torch.Tensor], q_len: int, kv_len: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Positions of all tokens [T] of packed sequences, each of which begins anew."""
-        query_starts, key_starts = packed
-        queries, keys = query_starts.diff(), key_starts.diff()
-        first_key = torch.full_like(keys, self.key_offset or 0)
-        first_query = torch.full_like(queries, self.query_offset or 0)
-        if self.query_offset is None and self.causal == "bottom_right":
-            first_query = first_key + keys - queries
-
-        def spread(
-            starts: torch.Tensor, counts: torch.Tensor, first: torch.Tensor, listed: torch.Tensor | None
-        ) -> torch.Tensor:
-            sequence = torch.repeat_interleave(torch.arange(len(counts)), counts)
-            token = torch.arange(len(sequence)) - starts[sequence]
-            if listed is None:
-                return token + first[sequence]
-            return listed[token] if listed.dim() == 1 else listed.expand(len(counts), -1)[sequence, token]
-
-        return (
-            spread(query_starts, queries, first_query, self.query_list),
-            spread(key_starts, keys, first_key, self.key_list),
+        return torch.ops.heed.packed_positions(
+            *packed,
+            self.query_list,
+            self.key_list,
+            queries=q_len,
+            keys=kv_len,
+            bottom_right=self.causal == "bottom_right",
+            query_offset=self.query_offset,
+            key_offset=self.key_offset,
         )
 
 
@@ -201,10 +193,10 @@ def _add_scheme(
             options[name] = _typed(name, query, table)
     if not position.rotates:
         return query, key
-    places = _Places.of(options)
+    places, q_len, kv_len = _Places.of(options), query.shape[2], key.shape[2]
     if packed is not None:
-        return position.rotate(query, key, *places.of_packed(packed))
-    return position.rotate(query, key, places.of_queries(query.shape[2], key.shape[2]), places.of_keys())
+        return position.rotate(query, key, *places.of_packed(packed, q_len, kv_len))
+    return position.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
 
 
 @overload

@@ -13,6 +13,8 @@ from ._attention import Options, attention
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers
 
+_ops = torch.ops.heed
+
 
 class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
@@ -87,27 +89,8 @@ class KeyValueCache:
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
         """
-        count = key.shape[2] if key.dim() == 4 else -1
-        for name, tensor, own in (("key", key, self._keys), ("value", value, self._values)):
-            expected = [own.shape[0], own.shape[1], count, own.shape[3]]
-            if tensor.dim() != 4 or list(tensor.shape) != expected:
-                raise ValueError(f"{name}: expected shape {expected[:2] + ['n'] + expected[3:]}, got {list(tensor.shape)}")
-            if tensor.dtype != own.dtype:
-                raise ValueError(f"{name}: expected {own.dtype} as the cache has, got {tensor.dtype}")
-            if tensor.requires_grad and torch.is_grad_enabled():
-                raise ValueError(
-                    f"{name}: requires a gradient, which a cache cannot pass on; decode under torch.no_grad() or "
-                    "torch.inference_mode(), or train without a cache"
-                )
-        end = self.length + count
-        if end > self.capacity:
-            if not self._grows:
-                raise ValueError(f"append: {end} tokens do not fit into a capacity of {self.capacity}")
-            self._resize(max(end, 2 * self.capacity))
-        with torch.no_grad():
-            self._keys[:, :, self.length : end] = key
-            self._values[:, :, self.length : end] = value
-        self.length = end
+        self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
+        self.length += key.shape[2]
 
     @overload
     def attend(
@@ -156,12 +139,3 @@ class KeyValueCache:
         if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
             raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
         self._keys, self._values = self._keys[rows], self._values[rows]
-
-    def _resize(self, capacity: int) -> None:
-        def moved(old: torch.Tensor) -> torch.Tensor:
-            new = old.new_empty(*old.shape[:2], capacity, old.shape[3])
-            new[:, :, : self.length] = old[:, :, : self.length]
-            return new
-
-        # Both or, where memory ends, neither.
-        self._keys, self._values = moved(self._keys), moved(self._values)

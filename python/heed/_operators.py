@@ -19,50 +19,31 @@ from ._compiler import keep_in_graph
 _ops = torch.ops.heed
 _NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
 
-# What the operators take after query, key and value: tensors by position, numbers by name. The first of the options are
-# differentiable.
-DIFFERENTIABLE = ("bias", "relative_bias", "slopes", "content_keys", "content_values", "content_queries")
-OPTIONS = (
-    *DIFFERENTIABLE,
-    "mask",
-    "query_lengths",
-    "key_lengths",
-    "prefix_lengths",
-    "query_positions",
-    "key_positions",
-    "packed_queries",
-    "packed_keys",
+# Names, order and defaults of what the operators take are those of their schemas: tensors by position, numbers by name.
+_TAKEN_FORWARD, _TAKEN_BACKWARD = (
+    operator.default._schema.arguments for operator in (_ops.attention_forward, _ops.attention_backward)
 )
-_TENSORS = ("query", "key", "value", *OPTIONS, "seed")
-_NUMBERS: dict[str, Any] = {
-    "scale": None,
-    "causal": "none",
-    "window_left": -1,
-    "window_right": -1,
-    "query_offset": None,
-    "key_offset": None,
-    "symmetric": True,
-    "softcap": None,
-    "empty_row": "zero",
-    "dropout": 0.0,
-    "batch_offset": 0,
-    "statistics": False,
-    "exact": False,
-}
-_SAVED = ("d_output", "d_lse", "query", "key", "value", "output", "lse", "remainder", "correction")
-_WANTS = tuple(f"want_{name}" for name in DIFFERENTIABLE)
+_TENSORS = tuple(argument.name for argument in _TAKEN_FORWARD if not argument.kwarg_only)
+_NUMBERS: dict[str, Any] = {argument.name: argument.default_value for argument in _TAKEN_FORWARD if argument.kwarg_only}
+_OPERANDS, OPTIONS = _TENSORS[:3], _TENSORS[3:-1]
+_SAVED = tuple(a.name for a in _TAKEN_BACKWARD if not a.kwarg_only and a.name not in (*OPTIONS, "seed"))
+_WANTS = tuple(argument.name for argument in _TAKEN_BACKWARD if argument.name.startswith("want_"))
+_BACKWARD_NUMBERS = tuple(a.name for a in _TAKEN_BACKWARD if a.kwarg_only and a.name not in _WANTS)
+# The operands and the first of the options.
+DIFFERENTIABLE = tuple(name.removeprefix("want_") for name in _WANTS)
 # Options that mean the same for every batch row put together: folding a mapped dimension into the batch keeps them right.
 _FOLDABLE = ("query_lengths", "key_lengths", "prefix_lengths")
 
 
 def _forward(*arguments: Any) -> Any:
+    """_TENSORS and _NUMBERS."""
     tensors, numbers = arguments[: len(_TENSORS)], arguments[len(_TENSORS):]
     return _ops.attention_forward(*tensors, **dict(zip(_NUMBERS, numbers)))
 
 
 def _backward(*arguments: Any) -> Any:
-    """The _SAVED tensors, OPTIONS, seed, numbers without the last two, and _WANTS."""
-    names = (*tuple(_NUMBERS)[:-2], *_WANTS)
+    """The _SAVED tensors, OPTIONS, seed, _BACKWARD_NUMBERS and _WANTS."""
+    names = (*_BACKWARD_NUMBERS, *_WANTS)
     tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
     return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
 
@@ -85,8 +66,11 @@ def _fold(tensor: torch.Tensor | None, dim: int | None, size: int) -> torch.Tens
     return tensor.flatten(0, 1)
 
 
-def _unfold(tensor: torch.Tensor, size: int) -> torch.Tensor:
-    return tensor.unflatten(0, (size, tensor.shape[0] // size))
+def _unfold(results: Sequence[torch.Tensor], size: int) -> tuple[tuple[torch.Tensor, ...], tuple[int | None, ...]]:
+    """What a folded call returned, with the mapped dimension in front; what was not asked for is empty and has none."""
+    dims = tuple(None if result.dim() == 1 else 0 for result in results)
+    unfolded = (r if dim is None else r.unflatten(0, (size, r.shape[0] // size)) for r, dim in zip(results, dims))
+    return tuple(unfolded), dims
 
 
 def _folds(options: Sequence[Any], seed: torch.Tensor | None) -> bool:
@@ -115,9 +99,7 @@ class _Gradient(torch.autograd.Function):
             # One table serves the whole batch and dropout counts its rows: folding would add up what belongs apart.
             return _one_by_one(_Gradient.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[:tensors], in_dims)]
-        gradients = _Gradient.apply(*folded, *arguments[tensors:])
-        unfolded = (_unfold(d, info.batch_size) for d in gradients[:3])
-        return (*unfolded, *gradients[3:]), (0, 0, 0, *(None,) * len(DIFFERENTIABLE))
+        return _unfold(_Gradient.apply(*folded, *arguments[tensors:]), info.batch_size)
 
 
 def _gradients(
@@ -130,15 +112,17 @@ def _gradients(
 ) -> tuple[Any, ...]:
     """What backward returns for _TENSORS; None where nothing is needed."""
     query, key, value, *options_and_seed, output, lse, remainder, correction = saved
+    given = dict(zip(_NUMBERS, numbers))
     if correction.dim() == 1:
         # The forward pass did not know that a gradient would be wanted: it is computed again for what rounding took.
-        remainder, correction = _Attention.apply(query, key, value, *options_and_seed, *numbers[:-1], True)[3:]
-    given = options_and_seed[: len(DIFFERENTIABLE)]
-    wants = [t is not None and need for t, need in zip(given, needed[3:])]
+        again = {**given, "exact": True}.values()
+        remainder, correction = _Attention.apply(query, key, value, *options_and_seed, *again)[3:]
+    present = (query, key, value, *options_and_seed)
+    wants = [t is not None and need for t, need in zip(present, needed[: len(DIFFERENTIABLE)])]
     outputs = (output, lse, remainder, correction)
-    results = apply(d_output, d_lse, query, key, value, *outputs, *options_and_seed, *numbers[:-2], *wants)
-    wanted = [*needed[:3], *wants]
-    return (*(d if want else None for d, want in zip(results, wanted)), *(None,) * (len(_TENSORS) - len(wanted)))
+    kept = (given[name] for name in _BACKWARD_NUMBERS)
+    results = apply(d_output, d_lse, query, key, value, *outputs, *options_and_seed, *kept, *wants)
+    return (*(d if want else None for d, want in zip(results, wants)), *(None,) * (len(_TENSORS) - len(wants)))
 
 
 class _Attention(torch.autograd.Function):
@@ -170,9 +154,7 @@ class _Attention(torch.autograd.Function):
         if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[: len(_TENSORS)], in_dims)]
-        results = _Attention.apply(*folded, *arguments[len(_TENSORS):])
-        dims = tuple(None if result.dim() == 1 else 0 for result in results)  # what was not asked for is empty
-        return tuple(r if dim is None else _unfold(r, info.batch_size) for r, dim in zip(results, dims)), dims
+        return _unfold(_Attention.apply(*folded, *arguments[len(_TENSORS):]), info.batch_size)
 
 
 @keep_in_graph
@@ -183,7 +165,7 @@ def _attend(*arguments: Any) -> Any:
 def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any], further: dict[str, Any]
 ) -> Any:
-    """(output, lse, statistics), differentiable in query, key, value and the DIFFERENTIABLE options.
+    """(output, lse, statistics), differentiable in DIFFERENTIABLE.
 
     options and further: the operator's arguments by name; what is left out has its default. `further` holds those that the
     weights do not depend on: seed, dropout, batch_offset, statistics.
@@ -209,7 +191,7 @@ def _will_need_gradient(
         return False
     if not torch.compiler.is_compiling():
         return True  # tensors of torch.func do not show whether a gradient is wanted of what they wrap
-    given = (query, key, value, *(options.get(name) for name in DIFFERENTIABLE))
+    given = (query, key, value, *(options.get(name) for name in DIFFERENTIABLE[len(_OPERANDS):]))
     return any(t is not None and t.requires_grad for t in given)
 
 
@@ -239,7 +221,7 @@ def _setup_raw_forward(
 def _raw_forward_backward(ctx: Any, d_output: Any, d_lse: Any, *_: Any) -> tuple[Any, ...]:
     if d_output is None and d_lse is None:
         return (None,) * len(_TENSORS)
-    needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: 3 + len(DIFFERENTIABLE)]]
+    needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: len(DIFFERENTIABLE)]]
     return _gradients(_backward, ctx.saved_tensors, ctx.numbers, needed, d_output, d_lse)
 
 

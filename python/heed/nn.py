@@ -10,7 +10,6 @@ from . import positions
 from ._attention import Causal, EmptyRow, Positions, attention, autocast_type
 from ._cache import KeyValueCache
 from ._results import AttentionOutput
-from ._token_positions import integers
 
 __all__ = ["MultiHeadAttention", "PositionalEncoding"]
 
@@ -23,15 +22,7 @@ def _clamped_lens(
         return None
     if not isinstance(valid_lens, torch.Tensor):
         raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
-    if tuple(valid_lens.shape) not in ((batch,), (batch, queries)):
-        raise ValueError(f"valid_lens: expected shape [{batch}] or [{batch}, {queries}], got {list(valid_lens.shape)}")
-    if valid_lens.is_floating_point():
-        valid_lens = valid_lens.double().nan_to_num(0.0).ceil()
-    elif valid_lens.dtype == torch.bool or valid_lens.is_complex():
-        raise ValueError(f"valid_lens: expected integers or real numbers, got {valid_lens.dtype}")
-    else:
-        valid_lens = integers("valid_lens", valid_lens)  # `steps` may not fit a narrower type
-    return valid_lens.clamp(0, steps).to(torch.int64)
+    return torch.ops.heed.clamp_valid_lens(valid_lens, batch, queries, steps)
 
 
 def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:

@@ -188,6 +188,45 @@ TEST(AttentionTest, OnlyNeededGradientsAreReturned) {
   EXPECT_FALSE(attention(in.q, in.k, in.v).output.requires_grad());
 }
 
+// Gradients of what is marked, with a graph of their own.
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& inputs, const std::vector<bool>& marked) {
+  std::vector<at::Tensor> x, leaves;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    x.push_back(inputs[i].clone().set_requires_grad(marked[i]));
+    if (marked[i]) leaves.push_back(x[i]);
+  }
+  const AttentionOutput result = attention(
+      x[0], x[1], x[2], AttentionOptions().causal(true).bias(x[3]).relative_bias(x[4]).slopes(x[5]).content(x[6], x[7], x[8]));
+  return torch::autograd::grad({result.output, result.lse}, leaves, {at::cos(result.output), at::sin(result.lse)},
+                               /*retain_graph=*/false, /*create_graph=*/true);
+}
+
+TEST(AttentionTest, WhatIsFrozenIsNotComputedAndChangesNoBit) {
+  at::manual_seed(7);
+  for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+    const at::ScalarType tables = type == at::kDouble ? at::kDouble : at::kFloat;
+    const std::vector<at::Tensor> inputs{
+        at::randn({2, 4, 40, 8}, type), at::randn({2, 2, 70, 8}, type), at::randn({2, 2, 70, 6}, type),
+        at::randn({4, 40, 70}, tables), at::randn({4, 5}, tables),      at::randn({4}, tables),
+        at::randn({7, 8}, tables),      at::randn({7, 6}, tables),      at::randn({7, 8}, tables)};
+    const std::vector<at::Tensor> all = GradientsOf(inputs, std::vector<bool>(inputs.size(), true));
+    ASSERT_EQ(all.front().grad_fn()->num_inputs(), inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::vector<bool> only(inputs.size(), false), frozen(inputs.size(), true);
+      only[i] = true;
+      frozen[i] = false;
+      const at::Tensor alone = GradientsOf(inputs, only).front();
+      EXPECT_TRUE(at::equal(alone, all[i])) << "only input " << i << " of " << at::toString(type);
+      EXPECT_EQ(alone.grad_fn()->num_inputs(), 1);  // the results of the backward pass
+      std::vector<at::Tensor> others = GradientsOf(inputs, frozen);
+      EXPECT_EQ(others.front().grad_fn()->num_inputs(), inputs.size() - 1);
+      others.insert(others.begin() + static_cast<std::ptrdiff_t>(i), all[i]);
+      for (std::size_t other = 0; other < inputs.size(); ++other)
+        EXPECT_TRUE(at::equal(others[other], all[other])) << other << " beside frozen " << i << " of " << at::toString(type);
+    }
+  }
+}
+
 TEST(AttentionTest, ChangingAnInputBeforeBackwardIsNoticed) {
   const Inputs in;
   const at::Tensor q = in.q.clone().set_requires_grad(true), lengths = Ints({3, 5}, {2});

@@ -1,5 +1,6 @@
 #include "heed/nn/cache.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ void Stir(const torch::nn::Module& module) {
 }
 
 TEST(KeyValueCacheTest, HoldsWhatWasAppended) {
-  for (const int64_t capacity : {0, 3, 100}) {
+  for (const std::optional<int64_t> capacity : {std::optional<int64_t>(), {9}, {100}}) {
     KeyValueCache cache(capacity);
     EXPECT_FALSE(cache.keys().defined());
     const at::Tensor keys = at::randn({2, 3, 9, 4}), values = at::randn({2, 3, 9, 5});
@@ -54,8 +55,34 @@ TEST(KeyValueCacheTest, AppendsInPlaceWithinItsCapacity) {
   const void* memory = cache.keys().const_data_ptr();
   for (int i = 0; i < 7; ++i) cache.append(at::randn({1, 1, 1, 4}), at::randn({1, 1, 1, 4}));
   EXPECT_EQ(cache.keys().const_data_ptr(), memory);
-  cache.append(at::randn({1, 1, 1, 4}), at::randn({1, 1, 1, 4}));
-  EXPECT_EQ(cache.length(), 9);
+}
+
+TEST(KeyValueCacheTest, ACapacityThatWasAskedForIsABound) {
+  const at::Tensor tokens = at::randn({1, 1, 9, 4});
+  for (const int64_t capacity : {0, 1, 8}) {
+    KeyValueCache cache(capacity);
+    cache.append(tokens.slice(2, 0, capacity), tokens.slice(2, 0, capacity));
+    ExpectRefused([&] { cache.append(tokens.slice(2, 8), tokens.slice(2, 8)); },
+                  "do not fit into a capacity of " + std::to_string(capacity));
+    EXPECT_TRUE(at::equal(cache.keys(), tokens.slice(2, 0, capacity)));
+  }
+  KeyValueCache cache(8);
+  ExpectRefused([&] { cache.append(tokens, tokens); }, "9 tokens do not fit into a capacity of 8");
+  LayerCaches caches(1, 8);
+  ExpectRefused([&] { caches[0].append(tokens, tokens); }, "9 tokens do not fit into a capacity of 8");
+}
+
+TEST(KeyValueCacheTest, DoublesWithoutACapacity) {
+  KeyValueCache cache;
+  const at::Tensor token = at::randn({1, 1, 1, 4}), three = at::randn({1, 1, 3, 4});
+  std::vector<int64_t> moved;  // lengths at which the memory was exchanged
+  const void* memory = nullptr;
+  for (const at::Tensor& tokens : {three, token, token, token, token, three, three, token}) {
+    cache.append(tokens, tokens);
+    if (cache.keys().const_data_ptr() != memory) moved.push_back(cache.length());
+    memory = cache.keys().const_data_ptr();
+  }
+  EXPECT_EQ(moved, (std::vector<int64_t>{3, 4, 7, 13}));
 }
 
 TEST(KeyValueCacheTest, TruncatesAndReorders) {
@@ -82,12 +109,17 @@ TEST(KeyValueCacheTest, RefusesWhatRequiresAGradientWhileGradientsAreRecorded) {
 TEST(KeyValueCacheTest, RefusesBeforeAnythingChanges) {
   KeyValueCache cache;
   const at::Tensor keys = at::randn({2, 1, 4, 2}), values = at::randn({2, 1, 4, 3});
-  ExpectRefused([&] { cache.append(keys, at::randn({2, 1, 5, 3})); }, "value: expected shape [batch, kv_heads, 4, width]");
-  ExpectRefused([&] { cache.append(keys, at::randn({1, 1, 4, 3})); }, "value: expected batch");
+  ExpectRefused([&] { cache.append(keys, at::randn({2, 1, 5, 3})); }, "value: expected shape [2, 1, 4, 3], got [2, 1, 5, 3]");
+  ExpectRefused([&] { cache.append(keys, at::randn({1, 1, 4, 3})); }, "value: expected shape [2, 1, 4, 3]");
+  ExpectRefused([&] { cache.append(keys, values.to(at::kDouble)); }, "value: expected Float as the cache has, got Double");
+  ExpectRefused([&] { cache.append(at::Tensor(), values); }, "key: expected shape [batch, kv_heads, n, width]");
+  EXPECT_FALSE(cache.keys().defined());
   ExpectRefused([&] { cache.append(at::randn({2, 4, 2}), values); }, "key: expected shape");
   cache.append(keys, values);
   ExpectRefused([&] { cache.append(at::randn({2, 1, 1, 2}), at::randn({2, 1, 1, 2})); }, "value: expected shape [2, 1, 1, 3]");
-  ExpectRefused([&] { cache.append(keys.to(at::kDouble), values.to(at::kDouble)); }, "expected Float");
+  ExpectRefused([&] { cache.append(at::randn({2, 2, 1, 2}), values); }, "key: expected shape [2, 1, 1, 2]");
+  ExpectRefused([&] { cache.append(keys, at::Tensor()); }, "value: expected a tensor");
+  ExpectRefused([&] { cache.append(keys.to(at::kDouble), values.to(at::kDouble)); }, "key: expected Float");
   ExpectRefused([&] { cache.truncate(5); }, "expected 0..4, got 5");
   ExpectRefused([&] { cache.reorder(at::tensor(std::vector<int64_t>{2})); }, "below 2, got 2..2");
   ExpectRefused([&] { cache.reorder(at::tensor({0.0})); }, "rows: expected int64");

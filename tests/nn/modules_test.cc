@@ -125,6 +125,9 @@ TEST(MultiHeadAttentionTest, ValidLensOfANarrowTypeMeanWhatTheySay) {
   const at::Tensor expected = module(X, X, X, lens);
   for (const at::ScalarType type : {at::kByte, at::kChar, at::kHalf, at::kFloat})
     EXPECT_TRUE(at::equal(module(X, X, X, lens.to(type)), expected)) << at::toString(type);
+  // int64 holds none of these, which mean all steps.
+  const at::Tensor most = at::tensor(std::vector<int64_t>{-1, 3}).to(at::kUInt64);
+  EXPECT_TRUE(at::equal(module(X, X, X, most), module(X, X, X, at::tensor(std::vector<int64_t>{300, 3}))));
   ExpectRefused([&] { module(X, X, X, lens.gt(50)); }, {"valid_lens", "Bool"});
 }
 

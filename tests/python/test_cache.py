@@ -42,8 +42,8 @@ def test_refuses_what_does_not_fit_and_stays_as_it_was():
     for named, call in {
         "key: expected shape": lambda: cache.append(k[:1], v),
         "value: expected shape": lambda: cache.append(k[:, :, :1], v),
-        "value: expected torch.float64": lambda: cache.append(k[:, :, :1], v[:, :, :1].float()),
-        "append: 9 tokens": lambda: cache.append(k[:, :, :2], v[:, :, :2]),
+        "value: expected Double as the cache has, got Float": lambda: cache.append(k[:, :, :1], v[:, :, :1].float()),
+        "9 tokens do not fit into a capacity of 8": lambda: cache.append(k[:, :, :2], v[:, :, :2]),
         "length: expected 0..7": lambda: cache.truncate(8),
         "rows: expected batch rows in 0..1": lambda: cache.reorder([2]),
         "batch: expected at least 0": lambda: heed.KeyValueCache(-1, 2, 8),
@@ -52,6 +52,35 @@ def test_refuses_what_does_not_fit_and_stays_as_it_was():
             call()
     assert cache.length == 7
     torch.testing.assert_close(cache.keys, k)
+
+
+def test_memory_doubles_without_a_capacity_and_stays_with_one():
+    _, k, v = operands(keys=20)
+
+    def capacities(cache, counts):
+        start, seen = 0, []
+        for count in counts:
+            cache.append(k[:, :, start : start + count], v[:, :, start : start + count])
+            start += count
+            seen.append(cache.capacity)
+            assert torch.equal(cache.keys, k[:, :, :start]) and torch.equal(cache.values, v[:, :, :start])
+        return seen
+
+    assert capacities(heed.KeyValueCache(2, 2, 8, dtype=torch.float64), [3, 0, 1, 2, 1, 13]) == [3, 3, 6, 6, 12, 24]
+    bounded = heed.KeyValueCache(2, 2, 8, capacity=9, dtype=torch.float64)
+    assert capacities(bounded, [3]) == [9]
+    memory = bounded.keys.data_ptr()
+    bounded.append(k[:, :, 3:9], v[:, :, 3:9])
+    assert bounded.keys.data_ptr() == memory and bounded.capacity == 9 and torch.equal(bounded.keys, k[:, :, :9])
+
+
+def test_the_operator_passes_opcheck():
+    _, k, v = (t.float() for t in operands())
+    memory = torch.zeros(2, 2, 5, 8), torch.zeros(2, 2, 5, 8)
+    # The last fills what it grows to: the rest would be compared, and is not initialised.
+    for length, count, grows in ((0, 2, False), (3, 2, True), (5, 5, True)):
+        call = (*memory, k[:, :, :count], v[:, :, :count], length, grows)
+        torch.library.opcheck(torch.ops.heed.cache_append.default, call)
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
@@ -136,8 +165,8 @@ def test_a_cache_that_changed_after_it_was_attended_to_has_no_backward_pass():
         output.sum().backward()
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_under_autocast_module_and_cache_agree_on_the_type(dtype):
+@pytest.mark.parametrize(("dtype", "name"), [(torch.bfloat16, "BFloat16"), (torch.float16, "Half")])
+def test_under_autocast_module_and_cache_agree_on_the_type(dtype, name):
     module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, kv_heads=1, causal=True), torch.randn(2, 4, 8)
     outside = module.new_cache(2)
     with torch.no_grad(), torch.autocast("cpu", dtype):
@@ -152,7 +181,7 @@ def test_under_autocast_module_and_cache_agree_on_the_type(dtype):
             assert module.attend(X, cache).dtype == dtype
         assert torch.equal(outside.keys, inside.keys.float())
         assert heed.nn.MultiHeadAttention(8, 2, 0.0).double().new_cache(2).dtype == torch.float64
-    with torch.no_grad(), pytest.raises(ValueError, match=f"key: expected {dtype} as the cache has, got torch.float32"):
+    with torch.no_grad(), pytest.raises(ValueError, match=f"key: expected {name} as the cache has, got Float"):
         module(X, X, X, cache=inside)
 
 

@@ -112,6 +112,24 @@ def test_every_option_is_traced_with_dynamic_shapes(name):
         assert_same(run(compiled, n), run(heed.attention, n))
 
 
+@pytest.mark.parametrize("options", [{}, {"causal": True, "key_positions": 3}, {"query_positions": torch.arange(7) / 3.0}])
+def test_packed_sequences_are_traced_whatever_their_lengths(options):
+    """Rotary needs the positions, which depend on the numbers in the offsets."""
+    options = {**options, "position": schemes(width=8)["rotary"].float()}
+    if "query_positions" in options:
+        options["query_positions"] = options["query_positions"].double()
+    compiled = torch.compile(heed.attention_packed, fullgraph=True, dynamic=True, backend="aot_eager")
+    for offsets in ([0, 7, 9], [0, 2, 9]):
+        q, k, v = (random(9, 2, 8, seed=i, requires_grad=True) for i in range(3))
+        offsets = torch.tensor(offsets)
+        ours, theirs = (f(q, k, v, offsets, offsets, **options) for f in (compiled, heed.attention_packed))
+        weight = random(9, 2, 8, seed=9)
+        assert_same(
+            [ours, *torch.autograd.grad((ours * weight).sum(), (q, k, v))],
+            [theirs, *torch.autograd.grad((theirs * weight).sum(), (q, k, v))],
+        )
+
+
 @needs_compiler
 def test_the_replaced_function_is_compiled_as_well():
     q, k, v = (random(2, 2, 6, 8, seed=i, requires_grad=True) for i in range(3))
@@ -128,15 +146,17 @@ def test_the_replaced_function_is_compiled_as_well():
     assert_same([direct(q, k, v, is_causal=True) * 2], [expected])
 
 
-def test_decoding_with_a_cache_is_compiled():
+@pytest.mark.parametrize("capacity", [8, None])
+def test_decoding_with_a_cache_is_compiled(capacity):
     module = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True).eval()
-    X, caches = random(2, 5, 8), [module.new_cache(2, capacity=8) for _ in range(2)]
+    X, caches = random(2, 5, 8), [module.new_cache(2, capacity) for _ in range(2)]
     with torch.no_grad():
-        compiled = torch.compile(module, backend="aot_eager")
+        compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
         for x in X.split(1, dim=1):
             ours, theirs = (f(x, x, x, cache=cache) for f, cache in zip((compiled, module), caches))
             assert_same([ours], [theirs])
-    assert [cache.length for cache in caches] == [5, 5]
+    assert [cache.length for cache in caches] == [5, 5] and [cache.capacity for cache in caches] == [8, 8]
+    assert torch.equal(caches[0].keys, caches[1].keys) and torch.equal(caches[0].values, caches[1].values)
 
 
 @pytest.mark.parametrize("scheme", [None, "rotary", "T5", "Shaw"])

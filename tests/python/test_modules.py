@@ -70,13 +70,21 @@ def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
     module, X = heed.nn.MultiHeadAttention(4, 1, 0.0), torch.randn(2, 300, 4)
     lens = torch.tensor([100, 3])
     assert torch.equal(module(X, X, X, lens.to(dtype)), module(X, X, X, lens))
-    with pytest.raises(ValueError, match="valid_lens.*bool"):
+    with pytest.raises(ValueError, match="valid_lens.*Bool"):
         module(X, X, X, lens > 50)
 
 
-def test_lengths_that_float16_cannot_reach_mean_all():
+def test_lengths_beyond_all_steps_mean_all():
     lens, steps = torch.tensor([torch.inf, -torch.inf, torch.nan, 2.5], dtype=torch.float16), 70000
     assert heed.nn._clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
+    large = torch.tensor([2**63 + 1, 2], dtype=torch.uint64)
+    assert heed.nn._clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
+
+
+def test_the_operator_of_valid_lengths_passes_opcheck():
+    clamp = torch.ops.heed.clamp_valid_lens.default
+    for lens in (torch.tensor([3, 9]), torch.tensor([[2.5, -1.0], [torch.nan, 4.0]]), torch.tensor([1, 2], dtype=torch.uint64)):
+        torch.library.opcheck(clamp, (lens, 2, 2, 5))
 
 
 def test_whole_numbers_are_encoded_as_real_ones():

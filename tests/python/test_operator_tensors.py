@@ -80,6 +80,21 @@ def frequency_calls():
     yield {"rotary_dim": 8, "positions": torch.tensor([3, 40]), "rope_type": "dynamic", "factor": 2.0, "original_length": 16}
 
 
+def lens_calls():
+    yield {"valid_lens": torch.tensor([3, 1]), "batch": 2, "queries": 3, "steps": 5}
+
+
+def cache_calls():
+    memory = {"keys": random(2, 2, 5, 8), "values": random(2, 2, 5, 4, seed=1)}
+    yield {**memory, "key": random(2, 2, 2, 8, seed=2), "value": random(2, 2, 2, 4, seed=3), "length": 2, "grows": False}
+
+
+def packed_position_calls():
+    offsets = {"packed_queries": torch.tensor([0, 2, 6]), "packed_keys": torch.tensor([0, 3, 6])}
+    lists = {"query_positions": torch.tensor([3, 1, 2, 7]), "key_positions": torch.tensor([[0, 2, 1], [5, 4, 3]])}
+    yield {**offsets, **lists, "queries": 6, "keys": 6}
+
+
 CALLS = {
     "attention": attention_calls,
     "attention_forward": attention_calls,
@@ -88,6 +103,9 @@ CALLS = {
     "rotary": rotary_calls,
     "rotary_table": table_calls,
     "rotary_frequencies": frequency_calls,
+    "clamp_valid_lens": lens_calls,
+    "cache_append": cache_calls,
+    "packed_positions": packed_position_calls,
 }
 # attention_weights takes the packed lengths of the options that it shares with the others, and refuses them.
 WITHOUT_CALL = {("attention_weights", "packed_queries"), ("attention_weights", "packed_keys")}

@@ -241,6 +241,36 @@ def test_packed_sequences_refuse_what_has_no_meaning_for_them():
         heed.attention_packed(q, k, v, offsets, offsets, causal=True, key_positions=torch.arange(4))
 
 
+def test_packed_positions_are_those_of_each_sequence():
+    lengths, key_lengths = [3, 0, 6], [5, 2, 6]
+    offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
+    packed = torch.ops.heed.packed_positions.default
+    for options, first in {"": lambda n, m: (0, 0), "bottom_right": lambda n, m: (m - n + 2, 2), "offset": lambda n, m: (7, 2)}.items():
+        numbers = {"queries": 9, "keys": 13, "bottom_right": bool(options)}
+        numbers |= {"key_offset": 2} if options else {}
+        numbers |= {"query_offset": 7} if options == "offset" else {}
+        queries, keys = packed(offsets, key_offsets, **numbers)
+        starts = [first(n, m) for n, m in zip(lengths, key_lengths)]
+        assert queries.tolist() == [q + i for n, (q, _) in zip(lengths, starts) for i in range(n)]
+        assert keys.tolist() == [k + i for m, (_, k) in zip(key_lengths, starts) for i in range(m)]
+        torch.library.opcheck(packed, (offsets, key_offsets), numbers)
+    listed = (torch.arange(6).double() / 3, torch.arange(18).reshape(3, 6))
+    queries, keys = packed(offsets, key_offsets, *listed, queries=9, keys=13)
+    assert torch.equal(queries, torch.cat([listed[0][:n] for n in lengths]))
+    assert torch.equal(keys, torch.cat([row[:n] for row, n in zip(listed[1], key_lengths)]))
+    torch.library.opcheck(packed, (offsets, key_offsets, *listed), {"queries": 9, "keys": 13})
+
+
+@pytest.mark.parametrize("scheme", ["rotary", "alibi"])
+def test_packed_offsets_that_do_not_fit_are_refused(scheme):
+    q, k, v = (t[0].transpose(0, 1) for t in operands())
+    good = torch.tensor([0, 3, 7])
+    for bad in ([0, 3, 8], [1, 3, 7], [0, 5, 3, 7], [0, 7], []):
+        for offsets in ((good, torch.tensor(bad, dtype=torch.int64)), (torch.tensor(bad, dtype=torch.int64), good)):
+            with pytest.raises(ValueError, match="packed|offsets"):
+                heed.attention_packed(q, k, v, *offsets, position=schemes()[scheme])
+
+
 def test_statistics_are_those_of_the_weights():
     q, k, v = operands(keys=9)
     result = heed.attention(

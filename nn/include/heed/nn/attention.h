@@ -2,8 +2,10 @@
 #ifndef HEED_NN_ATTENTION_H_
 #define HEED_NN_ATTENTION_H_
 
+#include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,17 +38,42 @@ struct AttentionTensors {
   at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
 
-  static constexpr std::size_t kCount = 14;
-  static constexpr std::size_t kDifferentiable = 6;  // the first ones
+  struct Member {
+    const char* name;
+    at::Tensor AttentionTensors::*tensor;
+    bool differentiable;
+  };
+  // All order is this one: that of All(), of the operators' arguments and of gradients. The differentiable come first.
+  static constexpr std::array kMembers{
+      Member{"bias", &AttentionTensors::bias, true},
+      Member{"relative_bias", &AttentionTensors::relative_bias, true},
+      Member{"slopes", &AttentionTensors::slopes, true},
+      Member{"content_keys", &AttentionTensors::content_keys, true},
+      Member{"content_values", &AttentionTensors::content_values, true},
+      Member{"content_queries", &AttentionTensors::content_queries, true},
+      Member{"mask", &AttentionTensors::mask, false},
+      Member{"query_lengths", &AttentionTensors::query_lengths, false},
+      Member{"key_lengths", &AttentionTensors::key_lengths, false},
+      Member{"prefix_lengths", &AttentionTensors::prefix_lengths, false},
+      Member{"query_positions", &AttentionTensors::query_positions, false},
+      Member{"key_positions", &AttentionTensors::key_positions, false},
+      Member{"packed_queries", &AttentionTensors::packed_queries, false},
+      Member{"packed_keys", &AttentionTensors::packed_keys, false},
+  };
+  static constexpr std::size_t kCount = kMembers.size();
+  static constexpr std::size_t kDifferentiable = std::ranges::count(kMembers, true, &Member::differentiable);
+  static constexpr std::array kNames = [] {
+    std::array<const char*, kCount> names{};
+    std::ranges::transform(kMembers, names.begin(), &Member::name);
+    return names;
+  }();
   std::array<at::Tensor*, kCount> All() {
-    return {&bias,          &relative_bias, &slopes,         &content_keys,    &content_values, &content_queries, &mask,
-            &query_lengths, &key_lengths,   &prefix_lengths, &query_positions, &key_positions,  &packed_queries,  &packed_keys};
+    std::array<at::Tensor*, kCount> all{};
+    std::ranges::transform(kMembers, all.begin(), [this](const Member& member) { return &(this->*member.tensor); });
+    return all;
   }
-  static constexpr std::array<const char*, kCount> kNames{
-      "bias",           "relative_bias", "slopes",      "content_keys",   "content_values",  "content_queries",
-      "mask",           "query_lengths", "key_lengths", "prefix_lengths", "query_positions", "key_positions",
-      "packed_queries", "packed_keys"};
 };
+static_assert(std::ranges::is_partitioned(AttentionTensors::kMembers, &AttentionTensors::Member::differentiable));
 
 // What to compute; see heed/attention.h for the meaning of each option. Every setter returns the options, so that they chain.
 class AttentionOptions {

@@ -3,6 +3,7 @@
 #define HEED_NN_CACHE_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +15,9 @@ namespace heed::nn {
 // are recorded, since none flows back through a cache. Not safe for use by two threads at once.
 class KeyValueCache {
  public:
-  // Memory for `capacity` tokens is set aside at the first append; when it is full, it doubles.
-  explicit KeyValueCache(int64_t capacity = 0);
+  // Memory for `capacity` tokens is set aside at the first append, and append refuses what does not fit; without a capacity the
+  // memory doubles when it is full.
+  explicit KeyValueCache(std::optional<int64_t> capacity = std::nullopt);
 
   // Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim] behind those there are.
   // Throws InvalidArgument before anything changes.
@@ -31,14 +33,16 @@ class KeyValueCache {
   at::Tensor values() const;
 
  private:
-  int64_t initial_capacity_, length_ = 0;
+  std::optional<int64_t> capacity_;
+  int64_t length_ = 0;
   at::Tensor keys_, values_;  // [batch, kv_heads, capacity, width]
 };
 
 // A cache for each layer of a stack.
 class LayerCaches {
  public:
-  explicit LayerCaches(int64_t layers, int64_t capacity = 0) : layers_(layers, KeyValueCache(capacity)) {}
+  explicit LayerCaches(int64_t layers, std::optional<int64_t> capacity = std::nullopt)
+      : layers_(layers, KeyValueCache(capacity)) {}
 
   KeyValueCache& operator[](std::size_t layer) { return layers_[layer]; }
   std::size_t size() const { return layers_.size(); }

@@ -1,0 +1,99 @@
+// torch.ops.heed.clamp_valid_lens and its kin: what modules of both languages do to lengths, positions and caches.
+#include <optional>
+#include <tuple>
+#include <variant>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
+#include <torch/library.h>
+
+#include "attention_call.h"
+#include "cache_memory.h"
+#include "tensor_view.h"
+#include "token_positions.h"
+#include "translate_errors.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+using OptionalTensor = std::optional<at::Tensor>;
+
+// NOLINTBEGIN(performance-unnecessary-value-param): the dispatcher hands numbers over by value
+at::Tensor ClampValidLensOperator(const at::Tensor& valid_lens, c10::SymInt batch, c10::SymInt queries, c10::SymInt steps) {
+  return TranslateErrors([&] { return ClampValidLens(valid_lens, batch, queries, steps); });
+}
+
+std::tuple<at::Tensor, at::Tensor> CacheAppendOperator(const at::Tensor& keys, const at::Tensor& values, const at::Tensor& key,
+                                                       const at::Tensor& value, c10::SymInt length, bool grows) {
+  return TranslateErrors([&] {
+    const CacheMemory memory = Appended({keys, values}, key, value, length, grows);
+    return std::make_tuple(memory.keys, memory.values);
+  });
+}
+
+std::tuple<at::Tensor, at::Tensor> PackedPositionsShape(const at::Tensor& packed_queries, const at::Tensor& packed_keys,
+                                                        const OptionalTensor& query_positions,
+                                                        const OptionalTensor& key_positions, c10::SymInt queries,
+                                                        c10::SymInt keys, bool /*bottom_right*/,
+                                                        std::optional<c10::SymInt> /*query_offset*/,
+                                                        std::optional<c10::SymInt> /*key_offset*/) {
+  return TranslateErrors([&] {
+    CheckDense("packed_queries", packed_queries, at::kMeta);
+    CheckDense("packed_keys", packed_keys, at::kMeta);
+    const auto places = [&](const char* name, const c10::SymInt& tokens, const OptionalTensor& list) {
+      if (list) CheckDense(name, *list, at::kMeta);
+      return at::empty_symint({tokens}, packed_queries.options().dtype(list ? list->scalar_type() : at::kLong));
+    };
+    return std::make_tuple(places("query_positions", queries, query_positions), places("key_positions", keys, key_positions));
+  });
+}
+// NOLINTEND(performance-unnecessary-value-param)
+
+std::tuple<at::Tensor, at::Tensor> PackedPositionsOperator(const at::Tensor& packed_queries, const at::Tensor& packed_keys,
+                                                           const OptionalTensor& query_positions,
+                                                           const OptionalTensor& key_positions, int64_t queries, int64_t keys,
+                                                           bool bottom_right, std::optional<int64_t> query_offset,
+                                                           std::optional<int64_t> key_offset) {
+  return TranslateErrors([&] {
+    AttentionOptions options;
+    options.packed(packed_queries, packed_keys).causal(bottom_right);
+    options.query_positions(query_positions.value_or(at::Tensor())).key_positions(key_positions.value_or(at::Tensor()));
+    if (query_offset) options.query_offset(*query_offset);
+    if (key_offset) options.key_offset(*key_offset);
+    options.tensors() = ResolvedPlaces(options.tensors());
+    const CallPositions places = PositionsOf(options, queries, keys);
+    return std::make_tuple(std::get<at::Tensor>(places.queries), std::get<at::Tensor>(places.keys));
+  });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  m.def("clamp_valid_lens(Tensor valid_lens, SymInt batch, SymInt queries, SymInt steps) -> Tensor");
+  // Keys and values [batch, kv_heads, capacity, width] with tokens behind the first `length`: the same memory, or larger one.
+  m.def(
+      "cache_append(Tensor(a!) keys, Tensor(b!) values, Tensor key, Tensor value, SymInt length, bool grows) -> (Tensor(a!), "
+      "Tensor(b!))");
+  // Where the tokens [queries] and [keys] of packed sequences stand.
+  m.def(
+      "packed_positions(Tensor packed_queries, Tensor packed_keys, Tensor? query_positions=None, Tensor? key_positions=None, "
+      "*, "
+      "SymInt queries, SymInt keys, bool bottom_right=False, SymInt? query_offset=None, SymInt? key_offset=None) -> (Tensor "
+      "queries, Tensor keys)");
+}
+
+// Made of PyTorch's operators, which a trace sees.
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
+  m.impl("clamp_valid_lens", &ClampValidLensOperator);
+  m.impl("cache_append", &CacheAppendOperator);
+}
+
+TORCH_LIBRARY_IMPL(heed, CPU, m) { m.impl("packed_positions", &PackedPositionsOperator); }
+
+TORCH_LIBRARY_IMPL(heed, Meta, m) { m.impl("packed_positions", &PackedPositionsShape); }
+
+// Positions have no derivative: asking for it raises.
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("packed_positions", torch::autograd::autogradNotImplementedFallback()); }
+
+}  // namespace heed::nn
