@@ -72,7 +72,7 @@ class BackwardChunk {
     if (panel_.count == 0) return;
     const attention::Cut& cut = problem_.cut;
     const attention::KeyRange reach = attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile);
-    if (problem_.d_q.present()) std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
+    blank_ = problem_.d_q.present();
     if (!reach.empty()) {
       scores_.Begin(panel_, kv_head, {begin_, end_});
       Pack(b, h);
@@ -93,8 +93,10 @@ class BackwardChunk {
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
       });
+      ClearBlank();
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
+    ClearBlank();
     if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries(b, h);
   }
 
@@ -295,12 +297,20 @@ class BackwardChunk {
 
   void AddToPanel(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
     if (seen == Seen::kSome && !AllFinite(d_, key_rows, place.keys, shape_.head_dim)) {
+      ClearBlank();
       VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
     } else {
+      if (place.lanes() < panel_.width) ClearBlank();
+      const Target<T> d_queries{scratch_.d_queries + place.lane_begin, panel_.width, !blank_};
       Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
-              {shape_.head_dim, place.keys, place.lanes()}, AddedTo(scratch_.d_queries + place.lane_begin, panel_.width),
-              scratch_.ahead);
+              {shape_.head_dim, place.keys, place.lanes()}, d_queries, scratch_.ahead);
+      blank_ = false;
     }
+  }
+
+  void ClearBlank() {
+    if (blank_) std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
+    blank_ = false;
   }
 
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
@@ -381,6 +391,7 @@ class BackwardChunk {
   Panel panel_{};
   DropoutStream stream_{};
   const attention::ChunkPlace* next_ = nullptr;
+  bool blank_ = false;          // whether the panel's dQ holds nothing yet, not even zeros
   std::optional<bool> finite_;  // of the panel at hand, once asked for
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };

@@ -101,6 +101,14 @@ class ForwardPanel {
 
   void Walk(const SoftmaxState<T>& state, int64_t split) {
     state.Reset();
+    // The rows behind the values are added to by whoever asked for them; those of the values begin with the first whole tile.
+    std::fill_n(scratch_.output + shape_.value_dim * panel_.width, (rows_ - shape_.value_dim) * panel_.width, T{0});
+    blank_ = true;
+    WalkTiles(state, split);
+    ClearBlank();
+  }
+
+  void WalkTiles(const SoftmaxState<T>& state, int64_t split) {
     const attention::Cut& cut = problem_.cut;
     const attention::KeyRange keys = attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile);
     if (panel_.count == 0 || keys.empty()) return;
@@ -113,6 +121,11 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     AskAhead(b, kv_head);
     ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR { Tile(state, strips); });
+  }
+
+  void ClearBlank() {
+    if (blank_) std::fill_n(scratch_.output, shape_.value_dim * panel_.width, T{0});
+    blank_ = false;
   }
 
   // Asks for the rows that this panel will write, and for those that the next one begins with.
@@ -155,6 +168,7 @@ class ForwardPanel {
   template <class D, class KeysAhead, class ValuesAhead>
   HWY_INLINE void TileOf(D d, const SoftmaxState<T>& state, const Strips& strips, const KeysAhead& keys,
                          const ValuesAhead& values) {
+    if (strips.masked) ClearBlank();
     const std::array<Seen, kMaxStrips> seen = scores_.FillTile(d, strips, scratch_.scores, keys);
     TakeTile(d, state, strips, scratch_.scores);
     for (std::size_t x = 0; x < strips.count; ++x)
@@ -170,13 +184,17 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
     const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
+      ClearBlank();
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
       return;
     }
     const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
     auto&& memory = ahead(place);
+    if (lanes < panel_.width) ClearBlank();
+    const Target<T> output{scratch_.output + place.lane_begin, panel_.width, !blank_};
     Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width},
-            {shape_.value_dim, place.keys, lanes}, AddedTo(scratch_.output + place.lane_begin, panel_.width), memory);
+            {shape_.value_dim, place.keys, lanes}, output, memory);
+    blank_ = false;
   }
 
   // The last row of the output: weight times distance.
@@ -278,6 +296,7 @@ class ForwardPanel {
   WalkedRows<T> values_;
   int64_t rows_;
   std::optional<attention::PanelPlace> next_;
+  bool blank_ = true;  // whether the output holds nothing yet, not even zeros
   Panel panel_{};
   PanelArrays<T> arrays_{};
   DropoutStream stream_{};

@@ -109,7 +109,10 @@ struct PanelSource {
   Uniform uniform;
   T* scratch;  // [panel, elements]
 
-  bool Takes(const attention::QueryRow& query) const { return query.active() && !(uniform == Uniform::kSkip && query.uniform); }
+  // The lanes that are left out.
+  uint64_t Left(const attention::Lanes<T>& lanes) const {
+    return lanes.idle | (uniform == Uniform::kSkip ? lanes.uniform : uint64_t{0});
+  }
   // The rows of head x of the panel.
   HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
     const auto rows = RowsOf(operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b));
@@ -123,15 +126,13 @@ void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const Pan
   for (int64_t x = 0; x < panel.heads; ++x) {
     const HeadRows<const T> rows = source.Rows(panel, x);
     const int64_t first = x * panel.count;
-    const bool whole =
-        rows.element_stride == 1 && std::all_of(lanes.rows + first, lanes.rows + first + panel.count,
-                                                [&](const attention::QueryRow& query) { return source.Takes(query); });
-    if (whole) {
+    const uint64_t left = source.Left(lanes) >> first;
+    if (rows.element_stride == 1 && (left & attention::LowBits(panel.count)) == 0) {
       Transpose(rows.data, rows.row_stride, panel.count, source.elements, source.factor, columns + first, panel.width);
       continue;
     }
     for (int64_t w = 0; w < panel.count; ++w) {
-      const T* row = source.Takes(lanes.rows[first + w]) ? rows.Row(w) : nullptr;
+      const T* row = (left >> w & 1) == 0 ? rows.Row(w) : nullptr;
       for (int64_t c = 0; c < source.elements; ++c)
         columns[c * panel.width + first + w] = row ? source.factor * row[c * rows.element_stride] : T{0};
     }
@@ -145,9 +146,10 @@ void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const Pan
 template <class T>
 void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded, T* packed) {
   const HeadRows<const T> rows = source.Rows(panel, 0);
+  const uint64_t left = source.Left(lanes);
   for (int64_t w = 0; w < panel.width; ++w) {
     T* to = packed + w * padded;
-    if (!source.Takes(lanes.rows[w])) {
+    if (left >> w & 1) {
       std::fill(to, to + padded, T{0});
       continue;
     }

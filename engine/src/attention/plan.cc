@@ -62,15 +62,15 @@ PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, Q
   PanelRange range;
   bool any = false;
   const bool ranked = order_.KeyRanks(b) != nullptr, all_same = SameForAllQueries();
-  for (int64_t w = 0; w < q_count; ++w) {
-    const bool same = w > 0 && all_same;
-    rows[w] = same ? rows[w - 1] : Row(b, h, q_begin + w);
-    if (same) continue;
+  const int64_t different = all_same ? std::min<int64_t>(1, q_count) : q_count;
+  for (int64_t w = 0; w < different; ++w) {
+    rows[w] = Row(b, h, q_begin + w);
     Include(rows[w], ranked, range, any);
     const uint64_t lanes = all_same ? LowBits(q_count) : uint64_t{1} << w;
     if (rows[w].uniform) range.uniform |= lanes;
     if (!rows[w].active()) range.idle |= lanes;
   }
+  std::fill(rows + different, rows + q_count, rows[0]);
   return range;
 }
 
@@ -91,12 +91,13 @@ namespace {
 
 Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
   const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
+  const int64_t most_chunks = std::max(simd::kMaxChunks, simd::kChunksOfFewHeads / std::max<int64_t>(1, shape.kv_heads));
   Cut cut{};
   cut.panel = sizes.panel;
   cut.tile = sizes.tile;
   cut.group = 1;
   cut.panels = DivideUp(shape.q_len, cut.panel);
-  cut.chunk = std::max(sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, simd::kMaxChunks), cut.tile));
+  cut.chunk = std::max(sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, most_chunks), cut.tile));
   cut.chunks = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.chunk));
   cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
   cut.splits = 1;

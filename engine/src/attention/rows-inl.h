@@ -14,6 +14,7 @@
 #include "core/operand.h"
 #include "hwy/highway.h"
 #include "simd/ahead.h"
+#include "simd/capabilities-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -164,20 +165,56 @@ class WalkedRows {
   int64_t tile_ = -1;  // whose copy stands in place
 };
 
+template <class T>
+HWY_INLINE void CopyRow(const T* from, int64_t width, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + step <= width; c += step) hn::StoreU(hn::LoadU(d, from + c), d, to + c);
+  for (; c < width; ++c) to[c] = from[c];
+}
+
+// Rounds neighbouring elements to nearest, ties to even, as ToBFloat16 and ToFloat16 do.
+inline void NarrowRow(const float* from, int64_t count, core::Element element, std::byte* to) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<uint16_t, decltype(d)> d16;
+  const hn::RebindToUnsigned<decltype(d)> d32;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto* bits = reinterpret_cast<uint16_t*>(to);
+  const bool vectors = element == core::Element::kBFloat16 || HEED_SIMD_FLOAT16;
+  for (; vectors && c + lanes <= count; c += lanes) {
+    const auto value = hn::LoadU(d, from + c);
+    if (!hn::AllTrue(d, hn::Eq(value, value))) break;  // NaN keeps its own rule
+#if HEED_SIMD_FLOAT16
+    if (element == core::Element::kFloat16) {
+      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(hn::Rebind<hwy::float16_t, decltype(d)>(), value)), d16, bits + c);
+      continue;
+    }
+#endif
+    const auto wide = hn::BitCast(d32, value);
+    const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(d32, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(wide, hn::Set(d32, 0x7FFF)), odd));
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<decltype(d)>(), rounded)), d16, bits + c);
+  }
+#endif
+  for (; c < count; ++c) StoreNarrow(from[c], element, to + 2 * c);
+}
+
 // Writes one row, rounding where the caller's elements are narrower.
 template <class T>
 void StoreRow(const T* from, int64_t width, const StoredRows<std::byte>& rows, int64_t i) {
   if (rows.template Holds<T>()) {
     T* row = reinterpret_cast<T*>(rows.At(i, 0));
-    if (rows.element_stride == 1) {
-      std::copy_n(from, width, row);
-      return;
-    }
+    if (rows.element_stride == 1) return CopyRow(from, width, row);
     for (int64_t c = 0; c < width; ++c) row[c * rows.element_stride] = from[c];
     return;
   }
-  if constexpr (sizeof(T) == sizeof(float))
+  if constexpr (sizeof(T) == sizeof(float)) {
+    if (rows.element_stride == 1) return NarrowRow(from, width, rows.element, rows.At(i, 0));
     for (int64_t c = 0; c < width; ++c) StoreNarrow(from[c], rows.element, rows.At(i, c));
+  }
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -38,10 +38,11 @@ struct SoftmaxState {
   // from the reference.
   T *largest, *weighted;  // [width]
 
+  // Output is left as it is: nothing reads it before the first keys of any lane are taken, and whoever adds their values clears
+  // it.
   void Reset() const {
     std::fill_n(minus_max, width, T{0});
     std::fill_n(sum, width, T{0});
-    std::fill_n(output, rows * width, T{0});
     if (!largest) return;
     std::fill_n(largest, width, -std::numeric_limits<T>::infinity());
     std::fill_n(weighted, width, T{0});
@@ -171,6 +172,7 @@ struct SoftmaxState {
     const hn::Vec<D> shrink = PowerOrOne(d, hn::IfThenZeroElse(fresh, hn::Sub(now, old)));
     hn::Store(now, d, minus_max + w);
     hn::Store(hn::Mul(old_sum, shrink), d, sum + w);
+    if (hn::AllTrue(d, fresh)) return now;
     for (int64_t r = 0; r < rows; ++r) {
       T* at = output + r * width + w;
       hn::Store(hn::Mul(hn::Load(d, at), shrink), d, at);

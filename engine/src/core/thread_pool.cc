@@ -49,8 +49,9 @@ int AvailableThreads() {
 
 namespace {
 
-// The threads of one process. One parallel loop at a time: `turn` is held by its caller. Workers sleep until `generation`
-// changes, then take task numbers from `next` until none is left; the caller takes part and waits until no worker is active.
+// The threads of one process. One parallel loop at a time: `turn` is held by its caller. It offers seats, one less than there
+// are tasks; a sleeping worker that takes a seat takes task numbers from `next` until none is left. The caller takes part,
+// withdraws the seats that nobody has come for, and waits until no worker is active.
 class Crew {
  public:
   explicit Crew(int threads) : threads_(threads) {}
@@ -71,13 +72,13 @@ class Crew {
       task_ = &task;
       failure_ = nullptr;
       next_.store(0);
-      active_ = static_cast<int>(workers_.size());
-      ++generation_;
+      seats_ = static_cast<int>(std::min<int64_t>(tasks - 1, static_cast<int64_t>(workers_.size())));
+      for (int seat = 0; seat < seats_; ++seat) start_.notify_one();
     }
-    start_.notify_all();
     Work();
     if (!here()) throw Error("the process was forked inside a task; its other tasks stayed in the parent");
     std::unique_lock lock(mutex_);
+    seats_ = 0;
     done_.wait(lock, [&] { return active_ == 0; });
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
@@ -99,12 +100,12 @@ class Crew {
   }
 
   void Loop() {
-    uint64_t seen = 0;
     std::unique_lock lock(mutex_);
     while (true) {
-      start_.wait(lock, [&] { return stop_ || generation_ != seen; });
+      start_.wait(lock, [&] { return stop_ || seats_ > 0; });
       if (stop_) return;
-      seen = generation_;
+      --seats_;
+      ++active_;
       lock.unlock();
       Work();
       lock.lock();
@@ -138,9 +139,8 @@ class Crew {
   std::vector<std::thread> workers_;
   bool started_ = false;
 
-  uint64_t generation_ = 0;
   bool stop_ = false;
-  int active_ = 0;
+  int seats_ = 0, active_ = 0;  // workers that may still come, that are at work
   int64_t tasks_ = 0;
   const FunctionRef<void(int64_t)>* task_ = nullptr;
   std::atomic<int64_t> next_{0};

@@ -63,45 +63,6 @@ class BackwardLayout {
   bool apart_;
 };
 
-// Adds the parts of the chunks after the first to dQ, in their order, and rounds it where the caller's elements are narrower.
-template <class T>
-void FinishQueries(const attention::BackwardProblem<T>& problem, int64_t b, int64_t h) {
-  const attention::Plan& plan = problem.plan;
-  const Cut& cut = problem.cut;
-  const int64_t head_dim = plan.shape().head_dim, queries = plan.QueryCount(b);
-  const Output& d_q = problem.d_q;
-  const int64_t start = plan.ArrayRow(b) * d_q.stride[0] + h * d_q.stride[1] + plan.FirstQuery(b) * d_q.stride[2];
-  const auto store = [&](int64_t i, int64_t c, T value) {
-    const int64_t at = start + i * d_q.stride[2] + c * d_q.stride[3];
-    if (d_q.element == core::Element::kBFloat16) {
-      reinterpret_cast<BFloat16*>(d_q.data)[at] = ToBFloat16(static_cast<float>(value));
-    } else if (d_q.element == core::Element::kFloat16) {
-      reinterpret_cast<Float16*>(d_q.data)[at] = ToFloat16(static_cast<float>(value));
-    } else {
-      reinterpret_cast<T*>(d_q.data)[at] += value;
-    }
-  };
-  for (int64_t begin = 0; begin < queries; begin += cut.panel) {
-    const int64_t end = std::min(begin + cut.panel, queries);
-    const attention::KeyRange reach = plan.Reach(b, h, begin, end - begin);
-    for (int64_t chunk = 1; problem.d_q_parts && chunk < cut.chunks; ++chunk) {
-      if (attention::PieceOf(reach, chunk, cut.chunk, cut.tile).empty()) continue;
-      const T* part = problem.QueryPart(b, h, chunk);
-      for (int64_t i = begin; i < end; ++i)
-        for (int64_t c = 0; c < head_dim; ++c) {
-          if (problem.d_q_wide) {
-            problem.WideQueries(b, h)[i * head_dim + c] += part[i * head_dim + c];
-          } else {
-            store(i, c, part[i * head_dim + c]);
-          }
-        }
-    }
-    if (!problem.d_q_wide) continue;
-    for (int64_t i = begin; i < end; ++i)
-      for (int64_t c = 0; c < head_dim; ++c) store(i, c, problem.WideQueries(b, h)[i * head_dim + c]);
-  }
-}
-
 // All gradients that a call may ask for, by presence alone.
 template <class T>
 BiasGradients<T> AllGradients(const Attention& attention) {
@@ -163,9 +124,8 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   memory.Run(executor, work, tasks.count(),
              [&](core::TaskQueue& queue, std::byte* scratch) { Backward(call, tasks, queue, scratch); });
   if (queries.wide || queries.parts)
-    memory.Run(executor, work, shape.batch * shape.q_heads, [&](core::TaskQueue& queue, std::byte*) {
-      queue.Work([&](int64_t row, int64_t) { FinishQueries(problem, row / shape.q_heads, row % shape.q_heads); });
-    });
+    memory.Run(executor, work, shape.batch * shape.q_heads,
+               [&](core::TaskQueue& queue, std::byte*) { FinishQueries(call, queue); });
   for_each_sum([&](int64_t sum) { schemes.Finish(sum); });
 }
 

@@ -7,6 +7,7 @@
 #include "hwy/highway.h"
 
 #include "attention/backward-inl.h"
+#include "attention/finish_queries-inl.h"
 #include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,6 +34,16 @@ void BackwardOf(const dispatch::BackwardCall<T>& call, const dispatch::BackwardT
   });
 }
 
+template <class T>
+void FinishQueriesOf(const dispatch::BackwardCall<T>& call, core::TaskQueue& tasks) {
+  const QueryFinish<T> finish(call.problem);
+  const int64_t heads = call.problem.plan.shape().q_heads;
+  tasks.Work([&](int64_t row, int64_t) { finish.Run(row / heads, row % heads); });
+}
+
+void FinishQueriesF32(const dispatch::BackwardCall<float>& call, core::TaskQueue& tasks) { FinishQueriesOf(call, tasks); }
+void FinishQueriesF64(const dispatch::BackwardCall<double>& call, core::TaskQueue& tasks) { FinishQueriesOf(call, tasks); }
+
 void BackwardF32(const dispatch::BackwardCall<float>& call, const dispatch::BackwardTasks& plan, core::TaskQueue& tasks,
                  std::byte* scratch) {
   BackwardOf(call, plan, tasks, scratch);
@@ -49,6 +60,8 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
+HWY_EXPORT(FinishQueriesF32);
+HWY_EXPORT(FinishQueriesF64);
 
 namespace dispatch {
 
@@ -57,6 +70,12 @@ void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::
 }
 void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
   HWY_DYNAMIC_DISPATCH(BackwardF64)(call, plan, tasks, scratch);
+}
+void FinishQueries(const BackwardCall<float>& call, core::TaskQueue& tasks) {
+  HWY_DYNAMIC_DISPATCH(FinishQueriesF32)(call, tasks);
+}
+void FinishQueries(const BackwardCall<double>& call, core::TaskQueue& tasks) {
+  HWY_DYNAMIC_DISPATCH(FinishQueriesF64)(call, tasks);
 }
 
 }  // namespace dispatch

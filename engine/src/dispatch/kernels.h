@@ -44,6 +44,10 @@ void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte*
 void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 
+// Sums the parts of dQ and rounds it, where either is needed. Tasks are query heads: B * Hq.
+void FinishQueries(const BackwardCall<float>& call, core::TaskQueue& tasks);
+void FinishQueries(const BackwardCall<double>& call, core::TaskQueue& tasks);
+
 }  // namespace heed::dispatch
 
 #endif  // HEED_DISPATCH_KERNELS_H_

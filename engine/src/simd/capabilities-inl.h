@@ -11,6 +11,7 @@
 
 #undef HEED_SIMD_AVX512
 #undef HEED_SIMD_REGISTERS_32
+#undef HEED_SIMD_FLOAT16
 
 // AVX-512 F, BW, CD, DQ and VL.
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -24,6 +25,13 @@
 #define HEED_SIMD_REGISTERS_32 1
 #else
 #define HEED_SIMD_REGISTERS_32 0
+#endif
+
+// Conversions between float16 and float that round to nearest, ties to even.
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HEED_SIMD_FLOAT16 1
+#else
+#define HEED_SIMD_FLOAT16 0
 #endif
 
 #endif  // per-target include guard

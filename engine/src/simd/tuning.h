@@ -20,6 +20,9 @@ constexpr double kSerialWork = 1e6;
 
 // More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
 constexpr int64_t kMaxChunks = 8;
+// Where there are few key heads, each may have more chunks, up to so many for all heads together: their partial dQ then take no
+// more than those of more heads would.
+constexpr int64_t kChunksOfFewHeads = 32;
 
 // Fewer independent backward tasks than kBiasTasks under a dense bias that batch rows or heads share: its gradient is then
 // collected in up to kBiasCopies copies, each of the size of the bias.

@@ -1,0 +1,59 @@
+// The end of dQ, where chunks of keys ran apart or the caller's elements are narrower than sums.
+#if defined(HEED_ATTENTION_FINISH_QUERIES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_FINISH_QUERIES_INL_H_
+#undef HEED_ATTENTION_FINISH_QUERIES_INL_H_
+#else
+#define HEED_ATTENTION_FINISH_QUERIES_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/problem.h"
+#include "attention/rows-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+
+// Adds the parts of the chunks after the first to dQ of one query head, in their order, and rounds it where the caller's
+// elements are narrower.
+template <class T>
+class QueryFinish {
+ public:
+  explicit QueryFinish(const attention::BackwardProblem<T>& problem)
+      : problem_(problem), cut_(problem.cut), head_dim_(problem.plan.shape().head_dim) {}
+
+  void Run(int64_t b, int64_t h) const {
+    const attention::Plan& plan = problem_.plan;
+    const StoredRows<std::byte> own = RowsOf(problem_.d_q, plan.ArrayRow(b), h, plan.FirstQuery(b));
+    const int64_t queries = plan.QueryCount(b);
+    for (int64_t begin = 0; begin < queries; begin += cut_.panel) {
+      const int64_t end = std::min(begin + cut_.panel, queries);
+      const attention::KeyRange reach = plan.Reach(b, h, begin, end - begin);
+      for (int64_t chunk = 1; problem_.d_q_parts && chunk < cut_.chunks; ++chunk)
+        if (!attention::PieceOf(reach, chunk, cut_.chunk, cut_.tile).empty()) AddPart(b, h, chunk, begin, end, own);
+      for (int64_t i = begin; problem_.d_q_wide && i < end; ++i)
+        StoreRow<T>(problem_.WideQueries(b, h) + i * head_dim_, head_dim_, own, i);
+    }
+  }
+
+ private:
+  void AddPart(int64_t b, int64_t h, int64_t chunk, int64_t begin, int64_t end, const StoredRows<std::byte>& own) const {
+    const T* part = problem_.QueryPart(b, h, chunk);
+    for (int64_t i = begin; i < end; ++i) {
+      T* row = problem_.d_q_wide ? problem_.WideQueries(b, h) + i * head_dim_ : reinterpret_cast<T*>(own.At(i, 0));
+      const int64_t stride = problem_.d_q_wide ? 1 : own.element_stride;
+      for (int64_t c = 0; c < head_dim_; ++c) row[c * stride] += part[i * head_dim_ + c];
+    }
+  }
+
+  const attention::BackwardProblem<T>& problem_;
+  const attention::Cut& cut_;
+  int64_t head_dim_;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
