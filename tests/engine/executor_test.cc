@@ -5,11 +5,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,6 +33,31 @@ TEST(ThreadPool, RunsEveryTaskOnce) {
       for (const auto& count : runs) EXPECT_EQ(count.load(), 1);
     }
   }
+}
+
+// How often the threads of this process, but for the calling one, have gone to sleep.
+int64_t TimesAsleep() {
+  int64_t total = 0;
+  const std::string self = std::to_string(gettid());
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (thread.path().filename() == self) continue;
+    std::ifstream status(thread.path() / "status");
+    for (std::string word; status >> word;)
+      if (int64_t times = 0; word == "voluntary_ctxt_switches:" && status >> times) total += times;
+  }
+  return total;
+}
+
+// A loop of two tasks on a pool of many threads: one is woken at most, the others sleep on.
+TEST(ThreadPool, WakesNoMoreThreadsThanTasksNeed) {
+  ThreadPool pool(9);
+  pool.ParallelFor(100, [](int64_t) {});
+  const int64_t before = TimesAsleep();
+  constexpr int kLoops = 300;
+  for (int loop = 0; loop < kLoops; ++loop)
+    pool.ParallelFor(2, [](int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
+  // The one that runs a task sleeps within it and after it.
+  EXPECT_LE(TimesAsleep() - before, 3 * kLoops);
 }
 
 TEST(ThreadPool, ThrowsTheTasksExceptionAfterTheOthersEnded) {
