@@ -1,17 +1,24 @@
 // What each option costs beside the plain call, forward plus backward, interleaved in one run on one thread.
-//   option_cost_bench [LENGTH] [WIDTH]
+//   option_cost_bench [LENGTH] [WIDTH] [ROWS]
+// ROWS: names of rows to run beside the plain one, with commas between them; all of them without.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <list>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "heed/attention.h"
+#include "reference/cost.h"
 #include "reference/fma_peak.h"
+#include "reference/random_tables.h"
+#include "reference/schemes.h"
+#include "reference/table_gradients.h"
 
 namespace {
 
@@ -59,90 +66,102 @@ class Call {
   heed::SerialExecutor serial_;
 };
 
-struct Option {
+struct Row {
   std::string name;
   std::function<void()> run;
   std::vector<double> seconds = {};
 };
 
-// Tables that the options point to, and their gradients.
-struct Tables {
-  std::vector<float> values, gradients;
+// What a scheme wants timed: its option with small numbers, and all gradients of it.
+class SchemeOption {
+ public:
+  SchemeOption(const heed::reference::Cost& cost, const heed::Shape& shape) : attention_(Make(cost, shape)), d_(attention_) {}
+
+  const Attention& attention() const { return attention_; }
+  const heed::BiasGradients<float>& gradients() const { return d_.views; }
+
+ private:
+  Attention Make(const heed::reference::Cost& cost, const heed::Shape& shape) {
+    heed::reference::Case c;
+    c.shape = shape;
+    cost.set(c);
+    Attention attention;
+    heed::reference::Random random(1);
+    heed::reference::ForEachScheme([&]<class Scheme>() {
+      heed::reference::RandomTables<float> tables(c.layout, random, memory_, 0.01);
+      Scheme::Fill(c, shape, tables, attention);
+    });
+    return attention;
+  }
+
+  std::list<std::vector<float>> memory_;
+  Attention attention_;
+  heed::reference::TableGradients<float> d_;
+};
+
+// What the other options point to.
+struct Arrays {
   std::unique_ptr<bool[]> mask;
   std::vector<int64_t> positions;
 
-  explicit Tables(int64_t length)
-      : values(static_cast<size_t>(length * length), 0.01F),
-        gradients(values.size()),
-        mask(std::make_unique<bool[]>(values.size())) {
-    std::fill_n(mask.get(), values.size(), true);
+  explicit Arrays(int64_t length) : mask(std::make_unique<bool[]>(static_cast<size_t>(length * length))) {
+    std::fill_n(mask.get(), length * length, true);
     for (int64_t t = 0; t < length; ++t) positions.push_back(t);
-  }
-  template <int Rank>
-  View<const float, Rank> Table(const std::array<int64_t, Rank>& extent) {
-    return View<const float, Rank>::Contiguous(values.data(), extent);
-  }
-  template <int Rank>
-  View<float, Rank> Gradient(const std::array<int64_t, Rank>& extent, int64_t from = 0) {
-    return View<float, Rank>::Contiguous(gradients.data() + from, extent);
   }
 };
 
-std::vector<Option> MakeOptions(Call<float>& call, Call<heed::BFloat16>& narrow, Tables& tables, int64_t length,
-                                int64_t width) {
-  std::vector<Option> options;
-  const auto add = [&](const char* name, Attention attention, heed::BiasGradients<float> gradients = {},
-                       bool statistics = false) {
-    options.push_back({name, [=, &call] { call.Run(attention, gradients, statistics); }});
-  };
-  const auto with = [](const auto& set) {
+// All but the plain one.
+std::vector<Row> MakeRows(Call<float>& call, Call<heed::BFloat16>& narrow, Arrays& arrays, int64_t length, int64_t width) {
+  std::vector<Row> rows;
+  const auto add = [&](const char* name, const auto& set, bool statistics = false) {
     Attention attention;
     set(attention);
-    return attention;
+    rows.push_back({name, [=, &call] { call.Run(attention, {}, statistics); }});
   };
-  add("plain", {});
-  options.push_back({"bfloat16", [&narrow] { narrow.Run({}, {}, false); }});
-  add("dropout", with([](Attention& a) { a.dropout.probability = 0.1; }));
-  heed::BiasGradients<float> d;
-  d.relative_bias = tables.Gradient<2>({kHeads, 2 * length - 1});
-  add("relative bias", with([&](Attention& a) {
-        a.relative_bias = heed::RelativeBias{tables.Table<2>({kHeads, 2 * length - 1})};
-      }),
-      d);
-  d = {};
-  d.slopes = tables.Gradient<1>({kHeads});
-  add("slopes", with([&](Attention& a) { a.slope_bias = heed::SlopeBias{tables.Table<1>({kHeads}), true}; }), d);
-  d = {};
-  d.content_keys = tables.Gradient<2>({33, width});
-  d.content_values = tables.Gradient<2>({33, width}, 33 * width);
-  add("content, 33 offsets", with([&](Attention& a) {
-        a.content_bias.emplace();
-        a.content_bias->keys = tables.Table<2>({33, width});
-        a.content_bias->values = tables.Table<2>({33, width});
-      }),
-      d);
-  d = {};
-  d.content_queries = tables.Gradient<2>({33, width});
-  add("content queries, 33 offsets", with([&](Attention& a) {
-        a.content_bias.emplace();
-        a.content_bias->queries = tables.Table<2>({33, width});
-      }),
-      d);
-  add("soft-cap", with([](Attention& a) { a.softcap = 30.0; }));
-  add("statistics", {}, {}, true);
-  add("dense mask", with([&](Attention& a) {
-        a.mask = heed::Mask{View<const bool, 4>::Contiguous(tables.mask.get(), {1, 1, length, length})};
-      }));
-  d = {};
-  d.bias = tables.Gradient<4>({1, 1, length, length});
-  add("dense bias", with([&](Attention& a) { a.bias = heed::Bias{tables.Table<4>({1, 1, length, length})}; }), d);
-  add("listed positions, causal", with([&](Attention& a) {
-        a.causal = heed::Causal::kBottomRight;
-        a.query_positions.list = View<const int64_t, 2>::Contiguous(tables.positions.data(), {1, length});
-        a.key_positions.list = View<const int64_t, 2>::Contiguous(tables.positions.data(), {1, length});
-      }));
-  add("causal", with([](Attention& a) { a.causal = heed::Causal::kBottomRight; }));
-  return options;
+  rows.push_back({"bfloat16", [&narrow] { narrow.Run({}, {}, false); }});
+  add("dropout", [](Attention& a) { a.dropout.probability = 0.1; });
+  std::vector<heed::reference::Cost> costs;
+  heed::reference::ForEachScheme([&]<class Scheme>() { Scheme::AddCosts(costs); });
+  for (const heed::reference::Cost& cost : costs) {
+    const auto option = std::make_shared<SchemeOption>(cost, heed::Shape{1, kHeads, kHeads, length, length, width, width});
+    rows.push_back({cost.name, [option, &call] { call.Run(option->attention(), option->gradients(), false); }});
+  }
+  add("soft-cap", [](Attention& a) { a.softcap = 30.0; });
+  add(
+      "statistics", [](Attention&) {}, true);
+  add("dense mask", [&](Attention& a) {
+    a.mask = heed::Mask{View<const bool, 4>::Contiguous(arrays.mask.get(), {1, 1, length, length})};
+  });
+  add("listed positions, causal", [&](Attention& a) {
+    a.causal = heed::Causal::kBottomRight;
+    a.query_positions.list = View<const int64_t, 2>::Contiguous(arrays.positions.data(), {1, length});
+    a.key_positions.list = View<const int64_t, 2>::Contiguous(arrays.positions.data(), {1, length});
+  });
+  add("causal", [](Attention& a) { a.causal = heed::Causal::kBottomRight; });
+  return rows;
+}
+
+// Keeps the rows of a list, whose names may have commas of their own. False where it has others.
+bool Choose(std::string list, std::vector<Row>& rows) {
+  list = "," + list + ",";
+  std::erase_if(rows, [&](const Row& row) {
+    const size_t at = list.find("," + row.name + ",");
+    if (at != std::string::npos) list.erase(at, row.name.size() + 1);
+    return at == std::string::npos;
+  });
+  return list == ",";
+}
+
+// Row by row, again and again, so that all see the same state of the machine; times in ascending order.
+void Time(std::vector<Row>& rows) {
+  using Clock = std::chrono::steady_clock;
+  for (int round = 0; round < 15; ++round)
+    for (Row& row : rows) {
+      const auto start = Clock::now();
+      row.run();
+      row.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    }
+  for (Row& row : rows) std::sort(row.seconds.begin(), row.seconds.end());
 }
 
 }  // namespace
@@ -151,23 +170,20 @@ int main(int argc, char** argv) {
   const int64_t length = argc > 1 ? std::atoll(argv[1]) : 1024, width = argc > 2 ? std::atoll(argv[2]) : 64;
   Call<float> call(length, width);
   Call<heed::BFloat16> narrow(length, width);
-  Tables tables(length);
-  std::vector<Option> options = MakeOptions(call, narrow, tables, length, width);
-  using Clock = std::chrono::steady_clock;
-  for (int round = 0; round < 15; ++round)
-    for (Option& option : options) {
-      const auto start = Clock::now();
-      option.run();
-      option.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    }
-  for (Option& option : options) std::sort(option.seconds.begin(), option.seconds.end());
-  const double plain = options.front().seconds.front();
+  Arrays arrays(length);
+  std::vector<Row> rows = MakeRows(call, narrow, arrays, length, width);
+  if (argc > 3 && !Choose(argv[3], rows)) {
+    std::fprintf(stderr, "option_cost_bench: not all of these are rows: %s\n", argv[3]);
+    return 2;
+  }
+  rows.insert(rows.begin(), {"plain", [&call] { call.Run({}, {}, false); }});
+  Time(rows);
+  const double plain = rows.front().seconds.front();
   std::printf("%s, n %ld, d %ld, %ld heads, forward plus backward, FMA peak %.1f GFLOP/s\n",
               heed::SupportedTargets()[0].c_str(), static_cast<long>(length), static_cast<long>(width),
               static_cast<long>(kHeads), heed::reference::FmaPeak(4) * 1e-9);
-  for (const Option& option : options)
-    std::printf("%-26s min %8.3f ms  median %8.3f ms  over plain %+6.1f %%\n", option.name.c_str(),
-                option.seconds.front() * 1e3, option.seconds[option.seconds.size() / 2] * 1e3,
-                100 * (option.seconds.front() / plain - 1));
+  for (const Row& row : rows)
+    std::printf("%-26s min %8.3f ms  median %8.3f ms  over plain %+6.1f %%\n", row.name.c_str(), row.seconds.front() * 1e3,
+                row.seconds[row.seconds.size() / 2] * 1e3, 100 * (row.seconds.front() / plain - 1));
   return 0;
 }

@@ -127,7 +127,7 @@ class Call {
     const bool uniform = f.Uniform(row.b, row.h, row.i);
     for (int64_t j = 0; j < f.KeyCount(row.b) && !f.Padded(row.b, row.i); ++j) {
       const auto at = static_cast<size_t>(f.KeyRow(row.b, row.h, j));
-      key_seen[at] = !uniform && f.Visible(row.b, row.h, row.i, j);
+      key_seen[at] = !uniform && f.Visible({row.b, row.h, row.i, j});
       value_seen[at] = uniform || key_seen[at];
     }
     for (int64_t t = 0; t < keys; ++t) {

@@ -57,7 +57,7 @@ class LowestBias {
     expect_near(problem_.d_q, expected.d.q, "d_q");
     expect_near(problem_.d_k, expected.d.k, "d_k");
     expect_near(problem_.d_v, expected.d.v, "d_v");
-    expect_near(problem_.d_bias, expected.d.bias, "d_bias");
+    expect_near(problem_.d_bias, expected.d.Of("dBias"), "d_bias");
     for (const T lse : problem_.lse) EXPECT_TRUE(std::isfinite(lse)) << what;
   }
 

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "reference/random_cases.h"
+#include "reference/schemes.h"
 #include "reference/trial_setup.h"
 
 namespace heed {
@@ -17,11 +18,8 @@ class OptionAtLength {
     case_.shape = {1, 1, 1, n, n, head_dim, head_dim};
     case_.statistics = false;
     option.set(case_, random_);
-    // A dense array that tells both queries and keys apart is the caller's own n^2.
-    if (case_.mask != reference::kNoDense) case_.mask = 0b0100;
-    if (case_.bias != reference::kNoDense) case_.bias = 0b0100;
-    if (case_.max_distance >= 0) case_.max_distance = 300;
-    if (case_.content_distance >= 0) case_.content_distance = 200;
+    if (case_.mask != reference::kNoDense) case_.mask = reference::kDenseOfKeys;
+    reference::ForEachScheme([&]<class Scheme>() { Scheme::LimitArrays(case_); });
     setup_.emplace(case_, 1, random_);
   }
 

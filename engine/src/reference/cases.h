@@ -3,10 +3,13 @@
 #define HEED_REFERENCE_CASES_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/attention.h"
+#include "position/references.h"
+#include "reference/dense.h"
 
 namespace heed::reference {
 
@@ -30,21 +33,14 @@ enum class PositionKind {
   kReal,       // real numbers, ascending
 };
 
-// Which extents of a dense array are 1: bit 0 the batch, 1 heads, 2 queries, 3 keys. kNoDense: no such array.
-constexpr int kNoDense = -1;
-
-struct Case {
+// SchemeCases: what each positional scheme has a case say of it.
+struct Case : SchemeCases {
   std::string name;
   Shape shape;
   Causal causal = Causal::kNone;
   LengthKind key_lengths = LengthKind::kNone;
   bool query_lengths = false;
-  int64_t max_distance = -1;      // of a relative bias; -1: none
-  int64_t content_distance = -1;  // of a content bias; -1: none
-  bool content_keys = true, content_values = true, content_queries = false;
-  bool slopes = false, symmetric = true;
-  int bias = kNoDense, mask = kNoDense;
-  bool hiding_bias = false;  // some entries of the bias are -inf
+  int mask = kNoDense;
   std::optional<double> softcap;
   Window window;
   bool prefix = false, packed = false;
@@ -60,7 +56,7 @@ struct Case {
   bool remainder = true;                    // of 16-bit outputs, whether gradients are given what rounding took
 };
 
-// The fixed rows: each option alone, boundary sizes, and the combinations that share code paths.
+// The fixed rows, those of schemes last: each option alone, boundary sizes, and the combinations that share code paths.
 const std::vector<Case>& Cases();
 
 }  // namespace heed::reference

@@ -2,13 +2,30 @@
 #ifndef HEED_REFERENCE_FORMULAS_H_
 #define HEED_REFERENCE_FORMULAS_H_
 
+#include <cmath>
 #include <cstdint>
 
 #include "heed/attention.h"
 
 namespace heed::reference {
 
-// One call. b counts batch rows, or packed sequences; i and j count tokens of one sequence.
+// A query and a key of one head. b counts batch rows, or packed sequences; i and j count tokens of one sequence.
+struct Pair {
+  int64_t b, h, i, j;
+};
+
+// A sum, and that of the absolute values of its terms, which its rounding is measured by.
+struct Sum {
+  double value = 0, magnitude = 0;
+
+  Sum& operator+=(double term) {
+    value += term;
+    magnitude += std::abs(term);
+    return *this;
+  }
+};
+
+// One call, in the indices of Pair.
 class Formulas {
  public:
   Formulas(const Attention& attention, View<const double, 4> q, View<const double, 4> k, View<const double, 4> v)
@@ -39,23 +56,18 @@ class Formulas {
     return RowOf(d_out, b, h, FirstQuery(b) + i);
   }
 
-  double Offset(int64_t b, int64_t i, int64_t j) const;  // key position - query position
+  double Offset(const Pair& pair) const;  // key position - query position
   bool Padded(int64_t b, int64_t i) const;
-  bool Visible(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  bool Visible(const Pair& pair) const;
   bool Uniform(int64_t b, int64_t h, int64_t i) const;
+  // The row of a table with 2M+1 = rows, one for each clipped offset.
+  int64_t Clipped(int64_t rows, const Pair& pair) const;
 
-  // The row of a table with 2M+1 = rows for a pair.
-  int64_t Clipped(int64_t rows, int64_t b, int64_t i, int64_t j) const;
-  int64_t ContentRows() const;
-  double ContentKey(int64_t row, int64_t c) const;    // 0 where absent
-  double ContentValue(int64_t row, int64_t c) const;  // 0 where absent
-  double ContentQuery(int64_t row, int64_t c) const;  // 0 where absent
-  // scale * (q.(k + a) + k.e), and the whole score. magnitude: the sum of the absolute values of its terms.
-  double Product(int64_t b, int64_t h, int64_t i, int64_t j) const;
-  double Score(int64_t b, int64_t h, int64_t i, int64_t j, double& magnitude) const;
-  double DistanceTerm(int64_t b, int64_t i, int64_t j) const;  // what a slope multiplies
+  // scale * (q.k + what schemes add to it), and the whole score, whose magnitude is the largest before the soft-cap.
+  double Product(const Pair& pair) const;
+  Sum Score(const Pair& pair) const;
 
-  bool Kept(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  bool Kept(const Pair& pair) const;
   double KeptScale() const;
 
  private:
@@ -72,13 +84,6 @@ class Formulas {
   const Attention& attention_;
   View<const double, 4> q_, k_, v_;
 };
-
-// The entry of a dense array for a pair; extents of 1 serve all.
-template <class T>
-T Broadcast(const View<const T, 4>& view, int64_t b, int64_t h, int64_t i, int64_t j) {
-  return view(view.extent[0] == 1 ? 0 : b, view.extent[1] == 1 ? 0 : h, view.extent[2] == 1 ? 0 : i,
-              view.extent[3] == 1 ? 0 : j);
-}
 
 }  // namespace heed::reference
 

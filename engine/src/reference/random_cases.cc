@@ -1,15 +1,12 @@
 #include "reference/random_cases.h"
 
 #include <algorithm>
-#include <initializer_list>
+
+#include "reference/random_draws.h"
+#include "reference/schemes.h"
 
 namespace heed::reference {
 namespace {
-
-using Random = std::mt19937_64;
-
-int64_t Pick(Random& random, std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; }
-bool Chance(Random& random, uint64_t one_in) { return random() % one_in == 0; }
 
 Shape RandomShape(Random& random) {
   const int64_t kv_heads = Pick(random, {1, 1, 2, 3}), group = Pick(random, {1, 1, 1, 2, 4});
@@ -22,24 +19,8 @@ Shape RandomShape(Random& random) {
 }
 
 Layout RandomLayout(Random& random) { return static_cast<Layout>(Pick(random, {0, 0, 1, 2, 3, 4, 5, 5})); }
-int RandomOnes(Random& random) { return static_cast<int>(Pick(random, {0, 1, 2, 3, 4, 6, 8, 9, 12, 15})); }
 double RandomDropout(Random& random) { return static_cast<double>(Pick(random, {1, 10, 50, 90})) / 100.0; }
 int64_t RandomOffset(Random& random) { return Pick(random, {-5, 0, 7, 100, 1000000}); }
-
-void SetContent(Case& c, Random& random, bool keys, bool values, bool queries) {
-  if (c.content_distance < 0) {
-    c.content_distance = Pick(random, {0, 1, 4, 40, 200});
-    c.content_keys = c.content_values = c.content_queries = false;
-  }
-  c.content_keys |= keys;
-  c.content_values |= values;
-  c.content_queries |= queries;
-}
-
-void SetSlopes(Case& c, bool symmetric) {
-  c.slopes = true;
-  c.symmetric = symmetric;
-}
 
 // The options by which order is given; some pairs exclude each other.
 void AddOrder(Case& c, Random& random) {
@@ -54,22 +35,6 @@ void AddOrder(Case& c, Random& random) {
     c.query_offset.reset();
     c.key_offset.reset();
   }
-}
-
-void AddBiases(Case& c, Random& random) {
-  const bool whole = c.positions != PositionKind::kReal;
-  if (Chance(random, 5)) {
-    c.bias = RandomOnes(random);
-    c.hiding_bias = Chance(random, 2);
-  }
-  if (Chance(random, 3) && whole) c.max_distance = Pick(random, {0, 1, 5, 64, 300});
-  if (Chance(random, 5)) SetSlopes(c, Chance(random, 2));
-  if (Chance(random, 4) && whole) {
-    const int64_t sides = Pick(random, {1, 2, 3, 4, 5, 6, 7});
-    SetContent(c, random, sides & 1, sides & 2, sides & 4);
-  }
-  if (Chance(random, 5)) c.mask = RandomOnes(random);
-  if (Chance(random, 5)) c.softcap = static_cast<double>(Pick(random, {1, 5, 50}));
 }
 
 std::vector<Option> MakeOptions() {
@@ -90,14 +55,7 @@ std::vector<Option> MakeOptions() {
   add("shuffled positions", "positions", [](Case& c, Random&) { c.positions = PositionKind::kShuffled; });
   add("real positions", "positions", [](Case& c, Random&) { c.positions = PositionKind::kReal; });
   add("mask", "mask", [](Case& c, Random& r) { c.mask = RandomOnes(r); });
-  add("bias", "bias", [](Case& c, Random& r) { c.bias = RandomOnes(r); });
-  add("hiding bias", "bias", [](Case& c, Random& r) { c.bias = RandomOnes(r), c.hiding_bias = true; });
-  add("relative bias", "relative_bias", [](Case& c, Random& r) { c.max_distance = Pick(r, {0, 1, 5, 64, 300}); });
-  add("slopes", "slope_bias", [](Case& c, Random&) { SetSlopes(c, true); });
-  add("slopes in one direction", "slope_bias", [](Case& c, Random&) { SetSlopes(c, false); });
-  add("content keys", "content_bias", [](Case& c, Random& r) { SetContent(c, r, true, false, false); });
-  add("content values", "content_bias", [](Case& c, Random& r) { SetContent(c, r, false, true, false); });
-  add("content queries", "content_bias", [](Case& c, Random& r) { SetContent(c, r, false, false, true); });
+  ForSchemes<0, kFirstSchemes>([&]<class Scheme, std::size_t>() { Scheme::AddOptions(options); });
   add("scale", "scale", [](Case& c, Random& r) { c.scale = static_cast<double>(Pick(r, {-10, 0, 3, 20})) / 10.0; });
   add("soft-cap", "softcap", [](Case& c, Random& r) { c.softcap = static_cast<double>(Pick(r, {1, 5, 50})); });
   add("dropout", "dropout", [](Case& c, Random& r) { c.dropout = RandomDropout(r); });
@@ -105,6 +63,7 @@ std::vector<Option> MakeOptions() {
   add("statistics", "statistics", [](Case& c, Random&) { c.statistics = true; });
   add("weights", "weights", [](Case& c, Random&) { c.weights = true; });
   add("gradient of lse", "d_lse", [](Case& c, Random&) { c.lse_gradient = true; });
+  ForSchemes<kFirstSchemes, kSchemes>([&]<class Scheme, std::size_t>() { Scheme::AddOptions(options); });
   return options;
 }
 
@@ -138,10 +97,14 @@ Case RandomCase(uint64_t seed) {
   if (Chance(random, 4)) c.empty_row = EmptyRow::kUniform;
   if (Chance(random, 4)) c.scale = static_cast<double>(Pick(random, {-10, 0, 3, 20})) / 10.0;
   AddOrder(c, random);
-  AddBiases(c, random);
+  const auto draw = [&]<class Scheme>(Random& stream) { Scheme::Draw(c, stream); };
+  DrawFirst(random, draw);
+  if (Chance(random, 5)) c.mask = RandomOnes(random);
+  if (Chance(random, 5)) c.softcap = static_cast<double>(Pick(random, {1, 5, 50}));
   c.statistics = Chance(random, 2);
   c.weights = !c.packed && Chance(random, 4);
   c.lse_gradient = Chance(random, 4);
+  DrawLater(seed, draw);
   return c;
 }
 
@@ -150,9 +113,7 @@ const std::vector<Option>& Options() {
   return options;
 }
 
-bool AreApart(const Option& a, const Option& b) {
-  return a.name != b.name && (a.argument != b.argument || a.argument == "content_bias");
-}
+bool AreApart(const Option& a, const Option& b) { return a.name != b.name && (a.argument != b.argument || a.manners.joins); }
 
 Case PairCase(const Option& a, const Option& b, uint64_t seed) {
   Random random(seed);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -19,12 +18,18 @@ Case RandomCase(uint64_t seed);
 
 // One thing that a call may ask for, with random numbers where it has any.
 struct Option {
+  // How it goes with others.
+  struct Manners {
+    bool joins = false;                     // another one of the same argument
+    std::vector<std::string> refuses = {};  // by their names, with an error that names both arguments
+  };
   std::string name;
   std::string argument;  // how errors name it
-  std::function<void(Case&, std::mt19937_64&)> set;
+  std::function<void(Case&, Random&)> set;
+  Manners manners = {};
 };
 
-// Everything that a call may ask for. Strides and grouped heads are in every random case.
+// Everything that a call may ask for, new things last. Strides and grouped heads are in every random case.
 const std::vector<Option>& Options();
 
 // Whether two options are different things that one call can ask for: not two values of the same argument.

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "reference/formulas.h"
+#include "reference/schemes.h"
 
 namespace heed::reference {
 namespace {
@@ -22,152 +23,126 @@ double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weigh
   }
   double largest = -kInfinity;
   for (int64_t j = 0; j < kv_len; ++j) {
-    if (!f.Visible(b, h, i, j)) continue;
-    double magnitude = 0;
-    largest = std::max(largest, weights[j] = f.Score(b, h, i, j, magnitude));
-    largest_score = std::max(largest_score, magnitude);
+    if (!f.Visible({b, h, i, j})) continue;
+    const Sum score = f.Score({b, h, i, j});
+    largest = std::max(largest, weights[j] = score.value);
+    largest_score = std::max(largest_score, score.magnitude);
   }
   double sum = 0;
   for (int64_t j = 0; j < kv_len; ++j)
-    if (f.Visible(b, h, i, j)) sum += weights[j] = std::exp(weights[j] - largest);
+    if (f.Visible({b, h, i, j})) sum += weights[j] = std::exp(weights[j] - largest);
   for (int64_t j = 0; j < kv_len; ++j) weights[j] = sum > 0 ? weights[j] / sum : 0.0;
   return sum > 0 ? largest + std::log(sum) : -kInfinity;
 }
 
-// The row of a content bias for a pair; 0 without.
-int64_t ContentRow(const Formulas& f, int64_t b, int64_t i, int64_t j) {
-  return f.attention().content_bias ? f.Clipped(f.ContentRows(), b, i, j) : 0;
+// What a key gives to a query: its value and what schemes add to it.
+void FindValue(const Formulas& f, const Pair& pair, std::vector<Sum>& value) {
+  const Formulas::Row row = f.Value(pair.b, pair.h, pair.j);
+  for (int64_t c = 0; c < f.value_dim(); ++c) value[static_cast<size_t>(c)] = {row(c), std::abs(row(c))};
+  ForEachScheme([&]<class Scheme>() { Scheme::AddToValue(f, pair, value); });
 }
 
 void RowForward(const Formulas& f, int64_t b, int64_t h, int64_t i, Result& result) {
-  const int64_t longest = f.LongestKeys(), value_dim = f.value_dim(), row = f.QueryRow(b, h, i);
+  const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
   const auto at = static_cast<size_t>(row);
   double* weights = result.weights.data() + row * longest;
   double* kept = result.kept.data() + row * longest;
   result.lse[at] = Softmax(f, b, h, i, weights, result.largest_score);
+  std::vector<Sum> value(static_cast<size_t>(f.value_dim()));
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
-    kept[j] = f.Kept(b, h, i, j) ? 1.0 : 0.0;
+    const Pair pair{b, h, i, j};
+    kept[j] = f.Kept(pair) ? 1.0 : 0.0;
     if (weights[j] == 0) continue;
     result.entropy[at] -= weights[j] * std::log(weights[j]);
     result.max_weight[at] = std::max(result.max_weight[at], weights[j]);
-    result.mean_distance[at] += weights[j] * std::abs(f.Offset(b, i, j));
-    const int64_t content_row = ContentRow(f, b, i, j);
+    result.mean_distance[at] += weights[j] * std::abs(f.Offset(pair));
     const double share = kept[j] * f.KeptScale();
-    const Formulas::Row value = f.Value(b, h, j);
-    for (int64_t c = 0; c < value_dim; ++c) {
-      const auto x = static_cast<size_t>(row * value_dim + c);
-      const double of_content = f.ContentValue(content_row, c);
-      result.out[x] += weights[j] * share * (value(c) + of_content);
-      result.out_mass[x] += weights[j] * (std::abs(value(c)) + std::abs(of_content));
+    FindValue(f, pair, value);
+    for (size_t c = 0; c < value.size(); ++c) {
+      const size_t x = at * value.size() + c;
+      result.out[x] += weights[j] * share * value[c].value;
+      result.out_mass[x] += weights[j] * value[c].magnitude;
     }
   }
 }
 
-struct PairGradient {
-  double d_score;
-  double noise;  // what its rounding is measured by
-
-  PairGradient Times(double factor) const { return {d_score * factor, std::abs(noise * factor)}; }
-};
-
-// One array of gradients and its mass.
-class Sums {
- public:
-  Sums(Result& result, std::vector<double> Gradients::*array)
-      : d_((result.d.*array).data()), mass_((result.mass.*array).data()) {}
-
-  void Add(int64_t at, const PairGradient& term) const {
-    d_[at] += term.d_score;
-    mass_[at] += term.noise;
+// The derivatives of a pair's product by its query and key.
+void FindPartials(const Formulas& f, const Pair& pair, Partials& partials) {
+  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
+  for (int64_t c = 0; c < f.head_dim(); ++c) {
+    partials.by_query[static_cast<size_t>(c)] = key(c);
+    partials.by_key[static_cast<size_t>(c)] = query(c);
   }
-
- private:
-  double *d_, *mass_;
-};
-
-// Gradients of the biases from that of the whole score.
-void AddBiasGradients(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, const PairGradient& pair, Result& result) {
-  const Attention& attention = f.attention();
-  if (attention.bias)
-    std::visit(
-        [&](const auto& bias) {
-          const auto fit = [&](int r, int64_t index) { return bias.extent[r] == 1 ? 0 : index; };
-          const int64_t at =
-              ((fit(0, b) * bias.extent[1] + fit(1, h)) * bias.extent[2] + fit(2, i)) * bias.extent[3] + fit(3, j);
-          Sums(result, &Gradients::bias).Add(at, pair);
-        },
-        attention.bias->values);
-  if (attention.relative_bias) {
-    const int64_t columns = static_cast<int64_t>(result.d.relative_bias.size()) / f.heads();
-    Sums(result, &Gradients::relative_bias).Add(h * columns + f.Clipped(columns, b, i, j), pair);
-  }
-  if (attention.slope_bias) Sums(result, &Gradients::slopes).Add(h, pair.Times(f.DistanceTerm(b, i, j)));
+  ForEachScheme([&]<class Scheme>() { Scheme::AddToPartials(f, pair, partials); });
 }
 
-// One pair's gradients, from that of its score.
-void PairBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, int64_t j, PairGradient pair, Result& result) {
-  AddBiasGradients(f, b, h, i, j, pair, result);
+// One pair's gradients, from that of its score. partials: room for them.
+void PairBackward(const Formulas& f, const Pair& pair, const GradientTerm& score, Partials& partials, const GradientSums& d) {
+  ForEachScheme([&]<class Scheme>() { Scheme::AddScoreGradients(f, pair, score, d); });
+  GradientTerm capped = score;
   if (f.attention().softcap) {
-    const double tanh = std::tanh(f.Product(b, h, i, j) / *f.attention().softcap);
-    pair.d_score *= 1 - tanh * tanh;
+    const double tanh = std::tanh(f.Product(pair) / *f.attention().softcap);
+    capped.value *= 1 - tanh * tanh;
   }
-  const auto& content = f.attention().content_bias;
-  const int64_t row = ContentRow(f, b, i, j), head_dim = f.head_dim();
-  const int64_t query_row = f.QueryRow(b, h, i) * head_dim, key_row = f.KeyRow(b, h, j) * head_dim;
-  const Formulas::Row query = f.Query(b, h, i), key = f.Key(b, h, j);
-  const PairGradient product = pair.Times(f.Scale());
-  const Sums d_q(result, &Gradients::q), d_k(result, &Gradients::k);
-  const Sums d_keys(result, &Gradients::content_keys), d_queries(result, &Gradients::content_queries);
+  const GradientTerm product = capped.Times(f.Scale());
+  ForEachScheme([&]<class Scheme>() { Scheme::AddProductGradients(f, pair, product, d); });
+  FindPartials(f, pair, partials);
+  const int64_t head_dim = f.head_dim();
+  const int64_t query_row = f.QueryRow(pair.b, pair.h, pair.i) * head_dim,
+                key_row = f.KeyRow(pair.b, pair.h, pair.j) * head_dim;
+  const ArraySums d_q = d.q(), d_k = d.k();
   for (int64_t c = 0; c < head_dim; ++c) {
-    d_q.Add(query_row + c, product.Times(key(c) + f.ContentKey(row, c)));
-    d_k.Add(key_row + c, product.Times(query(c) + f.ContentQuery(row, c)));
-    if (content && content->keys) d_keys.Add(row * head_dim + c, product.Times(query(c)));
-    if (content && content->queries) d_queries.Add(row * head_dim + c, product.Times(key(c)));
+    d_q.Add(query_row + c, product.Times(partials.by_query[static_cast<size_t>(c)]));
+    d_k.Add(key_row + c, product.Times(partials.by_key[static_cast<size_t>(c)]));
   }
 }
 
 void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, double d_lse,
                  Result& result) {
-  const int64_t longest = f.LongestKeys(), value_dim = f.value_dim(), row = f.QueryRow(b, h, i);
+  const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
   const double* weights = result.weights.data() + row * longest;
   const double* kept = result.kept.data() + row * longest;
-  const bool uniform = f.Uniform(b, h, i), content = f.attention().content_bias && f.attention().content_bias->values;
-  const Sums d_v(result, &Gradients::v), d_values(result, &Gradients::content_values);
+  const bool uniform = f.Uniform(b, h, i);
+  const GradientSums d(result.d, result.mass);
+  const ArraySums d_v = d.v();
   const Formulas::Row of_out = f.Gradient(d_out, b, h, i);
+  const auto value_dim = static_cast<size_t>(f.value_dim()), head_dim = static_cast<size_t>(f.head_dim());
+  std::vector<Sum> value(value_dim);
+  std::vector<double> d_value(value_dim);
+  Partials partials{std::vector<double>(head_dim), std::vector<double>(head_dim)};
   double delta = 0;
-  for (int64_t c = 0; c < value_dim; ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * value_dim + c)];
+  for (int64_t c = 0; c < f.value_dim(); ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * f.value_dim() + c)];
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     if (weights[j] == 0) continue;
+    const Pair pair{b, h, i, j};
     const double share = kept[j] * f.KeptScale();
-    const int64_t content_row = ContentRow(f, b, i, j), value_row = f.KeyRow(b, h, j) * value_dim;
-    const Formulas::Row value = f.Value(b, h, j);
+    const int64_t value_row = f.KeyRow(b, h, j) * f.value_dim();
+    FindValue(f, pair, value);
     double d_weight = 0;
-    for (int64_t c = 0; c < value_dim; ++c) {
-      const double of_value = weights[j] * share * of_out(c);
-      d_weight += share * of_out(c) * (value(c) + f.ContentValue(content_row, c));
-      d_v.Add(value_row + c, {of_value, std::abs(of_value)});
-      if (content) d_values.Add(content_row * value_dim + c, {of_value, std::abs(of_value)});
+    for (int64_t c = 0; c < f.value_dim(); ++c) {
+      const auto x = static_cast<size_t>(c);
+      d_weight += share * of_out(c) * value[x].value;
+      d_value[x] = weights[j] * share * of_out(c);
+      d_v.Add(value_row + c, {d_value[x], std::abs(d_value[x])});
     }
+    ForEachScheme([&]<class Scheme>() { Scheme::AddValueGradients(f, pair, d_value, d); });
     const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta) + std::abs(d_lse));
-    if (!uniform) PairBackward(f, b, h, i, j, {weights[j] * (d_weight - delta + d_lse), noise}, result);
+    if (!uniform) PairBackward(f, pair, {weights[j] * (d_weight - delta + d_lse), noise}, partials, d);
   }
 }
 
 Gradients Zeros(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows) {
   const auto zeros = [](int64_t n) { return std::vector<double>(static_cast<size_t>(n), 0.0); };
-  const auto like = [&](const auto& table) { return zeros(std::visit([](const auto& t) { return t.size(); }, table)); };
   Gradients d;
   d.q = zeros(rows * f.head_dim());
   d.k = zeros(kv_rows * f.head_dim());
   d.v = zeros(kv_rows * f.value_dim());
-  if (attention.bias) d.bias = like(attention.bias->values);
-  if (attention.relative_bias) d.relative_bias = like(attention.relative_bias->table);
-  if (attention.slope_bias) d.slopes = like(attention.slope_bias->slopes);
-  if (!attention.content_bias) return d;
-  const ContentBias& content = *attention.content_bias;
-  if (content.keys) d.content_keys = like(*content.keys);
-  if (content.values) d.content_values = like(*content.values);
-  if (content.queries) d.content_queries = like(*content.queries);
+  BiasGradients<double> views;
+  ForEachScheme([&]<class Scheme>() {
+    Scheme::ForEachTable(attention, views, [&](const char* name, const auto& table, auto&) {
+      d.tables.push_back({name, zeros(std::visit([](const auto& view) { return view.size(); }, table))});
+    });
+  });
   return d;
 }
 

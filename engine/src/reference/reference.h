@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "reference/gradients.h"
 
 namespace heed::reference {
-
-// Contiguous arrays of the shapes in heed/attention.h.
-struct Gradients {
-  std::vector<double> q, k, v, bias, relative_bias, slopes, content_keys, content_values, content_queries;
-};
 
 struct Result {
   std::vector<double> out, lse;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reference/reference.h"
+#include "reference/table_gradients.h"
 #include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"
 
@@ -67,27 +68,6 @@ double RowError(const std::vector<A>& computed, const std::vector<double>& expec
   }
   return worst;
 }
-
-// The gradients of all tables that a call has.
-template <class A>
-struct TableGradients {
-  Numbers<A> bias, relative_bias, slopes, content_keys, content_values, content_queries;
-  BiasGradients<A> views;
-
-  explicit TableGradients(const Attention& attention) {
-    const auto like = [](Numbers<A>& gradient, auto& view, const auto& table) {
-      view = std::visit([&](const auto& t) { return gradient.Make(t.extent); }, table);
-    };
-    if (attention.bias) like(bias, views.bias, attention.bias->values);
-    if (attention.relative_bias) like(relative_bias, views.relative_bias, attention.relative_bias->table);
-    if (attention.slope_bias) like(slopes, views.slopes, attention.slope_bias->slopes);
-    if (!attention.content_bias) return;
-    const ContentBias& content = *attention.content_bias;
-    if (content.keys) like(content_keys, views.content_keys, *content.keys);
-    if (content.values) like(content_values, views.content_values, *content.values);
-    if (content.queries) like(content_queries, views.content_queries, *content.queries);
-  }
-};
 
 template <class T>
 class Trial {
@@ -163,15 +143,8 @@ class Trial {
     add_gradient("dQ", d_q_, &Gradients::q);
     add_gradient("dK", d_k_, &Gradients::k);
     add_gradient("dV", d_v_, &Gradients::v);
-    const auto add_table = [&](const char* name, const Numbers<A>& computed, auto of) {
-      add(name, GradientError(computed.Exact(), exact.*of, mass.*of, wide, case_.dropout), false);
-    };
-    add_table("dBias", d_tables_.bias, &Gradients::bias);
-    add_table("dRelativeBias", d_tables_.relative_bias, &Gradients::relative_bias);
-    add_table("dSlopes", d_tables_.slopes, &Gradients::slopes);
-    add_table("dContentKeys", d_tables_.content_keys, &Gradients::content_keys);
-    add_table("dContentValues", d_tables_.content_values, &Gradients::content_values);
-    add_table("dContentQueries", d_tables_.content_queries, &Gradients::content_queries);
+    for (const auto& [name, numbers] : d_tables_.tables)
+      add(name, GradientError(numbers.Exact(), exact.Of(name), mass.Of(name), wide, case_.dropout), false);
     return errors;
   }
 

@@ -4,16 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
-#include <limits>
+#include <list>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "heed/attention.h"
 #include "reference/cases.h"
-#include "reference/trial_arrays.h"
+#include "reference/dense.h"
+#include "reference/random_tables.h"
+#include "reference/schemes.h"
 
 namespace heed::reference {
 
@@ -42,7 +43,7 @@ class Setup {
     if (c.packed) Pack();
     Measure();
     ListPositions();
-    AddBiases();
+    AddSchemes(seed);
   }
   Setup(const Setup&) = delete;
   Setup& operator=(const Setup&) = delete;
@@ -104,52 +105,23 @@ class Setup {
     list(s.kv_len, whole_keys_, real_keys_, attention.key_positions);
   }
 
-  // N(0, 1); with gaps and in any order of the dimensions where the case lays its arrays out at random.
-  template <int Rank>
-  View<const A, Rank> Random(std::vector<A>& memory, const std::array<int64_t, Rank>& extent) {
-    View<const A, Rank> view = View<const A, Rank>::Contiguous(nullptr, extent);
-    Placement<Rank> place{view.stride, 0, view.size()};
-    if (case_.layout == Layout::kRandom) place = RandomPlacement<Rank>(extent, false, random_);
-    memory.resize(static_cast<size_t>(place.size) + 1);
-    std::normal_distribution<double> normal;
-    for (A& x : memory) x = static_cast<A>(normal(random_));
-    return {memory.data() + place.start, extent, place.stride};
+  void AddSchemes(uint64_t seed) {
+    const auto fill = [&]<class Scheme>(Random& stream) {
+      RandomTables<A> tables(case_.layout, stream, tables_);
+      Scheme::Fill(case_, shape_, tables, attention);
+    };
+    DrawFirst(random_, fill);
+    AddMask();
+    DrawLater(seed, fill);
   }
 
-  void AddBiases() {
-    const Shape& s = shape_;
-    const auto extent = [&](int ones) {
-      std::array<int64_t, 4> full{s.batch, s.q_heads, s.q_len, s.kv_len};
-      for (int r = 0; r < 4; ++r)
-        if (ones >> r & 1) full[static_cast<size_t>(r)] = 1;
-      return full;
-    };
-    if (case_.bias != kNoDense) {
-      const View<const A, 4> bias = Random<4>(bias_, extent(case_.bias));
-      for (size_t x = 0; case_.hiding_bias && x < bias_.size(); ++x)
-        if (random_() % 5 == 0) bias_[x] = -std::numeric_limits<A>::infinity();
-      attention.bias = Bias{bias};
-    }
-    if (case_.max_distance >= 0)
-      attention.relative_bias = RelativeBias{Random<2>(relative_, {s.q_heads, 2 * case_.max_distance + 1})};
-    if (case_.slopes) {
-      const View<const A, 1> slopes = Random<1>(slopes_, {s.q_heads});
-      for (A& slope : slopes_) slope = std::abs(slope) * static_cast<A>(0.1);
-      attention.slope_bias = SlopeBias{slopes, case_.symmetric};
-    }
-    if (case_.content_distance >= 0) {
-      const int64_t rows = 2 * case_.content_distance + 1;
-      attention.content_bias.emplace();
-      if (case_.content_keys) attention.content_bias->keys = Random<2>(content_keys_, {rows, s.head_dim});
-      if (case_.content_values) attention.content_bias->values = Random<2>(content_values_, {rows, s.value_dim});
-      if (case_.content_queries) attention.content_bias->queries = Random<2>(content_queries_, {rows, s.head_dim});
-    }
+  void AddMask() {
     if (case_.mask == kNoDense) return;
-    const auto full = extent(case_.mask);
-    const int64_t size = full[0] * full[1] * full[2] * full[3];
+    const auto extent = DenseExtent(shape_, case_.mask);
+    const int64_t size = extent[0] * extent[1] * extent[2] * extent[3];
     mask_ = std::make_unique<bool[]>(static_cast<size_t>(size) + 1);
     for (int64_t x = 0; x < size; ++x) mask_[static_cast<size_t>(x)] = random_() % 3 != 0;
-    attention.mask = Mask{View<const bool, 4>::Contiguous(mask_.get(), full)};
+    attention.mask = Mask{View<const bool, 4>::Contiguous(mask_.get(), extent)};
   }
 
   const Case& case_;
@@ -158,7 +130,7 @@ class Setup {
   int64_t rows_ = shape_.batch, queries_ = shape_.q_len, keys_ = shape_.kv_len;
   std::vector<int64_t> query_offsets_, key_offsets_, query_lengths_, key_lengths_, prefix_lengths_, whole_queries_, whole_keys_;
   std::vector<double> real_queries_, real_keys_;
-  std::vector<A> relative_, slopes_, content_keys_, content_values_, content_queries_, bias_;
+  std::list<std::vector<A>> tables_;
   std::unique_ptr<bool[]> mask_;
 };
 

@@ -1,0 +1,152 @@
+#include "position/content_bias/reference.h"
+
+#include <cmath>
+
+#include "reference/case_table.h"
+#include "reference/cost.h"
+#include "reference/random_cases.h"
+#include "reference/random_draws.h"
+#include "reference/table_entries.h"
+
+namespace heed::reference {
+namespace {
+
+using given::causal, given::keys, given::dropout, given::uniform, given::layout, given::offsets, given::window, given::packed,
+    given::positions, given::softcap;
+
+constexpr auto content = [](int64_t distance) { return [distance](Case& c) { c.content_distance = distance; }; };
+constexpr auto keys_only = [](Case& c) { c.content_values = false; };
+constexpr auto values_only = [](Case& c) { c.content_keys = false; };
+constexpr auto and_queries = [](Case& c) { c.content_queries = true; };
+constexpr auto queries_only = [](Case& c) { c.content_keys = c.content_values = false, c.content_queries = true; };
+// Of other schemes.
+constexpr auto slopes = [](Case& c) { c.slopes = true; };
+constexpr auto bias = [](int64_t distance) { return [distance](Case& c) { c.max_distance = distance; }; };
+constexpr auto dense_bias = [](Case& c) { c.bias = 0b0001; };
+
+bool HasValues(const Formulas& f) { return f.attention().content_bias && f.attention().content_bias->values; }
+
+// The row of the tables for a pair.
+int64_t RowFor(const Formulas& f, const Pair& pair) {
+  const auto& [keys, values, queries] = *f.attention().content_bias;
+  return f.Clipped(TableExtent(keys ? *keys : values ? *values : *queries)[0], pair);
+}
+
+// Asks for tables beside those that are asked for already.
+void SetContent(Case& c, Random& random, bool keys, bool values, bool queries) {
+  if (c.content_distance < 0) {
+    c.content_distance = Pick(random, {0, 1, 4, 40, 200});
+    c.content_keys = c.content_values = c.content_queries = false;
+  }
+  c.content_keys |= keys;
+  c.content_values |= values;
+  c.content_queries |= queries;
+}
+
+}  // namespace
+
+double ContentBiasReference::ProductTerm(const Formulas& f, const Pair& pair) {
+  if (!f.attention().content_bias) return 0;
+  const ContentBias& content = *f.attention().content_bias;
+  const int64_t row = RowFor(f, pair);
+  const Formulas::Row query = f.Query(pair.b, pair.h, pair.i), key = f.Key(pair.b, pair.h, pair.j);
+  double dot = 0;
+  for (int64_t c = 0; c < f.head_dim(); ++c) {
+    if (content.keys) dot += query(c) * TableEntry(*content.keys, row, c);
+    if (content.queries) dot += key(c) * TableEntry(*content.queries, row, c);
+  }
+  return dot;
+}
+
+void ContentBiasReference::AddToPartials(const Formulas& f, const Pair& pair, Partials& partials) {
+  if (!f.attention().content_bias) return;
+  const ContentBias& content = *f.attention().content_bias;
+  const int64_t row = RowFor(f, pair);
+  for (int64_t c = 0; c < f.head_dim(); ++c) {
+    if (content.keys) partials.by_query[static_cast<size_t>(c)] += TableEntry(*content.keys, row, c);
+    if (content.queries) partials.by_key[static_cast<size_t>(c)] += TableEntry(*content.queries, row, c);
+  }
+}
+
+void ContentBiasReference::AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product,
+                                               const GradientSums& d) {
+  if (!f.attention().content_bias) return;
+  const int64_t row = RowFor(f, pair);
+  const auto add = [&](const char* name, const Formulas::Row& factor) {
+    const ArraySums d_table = d.Of(name);
+    for (int64_t c = 0; c < f.head_dim(); ++c) d_table.Add(row * f.head_dim() + c, product.Times(factor(c)));
+  };
+  if (f.attention().content_bias->keys) add("dContentKeys", f.Query(pair.b, pair.h, pair.i));
+  if (f.attention().content_bias->queries) add("dContentQueries", f.Key(pair.b, pair.h, pair.j));
+}
+
+void ContentBiasReference::AddToValue(const Formulas& f, const Pair& pair, std::span<Sum> value) {
+  if (!HasValues(f)) return;
+  const int64_t row = RowFor(f, pair);
+  for (int64_t c = 0; c < f.value_dim(); ++c)
+    value[static_cast<size_t>(c)] += TableEntry(*f.attention().content_bias->values, row, c);
+}
+
+void ContentBiasReference::AddValueGradients(const Formulas& f, const Pair& pair, std::span<const double> value,
+                                             const GradientSums& d) {
+  if (!HasValues(f)) return;
+  const ArraySums d_values = d.Of("dContentValues");
+  const int64_t first = RowFor(f, pair) * f.value_dim();
+  for (int64_t c = 0; c < f.value_dim(); ++c) {
+    const double term = value[static_cast<size_t>(c)];
+    d_values.Add(first + c, {term, std::abs(term)});
+  }
+}
+
+void ContentBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 4) || c.positions == PositionKind::kReal) return;
+  const int64_t sides = Pick(random, {1, 2, 3, 4, 5, 6, 7});
+  SetContent(c, random, sides & 1, sides & 2, sides & 4);
+}
+
+void ContentBiasReference::AddCases(CaseTable& table) {
+  table.Add("packed, several chunks", {2, 1, 1, 150, 1100, 16, 16}, packed, causal(Causal::kBottomRight), content(4));
+  table.Add("content", {2, 3, 3, 70, 90, 16, 24}, content(5));
+  table.Add("content, wide", {2, 2, 2, 130, 90, 16, 16}, content(200));
+  table.Add("content keys, causal", {2, 4, 2, 150, 150, 16, 16}, content(16), keys_only, causal(Causal::kBottomRight));
+  table.Add("content values, dropout", {2, 2, 2, 70, 90, 16, 16}, content(3), values_only, dropout(0.3));
+  table.Add("content, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), keys(LengthKind::kPerQuery), uniform);
+  table.Add("content, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(6), positions(PositionKind::kShuffled));
+  table.Add("content queries", {2, 3, 3, 70, 90, 16, 24}, content(5), queries_only);
+  table.Add("content queries, wide", {2, 2, 2, 130, 190, 17, 16}, content(400), queries_only);
+  table.Add("content queries, distance 0", {1, 2, 2, 33, 70, 16, 16}, content(0), queries_only);
+  table.Add("content queries, causal, grouped", {2, 4, 2, 150, 150, 16, 16}, content(30), keys_only, and_queries,
+            causal(Causal::kBottomRight));
+  table.Add("content queries, several chunks", {1, 2, 1, 80, 1100, 16, 16}, content(70), and_queries, dropout(0.2));
+  table.Add("content queries, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), queries_only,
+            keys(LengthKind::kPerQuery), uniform);
+  table.Add("content queries, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(40), queries_only,
+            positions(PositionKind::kShuffled));
+  table.Add("content queries, packed, window", {4, 2, 2, 70, 90, 16, 16}, content(9), queries_only, packed, window(30, 12));
+  table.Add("content queries, offsets, spread", {2, 2, 2, 40, 90, 20, 16}, content(15), queries_only, offsets(1000000, 999990),
+            layout(Layout::kSpread));
+  table.Add("soft-cap, content queries", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), and_queries);
+  table.Add("soft-cap, content, bias", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), bias(9),
+            causal(Causal::kBottomRight));
+  table.Add("many biases", {2, 4, 2, 70, 90, 16, 16}, slopes, bias(9), content(4), dense_bias, dropout(0.1));
+  table.Add("decoding, slopes, content", {2, 6, 2, 3, 2100, 16, 16}, slopes, content(4), softcap(5.0));
+  table.Add("decoding, content queries", {2, 6, 2, 3, 2100, 16, 16}, content(40), and_queries, causal(Causal::kBottomRight));
+  table.Add("random strides", {3, 4, 2, 40, 90, 24, 20}, layout(Layout::kRandom), bias(5), dense_bias, content(3));
+}
+
+void ContentBiasReference::AddOptions(std::vector<Option>& options) {
+  const auto add = [&](const char* name, bool keys, bool values, bool queries) {
+    const auto set = [=](Case& c, Random& random) { SetContent(c, random, keys, values, queries); };
+    options.push_back({name, "content_bias", set, {.joins = true, .refuses = {"real positions"}}});
+  };
+  add("content keys", true, false, false);
+  add("content values", false, true, false);
+  add("content queries", false, false, true);
+}
+
+void ContentBiasReference::AddCosts(std::vector<Cost>& costs) {
+  costs.push_back({"content, 33 offsets", content(16)});
+  costs.push_back({"content queries, 33 offsets", [](Case& c) { content(16)(c), queries_only(c); }});
+}
+
+}  // namespace heed::reference

@@ -1,0 +1,67 @@
+#include "position/dense_bias/reference.h"
+
+#include <limits>
+#include <variant>
+
+#include "reference/case_table.h"
+#include "reference/cost.h"
+#include "reference/random_cases.h"
+#include "reference/random_draws.h"
+#include "reference/table_entries.h"
+
+namespace heed::reference {
+namespace {
+
+using given::causal, given::mask, given::uniform;
+
+constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
+constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
+
+double EntryFor(const Formulas& f, const Pair& pair) {
+  return std::visit([&](const auto& view) { return static_cast<double>(Broadcast(view, pair)); }, f.attention().bias->values);
+}
+
+}  // namespace
+
+bool DenseBiasReference::Hides(const Formulas& f, const Pair& pair) {
+  return f.attention().bias && EntryFor(f, pair) == -std::numeric_limits<double>::infinity();
+}
+
+void DenseBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& score) {
+  if (f.attention().bias) score += EntryFor(f, pair);
+}
+
+void DenseBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
+                                           const GradientSums& d) {
+  if (!f.attention().bias) return;
+  const auto extent = TableExtent(f.attention().bias->values);
+  const auto [b, h, i, j] = DenseIndex(extent, pair);
+  d.Of("dBias").Add(((b * extent[1] + h) * extent[2] + i) * extent[3] + j, score);
+}
+
+void DenseBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 5)) return;
+  c.bias = RandomOnes(random);
+  c.hiding_bias = Chance(random, 2);
+}
+
+void DenseBiasReference::AddCases(CaseTable& table) {
+  table.Add("dense bias", {2, 4, 2, 70, 90, 16, 16}, dense_bias(0));
+  table.Add("dense bias of heads", {3, 2, 2, 70, 90, 16, 16}, dense_bias(0b0001));
+  table.Add("dense bias of pairs", {3, 4, 2, 70, 90, 16, 16}, dense_bias(0b0011), hiding, causal(Causal::kBottomRight));
+  table.Add("dense bias of keys", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b0110));
+  table.Add("dense bias of queries", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b1001));
+  table.Add("dense bias of one number", {2, 2, 2, 70, 90, 16, 16}, dense_bias(0b1111));
+  table.Add("hiding bias, uniform", {2, 2, 2, 40, 6, 16, 16}, dense_bias(0b0001), hiding, uniform);
+  table.Add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), mask(0b0010), uniform);
+}
+
+void DenseBiasReference::AddOptions(std::vector<Option>& options) {
+  options.push_back({"bias", "bias", [](Case& c, Random& random) { c.bias = RandomOnes(random); }});
+  options.push_back(
+      {"hiding bias", "bias", [](Case& c, Random& random) { c.bias = RandomOnes(random), c.hiding_bias = true; }});
+}
+
+void DenseBiasReference::AddCosts(std::vector<Cost>& costs) { costs.push_back({"dense bias", dense_bias(0b0011)}); }
+
+}  // namespace heed::reference

@@ -1,0 +1,54 @@
+#include "position/slope_bias/reference.h"
+
+#include <cmath>
+
+#include "reference/case_table.h"
+#include "reference/cost.h"
+#include "reference/random_cases.h"
+#include "reference/random_draws.h"
+#include "reference/table_entries.h"
+
+namespace heed::reference {
+namespace {
+
+using given::causal, given::offsets, given::window, given::positions;
+
+constexpr auto slopes = [](bool symmetric) { return [symmetric](Case& c) { c.slopes = true, c.symmetric = symmetric; }; };
+
+// What a slope multiplies.
+double DistanceTerm(const Formulas& f, const Pair& pair) {
+  const double offset = f.Offset(pair);
+  return f.attention().slope_bias->symmetric ? -std::abs(offset) : offset;
+}
+
+}  // namespace
+
+void SlopeBiasReference::AddToScore(const Formulas& f, const Pair& pair, Sum& score) {
+  if (f.attention().slope_bias) score += DistanceTerm(f, pair) * TableEntry(f.attention().slope_bias->slopes, pair.h);
+}
+
+void SlopeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, const GradientTerm& score,
+                                           const GradientSums& d) {
+  if (f.attention().slope_bias) d.Of("dSlopes").Add(pair.h, score.Times(DistanceTerm(f, pair)));
+}
+
+void SlopeBiasReference::Draw(Case& c, Random& random) {
+  if (Chance(random, 5)) slopes(Chance(random, 2))(c);
+}
+
+void SlopeBiasReference::AddCases(CaseTable& table) {
+  table.Add("real positions, slopes, window", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kReal), slopes(true),
+            window(10, 5));
+  table.Add("slopes", {2, 3, 3, 70, 90, 16, 16}, slopes(true));
+  table.Add("slopes, one direction, causal", {2, 4, 2, 70, 90, 16, 16}, slopes(false), causal(Causal::kBottomRight));
+  table.Add("slopes, offsets", {1, 2, 2, 40, 90, 16, 16}, slopes(true), offsets(1000000, 999990));
+}
+
+void SlopeBiasReference::AddOptions(std::vector<Option>& options) {
+  options.push_back({"slopes", "slope_bias", [](Case& c, Random&) { slopes(true)(c); }});
+  options.push_back({"slopes in one direction", "slope_bias", [](Case& c, Random&) { slopes(false)(c); }});
+}
+
+void SlopeBiasReference::AddCosts(std::vector<Cost>& costs) { costs.push_back({"slopes", slopes(true)}); }
+
+}  // namespace heed::reference

@@ -1,0 +1,54 @@
+// The tables behind options, with random numbers.
+#ifndef HEED_REFERENCE_RANDOM_TABLES_H_
+#define HEED_REFERENCE_RANDOM_TABLES_H_
+
+#include <array>
+#include <cstddef>
+#include <list>
+#include <random>
+#include <vector>
+
+#include "heed/view.h"
+#include "reference/cases.h"
+#include "reference/scheme.h"
+#include "reference/trial_arrays.h"
+
+namespace heed::reference {
+
+template <class A>
+class RandomTables {
+ public:
+  // memory: where the tables lie. size: how large numbers are.
+  RandomTables(Layout layout, Random& random, std::list<std::vector<A>>& memory, double size = 1.0)
+      : layout_(layout), random_(random), memory_(memory), size_(size) {}
+
+  Random& random() const { return random_; }
+
+  // N(0, size), each changed in place afterwards; with gaps and in any order of the dimensions where the layout is random.
+  template <std::size_t kRank, class Change>
+  View<const A, static_cast<int>(kRank)> Make(const std::array<int64_t, kRank>& extent, const Change& change) {
+    constexpr int kDimensions = static_cast<int>(kRank);
+    const auto plain = View<const A, kDimensions>::Contiguous(nullptr, extent);
+    Placement<kDimensions> place{plain.stride, 0, plain.size()};
+    if (layout_ == Layout::kRandom) place = RandomPlacement<kDimensions>(extent, false, random_);
+    std::vector<A>& numbers = memory_.emplace_back(static_cast<std::size_t>(place.size) + 1);
+    std::normal_distribution<double> normal;
+    for (A& x : numbers) x = static_cast<A>(size_ * normal(random_));
+    for (A& x : numbers) change(x);
+    return {numbers.data() + place.start, extent, place.stride};
+  }
+  template <std::size_t kRank>
+  View<const A, static_cast<int>(kRank)> Make(const std::array<int64_t, kRank>& extent) {
+    return Make(extent, [](A&) {});
+  }
+
+ private:
+  Layout layout_;
+  Random& random_;
+  std::list<std::vector<A>>& memory_;
+  double size_;
+};
+
+}  // namespace heed::reference
+
+#endif  // HEED_REFERENCE_RANDOM_TABLES_H_
