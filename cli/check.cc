@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -47,7 +48,8 @@ Verdict CheckTarget(const std::string& target, const char* type, const std::vect
 std::vector<reference::Case> Choose(int64_t random_cases, const std::string& name, uint64_t seed) {
   if (!name.empty()) return {*reference::NamedCase(name)};
   std::vector<reference::Case> cases = reference::Cases();
-  for (int64_t i = 0; i < random_cases; ++i) cases.push_back(reference::RandomCase(seed + static_cast<uint64_t>(i)));
+  for (int64_t i = 0; i < random_cases; ++i)
+    for (reference::Case& c : reference::RandomCases(seed + static_cast<uint64_t>(i))) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -5,10 +5,14 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "heed/attention.h"
 #include "problem.h"
+#include "reference/case_table.h"
+#include "reference/schemes.h"
+#include "reference/trial_setup.h"
 
 namespace heed {
 namespace {
@@ -39,7 +43,6 @@ class EachOption : public ::testing::Test {
   // Large enough to run in parallel, with several chunks of keys in the backward pass.
   Shape shape_{2, 2, 2, 300, 1300, 16, 24};
   std::vector<int64_t> key_lengths_{700, 1300}, query_lengths_{300, 123}, per_query_ = PerQuery();
-  std::vector<float> table_ = std::vector<float>(2 * 401, 0.25f), dense_;
   std::vector<int64_t> key_positions_ = PerKey();
   std::unique_ptr<bool[]> mask_ = std::make_unique<bool[]>(300 * 1300);
 
@@ -49,20 +52,25 @@ class EachOption : public ::testing::Test {
     return positions;
   }
 
-  Bias DenseBias(const std::array<int64_t, 4>& extent) {
-    dense_.resize(2 * 300 * 1300);
-    for (size_t x = 0; x < dense_.size(); ++x) dense_[x] = 0.01f * static_cast<float>(x % 89);
-    return Bias{View<const float, 4>::Contiguous(dense_.data(), extent)};
-  }
-
   std::vector<int64_t> PerQuery() const {
     std::vector<int64_t> lengths;
     for (int64_t i = 0; i < 600; ++i) lengths.push_back(i * 37 % 1301);
     return lengths;
   }
 
+  void ExpectSameBitsForThreads(const Attention& attention, const std::string& what) const {
+    Problem<float> one(shape_);
+    SerialExecutor serial;
+    one.Run(attention, serial);
+    for (int threads : {2, 3, 8}) {
+      ThreadPool pool(threads);
+      Problem<float> many(shape_);
+      many.Run(attention, pool);
+      ExpectSameBits(one, many, what + " with " + std::to_string(threads) + " threads");
+    }
+  }
+
   std::vector<Option> Options() {
-    for (size_t i = 0; i < table_.size(); ++i) table_[i] = 0.01f * static_cast<float>(i % 97);
     for (size_t x = 0; x < 300 * 1300; ++x) mask_[x] = x % 3 != 0;
     return {
         {"plain", [](Attention&) {}},
@@ -76,10 +84,6 @@ class EachOption : public ::testing::Test {
            a.empty_row = EmptyRow::kUniform;
          }},
         {"query lengths", [this](Attention& a) { a.query_lengths = Lengths::PerBatch(query_lengths_.data(), 2); }},
-        {"relative bias",
-         [this](Attention& a) {
-           a.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table_.data(), {2, 401})};
-         }},
         {"dropout",
          [](Attention& a) {
            a.dropout = {0.3, 42, 5};
@@ -98,44 +102,12 @@ class EachOption : public ::testing::Test {
          [this](Attention& a) {
            a.mask = Mask{View<const bool, 4>::Contiguous(mask_.get(), {1, 1, 300, 1300})};
          }},
-        {"dense bias that heads and batch share",
-         [this](Attention& a) {
-           a.bias = DenseBias({1, 1, 300, 1300});
-         }},
-        {"dense bias of heads",
-         [this](Attention& a) {
-           a.bias = DenseBias({1, 2, 300, 1300});
-         }},
-        {"dense bias of keys",
-         [this](Attention& a) {
-           a.bias = DenseBias({2, 1, 1, 1300});
-         }},
-        {"dense bias of queries",
-         [this](Attention& a) {
-           a.bias = DenseBias({1, 2, 300, 1});
-         }},
-        {"slopes",
-         [this](Attention& a) {
-           a.slope_bias = SlopeBias{View<const float, 1>::Contiguous(table_.data(), {2}), true};
-         }},
-        {"content, soft-cap",
-         [this](Attention& a) {
-           a.content_bias.emplace();
-           a.content_bias->keys = View<const float, 2>::Contiguous(table_.data(), {21, 16});
-           a.content_bias->values = View<const float, 2>::Contiguous(table_.data(), {21, 24});
-           a.softcap = 4.0;
-         }},
-        {"content queries",
-         [this](Attention& a) {
-           a.content_bias.emplace();
-           a.content_bias->queries = View<const float, 2>::Contiguous(table_.data(), {41, 16});
-         }},
         {"everything",
          [this](Attention& a) {
            a.causal = Causal::kBottomRight;
            a.key_lengths = Lengths::PerBatch(key_lengths_.data(), 2);
            a.query_lengths = Lengths::PerBatch(query_lengths_.data(), 2);
-           a.relative_bias = RelativeBias{View<const float, 2>::Contiguous(table_.data(), {2, 401})};
+           a.softcap = 4.0;
            a.dropout = {0.3, 42, 5};
          }},
     };
@@ -146,15 +118,20 @@ TEST_F(EachOption, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const Option& option : Options()) {
     Attention attention;
     option.set(attention);
-    Problem<float> one(shape_);
-    SerialExecutor serial;
-    one.Run(attention, serial);
-    for (int threads : {2, 3, 8}) {
-      ThreadPool pool(threads);
-      Problem<float> many(shape_);
-      many.Run(attention, pool);
-      ExpectSameBits(one, many, std::string(option.name) + " with " + std::to_string(threads) + " threads");
-    }
+    ExpectSameBitsForThreads(attention, option.name);
+  }
+}
+
+// All their rows of the table of cases, at the shape of this test.
+TEST_F(EachOption, OfAPositionalSchemeGivesTheSameBitsForAnyNumberOfThreads) {
+  reference::CaseTable table;
+  reference::ForEachScheme([&]<class Scheme>() { Scheme::AddCases(table); });
+  for (reference::Case c : table.rows()) {
+    c.shape = shape_;
+    c.packed = false;
+    std::mt19937_64 random(1);
+    const reference::Setup<float> setup(c, 1, random);
+    ExpectSameBitsForThreads(setup.attention, c.name);
   }
 }
 

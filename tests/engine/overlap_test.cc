@@ -1,9 +1,12 @@
 // No output shares memory with an input, with another output or with itself: every pair of arrays that a call has.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
+#include <list>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "core/regions.h"
@@ -11,6 +14,10 @@
 #include "heed/cache.h"
 #include "heed/dropout.h"
 #include "position/option_arrays.h"
+#include "reference/random_cases.h"
+#include "reference/random_tables.h"
+#include "reference/schemes.h"
+#include "reference/table_entries.h"
 
 namespace heed {
 namespace {
@@ -25,11 +32,12 @@ class Arrays {
   explicit Arrays(Order order) {
     const bool packed = order == Order::kPacked;
     const int64_t b = packed ? 1 : kBatch, n = packed ? kBatch * kTokens : kTokens;
-    for (auto* view : {&q, &k, &v, &out, &d_out, &d_q, &d_k, &d_v}) *view = Take<4>({b, kHeads, n, kWidth});
+    for (auto* view : {&q, &k, &v, &out, &d_out, &d_q, &d_k, &d_v}) *view = Take(std::array{b, kHeads, n, kWidth});
     for (auto* view : {&lse, &d_lse, &statistics.entropy, &statistics.max_weight, &statistics.mean_distance})
-      *view = Take<3>({b, kHeads, n});
-    weights = Take<4>({kBatch, 1, 1, kTokens});
+      *view = Take(std::array{b, kHeads, n});
+    weights = Take(std::array<int64_t, 4>{kBatch, 1, 1, kTokens});
     SetTables();
+    SetMask();
     attention.query_lengths.values = Whole<2>({kBatch, 1}, {4, 6});
     attention.key_lengths.values = Whole<2>({kBatch, 1}, {5, 3});
     if (order == Order::kLists) {
@@ -58,11 +66,12 @@ class Arrays {
   Attention attention;
 
  private:
-  static constexpr int64_t kRoom = 1024;  // doubles; any array here fits behind the start of any other
+  static constexpr int64_t kRoom = 2048;  // doubles; any array here fits behind the start of any other
 
-  template <int Rank>
-  View<double, Rank> Take(const std::array<int64_t, Rank>& extent) {
-    const auto view = View<double, Rank>::Contiguous(memory_.data() + used_, extent);
+  template <std::size_t kRank>
+  View<double, static_cast<int>(kRank)> Take(const std::array<int64_t, kRank>& extent) {
+    const auto view = View<double, static_cast<int>(kRank)>::Contiguous(memory_.data() + used_, extent);
+    EXPECT_LE(view.size(), kRoom);
     used_ += kRoom;
     std::fill_n(view.data, view.size(), 0.5);
     return view;
@@ -74,15 +83,29 @@ class Arrays {
     std::copy(numbers.begin(), numbers.end(), view.data);
     return view;
   }
+  // Every table that schemes have, and its gradient.
   void SetTables() {
-    attention.bias = Bias{View<const double, 4>(d_biases.bias = Take<4>({1, 1, kTokens, kTokens}))};
-    attention.relative_bias = RelativeBias{View<const double, 2>(d_biases.relative_bias = Take<2>({kHeads, kRows}))};
-    attention.slope_bias = SlopeBias{View<const double, 1>(d_biases.slopes = Take<1>({kHeads})), true};
-    attention.content_bias = ContentBias{View<const double, 2>(d_biases.content_keys = Take<2>({kRows, kWidth})),
-                                         View<const double, 2>(d_biases.content_values = Take<2>({kRows, kWidth})),
-                                         View<const double, 2>(d_biases.content_queries = Take<2>({kRows, kWidth}))};
-    d_biases = {Take<4>({1, 1, kTokens, kTokens}), Take<2>({kHeads, kRows}), Take<1>({kHeads}),
-                Take<2>({kRows, kWidth}),          Take<2>({kRows, kWidth}), Take<2>({kRows, kWidth})};
+    std::vector<reference::Option> options;
+    reference::Case c;
+    c.shape = {kBatch, kHeads, kHeads, kTokens, kTokens, kWidth, kWidth};
+    reference::Random random(1);
+    std::list<std::vector<double>> memory;
+    reference::RandomTables<double> tables(c.layout, random, memory);
+    reference::ForEachScheme([&]<class Scheme>() { Scheme::AddOptions(options); });
+    for (const reference::Option& option : options) option.set(c, random);
+    reference::ForEachScheme([&]<class Scheme>() {
+      Scheme::LimitArrays(c);
+      Scheme::Fill(c, c.shape, tables, attention);
+    });
+    position::ForEachSchemeArray(attention, [&](const char*, auto& table) {
+      const auto extent = reference::TableExtent(table);
+      table = View<const double, static_cast<int>(extent.size())>(Take(extent));
+    });
+    position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
+      gradient = Take(reference::TableExtent(*table));
+    });
+  }
+  void SetMask() {
     bool* seen = reinterpret_cast<bool*>(memory_.data() + used_);
     used_ += kRoom;
     std::fill_n(seen, kTokens * kTokens, true);
@@ -259,9 +282,9 @@ TEST(Overlap, OfAnOutputWithItselfIsRefused) {
       auto& s = first.statistics;
       collapse(first.out, first.lse, s.entropy, s.max_weight, s.mean_distance);
     } else if (call.name == std::string("backward")) {
-      auto& d = first.d_biases;
-      collapse(first.d_q, first.d_k, first.d_v, d.bias, d.relative_bias, d.slopes, d.content_keys, d.content_values,
-               d.content_queries);
+      collapse(first.d_q, first.d_k, first.d_v);
+      position::ForEachSchemeGradient(first.attention, first.d_biases,
+                                      [&](const char*, auto& gradient, const auto*) { collapse(gradient); });
     } else {
       collapse(first.weights);
     }

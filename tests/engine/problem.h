@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "heed/attention.h"
@@ -44,18 +46,24 @@ struct Problem {
   }
 
   void Backward(const Attention& attention, Executor& executor) {
-    // The gradients of all biases, one after the other in d_bias.
+    // The gradients of all tables, one after the other in d_bias.
     BiasGradients<T> d_biases;
-    d_bias.assign(1 << 20, std::numeric_limits<T>::quiet_NaN());
     int64_t used = 0;
-    const auto like = [&]<int Rank>(View<T, Rank>& gradient, const Table<Rank>& table) {
-      gradient = View<T, Rank>::Contiguous(d_bias.data() + used, std::get<View<const T, Rank>>(table).extent);
-      used += gradient.size();
+    const auto for_each = [&](const auto& visit) {
+      position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
+        if (table) std::visit([&](const auto& view) { visit(gradient, view.extent); }, *table);
+      });
     };
-    position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
-      if (table) like(gradient, *table);
+    for_each([&](auto& gradient, const auto& extent) {
+      gradient = std::remove_cvref_t<decltype(gradient)>::Contiguous(nullptr, extent);
+      used += gradient.size();
     });
-    d_bias.resize(static_cast<size_t>(used));
+    d_bias.assign(static_cast<size_t>(used), std::numeric_limits<T>::quiet_NaN());
+    used = 0;
+    for_each([&](auto& gradient, const auto&) {
+      gradient.data = d_bias.data() + used;
+      used += gradient.size();
+    });
     heed::Backward(attention, Queries(q), Keys(k), Values(v), Outputs(out), Lse(), Outputs(d_out), Queries(d_q), Keys(d_k),
                    Values(d_v), d_biases, workspace, executor);
   }

@@ -144,15 +144,10 @@ TEST_F(Validation, ChecksTheBackwardPassToo) {
   Refuses(
       [&](Float& p) {
         std::vector<float> d_bias(20);
+        BiasGradients<float> d_biases;
+        d_biases.relative_bias = View<float, 2>::Contiguous(d_bias.data(), {4, 5});
         heed::Backward({}, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.out), p.Lse(), p.Outputs(p.d_out),
-                       p.Queries(p.d_q), p.Keys(p.d_k), p.Values(p.d_v),
-                       {.bias = {},
-                        .relative_bias = View<float, 2>::Contiguous(d_bias.data(), {4, 5}),
-                        .slopes = {},
-                        .content_keys = {},
-                        .content_values = {},
-                        .content_queries = {}},
-                       p.workspace, serial_);
+                       p.Queries(p.d_q), p.Keys(p.d_k), p.Values(p.d_v), d_biases, p.workspace, serial_);
       },
       {"d_relative_bias"});
   Refuses(

@@ -1,6 +1,7 @@
 #include "reference/random_cases.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "reference/random_draws.h"
 #include "reference/schemes.h"
@@ -97,15 +98,23 @@ Case RandomCase(uint64_t seed) {
   if (Chance(random, 4)) c.empty_row = EmptyRow::kUniform;
   if (Chance(random, 4)) c.scale = static_cast<double>(Pick(random, {-10, 0, 3, 20})) / 10.0;
   AddOrder(c, random);
-  const auto draw = [&]<class Scheme>(Random& stream) { Scheme::Draw(c, stream); };
-  DrawFirst(random, draw);
+  DrawFirst(random, [&]<class Scheme>(Random& stream) { Scheme::Draw(c, stream); });
   if (Chance(random, 5)) c.mask = RandomOnes(random);
   if (Chance(random, 5)) c.softcap = static_cast<double>(Pick(random, {1, 5, 50}));
   c.statistics = Chance(random, 2);
   c.weights = !c.packed && Chance(random, 4);
   c.lse_gradient = Chance(random, 4);
-  DrawLater(seed, draw);
   return c;
+}
+
+std::vector<Case> RandomCases(uint64_t seed) {
+  std::vector<Case> cases{RandomCase(seed)};
+  Case wide = cases.front();
+  wide.name = "wide " + wide.name;
+  bool drawn = false;
+  DrawLater(seed, [&]<class Scheme>(Random& stream) { drawn |= Scheme::Draw(wide, stream); });
+  if (drawn) cases.push_back(std::move(wide));
+  return cases;
 }
 
 const std::vector<Option>& Options() {
@@ -134,6 +143,10 @@ std::optional<Case> NamedCase(const std::string& name) {
   const std::optional<uint64_t> seed = TakeSeed(kind);
   if (!seed) return std::nullopt;
   if (kind == "random") return RandomCase(*seed);
+  if (kind == "wide random") {
+    const std::vector<Case> cases = RandomCases(*seed);
+    return cases.size() > 1 ? std::optional(cases.back()) : std::nullopt;
+  }
   const std::size_t plus = kind.find(" + ");
   if (kind.rfind("pair ", 0) != 0 || plus == std::string::npos) return std::nullopt;
   const Option *a = FindOption(kind.substr(5, plus - 5)), *b = FindOption(kind.substr(plus + 3));

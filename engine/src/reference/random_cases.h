@@ -13,8 +13,11 @@
 namespace heed::reference {
 
 // A random row: sizes 0, 1, odd, around tile edges; options in any combination that is not refused. Its name is
-// "random SEED".
+// "random SEED". Schemes behind the first ones are not in it, so that it stays what it is when one is appended to the list.
 Case RandomCase(uint64_t seed);
+
+// That one and, where such schemes choose to be in it, a second one with them, "wide random SEED".
+std::vector<Case> RandomCases(uint64_t seed);
 
 // One thing that a call may ask for, with random numbers where it has any.
 struct Option {

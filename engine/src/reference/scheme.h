@@ -29,7 +29,7 @@ struct Partials {
 //   static void ForEachTable(const Attention&, Gradients&, visit);
 //       calls visit(name of the gradient, table, gradient) for the tables of a call. Gradients: BiasGradients
 //   static void Fill(const OwnCase&, const Shape&, RandomTables<A>&, Attention&);   sets the option where the case has it
-//   static void Draw(Case&, Random&);                chooses what a random case says of it
+//   static bool Draw(Case&, Random&);                chooses what a random case says of it; whether it is in it
 //   static void AddCases(CaseTable&);                rows for it alone, at its edges, and with what it shares code with
 //   static void AddOptions(std::vector<Option>&);    what is tried alone and beside every other option
 //   static void AddCosts(std::vector<Cost>&);        what option_cost_bench times

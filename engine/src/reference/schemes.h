@@ -19,8 +19,8 @@ namespace heed::reference {
 
 constexpr std::size_t kSchemes = std::tuple_size_v<SchemeReferences>;
 // The first schemes of the list draw from the stream of a case, in the middle of what else is drawn there. Those behind them
-// have streams of their own, and come last among the options, so that cases stay what they are when a scheme is appended to the
-// list.
+// have streams of their own, random cases of their own, and come last among the options, so that every case stays what it is
+// when a scheme is appended to the list.
 constexpr std::size_t kFirstSchemes = std::min<std::size_t>(4, kSchemes);
 
 // Calls visit.template operator()<Scheme, place in the list>() for the schemes from kBegin to kEnd.

@@ -98,10 +98,11 @@ void ContentBiasReference::AddValueGradients(const Formulas& f, const Pair& pair
   }
 }
 
-void ContentBiasReference::Draw(Case& c, Random& random) {
-  if (!Chance(random, 4) || c.positions == PositionKind::kReal) return;
+bool ContentBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 4) || c.positions == PositionKind::kReal) return false;
   const int64_t sides = Pick(random, {1, 2, 3, 4, 5, 6, 7});
   SetContent(c, random, sides & 1, sides & 2, sides & 4);
+  return true;
 }
 
 void ContentBiasReference::AddCases(CaseTable& table) {

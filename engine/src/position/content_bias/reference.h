@@ -43,7 +43,7 @@ struct ContentBiasReference : SchemeReference {
   static void LimitArrays(ContentBiasCase& c) {
     if (c.content_distance >= 0) c.content_distance = 200;
   }
-  static void Draw(Case& c, Random& random);
+  static bool Draw(Case& c, Random& random);
   static void AddCases(CaseTable& table);
   static void AddOptions(std::vector<Option>& options);
   static void AddCosts(std::vector<Cost>& costs);

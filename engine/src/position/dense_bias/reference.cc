@@ -39,10 +39,11 @@ void DenseBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, 
   d.Of("dBias").Add(((b * extent[1] + h) * extent[2] + i) * extent[3] + j, score);
 }
 
-void DenseBiasReference::Draw(Case& c, Random& random) {
-  if (!Chance(random, 5)) return;
+bool DenseBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 5)) return false;
   c.bias = RandomOnes(random);
   c.hiding_bias = Chance(random, 2);
+  return true;
 }
 
 void DenseBiasReference::AddCases(CaseTable& table) {

@@ -35,7 +35,7 @@ struct DenseBiasReference : SchemeReference {
   static void LimitArrays(DenseBiasCase& c) {
     if (c.bias != kNoDense) c.bias = kDenseOfKeys;
   }
-  static void Draw(Case& c, Random& random);
+  static bool Draw(Case& c, Random& random);
   static void AddCases(CaseTable& table);
   static void AddOptions(std::vector<Option>& options);
   static void AddCosts(std::vector<Cost>& costs);

@@ -31,8 +31,10 @@ void RelativeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pai
   d.Of("dRelativeBias").Add(pair.h * columns + f.Clipped(columns, pair), score);
 }
 
-void RelativeBiasReference::Draw(Case& c, Random& random) {
-  if (Chance(random, 3) && c.positions != PositionKind::kReal) c.max_distance = RandomDistance(random);
+bool RelativeBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 3) || c.positions == PositionKind::kReal) return false;
+  c.max_distance = RandomDistance(random);
+  return true;
 }
 
 void RelativeBiasReference::AddCases(CaseTable& table) {

@@ -30,7 +30,7 @@ struct RelativeBiasReference : SchemeReference {
   static void LimitArrays(RelativeBiasCase& c) {
     if (c.max_distance >= 0) c.max_distance = 300;
   }
-  static void Draw(Case& c, Random& random);
+  static bool Draw(Case& c, Random& random);
   static void AddCases(CaseTable& table);
   static void AddOptions(std::vector<Option>& options);
   static void AddCosts(std::vector<Cost>& costs);

@@ -32,8 +32,10 @@ void SlopeBiasReference::AddScoreGradients(const Formulas& f, const Pair& pair, 
   if (f.attention().slope_bias) d.Of("dSlopes").Add(pair.h, score.Times(DistanceTerm(f, pair)));
 }
 
-void SlopeBiasReference::Draw(Case& c, Random& random) {
-  if (Chance(random, 5)) slopes(Chance(random, 2))(c);
+bool SlopeBiasReference::Draw(Case& c, Random& random) {
+  if (!Chance(random, 5)) return false;
+  slopes(Chance(random, 2))(c);
+  return true;
 }
 
 void SlopeBiasReference::AddCases(CaseTable& table) {

@@ -28,7 +28,7 @@ struct SlopeBiasReference : SchemeReference {
     const auto make_small = [](A& slope) { slope = std::abs(slope) * static_cast<A>(0.1); };
     attention.slope_bias = SlopeBias{tables.Make(std::array{shape.q_heads}, make_small), c.symmetric};
   }
-  static void Draw(Case& c, Random& random);
+  static bool Draw(Case& c, Random& random);
   static void AddCases(CaseTable& table);
   static void AddOptions(std::vector<Option>& options);
   static void AddCosts(std::vector<Cost>& costs);
