@@ -66,7 +66,7 @@ class Arrays {
   Attention attention;
 
  private:
-  static constexpr int64_t kRoom = 2048;  // doubles; any array here fits behind the start of any other
+  static constexpr int64_t kRoom = 8192;  // doubles; any array here fits behind the start of any other
 
   template <std::size_t kRank>
   View<double, static_cast<int>(kRank)> Take(const std::array<int64_t, kRank>& extent) {

@@ -91,13 +91,15 @@ namespace {
 
 Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
   const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
-  const int64_t most_chunks = std::max(simd::kMaxChunks, simd::kChunksOfFewHeads / std::max<int64_t>(1, shape.kv_heads));
+  const bool alone = shape.q_heads == 1;
+  const int64_t most_chunks = alone ? simd::kMaxChunksOfOneHead : simd::kMaxChunks;
   Cut cut{};
   cut.panel = sizes.panel;
   cut.tile = sizes.tile;
   cut.group = 1;
   cut.panels = DivideUp(shape.q_len, cut.panel);
-  cut.chunk = std::max(sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, most_chunks), cut.tile));
+  cut.chunk =
+      std::max(alone ? simd::kMinChunkOfOneHead : sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, most_chunks), cut.tile));
   cut.chunks = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.chunk));
   cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
   cut.splits = 1;

@@ -20,9 +20,10 @@ constexpr double kSerialWork = 1e6;
 
 // More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
 constexpr int64_t kMaxChunks = 8;
-// Where there are few key heads, each may have more chunks, up to so many for all heads together: their partial dQ then take no
-// more than those of more heads would.
-constexpr int64_t kChunksOfFewHeads = 32;
+// One head alone has no other parallel work, so it is cut further: each of its panels is packed anew for every chunk, some 2 %
+// of what a chunk of 256 keys computes.
+constexpr int64_t kMaxChunksOfOneHead = 16;
+constexpr int64_t kMinChunkOfOneHead = 256;
 
 // Fewer independent backward tasks than kBiasTasks under a dense bias that batch rows or heads share: its gradient is then
 // collected in up to kBiasCopies copies, each of the size of the bias.
