@@ -1,0 +1,88 @@
+// Vectors by clipped offset, with tables of their own for every head.
+#ifndef HEED_POSITION_TRANSFORMER_XL_SCHEME_H_
+#define HEED_POSITION_TRANSFORMER_XL_SCHEME_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "position/scheme.h"
+#include "position/table_checks.h"
+
+namespace heed::position {
+
+template <class T>
+class TransformerXlCall : public SchemeCall<T> {
+ public:
+  TransformerXlCall(const CallFacts& call, const BiasGradients<T>& wanted);
+
+  bool backward() const { return backward_; }
+  int64_t rows() const { return extent_[1]; }
+  // The table of a head, and what its bias makes of each row, times scale * log2(e) as scores are; null without a bias.
+  View<const T, 2> Table(int64_t head) const;
+  const T* Constants(int64_t head) const { return constants_ ? constants_ + head * rows() : nullptr; }
+  const std::optional<heed::Table<2>>& bias() const { return option_.bias; }
+
+  void LayPrepared(core::Arena& arena);
+  void Prepare() const;
+  bool wants_scores() const { return d_positions_.present() || d_bias_.present(); }
+  // Batch rows add to the same table, query heads to tables of their own.
+  void ShareIn(Blocks& blocks) const;
+  void LayParts(core::Arena& arena, const Blocks& blocks);
+  int64_t sums() const { return wants_scores() ? extent_[0] : 0; }
+  void Clear(int64_t head) const;
+  void Finish(int64_t head) const;
+
+  // The gradients of a head's table [2M+1, D padded] and of its bias [D] from one chunk of keys; null where not wanted.
+  T* PositionsPart(int64_t block, int64_t head, int64_t chunk) const;
+  T* BiasPart(int64_t b, int64_t head, int64_t chunk) const {
+    return d_bias_.present() ? bias_parts_.At(b, head, chunk) : nullptr;
+  }
+
+  struct Scratch {
+    T* products;    // [2M+1, panel] of queries and the table
+    T* other;       // [2M+1, panel] those of another head's table, where heads share a panel
+    T* d_products;  // [2M+1, panel] backward: their gradient
+
+    Scratch(core::Arena& arena, const TransformerXlCall& call)
+        : products(arena.Take<T>(call.rows(), call.cut_.panel)),
+          other(arena.Take<T>(call.cut_.group > 1 ? call.rows() : 0, call.cut_.panel)),
+          d_products(arena.Take<T>(call.backward_ ? call.rows() : 0, call.cut_.panel)) {}
+  };
+
+ private:
+  const TransformerXl& option_;
+  const attention::Cut cut_;
+  bool backward_;
+  std::array<int64_t, 3> extent_;
+  double scale_;
+  View<const T, 3> positions_;  // the caller's own, or a copy
+  T *copy_ = nullptr, *constants_ = nullptr;
+  const View<T, 3> d_positions_;
+  const View<T, 2> d_bias_;
+  T* parts_ = nullptr;  // [Hq, copies of a block's group, chunks, 2M+1, D padded]
+  int64_t copies_ = 1;
+  HeadParts<T> bias_parts_;
+};
+
+struct TransformerXlScheme : Scheme {
+  static bool Present(const Attention& attention) { return attention.transformer_xl.has_value(); }
+  static void Check(const Attention& attention, const Shape& shape);
+  template <class Options, class Visit>
+  static void ForEachArray(Options& attention, const Visit& visit) {
+    if (!attention.transformer_xl) return;
+    visit("transformer_xl.positions", attention.transformer_xl->positions);
+    if (attention.transformer_xl->bias) visit("transformer_xl.bias", *attention.transformer_xl->bias);
+  }
+  template <class Gradients, class Visit>
+  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+    const auto& option = attention.transformer_xl;
+    visit("d_transformer_xl_positions", gradients.transformer_xl_positions, option ? &option->positions : nullptr);
+    visit("d_transformer_xl_bias", gradients.transformer_xl_bias, option && option->bias ? &*option->bias : nullptr);
+  }
+  template <class T>
+  using Call = TransformerXlCall<T>;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_TRANSFORMER_XL_SCHEME_H_
