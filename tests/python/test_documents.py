@@ -16,10 +16,14 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): BLOCK.findall(path.read_text(encoding="utf-8"))
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
+# Those of positional schemes lie in their folders; of those made by the build the templates are looked at.
+FOLDERS = (
+    ROOT / "engine/include", *sorted(ROOT.glob("engine/src/position/*/include")), ROOT / "inference/include", ROOT / "nn/include"
+)
 HEADERS = {
-    path.relative_to(folder).as_posix(): path
-    for folder in (ROOT / "engine/include", ROOT / "inference/include", ROOT / "nn/include")
-    for path in sorted(folder.rglob("*.h"))
+    path.relative_to(folder).as_posix().removesuffix(".in"): path
+    for folder in FOLDERS
+    for path in sorted((*folder.rglob("*.h"), *folder.rglob("*.h.in")))
 }
 # They include others, and give their names a second place.
 DECLARE_NOTHING = {"heed/nn.h", "heed/nn/input_file.h", "heed/nn/replacement_file.h"}
