@@ -22,7 +22,7 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kBatch = 2, kHeads = 2, kTokens = 6, kWidth = 4, kRows = 3;
+constexpr int64_t kBatch = 2, kHeads = 2, kTokens = 6, kWidth = 4;
 
 // Every array that any call may have, in one block of memory, each with room of its own.
 class Arrays {

@@ -31,9 +31,16 @@ void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> 
              Executor& executor, const Statistics<Accum<T>>& statistics, View<BFloat16, 4> remainder,
              View<Accum<T>, 3> correction) {
   using core::OperandOf;
-  dispatch::RunForward<Accum<T>>(
-      attention, {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, statistics, OperandOf(remainder), correction},
-      workspace, executor);
+  dispatch::RunForward<Accum<T>>(attention,
+                                 {.q = OperandOf(q),
+                                  .k = OperandOf(k),
+                                  .v = OperandOf(v),
+                                  .out = OperandOf(out),
+                                  .lse = lse,
+                                  .statistics = statistics,
+                                  .remainder = OperandOf(remainder),
+                                  .correction = correction},
+                                 workspace, executor);
 }
 
 template <class T>
@@ -50,8 +57,19 @@ void Backward(const Attention& attention, View<const std::type_identity_t<T>, 4>
               View<const BFloat16, 4> remainder, View<const Accum<T>, 3> correction) {
   using core::OperandOf;
   dispatch::RunBackward<Accum<T>>(attention,
-                                  {OperandOf(q), OperandOf(k), OperandOf(v), OperandOf(out), lse, OperandOf(d_out), d_lse,
-                                   OperandOf(remainder), correction, OperandOf(d_q), OperandOf(d_k), OperandOf(d_v), d_biases},
+                                  {.q = OperandOf(q),
+                                   .k = OperandOf(k),
+                                   .v = OperandOf(v),
+                                   .out = OperandOf(out),
+                                   .lse = lse,
+                                   .d_out = OperandOf(d_out),
+                                   .d_lse = d_lse,
+                                   .remainder = OperandOf(remainder),
+                                   .correction = correction,
+                                   .d_q = OperandOf(d_q),
+                                   .d_k = OperandOf(d_k),
+                                   .d_v = OperandOf(d_v),
+                                   .d_biases = d_biases},
                                   workspace, executor);
 }
 
@@ -59,8 +77,10 @@ template <class T>
 void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k, View<const Accum<T>, 3> lse,
              View<const int64_t, 1> heads, View<const int64_t, 1> rows, View<Accum<T>, 4> weights, Workspace& workspace,
              Executor& executor) {
-  dispatch::RunWeights<Accum<T>>(attention, {core::OperandOf(q), core::OperandOf(k), lse, heads, rows, weights}, workspace,
-                                 executor);
+  using core::OperandOf;
+  dispatch::RunWeights<Accum<T>>(
+      attention, {.q = OperandOf(q), .k = OperandOf(k), .lse = lse, .heads = heads, .rows = rows, .weights = weights},
+      workspace, executor);
 }
 
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {

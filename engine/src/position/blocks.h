@@ -41,7 +41,7 @@ class Blocks {
     const int64_t first = block / copies_ * merged_, last = std::min(first + merged_, groups());
     const int64_t pairs = group_batch_ * group_heads_, copy = block % copies_;
     for (int64_t group = first; group < last; ++group) {
-      const int64_t across = heads_ / std::max<int64_t>(1, group_heads_);
+      const int64_t across = std::max<int64_t>(1, heads_ / std::max<int64_t>(1, group_heads_));
       const int64_t b = group / across * group_batch_, head = group % across * group_heads_;
       for (int64_t x = copy * pairs / copies_; x < (copy + 1) * pairs / copies_; ++x)
         visit(b + x / group_heads_, head + x % group_heads_);

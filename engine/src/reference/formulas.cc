@@ -84,8 +84,9 @@ bool Formulas::Uniform(int64_t b, int64_t h, int64_t i) const {
 }
 
 int64_t Formulas::Clipped(int64_t rows, const Pair& pair) const {
-  const auto limit = static_cast<double>((rows - 1) / 2);
-  return static_cast<int64_t>(std::clamp(Offset(pair), -limit, limit) + limit);
+  const int64_t distance = (rows - 1) / 2;
+  const auto limit = static_cast<double>(distance);
+  return static_cast<int64_t>(std::clamp(Offset(pair), -limit, limit)) + distance;
 }
 
 double Formulas::Product(const Pair& pair) const {
