@@ -6,6 +6,7 @@ Rooms: an include points to the same room or to one on its left (engine, inferen
 private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
+Schemes: no file of the engine names a positional scheme but those of its folder.
 Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder is an experiment, which
 sees the core and no other experiment. The study sees all.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab and cli makes text of JSON. Links in
@@ -159,6 +160,21 @@ def check_source(root, path):
             yield f"{source}:{line}: includes {name}: {fault}"
 
 
+def check_scheme_names(root, path):
+    """In the engine a positional scheme is named in its own folder; elsewhere lists of all schemes are looped over."""
+    source = path.relative_to(root)
+    if source.parts[0] != "engine" or part_of_scheme(source) is not None:
+        return
+    folders = [folder.parent.name for folder in (root / SCHEMES).glob("*/scheme.h")]
+    types = ["".join(word.capitalize() for word in name.split("_")) for name in folders]
+    if not folders:
+        return
+    named = re.compile(rf"\b(?:{'|'.join([*folders, *types])})(?:\b|(?=[A-Z_]))")
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not INCLUDE.match(line) and (match := named.search(line)):
+            yield f"{source}:{number}: names the scheme {match.group()} outside its folder"
+
+
 def check_file(root, path):
     source = path.relative_to(root)
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -203,6 +219,7 @@ def check(root):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".cc", ".h", ".inc"):
                 yield from check_source(root, path)
+                yield from check_scheme_names(root, path)
             if path.suffix in (".cc", ".h", ".inc", ".py", ".cmake", ".js") or path.name == "CMakeLists.txt":
                 yield from check_file(root, path)
     for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted((root / "examples").rglob("*.md"))]:

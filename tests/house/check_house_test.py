@@ -45,6 +45,8 @@ FAULTS = [
     ("engine/src/position/slope/reference.h", '#include "position/slope/scheme.h"', "shares no code with the kernels"),
     ("engine/src/position/slope/scheme.h", '#include "position/slope/reference.h"', "is for tests, benches and `heed check`"),
     ("engine/src/attention/forward-inl.h", '#include "position/slope/scheme.h"', "lies below position"),
+    ("engine/src/dispatch/forward.cc", "if (attention.slope) return;", "names the scheme slope outside its folder"),
+    ("engine/src/reference/reference.h", "struct SlopeTable;", "names the scheme Slope outside its folder"),
     ("engine/src/dispatch/forward.cc", '#include "heed/nn/attention.h"', "does not lie to the left"),
     ("engine/src/dispatch/forward.cc", '  #  include "lab/data/text.h"', "does not lie to the left"),
     ("tests/engine/forward_test.cc", '#include "heed/nn/attention.h"', "does not lie to the left"),
