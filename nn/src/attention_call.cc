@@ -81,6 +81,8 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
     d_biases.content_keys = ViewOf<A, 2>(d.tensors.content_keys);
     d_biases.content_values = ViewOf<A, 2>(d.tensors.content_values);
     d_biases.content_queries = ViewOf<A, 2>(d.tensors.content_queries);
+    d_biases.transformer_xl_positions = ViewOf<A, 3>(d.tensors.transformer_xl_positions);
+    d_biases.transformer_xl_bias = ViewOf<A, 2>(d.tensors.transformer_xl_bias);
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
                 ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
                 ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases,

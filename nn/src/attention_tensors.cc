@@ -79,6 +79,18 @@ at::Tensor RelativeTable(const at::Tensor& table, const at::Tensor& query) {
   return typed.expand({heads, -1});
 }
 
+// [query heads, width], with rows by clipped offset between them where dims is 3.
+at::Tensor TableOfHeads(const char* name, const at::Tensor& table, int64_t dims, const at::Tensor& query) {
+  at::Tensor typed = Table(name, table, dims, query);
+  if (!typed.defined()) return typed;
+  const bool offsets = dims == 3;
+  const int64_t heads = query.size(1), width = query.size(3);
+  if (typed.size(0) == heads && typed.size(-1) == width && (!offsets || typed.size(1) % 2 == 1)) return typed;
+  throw InvalidArgument(std::string(name) + ": expected shape [" + std::to_string(heads) +
+                        (offsets ? ", 2 * max_distance + 1, " : ", ") + std::to_string(width) + "], got " + ShapeText(table) +
+                        " with query " + ShapeText(query));
+}
+
 void CheckLengths(const char* name, const at::Tensor& lengths, bool per_query) {
   if (!lengths.defined()) return;
   if (lengths.scalar_type() != at::kLong) {
@@ -199,6 +211,12 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.content_keys = Table("content_keys", resolved.content_keys, 2, query);
   resolved.content_values = Table("content_values", resolved.content_values, 2, query);
   resolved.content_queries = Table("content_queries", resolved.content_queries, 2, query);
+  resolved.transformer_xl_positions = TableOfHeads("transformer_xl_positions", resolved.transformer_xl_positions, 3, query);
+  resolved.transformer_xl_bias = TableOfHeads("transformer_xl_bias", resolved.transformer_xl_bias, 2, query);
+  if (resolved.transformer_xl_bias.defined() && !resolved.transformer_xl_positions.defined()) {
+    throw InvalidArgument("transformer_xl_bias: expected transformer_xl_positions beside it, got shape " +
+                          ShapeText(resolved.transformer_xl_bias) + " alone");
+  }
   return resolved;
 }
 
@@ -224,6 +242,10 @@ Attention EngineOptions(const AttentionOptions& options) {
     if (tensors.content_keys.defined()) attention.content_bias->keys = ViewOf<const A, 2>(tensors.content_keys);
     if (tensors.content_values.defined()) attention.content_bias->values = ViewOf<const A, 2>(tensors.content_values);
     if (tensors.content_queries.defined()) attention.content_bias->queries = ViewOf<const A, 2>(tensors.content_queries);
+  }
+  if (tensors.transformer_xl_positions.defined()) {
+    attention.transformer_xl.emplace().positions = ViewOf<const A, 3>(tensors.transformer_xl_positions);
+    if (tensors.transformer_xl_bias.defined()) attention.transformer_xl->bias = ViewOf<const A, 2>(tensors.transformer_xl_bias);
   }
   attention.softcap = options.softcap();
   attention.dropout.probability = options.dropout();

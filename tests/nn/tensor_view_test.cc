@@ -56,6 +56,8 @@ std::vector<Call> Calls() {
   Call whole{at::randn({2, 2, 3, 8}), at::randn({2, 2, 5, 8}), at::randn({2, 2, 5, 8}), ints({1, 0}), ints({2}), {}};
   whole.options.bias(at::randn({2, 2, 3, 5})).mask(at::randn({2, 1, 3, 5}).gt(-1)).relative_bias(at::randn({2, 7}));
   whole.options.slopes(at::randn({2})).content(at::randn({7, 8}), at::randn({7, 8}), at::randn({7, 8}));
+  whole.options.tensors().transformer_xl_positions = at::randn({2, 7, 8});
+  whole.options.tensors().transformer_xl_bias = at::randn({2, 8});
   whole.options.query_lengths(ints({3, 2})).key_lengths(ints({5, 4}));
   whole.options.query_positions(ints({3, 1, 2})).key_positions(ints({0, 2, 1, 4, 3}));
   Call prefix{at::randn({2, 2, 3, 8}), at::randn({2, 2, 5, 8}), at::randn({2, 2, 5, 8}), {}, {}, {}};

@@ -270,6 +270,8 @@ def every_option(requires_grad=True):
         "content_keys": random(3, 4, seed=7, requires_grad=requires_grad),
         "content_values": random(3, 4, seed=8, requires_grad=requires_grad),
         "content_queries": random(3, 4, seed=9, requires_grad=requires_grad),
+        "transformer_xl_positions": random(2, 3, 4, seed=10, requires_grad=requires_grad),
+        "transformer_xl_bias": random(2, 4, seed=11, requires_grad=requires_grad),
         "mask": torch.ones(5, 5, dtype=torch.bool),
         "key_lengths": torch.tensor([3, 5]),
         "query_positions": torch.arange(5),

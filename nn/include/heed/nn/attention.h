@@ -32,6 +32,8 @@ struct AttentionTensors {
   at::Tensor slopes;                          // [Hq]; differentiable
   at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
   at::Tensor content_queries;                 // [2M+1, D]; differentiable
+  at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
+  at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
@@ -51,6 +53,8 @@ struct AttentionTensors {
       Member{"content_keys", &AttentionTensors::content_keys, true},
       Member{"content_values", &AttentionTensors::content_values, true},
       Member{"content_queries", &AttentionTensors::content_queries, true},
+      Member{"transformer_xl_positions", &AttentionTensors::transformer_xl_positions, true},
+      Member{"transformer_xl_bias", &AttentionTensors::transformer_xl_bias, true},
       Member{"mask", &AttentionTensors::mask, false},
       Member{"query_lengths", &AttentionTensors::query_lengths, false},
       Member{"key_lengths", &AttentionTensors::key_lengths, false},

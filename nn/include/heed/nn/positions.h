@@ -29,8 +29,8 @@ using TokenPositions = std::variant<int64_t, at::Tensor>;
 class AttentionPosition {
  public:
   virtual ~AttentionPosition() = default;
-  // Differentiable options of the call: relative_bias, slopes, content_keys, content_values, content_queries. Undefined ones
-  // are absent.
+  // Differentiable options of the call: relative_bias, slopes, content_keys, content_values, content_queries,
+  // transformer_xl_positions, transformer_xl_bias. Undefined ones are absent.
   virtual AttentionTensors tensors() const { return {}; }
   virtual bool symmetric() const { return true; }  // of slopes
   virtual bool rotates() const { return false; }   // whether rotate does anything
