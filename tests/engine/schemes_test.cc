@@ -8,6 +8,7 @@
 
 #include "heed/attention.h"
 #include "position/schemes.h"
+#include "problem.h"
 #include "reference/case_table.h"
 #include "reference/cost.h"
 #include "reference/random_cases.h"
@@ -99,6 +100,37 @@ TEST(EveryScheme, HasAllItsGradientsCompared) {
       EXPECT_EQ(offered, compared) << scheme << ": " << c.name;
     });
   }
+}
+
+// Tables may hold the other type of accumulation than the call; what is representable in both gives the same bits.
+TEST(EveryScheme, TakesTablesOfTheOtherType) {
+  const Shape shape{2, 2, 2, 40, 50, 4, 4};
+  std::vector<float> single(2 * 11 * 4);
+  for (std::size_t x = 0; x < single.size(); ++x) single[x] = static_cast<float>(x % 13) / 8 - 0.5F;
+  const std::vector<double> twice(single.begin(), single.end());
+  const auto run = [&](const auto& numbers) {
+    using V = typename std::remove_cvref_t<decltype(numbers)>::value_type;
+    const auto rows = View<const V, 2>::Contiguous(numbers.data(), {11, 4});
+    Attention attention;
+    attention.bias = Bias{View<const V, 4>::Contiguous(numbers.data(), {1, 1, 1, 50})};
+    attention.relative_bias = RelativeBias{View<const V, 2>::Contiguous(numbers.data(), {2, 11})};
+    attention.slope_bias = SlopeBias{View<const V, 1>::Contiguous(numbers.data(), {2})};
+    attention.content_bias = ContentBias{rows, rows, rows};
+    attention.transformer_xl = TransformerXl{View<const V, 3>::Contiguous(numbers.data(), {2, 11, 4}),
+                                             View<const V, 2>::Contiguous(numbers.data(), {2, 4})};
+    Problem<float> problem(shape);
+    ThreadPool pool(2);
+    problem.Forward(attention, pool);
+    Backward(attention, problem.Queries(problem.q), problem.Keys(problem.k), problem.Values(problem.v),
+             problem.Outputs(problem.out), problem.Lse(), problem.Outputs(problem.d_out), problem.Queries(problem.d_q),
+             problem.Keys(problem.d_k), problem.Values(problem.d_v), {}, problem.workspace, pool);
+    return problem;
+  };
+  const Problem<float> a = run(single), b = run(twice);
+  EXPECT_TRUE(a.out == b.out);
+  EXPECT_TRUE(a.d_q == b.d_q);
+  EXPECT_TRUE(a.d_k == b.d_k);
+  EXPECT_TRUE(a.d_v == b.d_v);
 }
 
 }  // namespace

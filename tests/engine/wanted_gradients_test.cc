@@ -90,6 +90,7 @@ TEST(WantedGradients, TakeNoMemoryWhereTheyAreNot) {
   c.shape = {1, 4, 4, 2048, 2048, 64, 64};
   EXPECT_LT(Gradients(c, 1).bytes(), Gradients(c, 7).bytes());
   EXPECT_LT(Gradients(c, 4).bytes(), Gradients(c, 6).bytes());
+  EXPECT_EQ(Gradients(c, 0).bytes(), 0U);
 }
 
 TEST(WantedGradients, AreRefusedWithoutMemoryWhereTheyHaveAShape) {

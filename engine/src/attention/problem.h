@@ -199,6 +199,8 @@ struct ForwardScratch : ScoreScratch<T> {
 struct WantedOperands {
   bool queries = true, keys = true, values = true;
 
+  bool any() const { return queries || keys || values; }
+
   static WantedOperands Of(const core::Output& d_q, const core::Output& d_k, const core::Output& d_v) {
     return {d_q.present(), d_k.present(), d_v.present()};
   }

@@ -87,6 +87,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const Elements elements = arrays.q.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
   BackwardLayout<T> layout(attention, cut, shape, elements, wanted, arrays.d_biases, core::Concurrency(executor));
+  if (!wanted.any() && layout.schemes().sums() == 0) return;
   CallMemory memory = layout.Memory();
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
