@@ -56,8 +56,9 @@ TEST(ThreadPool, WakesNoMoreThreadsThanTasksNeed) {
   constexpr int kLoops = 300;
   for (int loop = 0; loop < kLoops; ++loop)
     pool.ParallelFor(2, [](int64_t) { std::this_thread::sleep_for(std::chrono::microseconds(100)); });
-  // The one that runs a task sleeps within it and after it.
-  EXPECT_LE(TimesAsleep() - before, 3 * kLoops);
+  // The one that runs a task sleeps within it and after it, and may have to wait for the lock before it; eight that wake for
+  // nothing sleep at least eight times.
+  EXPECT_LE(TimesAsleep() - before, 6 * kLoops);
 }
 
 TEST(ThreadPool, ThrowsTheTasksExceptionAfterTheOthersEnded) {

@@ -206,22 +206,26 @@ class BackwardChunk {
     const HeadRows<const T> key_rows = scores_.Keys(place);
     T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
     scores_.Fill(place, key_rows, scratch_.weights, d_keys);
-    if (problem_.wants_scores) WeightGradient(place);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
-    if (!problem_.wants_scores) {
-      DroppedWeights(place);
-    } else if (Dropping()) {
+    if (problem_.wants_scores) {
+      WeightsAndScores(place, seen);
+    } else {
+      WeightsAlone(place);
+    }
+    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
+    Products(place, seen, key_rows);
+  }
+
+  void WeightsAndScores(const TilePlace& place, Seen seen) {
+    WeightGradient(place);
+    if (Dropping()) {
       DroppedGradient(place);
     } else {
       ScoreGradient(place);
     }
-    if (problem_.wants_scores) {
-      // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
-      if (seen == Seen::kSome) scores_.Mask(place, T{0}, scratch_.d_scores);
-      scores_.Accumulate(place, scratch_.d_scores);
-    }
-    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
-    Products(place, seen, key_rows);
+    // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
+    if (seen == Seen::kSome) scores_.Mask(place, T{0}, scratch_.d_scores);
+    scores_.Accumulate(place, scratch_.d_scores);
   }
 
   // d_scores = dP, the gradient of the weights as far as it is known without delta.
@@ -269,20 +273,20 @@ class BackwardChunk {
     });
   }
 
-  // weights = p, with dropout kept p / keep; for who wants no gradient of the scores.
-  void DroppedWeights(const TilePlace& place) {
+  // weights = p, with dropout kept p / keep, where nobody wants a gradient of the scores.
+  void WeightsAlone(const TilePlace& place) {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
-      const typename Normaliser<T>::Lanes of = normaliser_.At(w);
-      T* weights = scratch_.weights + w;
-      for (int64_t j = 0; j < place.keys; ++j) hn::Store(of.Weight(weights + j * place.panel), d_, weights + j * place.panel);
-    }
+    for (int64_t w = place.lane_begin; w < place.lane_end && !Dropping(); w += lanes)
+      for (int64_t j = 0; j < place.keys; ++j) {
+        T* weight = scratch_.weights + j * place.panel + w;
+        hn::Store(normaliser_.At(w).Weight(weight), d_, weight);
+      }
     if (!Dropping()) return;
     const auto scale = hn::Set(d_, static_cast<T>(problem_.dropout.kept_scale));
     ForEachDropped(d_, stream_, place, [&](int64_t w) HWY_ATTR {
-      return [&, w](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
+      return [&, w, of = normaliser_.At(w)](int64_t j, hn::Mask<decltype(d_)> dropped) HWY_ATTR {
         T* weight = scratch_.weights + j * place.panel + w;
-        hn::Store(hn::Mul(hn::Load(d_, weight), hn::IfThenZeroElse(dropped, scale)), d_, weight);
+        hn::Store(hn::Mul(of.Weight(weight), hn::IfThenZeroElse(dropped, scale)), d_, weight);
       };
     });
   }

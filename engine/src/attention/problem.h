@@ -31,6 +31,8 @@ struct Problem {
   core::Input q, k;
 };
 
+Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k);
+
 template <class T>
 struct ForwardProblem : Problem {
   core::Input v{};

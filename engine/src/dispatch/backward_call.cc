@@ -27,6 +27,7 @@ class BackwardLayout {
         apart_(cut.chunks > 1 && workers > 1 && schemes_.blocks().count() < 2 * static_cast<int64_t>(workers)) {}
 
   SchemeSet<T>& schemes() { return schemes_; }
+  const attention::ScratchFacts& facts() const { return facts_; }
   // Whether chunks of one head may run at the same time: with fewer blocks than workers need. Their dQ is then kept apart too;
   // the order of the sums is the same either way.
   bool apart() const { return apart_; }
@@ -84,9 +85,9 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const position::HiddenByScheme hidden(attention);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
-  const Elements elements = arrays.q.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
-  BackwardLayout<T> layout(attention, cut, shape, elements, wanted, arrays.d_biases, core::Concurrency(executor));
+  BackwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), wanted, arrays.d_biases,
+                           core::Concurrency(executor));
   if (!wanted.any() && layout.schemes().sums() == 0) return;
   CallMemory memory = layout.Memory();
   memory.Reserve(workspace);
@@ -101,12 +102,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   };
   for_each_sum([&](int64_t sum) { schemes.Clear(sum); });
 
-  attention::BackwardProblem<T> problem{{.attention = attention,
-                                         .plan = plan,
-                                         .cut = cut,
-                                         .dropout = attention::RealisedDropout(attention.dropout),
-                                         .q = arrays.q,
-                                         .k = arrays.k}};
+  attention::BackwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
   problem.v = arrays.v;
   problem.out = arrays.out;
   problem.lse = arrays.lse;
@@ -121,7 +117,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   problem.d_q_wide = queries.wide;
   problem.d_q_parts = queries.parts;
   const BackwardTasks tasks(schemes.blocks(), cut.chunks, layout.apart());
-  const BackwardCall<T> call{problem, schemes};
+  const BackwardCall<T> call{problem, schemes, layout.facts()};
   memory.Run(executor, work, tasks.count(),
              [&](core::TaskQueue& queue, std::byte* scratch) { Backward(call, tasks, queue, scratch); });
   if (queries.wide || queries.parts)

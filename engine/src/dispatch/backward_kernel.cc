@@ -19,12 +19,7 @@ void BackwardOf(const dispatch::BackwardCall<T>& call, const dispatch::BackwardT
                 std::byte* memory) {
   const attention::BackwardProblem<T>& problem = call.problem;
   core::Arena arena(memory);
-  attention::BackwardScratch<T> scratch(arena,
-                                        {.attention = problem.attention,
-                                         .cut = problem.cut,
-                                         .shape = problem.plan.shape(),
-                                         .narrow = problem.q.element != core::ElementOf<T>(),
-                                         .scheme_rows = 0},
+  attention::BackwardScratch<T> scratch(arena, call.facts,
                                         attention::WantedOperands::Of(problem.d_q, problem.d_k, problem.d_v));
   const HookSet<T> hooks(call.schemes, arena, problem, scratch.ahead);
   BackwardChunk<T> chunk(problem, scratch, hooks.hooks());

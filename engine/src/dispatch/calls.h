@@ -18,6 +18,10 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
 
 // Whether the elements of a call are those that it computes in, or 16-bit ones.
 enum class Elements { kOwn, kNarrow };
+template <class T>
+Elements ElementsOf(const Input& array) {
+  return array.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
+}
 
 // Bytes of workspace for a call with all gradients and `workers` workers.
 template <class T>

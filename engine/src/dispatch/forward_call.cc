@@ -14,6 +14,10 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
   return {threshold, 65536.0 / (65536.0 - threshold)};
 }
 
+Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k) {
+  return {.attention = attention, .plan = plan, .cut = cut, .dropout = RealisedDropout(attention.dropout), .q = q, .k = k};
+}
+
 }  // namespace heed::attention
 
 namespace heed::dispatch {
@@ -36,6 +40,7 @@ class ForwardLayout {
                .scheme_rows = schemes_.output_rows()} {}
 
   SchemeSet<T>& schemes() { return schemes_; }
+  const attention::ScratchFacts& facts() const { return facts_; }
 
   // Lays out what all workers share; returns the partial states of all splits, null where panels are not split.
   T* LayShared(core::Arena& arena) {
@@ -59,11 +64,6 @@ class ForwardLayout {
   attention::ScratchFacts facts_;
 };
 
-template <class T>
-Elements ElementsOf(const Input& q) {
-  return q.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
-}
-
 }  // namespace
 
 template <class T>
@@ -79,12 +79,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   T* parts = layout.LayShared(arena);
   layout.schemes().Prepare();
 
-  attention::ForwardProblem<T> problem{{.attention = attention,
-                                        .plan = plan,
-                                        .cut = cut,
-                                        .dropout = attention::RealisedDropout(attention.dropout),
-                                        .q = arrays.q,
-                                        .k = arrays.k}};
+  attention::ForwardProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
   problem.v = arrays.v;
   problem.out = arrays.out;
   problem.lse = arrays.lse;
@@ -93,7 +88,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   problem.correction = arrays.correction;
   problem.scheme_rows = layout.schemes().output_rows();
   problem.parts = parts;
-  const ForwardCall<T> call{problem, layout.schemes()};
+  const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
   const int64_t rows = core::CheckedProduct(shape.batch, shape.q_heads / cut.group, "q");
   const int64_t panels = core::CheckedProduct(rows, cut.panels, "q"), tasks = core::CheckedProduct(panels, cut.splits, "q");
   memory.Run(executor, ScoreWork(shape), tasks,
@@ -115,15 +110,14 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   core::Arena arena(memory.shared());
   layout.LayShared(arena);
   layout.schemes().Prepare();
-  attention::WeightsProblem<T> problem{
-      {.attention = attention, .plan = plan, .cut = cut, .dropout = {}, .q = arrays.q, .k = arrays.k}};
+  attention::WeightsProblem<T> problem{attention::ProblemOf(attention, plan, cut, arrays.q, arrays.k)};
   problem.lse = arrays.lse;
   problem.heads = arrays.heads;
   problem.rows = arrays.rows;
   problem.weights = arrays.weights;
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
   memory.Run(executor, ScoreWork(shape), tasks, [&](core::TaskQueue& queue, std::byte* scratch) {
-    Weights(WeightsCall<T>{problem, layout.schemes()}, queue, scratch);
+    Weights(WeightsCall<T>{problem, layout.schemes(), layout.facts()}, queue, scratch);
   });
 }
 

@@ -20,7 +20,7 @@ class ForwardWorker {
   ForwardWorker(const dispatch::ForwardCall<T>& call, std::byte* memory)
       : problem_(call.problem),
         arena_(memory),
-        scratch_(arena_, FactsOf(problem_)),
+        scratch_(arena_, call.facts),
         hooks_(call.schemes, arena_, problem_, scratch_.ahead),
         panel_(problem_, scratch_, hooks_.hooks()) {}
 
@@ -43,13 +43,6 @@ class ForwardWorker {
   }
 
  private:
-  static attention::ScratchFacts FactsOf(const attention::ForwardProblem<T>& problem) {
-    return {.attention = problem.attention,
-            .cut = problem.cut,
-            .shape = problem.plan.shape(),
-            .narrow = problem.q.element != core::ElementOf<T>(),
-            .scheme_rows = problem.scheme_rows};
-  }
   int64_t PartSize() const {
     return attention::ForwardScratch<T>::SplitPart(problem_.plan.shape(), problem_.cut, problem_.scheme_rows);
   }
@@ -71,11 +64,7 @@ template <class T>
 void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std::byte* memory) {
   const attention::WeightsProblem<T>& problem = call.problem;
   core::Arena arena(memory);
-  attention::ForwardScratch<T> scratch(arena, {.attention = problem.attention,
-                                               .cut = problem.cut,
-                                               .shape = problem.plan.shape(),
-                                               .narrow = problem.q.element != core::ElementOf<T>(),
-                                               .scheme_rows = call.schemes.output_rows()});
+  attention::ForwardScratch<T> scratch(arena, call.facts);
   const HookSet<T> hooks(call.schemes, arena, problem, scratch.ahead);
   WeightsPanel<T> panel(problem, scratch, hooks.hooks());
   const int64_t panels = attention::DivideUp(problem.rows.extent[0], problem.cut.panel), heads = problem.heads.extent[0];

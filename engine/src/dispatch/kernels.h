@@ -18,6 +18,7 @@ template <class ProblemOfPass, class T>
 struct CallOf {
   const ProblemOfPass& problem;
   const position::SchemeSet<T>& schemes;
+  const attention::ScratchFacts& facts;  // that `scratch` was laid out by
 };
 template <class T>
 using ForwardCall = CallOf<attention::ForwardProblem<T>, T>;

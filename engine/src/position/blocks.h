@@ -24,11 +24,10 @@ class Blocks {
     if (heads) group_heads_ = heads_;
     if (groups() < enough) copies_ = std::clamp<int64_t>(group_batch_ * group_heads_, 1, copies);
   }
-  // No more than `most` blocks, at least 1, unless the groups of another gradient are cut in as many pieces.
+  // No more than `most` blocks, at least 1: fewer pieces of groups, then several groups a block.
   void Limit(int64_t most) {
-    if (groups() * copies_ <= most) return;
-    copies_ = std::max<int64_t>(1, most / std::max<int64_t>(1, groups()));
-    merged_ = copies_ > 1 ? 1 : attention::DivideUp(groups(), most);
+    copies_ = std::clamp<int64_t>(most / std::max<int64_t>(1, groups()), 1, copies_);
+    merged_ = std::max<int64_t>(1, attention::DivideUp(groups(), most));
   }
 
   int64_t count() const { return attention::DivideUp(groups(), merged_) * copies_; }

@@ -8,6 +8,7 @@
 #ifndef HEED_POSITION_SCHEME_H_
 #define HEED_POSITION_SCHEME_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "attention/plan.h"
@@ -30,11 +31,16 @@ struct CallFacts {
 };
 
 // What a scheme says of its options. Scheme stands for the class that derives from this and adds
-//   static bool Present(const Attention&);           whether a call asks for it
-//   static void Check(const Attention&, const Shape&);   throws InvalidArgument
-//   static void ForEachArray(Options& attention, visit);    calls visit(name, table) for the arrays behind its option
-//   static void ForEachGradient(const Attention&, Gradients&, visit);   calls visit(name, gradient, pointer to the table or
-//   null) template <class T> using Call = ..;              derives from SchemeCall
+//   static bool Present(const Attention&);
+//       whether a call asks for it
+//   static void Check(const Attention&, const Shape&);
+//       throws InvalidArgument
+//   static void ForEachArray(Options& attention, visit);
+//       calls visit(name, table) for the arrays behind its option
+//   static void ForEachGradient(const Attention&, Gradients&, visit);
+//       calls visit(name, gradient, pointer to the table that it belongs to or null)
+//   template <class T> using Call = ..;
+//       derives from SchemeCall
 struct Scheme {
   // Whether it hides pairs of queries and keys.
   static bool Hides(const Attention&) { return false; }

@@ -3,7 +3,9 @@
 #define HEED_POSITION_TABLE_PARTS_H_
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <variant>
 
