@@ -25,6 +25,17 @@ concept HoldsPosition = requires(const Holder& holder) {
   { holder.ptr() } -> std::convertible_to<std::shared_ptr<const AttentionPosition>>;
 };
 
+namespace internal {
+
+template <class Member, std::size_t kCount>
+constexpr std::array<const char*, kCount> NamesOf(const std::array<Member, kCount>& members) {
+  std::array<const char*, kCount> names{};
+  std::ranges::transform(members, names.begin(), &Member::name);
+  return names;
+}
+
+}  // namespace internal
+
 // The tensors among the options. An undefined one is absent.
 struct AttentionTensors {
   at::Tensor bias;                            // broadcastable to [B, Hq, Nq, Nk]; differentiable; -inf hides
@@ -66,11 +77,7 @@ struct AttentionTensors {
   };
   static constexpr std::size_t kCount = kMembers.size();
   static constexpr std::size_t kDifferentiable = std::ranges::count(kMembers, true, &Member::differentiable);
-  static constexpr std::array kNames = [] {
-    std::array<const char*, kCount> names{};
-    std::ranges::transform(kMembers, names.begin(), &Member::name);
-    return names;
-  }();
+  static constexpr std::array kNames = internal::NamesOf(kMembers);
   std::array<at::Tensor*, kCount> All() {
     std::array<at::Tensor*, kCount> all{};
     std::ranges::transform(kMembers, all.begin(), [this](const Member& member) { return &(this->*member.tensor); });

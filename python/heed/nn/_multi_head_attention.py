@@ -1,4 +1,4 @@
-"""Modules with the names, parameters and meaning of d2l's PyTorch edition."""
+"""Multi-head attention as a module, with d2l's names and meaning."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 
-from . import positions
-from ._attention import Causal, EmptyRow, Positions, attention, autocast_type
-from ._cache import KeyValueCache
-from ._results import AttentionOutput
-
-__all__ = ["MultiHeadAttention", "PositionalEncoding"]
+from .. import positions
+from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
+from .._cache import KeyValueCache
+from .._results import AttentionOutput
 
 
 def _clamped_lens(
@@ -271,26 +269,3 @@ class MultiHeadAttention(torch.nn.Module):
         output, weights = (result.output, result.weights) if isinstance(result, AttentionOutput) else (result, None)
         output = self.W_o(output.transpose(1, 2).flatten(2))
         return output if weights is None else (output, weights.flatten(0, 1))
-
-
-class PositionalEncoding(positions.Sinusoidal):
-    """dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens]; P [1, max_len, num_hiddens].
-
-    heed.positions.Sinusoidal with d2l's constructor and dropout. P is outside the state dict.
-    """
-
-    dropout: torch.nn.Dropout
-    """Acts on the sum, in training only."""
-
-    def __init__(
-        self, num_hiddens: int, dropout: float, max_len: int = 1000, *, length_policy: positions.LengthPolicy = "error"
-    ) -> None:
-        """The table of max_len rows; length_policy is that of heed.positions.Sinusoidal. ValueError for sizes below 1, another
-        policy or dropout outside [0, 1]."""
-        super().__init__(num_hiddens, max_len, length_policy)
-        self.dropout = torch.nn.Dropout(dropout)
-
-    def forward(self, X: torch.Tensor, offset: int = 0) -> torch.Tensor:
-        """X [batch, steps, num_hiddens] -> the same shape; the first step stands at `offset`. ValueError for another shape, an
-        offset below 0, and steps beyond max_len under the policy "error"."""
-        return self.dropout(super().forward(X, offset))
