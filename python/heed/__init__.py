@@ -4,7 +4,7 @@
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
-    heed.replace_sdpa()                                 a context in which PyTorch's calls of it go through heed
+    heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
@@ -22,7 +22,8 @@ from . import nn, positions
 from ._attention import attention, attention_packed
 from ._cache import KeyValueCache
 from ._results import AttentionOutput, Statistics, WeightsOf
-from ._sdpa import replace_sdpa, scaled_dot_product_attention
+from ._replacement import disable, enable, replace_sdpa
+from ._sdpa import scaled_dot_product_attention
 from ._weights import load_weights, save_weights
 
 __version__: str = torch.ops.heed.version()
@@ -34,6 +35,8 @@ __all__ = [
     "WeightsOf",
     "attention",
     "attention_packed",
+    "disable",
+    "enable",
     "info",
     "load_weights",
     "nn",

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
 
 from ._attention import attention, autocast_type
 
 # PyTorch's own, whatever others have put into torch.nn.functional.
-_NATIVE = torch._C._nn.scaled_dot_product_attention
+NATIVE = torch._C._nn.scaled_dot_product_attention
 
 
-def _is_foreign(*arguments: Any) -> bool:
+def is_foreign(*arguments: Any) -> bool:
     """Whether a tensor among them is PyTorch's to compute with."""
     return any(isinstance(a, torch.Tensor) and (a.device.type not in ("cpu", "meta") or a.is_nested) for a in arguments)
 
@@ -81,8 +76,8 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    if _is_foreign(query, key, value, attn_mask):
-        return _NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if is_foreign(query, key, value, attn_mask):
+        return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and is_causal:
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
@@ -100,78 +95,3 @@ def scaled_dot_product_attention(
     if dims == 2:
         return output.reshape(output.shape[-2:])
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
-
-
-_thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
-_lock = threading.Lock()
-
-
-class _Replacement:
-    """Stands for scaled_dot_product_attention in torch.nn.functional, where PyTorch's own layers look it up.
-
-    Threads outside of any context get what it found there. So does everybody once its last context has ended, for whoever kept
-    a reference to it.
-    """
-
-    def __init__(self, found: Callable[..., torch.Tensor]) -> None:
-        self.found, self.contexts = found, 0
-        functools.update_wrapper(self, found, updated=())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        inside = getattr(_thread, "depth", 0) > 0
-        if inside and not _is_foreign(*args, *kwargs.values()):
-            return scaled_dot_product_attention(*args, **kwargs)
-        return self.found(*args, **kwargs)
-
-
-def _install() -> _Replacement:
-    """A replacement that stands in torch.nn.functional, now for one context more."""
-    with _lock:
-        current = F.scaled_dot_product_attention
-        if not (isinstance(current, _Replacement) and current.contexts > 0):
-            current = F.scaled_dot_product_attention = _Replacement(current)
-        current.contexts += 1
-    _thread.depth = getattr(_thread, "depth", 0) + 1
-    return current
-
-
-def _remove(replacement: _Replacement) -> None:
-    _thread.depth -= 1
-    with _lock:
-        replacement.contexts -= 1
-        # What others have put over it meanwhile is theirs to take away.
-        if replacement.contexts == 0 and F.scaled_dot_product_attention is replacement:
-            F.scaled_dot_product_attention = replacement.found
-
-
-class replace_sdpa(TorchFunctionMode):
-    """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
-
-    However the function was imported, and from inside PyTorch's own modules too; calls with other tensors go where they went
-    before. What PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it
-    is. Activation checkpoints are computed again in the backward pass, which then belongs inside as well.
-
-    Threads: it acts on the calling thread (and the coroutines that run in it), not on another, also if that was started inside.
-    While any thread is inside, the attribute of torch.nn.functional is an object that hands the calls of all other threads on
-    to what stood there before. When the last one leaves, what was found is put back, unless somebody else has replaced the
-    attribute meanwhile: theirs then stays. Contexts may be nested, and those of different threads may overlap in any order.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._replacements: list[_Replacement] = []
-
-    def __enter__(self) -> Any:
-        self._replacements.append(_install())
-        return super().__enter__()  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *exception: Any) -> None:
-        _remove(self._replacements.pop())
-        super().__exit__(*exception)  # type: ignore[no-untyped-call]
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if func is _NATIVE:
-            return scaled_dot_product_attention(*args, **(kwargs or {}))
-        return func(*args, **(kwargs or {}))

@@ -2,6 +2,8 @@
 
 import contextlib
 import shutil
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -144,6 +146,71 @@ def test_the_replaced_function_is_compiled_as_well():
                     [expected, *torch.autograd.grad(expected.sum(), (q, k, v))])
     direct = torch.compile(heed.scaled_dot_product_attention, fullgraph=True, backend="aot_eager")
     assert_same([direct(q, k, v, is_causal=True) * 2], [expected])
+
+
+REPLACED = """
+import threading
+import torch
+import torch.nn.functional as F
+import heed
+
+q = torch.randn(1, 2, 5, 8)
+graphs = []
+
+
+def backend(graph, _):
+    graphs.append("_attend" in str(graph.graph))
+    return graph
+
+
+def compiled(function):
+    torch._dynamo.reset()
+    return torch.compile(function, backend=backend, fullgraph=True)
+
+
+def attend(q):
+    return F.scaled_dot_product_attention(q, q, q)
+
+
+def within(q):
+    with heed.replace_sdpa():
+        return F.scaled_dot_product_attention(q, q, q)
+
+
+def seen(function):
+    graphs.clear()
+    function(q)
+    return graphs.copy()
+
+
+native = F.scaled_dot_product_attention
+with heed.replace_sdpa():
+    assert seen(compiled(attend)) == [True]  # the first that the compiler ever sees of the function
+assert seen(compiled(within)) == [True]
+assert seen(compiled(attend)) == [False]
+f = compiled(attend)
+assert seen(f) == [False]
+heed.enable()
+assert seen(f) == [True]
+worker = threading.Thread(target=lambda: seen(f))
+worker.start()
+worker.join()
+assert graphs == []  # the same code serves another thread
+assert seen(compiled(within)) == [True]
+heed.disable()
+with heed.replace_sdpa():
+    results = []
+    worker = threading.Thread(target=lambda: results.extend(seen(compiled(attend))))
+    worker.start()
+    worker.join()
+    assert results == [False], results
+assert F.scaled_dot_product_attention is native
+"""
+
+
+def test_contexts_and_compiled_code_stand_in_each_other_in_any_order():
+    """In a process of its own, because PyTorch collects once what a context may take over."""
+    subprocess.run([sys.executable, "-c", REPLACED], check=True)
 
 
 @pytest.mark.parametrize("capacity", [8, None])

@@ -239,6 +239,70 @@ def test_other_devices_go_where_they_went():
     assert len(seen) == 1
 
 
+def elsewhere(function, *arguments):
+    """Calls it on a thread of its own."""
+    worker = threading.Thread(target=function, args=arguments)
+    worker.start()
+    worker.join()
+
+
+@pytest.fixture
+def disabled():
+    """Whatever a test enables."""
+    yield
+    heed.disable()
+
+
+def test_enabled_it_replaces_on_all_threads(calls, disabled):
+    q, native = random(1, 1, 2, 2), F.scaled_dot_product_attention
+
+    def attend():
+        F.scaled_dot_product_attention(q, q, q)
+
+    heed.enable()
+    heed.enable()  # changes nothing
+    attend()
+    elsewhere(attend)
+    assert len(calls) == 2
+    with heed.replace_sdpa():
+        heed.disable()
+        attend()
+        elsewhere(attend)
+        assert len(calls) == 3  # the context goes on, on its own thread
+        heed.enable()
+    elsewhere(attend)
+    assert len(calls) == 4
+    heed.disable()
+    heed.disable()
+    attend()
+    elsewhere(attend)
+    assert len(calls) == 4 and F.scaled_dot_product_attention is native
+
+
+def test_enabled_it_serves_layers_and_hands_other_devices_on(calls, disabled):
+    heed.enable()
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).train()
+    layer(random(2, 5, 8, dtype=torch.float32)).sum().backward()
+    assert len(calls) == 1
+    nested = torch.nested.nested_tensor([torch.randn(1, 3, 4)], layout=torch.jagged)
+    # PyTorch's, which may call the function again with tensors of its own.
+    assert F.scaled_dot_product_attention(nested, nested, nested).is_nested
+
+
+def test_enabled_it_leaves_patches_of_others_alone(calls, disabled, monkeypatch):
+    q, seen, native = random(1, 1, 2, 2), [], F.scaled_dot_product_attention
+    monkeypatch.setattr(F, "scaled_dot_product_attention", native)  # to put back, whatever happens here
+    heed.enable()
+    patch = F.scaled_dot_product_attention = counting(F.scaled_dot_product_attention, seen)
+    heed.enable()  # puts heed's over it
+    F.scaled_dot_product_attention(q, q, q)
+    assert (len(calls), len(seen)) == (1, 0)
+    heed.disable()
+    assert F.scaled_dot_product_attention is patch
+    F.scaled_dot_product_attention(q, q, q)
+    assert (len(calls), len(seen)) == (1, 1)
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16])
 def test_masks_have_the_types_that_pytorch_takes(dtype):
     q, mask = random(1, 1, 3, 4, dtype=torch.float32), torch.zeros(3, 3, dtype=dtype)
