@@ -9,9 +9,11 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import Unpack
 
-from ._attention import Options, attention
+from ._attention import Options, Positions, attention
 from ._results import AttentionOutput, WeightsOf
-from ._token_positions import integers
+from ._token_positions import integers, listed
+from .positions import Scheme
+from .positions._scheme import BesideTurnedKeys
 
 _ops = torch.ops.heed
 
@@ -20,14 +22,19 @@ class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
 
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
-    picks batch rows (beam search). Keys are kept as given, without positions: attend takes a scheme, and rotates where the
-    scheme does, so that scalings that depend on the length stay right. Without a capacity the memory doubles when it is full.
-    For inference: keys and values that require a gradient are refused, since none flows back through a cache. One thread at a
-    time: calls that change it exclude all others.
+    picks batch rows (beam search). Without a capacity the memory doubles when it is full. For inference: keys and values that
+    require a gradient are refused, since none flows back through a cache. One thread at a time: calls that change it exclude
+    all others.
+
+    With a scheme as `position`, attend computes with it, and a rotation turns each key once, when it is appended, unless it
+    depends on the length of the text (heed.positions.Scheme.turns_once). Without, keys are kept as given, and attend takes a
+    scheme that turns all of them at each call.
     """
 
     length: int
     """How many tokens it holds."""
+    position: Scheme | None
+    """The scheme that attend computes with."""
 
     def __init__(
         self,
@@ -37,6 +44,9 @@ class KeyValueCache:
         value_dim: int | None = None,
         capacity: int | None = None,
         dtype: torch.dtype = torch.float32,
+        *,
+        position: Scheme | None = None,
+        device: torch.device | str | None = None,
     ) -> None:
         """An empty cache.
 
@@ -46,9 +56,13 @@ class KeyValueCache:
         value_dim  width of a value, head_dim unless given
         capacity   tokens that fit; None grows as needed, and a number is a bound that append does not pass
         dtype      float32, float64, bfloat16 or float16
+        position   a scheme of heed.positions
+        device     where keys and values are, the CPU unless given
 
-        ValueError for a size below 0.
+        ValueError for a size below 0, TypeError for a position that is no scheme.
         """
+        if position is not None and not isinstance(position, Scheme):
+            raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
         value_dim = head_dim if value_dim is None else value_dim
         sizes = {"batch": batch, "kv_heads": kv_heads, "head_dim": head_dim, "value_dim": value_dim, "capacity": capacity or 0}
         for name, size in sizes.items():
@@ -56,8 +70,11 @@ class KeyValueCache:
                 raise ValueError(f"{name}: expected at least 0, got {size}")
         self.length = 0
         self._grows = capacity is None
-        self._keys = torch.empty(batch, kv_heads, capacity or 0, head_dim, dtype=dtype)
-        self._values = torch.empty(batch, kv_heads, capacity or 0, value_dim, dtype=dtype)
+        self.position = position
+        self._beside = BesideTurnedKeys(position) if position is not None and position.turns_once else None
+        self._places: torch.Tensor | None = None  # [1 or batch, length] of turned keys; None where they count up from 0
+        self._keys = torch.empty(batch, kv_heads, capacity or 0, head_dim, dtype=dtype, device=device)
+        self._values = torch.empty(batch, kv_heads, capacity or 0, value_dim, dtype=dtype, device=device)
 
     @property
     def batch(self) -> int:
@@ -75,8 +92,13 @@ class KeyValueCache:
         return self._keys.dtype
 
     @property
+    def turns_keys(self) -> bool:
+        """Whether append turns the keys."""
+        return self._beside is not None
+
+    @property
     def keys(self) -> torch.Tensor:
-        """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is."""
+        """[batch, kv_heads, length, head_dim], a view that the next append leaves as it is; turned, where append turns them."""
         return self._keys[:, :, : self.length]
 
     @property
@@ -84,13 +106,56 @@ class KeyValueCache:
         """[batch, kv_heads, length, value_dim], a view likewise."""
         return self._values[:, :, : self.length]
 
-    def append(self, key: torch.Tensor, value: torch.Tensor) -> None:
+    def append(self, key: torch.Tensor, value: torch.Tensor, positions: Positions | None = None) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
+
+        positions: for keys that are turned here, where the tokens stand: that of the first, or a list [n] or [batch, n] of
+        integers or float64; behind those there are, unless earlier ones were given theirs.
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
         """
+        places = self._places
+        if self._beside is not None:
+            places, first = self._with_places(positions, key)
+            key = self._beside.scheme.rotate_key(key, first)
+        elif positions is not None:
+            raise ValueError("positions: expected none, because these keys are not turned here; attend takes key_positions")
         self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
         self.length += key.shape[2]
+        self._places = places
+
+    def _with_places(self, positions: Positions | None, key: torch.Tensor) -> tuple[torch.Tensor | None, Positions]:
+        """The places of all tokens with those of the key's behind them, and the latter as a scheme takes them."""
+        if positions is None:
+            if self._places is not None:
+                raise ValueError("positions: expected those of the new tokens, because earlier ones were given theirs")
+            return None, self.length
+        if self._places is None and not isinstance(positions, torch.Tensor) and positions == self.length:
+            return None, self.length
+        before, new = _row(self._places_of_all(), self.length, key.device), _row(positions, key.shape[2], key.device)
+        batch = max(before.shape[0], new.shape[0])
+        return torch.cat([before.expand(batch, -1), new.expand(batch, -1)], dim=1), positions
+
+    def _check_places(self, key_positions: Positions) -> None:
+        """That turned keys stand there."""
+        if self._places is None and not isinstance(key_positions, torch.Tensor):
+            same = key_positions == 0 or self.length == 0
+        else:
+            given, own = (_row(p, self.length, self._keys.device) for p in (key_positions, self._places_of_all()))
+            same = given.shape[-1] == self.length and bool((own == given).all())
+        if not same:
+            raise ValueError("key_positions: expected those that the keys were turned by when they were appended")
+
+    def _places_of_all(self) -> Positions:
+        return 0 if self._places is None else self._places
+
+    def _scheme(self, position: Scheme | None) -> Scheme | None:
+        """What a call with the cache's keys and this scheme computes with."""
+        if self.position is None or position is None:
+            return self._beside or self.position or position
+        if position is not self.position:
+            raise ValueError("position: the cache was made for another scheme")
+        return self._beside or position
 
     @overload
     def attend(
@@ -117,10 +182,19 @@ class KeyValueCache:
     def attend(self, query: torch.Tensor, **options: Any) -> torch.Tensor | AttentionOutput:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
-        The options are those of heed.attention; causal is True unless given. Returns and raises what heed.attention does; the
-        cache stays as it is.
+        The options are those of heed.attention; causal is True and position that of the cache, unless given. Where tokens were
+        given positions when they were appended, those are their key_positions, and the queries stand at the last of them unless
+        query_positions says otherwise. Returns and raises what heed.attention does, and ValueError for another scheme than the
+        cache's or other key_positions than those that its keys were turned by; the cache stays as it is.
         """
         options.setdefault("causal", True)
+        options["position"] = self._scheme(options.get("position"))
+        if self.turns_keys and options.get("key_positions") is not None:
+            self._check_places(options["key_positions"])
+        if self._places is not None:
+            options["key_positions"] = self._places
+            if options.get("query_positions") is None:
+                options["query_positions"] = self._places[:, max(self.length - query.shape[2], 0) :]
         return attention(query, self.keys, self.values, **options)
 
     def truncate(self, length: int) -> None:
@@ -129,6 +203,8 @@ class KeyValueCache:
         if not 0 <= length <= self.length:
             raise ValueError(f"length: expected 0..{self.length}, got {length}")
         self.length = length
+        if self._places is not None:
+            self._places = self._places[:, :length] if length > 0 else None
 
     def reorder(self, rows: torch.Tensor | Sequence[int]) -> None:
         """Batch row b becomes what row rows[b] was; rows may repeat, and their number is the new batch.
@@ -139,3 +215,12 @@ class KeyValueCache:
         if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
             raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
         self._keys, self._values = self._keys[rows], self._values[rows]
+        if self._places is not None and self._places.shape[0] > 1:
+            self._places = self._places[rows]
+
+
+def _row(positions: Positions, steps: int, device: torch.device) -> torch.Tensor:
+    """Positions as a list [1 or batch, steps]."""
+    if isinstance(positions, torch.Tensor) and positions.dim() > 0:
+        return torch.atleast_2d(listed("positions", positions))
+    return torch.arange(steps, dtype=torch.int64, device=device).unsqueeze(0) + positions

@@ -5,6 +5,7 @@ import torch
 from test_options import SCHEMES, operands, schemes
 
 import heed
+from heed import positions
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -208,3 +209,138 @@ def test_an_interrupted_call_leaves_the_cache_as_it_was(monkeypatch):
     with torch.no_grad(), pytest.raises(KeyboardInterrupt):
         module(X, X, X, cache=cache)
     assert cache.length == 0
+
+
+ROTARY = [name for name in SCHEMES if name.startswith("rotary")]
+DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 4}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_cache_computes_with_its_scheme(name):
+    q, k, v = operands(queries=23, keys=23)
+    scheme = schemes()[name]
+    whole = heed.attention(q, k, v, causal=True, position=scheme)
+    cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64, position=scheme)
+    assert cache.turns_keys == (name in ROTARY)
+    outputs = []
+    for a, b, c in zip(*(t.split([10, 1, 1, 11], dim=2) for t in (q, k, v))):
+        cache.append(b, c)
+        outputs.append(cache.attend(a))
+        torch.testing.assert_close(cache.attend(a, position=scheme), outputs[-1], rtol=0, atol=0)
+    torch.testing.assert_close(torch.cat(outputs, dim=2), whole, rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="position: the cache was made for another scheme"):
+        cache.attend(q, position=schemes()[name])
+
+
+@pytest.mark.parametrize("name", ROTARY)
+@torch.no_grad()
+def test_keys_turn_once(name, monkeypatch):
+    """Each step turns its own tokens, whatever is held, and tables are made when the text outgrows them."""
+    scheme, X = schemes(width=8)[name], torch.randn(2, 100, 16, dtype=torch.float64)
+    module = heed.nn.MultiHeadAttention(16, 2, 0.0, causal=True, position=scheme).double()
+    whole = module(X, X, X)
+    turned, made = [], []
+    turn, make = positions._rotation.turn, scheme._made
+    monkeypatch.setattr(positions._rotation, "turn", lambda x, *rest: turned.append(x.shape[2]) or turn(x, *rest))
+    monkeypatch.setattr(scheme, "_made", lambda places, *rest: made.append(len(places)) or make(places, *rest))
+    scheme._kept_tables = positions._rotation.KeptTables()
+    cache = module.new_cache(2)
+    steps = [module(x, x, x, cache=cache) for x in X.split([60, *[1] * 40], dim=1)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
+    assert turned == [60, 60, *[1] * 80] and made == [64, 128]
+
+
+@torch.no_grad()
+def test_scalings_that_depend_on_the_length_turn_all_keys_at_each_step():
+    scheme, X = heed.positions.Rotary(8, scaling=DYNAMIC), torch.randn(2, 9, 16, dtype=torch.float64)
+    module = heed.nn.MultiHeadAttention(16, 2, 0.0, causal=True, position=scheme).double()
+    cache = module.new_cache(2)
+    assert not cache.turns_keys and not scheme.turns_once
+    for n in range(1, 10):
+        x = X[:, n - 1 : n]
+        torch.testing.assert_close(module(x, x, x, cache=cache), module(X[:, :n], X[:, :n], X[:, :n])[:, -1:])
+    with pytest.raises(ValueError, match="'dynamic' depends on the length"):
+        scheme.rotate_key(torch.randn(1, 1, 2, 8))
+
+
+WHERE = {
+    "an offset": 7,
+    "a list": torch.tensor([0, 3, 5, 8, 20, 21, 22]),
+    "a list for each row": torch.tensor([[0, 1, 2, 3, 4, 5, 6], [-2, -1, 0, 1, 2, 3, 4]]),
+    "timestamps": torch.tensor([0.0, 0.5, 0.75, 3.0, 1e6, 1e6 + 0.25, 2e6], dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("where", WHERE.values(), ids=WHERE.keys())
+@torch.no_grad()
+def test_positions_of_cached_tokens(where):
+    scheme, X = heed.positions.Rotary(8), torch.randn(2, 7, 16, dtype=torch.float64)
+    module = heed.nn.MultiHeadAttention(16, 2, 0.0, causal=True, position=scheme).double()
+    whole = module(X, X, X, query_positions=where, key_positions=where)
+
+    def until(n):
+        return where if isinstance(where, int) else where[..., :n]
+
+    cache, steps, done = module.new_cache(2), [], 0
+    for x in X.split([3, 1, 2, 1], dim=1):
+        before, done = done, done + x.shape[1]
+        of_queries = where + before if isinstance(where, int) else where[..., before:done]
+        if before % 2:
+            of_queries = None  # the last that were appended
+        steps.append(module(x, x, x, cache=cache, query_positions=of_queries, key_positions=until(done)))
+    torch.testing.assert_close(torch.cat(steps, dim=1), whole, rtol=1e-12, atol=1e-12)
+    cache.truncate(4)
+    cache.reorder([1, 0])
+    swapped = where if isinstance(where, int) or where.dim() == 1 else where[[1, 0]]
+    rest, all_of_them = X[[1, 0], 4:], swapped if isinstance(where, int) else swapped[..., :7]
+    torch.testing.assert_close(module(rest, rest, rest, cache=cache, key_positions=all_of_them), whole[[1, 0], 4:])
+    other = where + 1
+    with pytest.raises(ValueError, match="key_positions: expected those that the keys were turned by"):
+        module.attend(X[:, :1], cache, key_positions=other)
+    with pytest.raises(ValueError, match="positions: expected those of the new tokens"):
+        cache.append(cache.keys[:, :, :1], cache.values[:, :, :1])
+    assert cache.length == 7
+
+
+def test_positions_are_given_to_caches_that_turn_keys():
+    _, k, v = operands()
+    with pytest.raises(ValueError, match="positions: expected none"):
+        heed.KeyValueCache(2, 2, 8, dtype=torch.float64).append(k, v, 3)
+    with pytest.raises(TypeError, match="position: expected a scheme"):
+        heed.KeyValueCache(2, 2, 8, position="rotary")
+    cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64, position=heed.positions.Rotary(8))
+    for wrong in (torch.arange(3), torch.arange(7).float(), torch.zeros(3, 7, dtype=torch.int64)):
+        with pytest.raises(ValueError, match="positions"):
+            cache.append(k, v, wrong)
+        assert cache.length == 0
+
+
+@torch.no_grad()
+def test_a_cache_of_another_module_is_refused():
+    def module():
+        return heed.nn.MultiHeadAttention(16, 2, 0.0, causal=True, position=heed.positions.Rotary(8))
+
+    X, cache = torch.randn(2, 3, 16), module().new_cache(2)
+    for call in (
+        lambda m: m(X, X, X, cache=cache),
+        lambda m: m.append(X, X, cache),
+        lambda m: m.attend(X, cache),
+    ):
+        with pytest.raises(ValueError, match="cache: expected one with the scheme of this module"):
+            call(module())
+    assert cache.length == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@torch.no_grad()
+def test_under_autocast_turned_keys_have_the_bits_of_the_whole_pass(dtype):
+    """Turned in float32 and rounded once, whether the cache is as narrow as the keys or wider."""
+    scheme, X = heed.positions.Rotary(8), torch.randn(2, 6, 16)
+    module = heed.nn.MultiHeadAttention(16, 2, 0.0, causal=True, position=scheme)
+    outside = module.new_cache(2)
+    with torch.autocast("cpu", dtype):
+        key = module.W_k(X).unflatten(2, (2, 8)).transpose(1, 2)
+        expected = scheme.rotate_key(key)
+        for cache in (module.new_cache(2), outside):
+            module.append(X, X, cache)
+            assert torch.equal(cache.keys.to(dtype), expected)

@@ -95,8 +95,9 @@ def test_functions_stay_whole_in_graphs_whoever_is_imported_first(first):
     result = run(
         f"import torch; {first}\n"
         "from torch._dynamo import trace_rules\n"
-        "from heed import _operators, _rotary\n"
-        "print([id(f) in trace_rules._allowed_callable_ids for f in (_operators._attend, _rotary._rotate)])",
+        "from heed import _operators\n"
+        "from heed.positions import _rotation\n"
+        "print([id(f) in trace_rules._allowed_callable_ids for f in (_operators._attend, _rotation._rotate)])",
         path=pathlib.Path(heed.__file__).parents[1],
     )
     assert result.stdout.strip() == "[True, True]", result.stderr

@@ -1,6 +1,8 @@
 """heed.positions: rotation and T5's buckets against other implementations; derivatives, torch.compile, errors."""
 
+import copy
 import math
+import pickle
 
 import golden
 import pytest
@@ -360,3 +362,68 @@ def test_errors_of_the_schemes_name_the_argument():
     assert error(ValueError, T5Bias, 0).startswith("heads:")
     assert error(ValueError, T5Bias, 2, 7).startswith("buckets:")
     assert error(ValueError, T5Bias, 2, 32, 8).startswith("max_distance:")
+
+
+# --- tables that a module keeps ---
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """How many rows each table had that was made."""
+    rows, make = [], Rotary._made
+    monkeypatch.setattr(Rotary, "_made", lambda self, places, *rest: rows.append(len(places)) or make(self, places, *rest))
+    return rows
+
+
+def test_tables_are_made_once_for_a_type_and_the_longest_text(made):
+    rotary, x = Rotary(8), random(1, 1, 70, 8)
+    fresh = Rotary(8).rotate(x, x, 3, 3)
+    made.clear()
+    for steps, first in ((5, 0), (64, 0), (20, 3), (1, 63)):
+        rotary.rotate(x[:, :, :steps], x[:, :, :steps], first, first)
+    assert made == [64]
+    rotary.rotate(x.float(), x)
+    rotary.rotate(x, x, 3, 3)
+    assert made == [64, 128, 128]
+    assert all(torch.equal(a, b) for a, b in zip(rotary.rotate(x, x, 3, 3), fresh))
+    rotary.rotate(x, x, -1, 1 << 40)  # neither is kept
+    assert made[3:] == [70, 70] and rotary._kept_tables._kept[torch.float64][1].cos.shape[0] == 128
+
+
+def test_tables_of_a_scaling_by_length_are_those_of_the_length(made):
+    rotary = Rotary(8, scaling={"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 4})
+    x, others = random(1, 1, 6, 8), []
+    for n in (6, 6, 5, 6):
+        q, _ = rotary.rotate(x[:, :, n - 1 : n], x[:, :, :n], n - 1, 0)
+        others.append(q)
+        listed, _ = rotary.rotate(x[:, :, n - 1 : n], x[:, :, :n], torch.tensor([n - 1]), torch.arange(n))
+        assert torch.equal(q, listed)
+    assert torch.equal(others[0], others[1]) and torch.equal(others[0], others[3])
+    assert [n for n in made if n > 1] == [6, 6, 6, 5, 5, 6, 6]  # of the kept ones 6, 5, 6; each list has its own
+
+
+def test_kept_tables_serve_all_modes(made):
+    rotary, x = Rotary(8), random(1, 2, 9, 8)
+    expected, _ = Rotary(8).rotate(x, x)
+
+    def loss(x):
+        return rotary.rotate(x, x)[0].pow(3).sum()
+
+    with torch.inference_mode():
+        rotary.rotate(x, x)
+    torch.func.grad(loss)(x)
+    trained = x.clone().requires_grad_()
+    loss(trained).backward()  # tables that were made in inference mode could not be saved
+    torch.testing.assert_close(torch.func.grad(loss)(x), trained.grad)
+    torch.testing.assert_close(torch.func.vmap(lambda x: rotary.rotate(x, x)[0])(x[None])[0], expected)
+    for copied in (copy.deepcopy(rotary), pickle.loads(pickle.dumps(rotary))):
+        assert not copied._kept_tables._kept and torch.equal(copied.rotate(x, x)[0], expected)
+    assert rotary._kept_tables._kept
+
+
+def test_modules_that_were_pickled_before_tables_were_kept_still_work():
+    rotary, x = Rotary(8), random(1, 1, 3, 8)
+    old = {name: value for name, value in rotary.__dict__.items() if name not in ("_kept_tables", "turns_once")}
+    revived = Rotary.__new__(Rotary)
+    revived.__setstate__(old)
+    assert revived.turns_once and torch.equal(revived.rotate(x, x)[0], rotary.rotate(x, x)[0])

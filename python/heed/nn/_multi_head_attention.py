@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
@@ -28,6 +30,13 @@ def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> t
     if X.dim() != 3 or X.shape[2] != linear.in_features:
         raise ValueError(f"{name}: expected shape [batch, steps, {linear.in_features}], got {list(X.shape)}")
     return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def _behind(before: int, key_positions: Positions | None) -> Positions | None:
+    """Of the positions of all tokens those behind the first `before`."""
+    if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
+        return key_positions[..., before:]
+    return None if key_positions is None else key_positions + before
 
 
 class MultiHeadAttention(torch.nn.Module):
@@ -156,7 +165,8 @@ class MultiHeadAttention(torch.nn.Module):
         and with causal=True the last query is the last token. For inference: ValueError where keys or values require a gradient
         (call it under torch.no_grad()). After an error it holds what it held before.
         query_positions, key_positions: where the steps stand, integers or float64 (timestamps), as in heed.attention; with a
-        cache, key_positions are those of all it holds.
+        cache, key_positions are those of all it holds, and the queries stand at the last of them unless told otherwise. A cache
+        that turns its keys once (as that of new_cache does) refuses others for them later.
         return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
 
         ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for lengths that are no tensor.
@@ -165,11 +175,12 @@ class MultiHeadAttention(torch.nn.Module):
         key, value = self._projected(keys, values)
         places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
         if cache is None:
-            return self._output(query, key, value, valid_lens, return_weights, places)
+            attend = functools.partial(attention, key=key, value=value)
+            return self._output(query, attend, key.shape[2], valid_lens, return_weights, places)
         before = cache.length
-        self._append(key, value, cache)
+        self._append(key, value, cache, _behind(before, key_positions))
         try:
-            return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
+            return self._output(query, cache.attend, cache.length, valid_lens, return_weights, places)
         except BaseException:
             cache.truncate(before)
             raise
@@ -178,18 +189,22 @@ class MultiHeadAttention(torch.nn.Module):
         __call__ = forward
 
     def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
-        """An empty heed.KeyValueCache for this module's keys and values, in the type that its projections have here: under
-        torch.autocast that of matrix products."""
-        width = self.num_hiddens // self.num_heads
-        dtype = autocast_type(self.W_k.weight.dtype)
-        return KeyValueCache(batch, self.kv_heads, width, capacity=capacity, dtype=dtype)
+        """An empty heed.KeyValueCache for this module's keys, values and scheme, in the type that its projections have here
+        (under torch.autocast that of matrix products), on their device."""
+        width, weight = self.num_hiddens // self.num_heads, self.W_k.weight
+        dtype, device = autocast_type(weight.dtype), weight.device
+        return KeyValueCache(
+            batch, self.kv_heads, width, capacity=capacity, dtype=dtype, position=self.position, device=device
+        )
 
-    def append(self, keys: torch.Tensor, values: torch.Tensor, cache: KeyValueCache) -> None:
+    def append(
+        self, keys: torch.Tensor, values: torch.Tensor, cache: KeyValueCache, positions: Positions | None = None
+    ) -> None:
         """Projects keys and values [batch, m, ...] into a cache, to be looked at often, as an encoder's outputs are.
 
-        ValueError as heed.KeyValueCache.append raises it.
+        positions: where keys stand that the cache turns, and ValueError, as heed.KeyValueCache.append has them.
         """
-        self._append(*self._projected(keys, values), cache)
+        self._append(*self._projected(keys, values), cache, positions)
 
     @overload
     def attend(
@@ -231,13 +246,21 @@ class MultiHeadAttention(torch.nn.Module):
         """
         query = _heads("queries", queries, self.W_q, self.num_heads)
         places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
-        return self._output(query, cache.keys, cache.values, valid_lens, return_weights, places)
+        self._check_scheme(cache)
+        return self._output(query, cache.attend, cache.length, valid_lens, return_weights, places)
 
-    def _append(self, key: torch.Tensor, value: torch.Tensor, cache: KeyValueCache) -> None:
+    def _check_scheme(self, cache: KeyValueCache) -> None:
+        if cache.position is not None and cache.position is not self.position:
+            raise ValueError("cache: expected one with the scheme of this module, as new_cache makes it, or with none")
+
+    def _append(
+        self, key: torch.Tensor, value: torch.Tensor, cache: KeyValueCache, positions: Positions | None
+    ) -> None:
+        self._check_scheme(cache)
         # A cache made outside autocast is wider than what autocast projects, and holds it exactly.
         if torch.is_autocast_enabled("cpu") and torch.promote_types(key.dtype, cache.dtype) == cache.dtype:
             key, value = key.to(cache.dtype), value.to(cache.dtype)
-        cache.append(key, value)
+        cache.append(key, value, positions if cache.turns_keys else None)
 
     def _projected(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return _heads("keys", keys, self.W_k, self.kv_heads), _heads("values", values, self.W_v, self.kv_heads)
@@ -245,18 +268,16 @@ class MultiHeadAttention(torch.nn.Module):
     def _output(
         self,
         query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
+        attend: Callable[..., torch.Tensor | AttentionOutput],
+        steps: int,
         valid_lens: torch.Tensor | None,
         return_weights: bool,
         places: dict[str, Any],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        result = attention(
+        result = attend(
             query,
-            key,
-            value,
             **places,
-            key_lengths=_clamped_lens(valid_lens, query.shape[0], query.shape[2], key.shape[2]),
+            key_lengths=_clamped_lens(valid_lens, query.shape[0], query.shape[2], steps),
             causal=self.causal,
             window=self.window,
             scale=self.scale,

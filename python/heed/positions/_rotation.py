@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import copy
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import torch
+from torch.autograd import forward_ad
 
-from . import _library  # noqa: F401  registers the operators
-from ._compiler import keep_in_graph
-from ._token_positions import integers
+from .. import _library  # noqa: F401  registers the operators
+from .._compiler import keep_in_graph
+from .._token_positions import integers
 
 _ops = torch.ops.heed
 
@@ -61,6 +63,71 @@ class _Rotary(torch.autograd.Function):
 @keep_in_graph
 def _rotate(*arguments: Any) -> Any:
     return _Rotary.apply(*arguments)
+
+
+def _is_plain(x: torch.Tensor) -> bool:
+    """Whether nothing stands between this tensor and its numbers: no compiler, no transform, no class of its own."""
+    return (
+        not torch.compiler.is_compiling()
+        and type(x) in (torch.Tensor, torch.nn.Parameter)
+        and not torch._C._are_functorch_transforms_active()
+    )
+
+
+def turn(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str, rotary_dim: int
+) -> torch.Tensor:
+    """apply_rotary of what it has checked."""
+    records = torch.is_grad_enabled() and x.requires_grad
+    if _is_plain(x) and not records and forward_ad._current_level < 0:
+        # A Function costs four times what a decoding step needs to turn its token.
+        return _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=False)
+    rotated: torch.Tensor = _rotate(x, cos, sin, positions, layout, rotary_dim, False)
+    return rotated
+
+
+class Tables(NamedTuple):
+    """[steps, rotary_dim/2] or [batch, steps, rotary_dim/2]"""
+
+    cos: torch.Tensor
+    sin: torch.Tensor
+
+
+Make = Callable[[torch.Tensor, int | None, torch.dtype], Tables]  # (positions, last position of the text, dtype)
+
+
+class KeptTables:
+    """Tables of tokens in a row from position 0 on, made once for the longest text so far, one for each type.
+
+    Where the frequencies depend on the length of the text, those of its last length. Copies and pickles hold nothing.
+    """
+
+    _MOST_ROWS = 1 << 16  # 32 MiB for 64 pairs in float32; rows beyond are made for each call
+    _FEWEST_ROWS = 64
+
+    def __init__(self) -> None:
+        self._kept: dict[torch.dtype, tuple[int | None, Tables]] = {}
+
+    def rows(self, make: Make, first: int, steps: int, last: int | None, x: torch.Tensor) -> Tables:
+        """Of positions first .. first + steps - 1, in the type that x is turned in."""
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        if not (_is_plain(x) and x.is_cpu and 0 <= first and first + steps <= self._MOST_ROWS):
+            return make(torch.arange(first, first + steps, dtype=torch.int64, device=x.device), last, dtype)
+        kept_last, tables = self._kept.get(dtype, (None, None))
+        if tables is None or kept_last != last or tables.cos.shape[0] < first + steps:
+            tables = self._made(make, first + steps, last, dtype)
+        return Tables(tables.cos[first : first + steps], tables.sin[first : first + steps])
+
+    def _made(self, make: Make, end: int, last: int | None, dtype: torch.dtype) -> Tables:
+        # Another length of the text makes these rows worthless: then no more of them than one call asks for.
+        rows = max(self._FEWEST_ROWS, 1 << (end - 1).bit_length()) if last is None else last + 1
+        with torch.inference_mode(False):  # tensors of that mode could not be saved for a backward pass
+            tables = make(torch.arange(rows, dtype=torch.int64, device="cpu"), last, dtype)
+        self._kept[dtype] = last, tables
+        return tables
+
+    def __reduce__(self) -> Any:
+        return KeptTables, ()
 
 
 # torch.compile looks through the Function: the raw operator has the same formulas.
@@ -129,10 +196,7 @@ def apply_rotary(
     if positions is not None:
         positions = integers("positions", positions)
         positions = positions.unsqueeze(0) if positions.dim() == 1 else positions
-    rotated: torch.Tensor = _rotate(
-        x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim, False
-    )
-    return rotated
+    return turn(x, cos, sin, positions, layout, 2 * cos.shape[-1] if rotary_dim is None else rotary_dim)
 
 
 # Hugging Face's keys by rope_type, and what the operator calls them: those that must be there, and those that may.

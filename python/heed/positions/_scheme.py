@@ -1,0 +1,70 @@
+"""What every scheme inside attention is, and the one that is none."""
+
+from __future__ import annotations
+
+import torch
+
+
+class Scheme(torch.nn.Module):
+    """What heed.attention accepts as `position`. A scheme overrides the parts it has."""
+
+    symmetric: bool = True
+    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
+
+    rotates: bool = False
+    """Whether rotate does anything."""
+
+    turns_once: bool = False
+    """Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
+    the queries and rotate_key of the keys."""
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
+        content_queries, transformer_xl_positions, transformer_xl_bias. Their shapes are those of torch.ops.heed.attention
+        (docs/attention.md); None stands for absent."""
+        return {}
+
+    def rotate(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        query_positions: int | torch.Tensor,
+        key_positions: int | torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]."""
+        return query, key
+
+    def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
+        """The query that rotate returns, of a scheme that turns once."""
+        raise NotImplementedError(f"{type(self).__name__} does not turn queries by themselves")
+
+    def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
+        """The key that rotate returns, of a scheme that turns once."""
+        raise NotImplementedError(f"{type(self).__name__} does not turn keys by themselves")
+
+
+class None_(Scheme):
+    """No positional encoding: attention then sees a set of tokens, with what order a causal mask gives them."""
+
+
+class BesideTurnedKeys(Scheme):
+    """A scheme that turns once, for keys that it has turned already."""
+
+    rotates = True
+
+    def __init__(self, scheme: Scheme) -> None:
+        super().__init__()
+        self.scheme = scheme
+        self.symmetric = scheme.symmetric
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        return self.scheme.tensors()
+
+    def rotate(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        query_positions: int | torch.Tensor,
+        key_positions: int | torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.scheme.rotate_query(query, query_positions), key

@@ -1,0 +1,139 @@
+"""Schemes that add to the scores: biases by offset and distance, content by offset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from ._scheme import Scheme
+
+_ops = torch.ops.heed
+
+
+class Alibi(Scheme):
+    """A fixed slope m per head (trainable on request). Press et al. 2022, "Train Short, Test Long", section 3.
+
+    The bias is -m * |key position - query position|; symmetric=False gives m * (key position - query position), which is the
+    same under a causal mask and favours later keys without one.
+    """
+
+    slopes: torch.Tensor
+    """[heads] float32, 2^(-8h/heads) for h = 1..heads where heads is a power of two, else as the paper's authors interleave."""
+
+    def __init__(self, heads: int, symmetric: bool = True, trainable: bool = False) -> None:
+        """heads: of the queries. trainable: the slopes are a parameter, else a buffer outside the state dict. ValueError for
+        fewer heads than one."""
+        super().__init__()
+        slopes = torch.tensor(_ops.alibi_slopes(heads), dtype=torch.float32)
+        self.symmetric = symmetric
+        if trainable:
+            self.slopes = torch.nn.Parameter(slopes)
+        else:
+            self.register_buffer("slopes", slopes, persistent=False)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Alibi:
+        def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
+            applied = fn(tensor)
+            return tensor.to(applied.device) if applied.element_size() < 4 else applied
+
+        return super()._apply(at_least_float32, recurse)  # type: ignore[no-untyped-call]
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The slopes, [heads]."""
+        return {"slopes": self.slopes}
+
+
+class RelativeBias(Scheme):
+    """One trainable number per head and offset, clipped to max_distance, added to the scores; zeros at first."""
+
+    relative_bias: torch.nn.Parameter
+    """[heads, 2 * max_distance + 1]; column max_distance + offset belongs to offset = key position - query position."""
+
+    def __init__(self, heads: int, max_distance: int) -> None:
+        """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
+        below 1 or a distance below 0."""
+        super().__init__()
+        if heads < 1 or max_distance < 0:
+            raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
+        self.relative_bias = torch.nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The parameter, [heads, 2 * max_distance + 1]."""
+        return {"relative_bias": self.relative_bias}
+
+
+class Shaw(Scheme):
+    """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
+
+    head_dim      width of a head
+    max_distance  M: farther offsets share the first and the last row
+    values        whether the values that a query takes have vectors too. Shaw et al. 2018, section 3.2
+    queries       whether the queries that a key meets have vectors too: scores are then
+                  scale * (q.k + q.keys[r] + k.queries[r]). Huang et al. 2020, method 4, is this with one table for both
+                  (set scheme.queries = scheme.keys); He et al. 2021, "DeBERTa", calls the last term position-to-content
+    value_dim     width of the values, head_dim unless given
+
+    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None where not
+    asked for. Row r = M + offset belongs to offset = key position - query position.
+    """
+
+    keys: torch.nn.Parameter
+    """[2M + 1, head_dim]"""
+    values: torch.nn.Parameter | None
+    """[2M + 1, value_dim], or None"""
+    queries: torch.nn.Parameter | None
+    """[2M + 1, head_dim], or None"""
+
+    def __init__(
+        self, head_dim: int, max_distance: int, values: bool = True, queries: bool = False, *, value_dim: int | None = None
+    ) -> None:
+        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance below 0."""
+        super().__init__()
+        if head_dim < 1 or max_distance < 0:
+            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+        rows = 2 * max_distance + 1
+
+        def vectors(width: int) -> torch.nn.Parameter:
+            return torch.nn.Parameter(torch.empty(rows, width).normal_(0.0, head_dim**-0.5))
+
+        self.keys = vectors(head_dim)
+        self.values = vectors(value_dim or head_dim) if values else None
+        self.queries = vectors(head_dim) if queries else None
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The parameters, None for what was not asked for."""
+        return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
+
+
+class T5Bias(Scheme):
+    """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
+
+    Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
+    are alike. bidirectional=False puts the keys after a query into bucket 0: for causal attention. `weight` has the layout of
+    T5's relative_attention_bias.weight. T5 does not scale its scores: use heed.attention(..., scale=1.0) with its weights.
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+    """
+
+    weight: torch.nn.Parameter
+    """[buckets, heads]"""
+    bucket_of_offset: torch.Tensor
+    """[2 * max_distance + 1] int64: the bucket of offset -max_distance, ..., max_distance."""
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
+        """heads: of the queries. ValueError for heads below 1 and for buckets that are odd or too few."""
+        super().__init__()
+        if heads < 1:
+            raise ValueError(f"heads: expected at least 1, got {heads}")
+        # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+        offsets = _ops.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+        self.register_buffer("bucket_of_offset", offsets, persistent=False)
+        self.weight = torch.nn.Parameter(torch.zeros(buckets, heads))
+
+    def table(self) -> torch.Tensor:
+        """The bias by head and offset, [heads, 2 * max_distance + 1]."""
+        return self.weight.t().index_select(1, self.bucket_of_offset)
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The table, [heads, 2 * max_distance + 1]."""
+        return {"relative_bias": self.table()}
