@@ -1,5 +1,6 @@
 #include "heed/nn/cache.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 
 #include "cache_memory.h"
 #include "heed/error.h"
+#include "heed/nn/positions.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -34,7 +36,44 @@ KeyValueCache::KeyValueCache(std::optional<int64_t> capacity) : capacity_(capaci
   }
 }
 
+void KeyValueCache::CheckScheme(const AttentionPosition* scheme) const {
+  if (length_ == 0 || turned_by_.get() == scheme) return;
+  throw InvalidArgument(turned_by_ ? "KeyValueCache: holds keys that another scheme turned"
+                                   : "KeyValueCache: holds keys that are not turned");
+}
+
+at::Tensor KeyValueCache::PlacesWith(const at::Tensor& key, const at::Tensor& positions) const {
+  const bool listed = places_.defined() && length_ > 0;
+  if (!positions.defined()) {
+    if (listed)
+      throw InvalidArgument("KeyValueCache: positions: expected those of the new tokens, as earlier ones have theirs");
+    return {};
+  }
+  const at::Tensor before = listed ? places_ : at::arange(length_, at::kLong).unsqueeze(0);
+  const at::Tensor added = positions.dim() == 1 ? positions.unsqueeze(0) : positions;
+  const int64_t batch = std::max(before.size(0), added.size(0));
+  return at::cat({before.expand({batch, -1}), added.expand({batch, key.size(2)})}, 1);
+}
+
 void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value) {
+  CheckScheme(nullptr);
+  Add(key, value);
+  turned_by_ = nullptr;
+  places_ = at::Tensor();
+}
+
+void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value,
+                           const std::shared_ptr<const AttentionPosition>& scheme, const at::Tensor& positions) {
+  CheckScheme(scheme.get());
+  if (!scheme) throw InvalidArgument("KeyValueCache: scheme: expected one, got null");
+  const at::Tensor turned = scheme->rotate_key(key, positions.defined() ? TokenPositions(positions) : TokenPositions(length_));
+  at::Tensor places = PlacesWith(key, positions);
+  Add(turned, value);
+  turned_by_ = scheme;
+  places_ = std::move(places);
+}
+
+void KeyValueCache::Add(const at::Tensor& key, const at::Tensor& value) {
   CacheMemory memory = keys_.defined() ? CacheMemory{keys_, values_} : MemoryFor(key, value, capacity_.value_or(0));
   memory = Appended(std::move(memory), key, value, length_, !capacity_);
   keys_ = std::move(memory.keys);
@@ -47,6 +86,7 @@ void KeyValueCache::truncate(int64_t length) {
     throw InvalidArgument("KeyValueCache: length: expected 0.." + std::to_string(length_) + ", got " + std::to_string(length));
   }
   length_ = length;
+  if (places_.defined()) places_ = places_.narrow(1, 0, length);
 }
 
 void KeyValueCache::reorder(const at::Tensor& rows) {
@@ -65,6 +105,7 @@ void KeyValueCache::reorder(const at::Tensor& rows) {
   const at::NoGradGuard no_grad;
   keys_ = keys_.index_select(0, rows);
   values_ = values_.index_select(0, rows);
+  if (places_.defined() && places_.size(0) > 1) places_ = places_.index_select(0, rows);
 }
 
 at::Tensor KeyValueCache::keys() const { return keys_.defined() ? keys_.narrow(2, 0, length_) : keys_; }

@@ -85,6 +85,32 @@ bool Joint(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& 
   return queries.is_same(keys) && keys.is_same(values) && queries.dim() == 3 && queries.size(0) * queries.size(1) >= kJointRows;
 }
 
+// A scheme that turns once, for keys that it has turned already.
+class BesideTurnedKeys : public AttentionPosition {
+ public:
+  explicit BesideTurnedKeys(std::shared_ptr<const AttentionPosition> scheme) : scheme_(std::move(scheme)) {}
+  AttentionTensors tensors() const override { return scheme_->tensors(); }
+  bool symmetric() const override { return scheme_->symmetric(); }
+  bool rotates() const override { return true; }
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& /*key_positions*/) const override {
+    return {scheme_->rotate_query(query, query_positions), key};
+  }
+
+ private:
+  std::shared_ptr<const AttentionPosition> scheme_;
+};
+
+// Turned keys stand where they were turned: `held`, or 0, 1, ... where that is undefined.
+void CheckSame(const at::Tensor& given, const at::Tensor& held, int64_t length) {
+  if (!given.defined()) return;
+  const at::Tensor own = held.defined() ? held : at::arange(length, at::kLong).unsqueeze(0);
+  if (given.dim() == 0 || given.size(-1) != length || !at::eq(own, given).all().item<bool>()) {
+    throw InvalidArgument("MultiHeadAttention: key positions: expected those that the cached keys were turned by");
+  }
+}
+
 // Before a cache is changed; without one, attention itself checks.
 void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
   if (query.size(0) != key.size(0)) {
@@ -157,11 +183,12 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
 }
 
 torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                                             const torch::Tensor& lengths, const StepPositions& positions) {
+                                             const torch::Tensor& lengths, const StepPositions& positions,
+                                             const std::shared_ptr<AttentionPosition>& scheme) {
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
   call.key_lengths(lengths).query_positions(positions.queries).key_positions(positions.keys);
-  call.position(position).window(options.window().left, options.window().right);
+  call.position(scheme).window(options.window().left, options.window().right);
   if (options.scale()) call.scale(*options.scale());
   if (options.softcap()) call.softcap(*options.softcap());
   if (is_training()) call.dropout(options.dropout());
@@ -177,12 +204,12 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
   auto [query, key, value] = Projected(queries, keys, values);
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
-  if (cache == nullptr) return Output(query, key, value, lengths, positions);
+  if (cache == nullptr) return Output(query, key, value, lengths, positions, position);
   CheckBatch(query, key);
   const int64_t before = cache->length();
-  cache->append(key, value);
+  Append(key, value, positions.keys, *cache);
   try {
-    return Output(query, cache->keys(), cache->values(), lengths, positions);
+    return OutputOf(*cache, query, lengths, positions);
   } catch (...) {
     cache->truncate(before);
     throw;
@@ -191,15 +218,38 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
 
 void MultiHeadAttentionImpl::append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache) {
   const auto [key, value] = ProjectedKeysAndValues(keys, values);
-  cache.append(key, value);
+  Append(key, value, {}, cache);
+}
+
+// Keys that turn once are kept turned, unless the cache holds others already.
+void MultiHeadAttentionImpl::Append(const torch::Tensor& key, const torch::Tensor& value, const torch::Tensor& key_positions,
+                                    KeyValueCache& cache) const {
+  if (!position || !position->turns_once() || (cache.length() > 0 && !cache.turned_by())) {
+    cache.append(key, value);
+    return;
+  }
+  const int64_t before = cache.length();
+  cache.append(key, value, position, key_positions.defined() ? key_positions.slice(-1, before) : at::Tensor());
+}
+
+torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const torch::Tensor& query,
+                                               const torch::Tensor& lengths, const StepPositions& positions) {
+  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, position);
+  if (cache.turned_by() != position) throw InvalidArgument("MultiHeadAttention: cache: holds keys that another scheme turned");
+  StepPositions places{positions.queries, cache.key_positions()};
+  CheckSame(positions.keys, places.keys, cache.length());
+  if (places.keys.defined() && !places.queries.defined()) {
+    const int64_t steps = std::min(query.size(2), cache.length());
+    places.queries = places.keys.narrow(1, cache.length() - steps, steps);
+  }
+  return Output(query, cache.keys(), cache.values(), lengths, places, std::make_shared<BesideTurnedKeys>(position));
 }
 
 torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,
                                              const torch::Tensor& valid_lens, const StepPositions& positions) {
   if (!cache.keys().defined()) throw InvalidArgument("MultiHeadAttention: cache: nothing was appended to it");
   const at::Tensor query = ProjectedQueries(queries);
-  return Output(query, cache.keys(), cache.values(), ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()),
-                positions);
+  return OutputOf(cache, query, ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()), positions);
 }
 
 }  // namespace heed::nn

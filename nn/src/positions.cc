@@ -11,6 +11,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/rotary.h"
+#include "kept_tables.h"
 #include "rotary_call.h"
 #include "tensor_view.h"
 
@@ -38,18 +39,18 @@ void CheckOperand(const char* name, const at::Tensor& tensor, int64_t head_dim) 
   }
 }
 
-// The positions of the tokens of a tensor [B, H, N, D] as a list.
-at::Tensor Listed(const char* name, const TokenPositions& positions, const at::Tensor& tensor) {
+// Positions of the tokens of a tensor [B, H, N, D].
+void CheckPositions(const char* name, const TokenPositions& positions, const at::Tensor& tensor) {
+  const auto* list = std::get_if<at::Tensor>(&positions);
+  if (list == nullptr) return;
   const int64_t batch = tensor.size(0), steps = tensor.size(2);
-  if (const auto* first = std::get_if<int64_t>(&positions)) return at::arange(*first, *first + steps, at::kLong);
-  const at::Tensor& list = std::get<at::Tensor>(positions);
-  if (!list.defined()) Refuse("Rotary: ", name, ": expected the position of the first token or a tensor, got an undefined one");
-  const bool row = list.dim() == 1 || (list.dim() == 2 && (list.size(0) == 1 || list.size(0) == batch));
-  if (!row || list.size(-1) != steps) {
-    Refuse("Rotary: ", name, ": expected shape [", steps, "] or [", batch, ", ", steps, "], got ", list.sizes());
+  if (!list->defined())
+    Refuse("Rotary: ", name, ": expected the position of the first token or a tensor, got an undefined one");
+  const bool row = list->dim() == 1 || (list->dim() == 2 && (list->size(0) == 1 || list->size(0) == batch));
+  if (!row || list->size(-1) != steps) {
+    Refuse("Rotary: ", name, ": expected shape [", steps, "] or [", batch, ", ", steps, "], got ", list->sizes());
   }
-  if (list.requires_grad()) Refuse("Rotary: ", name, ": expected positions that require no gradient");
-  return list;
+  if (list->requires_grad()) Refuse("Rotary: ", name, ": expected positions that require no gradient");
 }
 
 bool AreSame(const TokenPositions& a, const TokenPositions& b) {
@@ -58,13 +59,23 @@ bool AreSame(const TokenPositions& a, const TokenPositions& b) {
   return std::get<at::Tensor>(a).is_same(std::get<at::Tensor>(b));
 }
 
-RotaryTables TablesFor(const at::Tensor& x, const RotaryFrequencies& frequencies, const at::Tensor& positions) {
-  return rotary_tables(frequencies, positions, x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+// The last position of a text with these tokens; -1 where there are none.
+int64_t LastOf(const TokenPositions& positions, int64_t steps) {
+  if (const auto* first = std::get_if<int64_t>(&positions)) return steps > 0 ? *first + steps - 1 : -1;
+  return LengthOf(std::get<at::Tensor>(positions)) - 1;
 }
 
 bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::elementSize(type) < sizeof(float); }
 
 }  // namespace
+
+at::Tensor AttentionPosition::rotate_query(const at::Tensor&, const TokenPositions&) const {
+  throw InvalidArgument("position: this scheme does not turn queries by themselves");
+}
+
+at::Tensor AttentionPosition::rotate_key(const at::Tensor&, const TokenPositions&) const {
+  throw InvalidArgument("position: this scheme does not turn keys by themselves");
+}
 
 AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
     : heads_(heads), symmetric_(symmetric), trainable_(trainable) {
@@ -161,7 +172,7 @@ AttentionTensors ShawImpl::tensors() const {
 }
 
 RotaryImpl::RotaryImpl(int64_t head_dim, RotaryOptions options, RotaryLayout layout)
-    : head_dim_(head_dim), options_(std::move(options)), layout_(layout) {
+    : head_dim_(head_dim), options_(std::move(options)), layout_(layout), kept_(std::make_shared<KeptTables>()) {
   int64_t& columns = options_.rotary_dim;
   if (columns == 0) columns = head_dim;
   if (columns < 2 || columns % 2 != 0 || columns > head_dim) {
@@ -171,9 +182,17 @@ RotaryImpl::RotaryImpl(int64_t head_dim, RotaryOptions options, RotaryLayout lay
   if (!DependsOnLength(options_.scaling)) fixed_ = frequencies;
 }
 
-RotaryFrequencies RotaryImpl::Frequencies(const at::Tensor& query_positions, const at::Tensor& key_positions) const {
-  if (fixed_) return *fixed_;
-  return ComputeRotaryFrequencies(options_, std::max(LengthOf(query_positions), LengthOf(key_positions)));
+RotaryTables RotaryImpl::Tables(const at::Tensor& x, const TokenPositions& positions, std::optional<int64_t> last) const {
+  const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto make = [&](const at::Tensor& list) {
+    return rotary_tables(fixed_ ? *fixed_ : ComputeRotaryFrequencies(options_, std::max<int64_t>(0, *last + 1)), list, type);
+  };
+  if (const auto* first = std::get_if<int64_t>(&positions)) return kept_->Rows(make, *first, x.size(2), last, type);
+  return make(std::get<at::Tensor>(positions));
+}
+
+at::Tensor RotaryImpl::Turned(const at::Tensor& x, const RotaryTables& tables) const {
+  return apply_rotary(x, tables.cos, tables.sin, {layout_, /*inverse=*/false});
 }
 
 std::pair<at::Tensor, at::Tensor> RotaryImpl::rotate(const at::Tensor& query, const at::Tensor& key,
@@ -181,16 +200,28 @@ std::pair<at::Tensor, at::Tensor> RotaryImpl::rotate(const at::Tensor& query, co
                                                      const TokenPositions& key_positions) const {
   CheckOperand("query", query, head_dim_);
   CheckOperand("key", key, head_dim_);
-  const at::Tensor of_queries = Listed("query_positions", query_positions, query);
-  const at::Tensor of_keys = Listed("key_positions", key_positions, key);
-  const RotaryFrequencies frequencies = Frequencies(of_queries, of_keys);
-  const RotaryTables turn_queries = TablesFor(query, frequencies, of_queries);
+  CheckPositions("query_positions", query_positions, query);
+  CheckPositions("key_positions", key_positions, key);
+  std::optional<int64_t> last;
+  if (!fixed_) last = std::max(LastOf(query_positions, query.size(2)), LastOf(key_positions, key.size(2)));
+  const RotaryTables turn_queries = Tables(query, query_positions, last);
   const bool shared =
       AreSame(query_positions, key_positions) && query.size(2) == key.size(2) && query.scalar_type() == key.scalar_type();
-  const RotaryTables turn_keys = shared ? turn_queries : TablesFor(key, frequencies, of_keys);
-  const Rotation rotation{layout_, /*inverse=*/false};
-  return {apply_rotary(query, turn_queries.cos, turn_queries.sin, rotation),
-          apply_rotary(key, turn_keys.cos, turn_keys.sin, rotation)};
+  return {Turned(query, turn_queries), Turned(key, shared ? turn_queries : Tables(key, key_positions, last))};
+}
+
+at::Tensor RotaryImpl::rotate_query(const at::Tensor& query, const TokenPositions& positions) const {
+  if (!fixed_) return AttentionPosition::rotate_query(query, positions);
+  CheckOperand("query", query, head_dim_);
+  CheckPositions("query_positions", positions, query);
+  return Turned(query, Tables(query, positions, std::nullopt));
+}
+
+at::Tensor RotaryImpl::rotate_key(const at::Tensor& key, const TokenPositions& positions) const {
+  if (!fixed_) return AttentionPosition::rotate_key(key, positions);
+  CheckOperand("key", key, head_dim_);
+  CheckPositions("key_positions", positions, key);
+  return Turned(key, Tables(key, positions, std::nullopt));
 }
 
 std::vector<std::string> PositionSchemeNames() {

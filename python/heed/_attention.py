@@ -43,6 +43,11 @@ class Options(TypedDict, total=False):
     empty_row: EmptyRow
 
 
+def _is_elsewhere(query: object) -> bool:
+    """Whether PyTorch computes the call, because heed has no kernels for the device."""
+    return isinstance(query, torch.Tensor) and not (query.is_cpu or query.is_meta)
+
+
 def _check_operand(name: str, tensor: object) -> None:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -65,7 +70,7 @@ def _number(name: str, value: Any) -> Any:
     return value
 
 
-def _add_positions(options: dict[str, Any], side: str, places: object) -> None:
+def add_positions(options: dict[str, Any], side: str, places: object) -> None:
     """The position of the first token, or a list."""
     name = f"{side}_positions"
     if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
@@ -82,7 +87,7 @@ def _add_positions(options: dict[str, Any], side: str, places: object) -> None:
         options[name] = listed(name, places)
 
 
-def _causal(causal: Any, query_positions: object) -> str:
+def causal_name(causal: Any, query_positions: object) -> str:
     if not (causal is None or isinstance(causal, (bool, str))) or causal not in _CAUSAL:
         raise ValueError(f"causal: expected None, False, True, 'bottom_right' or 'top_left', got {causal!r}")
     if isinstance(causal, str) and query_positions is not None:
@@ -93,7 +98,7 @@ def _causal(causal: Any, query_positions: object) -> str:
     return _CAUSAL[causal]
 
 
-def _window(window: Any) -> tuple[int, int]:
+def window_bounds(window: Any) -> tuple[int, int]:
     try:
         left, right = window
     except (TypeError, ValueError):
@@ -101,7 +106,7 @@ def _window(window: Any) -> tuple[int, int]:
     return left, right
 
 
-def _dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
+def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
@@ -136,7 +141,7 @@ def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     return torch.where(table.isinf(), table, table.clamp(-most, most)).to(torch.float32)
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Where queries and keys stand: an offset or a list for each side."""
 
     query_offset: int | None
@@ -146,9 +151,13 @@ class _Places(NamedTuple):
     causal: str | None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> _Places:
+    def of(cls, options: Mapping[str, Any]) -> Places:
         names = ("query_offset", "query_positions", "key_offset", "key_positions")
         return cls(*(options.get(name) for name in names), causal=options.get("causal"))  # type: ignore[misc]
+
+    @property
+    def lists(self) -> bool:
+        return self.query_list is not None or self.key_list is not None
 
     def of_keys(self) -> Positions:
         return self.key_list if self.key_list is not None else self.key_offset or 0
@@ -193,7 +202,7 @@ def _add_scheme(
             options[name] = _typed(name, query, table)
     if not position.rotates:
         return query, key
-    places, q_len, kv_len = _Places.of(options), query.shape[2], key.shape[2]
+    places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
     if packed is not None:
         return position.rotate(query, key, *places.of_packed(packed, q_len, kv_len))
     return position.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
@@ -325,28 +334,42 @@ def attention(
 
     Returns the output [B, Hq, Nq, Dv], or an AttentionOutput when more was asked for. It shares no memory with the inputs.
 
+    Tensors on another device than the CPU go to PyTorch's scaled_dot_product_attention, with arrays of the size of the scores
+    for all but plain causality; what that cannot express (docs/attention.md says what) raises ValueError.
+
     What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError
     for an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options
     that contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
+    if _is_elsewhere(query):
+        from . import _pytorch_attention  # which needs this module
+
+        arguments = dict(
+            scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
+            prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask,
+            bias=bias, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
+            empty_row=empty_row, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
+            packed=packed,
+        )
+        return _pytorch_attention.attend(query, key, value, arguments)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
     query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
     options: dict[str, Any] = {}
     if key_positions is not None:
-        _add_positions(options, "key", key_positions)
+        add_positions(options, "key", key_positions)
     if query_positions is not None:
-        _add_positions(options, "query", query_positions)
+        add_positions(options, "query", query_positions)
     if causal is not None:
-        options["causal"] = _causal(causal, query_positions)
+        options["causal"] = causal_name(causal, query_positions)
     if position is not None:
         query, key = _add_scheme(options, position, query, key, packed)
     if bias is not None:
-        options["bias"] = _typed("bias", query, _dense("bias", bias, False))
+        options["bias"] = _typed("bias", query, dense("bias", bias, False))
     if mask is not None:
-        options["mask"] = _dense("mask", mask, True)
+        options["mask"] = dense("mask", mask, True)
     if query_lengths is not None:
         options["query_lengths"] = integers("query_lengths", query_lengths)
     if key_lengths is not None:
@@ -356,7 +379,7 @@ def attention(
     if packed is not None:
         options["packed_queries"], options["packed_keys"] = packed
     if window is not None:
-        options["window_left"], options["window_right"] = _window(window)
+        options["window_left"], options["window_right"] = window_bounds(window)
     if scale is not None:
         options["scale"] = _number("scale", scale)
     if softcap is not None:

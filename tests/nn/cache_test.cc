@@ -187,7 +187,81 @@ TEST(CachedAttentionTest, StepsStandWhereTheCallerSays) {
   EXPECT_TRUE(at::allclose(attention->forward(X, Y, Y, {}, &cache, places), expected, 0, 1e-12));
   EXPECT_TRUE(at::allclose(attention->attend(X, cache, {}, places), expected, 0, 1e-12));
   EXPECT_FALSE(at::allclose(attention->forward(X, Y, Y), expected, 0, 1e-3));
-  EXPECT_FALSE(at::allclose(attention->attend(X, cache, {}, {places.queries, places.keys / 2}), expected, 0, 1e-3));
+  ExpectRefused(
+      [&] {
+        attention->attend(X, cache, {}, {places.queries, places.keys / 2});
+      },
+      "that the cached keys were turned by");
+  EXPECT_TRUE(at::allclose(cache.key_positions(), places.keys, 0, 0));
+}
+
+TEST(CachedAttentionTest, KeysTurnOnceAndAreKeptTurned) {
+  const at::NoGradGuard no_grad;
+  Rotary rotary(4);
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).position(rotary).causal(Causal::kBottomRight));
+  attention->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 70, 8}, at::kDouble), whole = attention(X, X, X);
+  const at::Tensor keys = attention->W_k(X).unflatten(2, {2, 4}).transpose(1, 2);
+  KeyValueCache turned, given;
+  given.append(keys, attention->W_v(X).unflatten(2, {2, 4}).transpose(1, 2));
+  std::vector<at::Tensor> steps;
+  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 60}, {60, 61}, {61, 70}}) {
+    const at::Tensor x = X.slice(1, begin, end);
+    steps.push_back(attention->forward(x, x, x, {}, &turned));
+  }
+  EXPECT_TRUE(at::allclose(at::cat(steps, 1), whole, 0, 1e-12));
+  EXPECT_EQ(turned.turned_by().get(), rotary.get());
+  EXPECT_TRUE(at::allclose(turned.keys(), rotary->rotate_key(keys, int64_t{0}), 0, 1e-12));
+  // Keys that somebody else has put into a cache, as they are, turn at each call.
+  EXPECT_FALSE(given.turned_by());
+  EXPECT_TRUE(at::allclose(attention->attend(X, given), whole, 0, 1e-12));
+  turned.truncate(69);
+  turned.reorder(at::tensor(std::vector<int64_t>{1, 0}));
+  const at::Tensor last = X.flip(0).slice(1, 69);
+  EXPECT_TRUE(at::allclose(attention->forward(last, last, last, {}, &turned), whole.flip(0).slice(1, 69), 0, 1e-12));
+}
+
+TEST(CachedAttentionTest, PositionsOfTurnedKeysFollowTheirTokens) {
+  const at::NoGradGuard no_grad;
+  Rotary rotary(4);
+  MultiHeadAttention attention(MultiHeadAttentionOptions(8, 2).position(rotary).causal(Causal::kBottomRight));
+  attention->to(at::kDouble);
+  const at::Tensor X = at::randn({2, 6, 8}, at::kDouble), where = std::get<0>(at::rand({2, 6}, at::kDouble).mul(9).sort(1));
+  const at::Tensor whole = attention->forward(X, X, X, {}, nullptr, {where, where});
+  KeyValueCache cache;
+  std::vector<at::Tensor> steps;
+  for (const auto& [begin, end] : std::vector<std::pair<int64_t, int64_t>>{{0, 3}, {3, 4}, {4, 6}}) {
+    const at::Tensor x = X.slice(1, begin, end);
+    steps.push_back(attention->forward(x, x, x, {}, &cache, {{}, where.slice(1, 0, end)}));
+  }
+  EXPECT_TRUE(at::allclose(at::cat(steps, 1), whole, 0, 1e-12));
+  cache.truncate(5);
+  cache.reorder(at::tensor(std::vector<int64_t>{1, 0}));
+  EXPECT_TRUE(at::equal(cache.key_positions(), where.flip(0).slice(1, 0, 5)));
+  const at::Tensor last = X.flip(0).slice(1, 5);
+  EXPECT_TRUE(
+      at::allclose(attention->forward(last, last, last, {}, &cache, {{}, where.flip(0)}), whole.flip(0).slice(1, 5), 0, 1e-12));
+  ExpectRefused([&] { attention->append(last, last, cache); }, "positions: expected those of the new tokens");
+  EXPECT_EQ(cache.length(), 6);
+}
+
+TEST(CachedAttentionTest, OneSchemeTurnsTheKeysOfACache) {
+  const at::NoGradGuard no_grad;
+  const auto module = [] {
+    return MultiHeadAttention(MultiHeadAttentionOptions(8, 2).position(Rotary(4)).causal(Causal::kBottomRight));
+  };
+  MultiHeadAttention one = module(), other = module();
+  const at::Tensor X = at::randn({2, 3, 8}), keys = at::randn({2, 2, 3, 4});
+  KeyValueCache cache;
+  one->append(X, X, cache);
+  ExpectRefused([&] { other->forward(X, X, X, {}, &cache); }, "another scheme turned");
+  ExpectRefused([&] { other->attend(X, cache); }, "another scheme turned");
+  ExpectRefused([&] { cache.append(keys, keys); }, "another scheme turned");
+  EXPECT_EQ(cache.length(), 3);
+  cache.truncate(0);
+  cache.append(keys, keys);
+  ExpectRefused([&] { cache.append(keys, keys, one->position); }, "keys that are not turned");
+  ExpectRefused([&] { KeyValueCache().append(keys, keys, Alibi(2).ptr()); }, "does not turn keys");
 }
 
 TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {

@@ -387,7 +387,7 @@ def test_tables_are_made_once_for_a_type_and_the_longest_text(made):
     assert made == [64, 128, 128]
     assert all(torch.equal(a, b) for a, b in zip(rotary.rotate(x, x, 3, 3), fresh))
     rotary.rotate(x, x, -1, 1 << 40)  # neither is kept
-    assert made[3:] == [70, 70] and rotary._kept_tables._kept[torch.float64][1].cos.shape[0] == 128
+    assert made[3:] == [70, 70] and rotary._kept_tables._kept[torch.float64, x.device][1].cos.shape[0] == 128
 
 
 def test_tables_of_a_scaling_by_length_are_those_of_the_length(made):

@@ -152,10 +152,12 @@ class Rotary(Scheme):
     def _made(self, positions: torch.Tensor, last: int | torch.Tensor | None, dtype: torch.dtype) -> _rotation.Tables:
         fixed = self._fixed
         if fixed is None:
-            fixed = self.frequencies(torch.full((1,), last, dtype=torch.int64) if isinstance(last, int | torch.SymInt) else last)
+            fixed = self.frequencies(torch.full((1,), last, dtype=torch.int64) if isinstance(last, int | torch.SymInt) else last.cpu())
         if positions.is_meta:
             fixed = (fixed[0].to("meta"), fixed[1].to("meta"))
-        return _rotation.Tables(*_ops.rotary_table(positions, *fixed, angles=self.angles, dtype=dtype))
+        places = positions if positions.is_meta else positions.cpu()
+        tables = _ops.rotary_table(places, *fixed, angles=self.angles, dtype=dtype)
+        return _rotation.Tables(*(table.to(positions.device) for table in tables))
 
 
 class _Row(NamedTuple):

@@ -78,12 +78,31 @@ def turn(
     x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str, rotary_dim: int
 ) -> torch.Tensor:
     """apply_rotary of what it has checked."""
+    if not (x.is_cpu or x.is_meta):
+        return _turned_by_pytorch(x, cos, sin, positions, layout)
     records = torch.is_grad_enabled() and x.requires_grad
     if _is_plain(x) and not records and forward_ad._current_level < 0:
         # A Function costs four times what a decoding step needs to turn its token.
         return _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=False)
     rotated: torch.Tensor = _rotate(x, cos, sin, positions, layout, rotary_dim, False)
     return rotated
+
+
+def _turned_by_pytorch(
+    x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, positions: torch.Tensor | None, layout: str
+) -> torch.Tensor:
+    """apply_rotary by PyTorch's operators, for devices that heed has no kernels for."""
+    if positions is not None:
+        cos, sin = cos[positions], sin[positions]
+    if cos.dim() == 3:
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos, sin, columns = cos.to(wide), sin.to(wide), 2 * cos.shape[-1]
+    turning, rest = x[..., :columns].to(wide), x[..., columns:]
+    a, b = turning.chunk(2, dim=-1) if layout == "half" else turning.unflatten(-1, (-1, 2)).unbind(-1)
+    pair = (a * cos - b * sin, b * cos + a * sin)
+    turned = torch.cat(pair, dim=-1) if layout == "half" else torch.stack(pair, dim=-1).flatten(-2)
+    return torch.cat([turned.to(x.dtype), rest], dim=-1)
 
 
 class Tables(NamedTuple):
@@ -97,7 +116,7 @@ Make = Callable[[torch.Tensor, int | None, torch.dtype], Tables]  # (positions, 
 
 
 class KeptTables:
-    """Tables of tokens in a row from position 0 on, made once for the longest text so far, one for each type.
+    """Tables of tokens in a row from position 0 on, made once for the longest text so far, one for each type and device.
 
     Where the frequencies depend on the length of the text, those of its last length. Copies and pickles hold nothing.
     """
@@ -106,24 +125,24 @@ class KeptTables:
     _FEWEST_ROWS = 64
 
     def __init__(self) -> None:
-        self._kept: dict[torch.dtype, tuple[int | None, Tables]] = {}
+        self._kept: dict[tuple[torch.dtype, torch.device], tuple[int | None, Tables]] = {}
 
     def rows(self, make: Make, first: int, steps: int, last: int | None, x: torch.Tensor) -> Tables:
         """Of positions first .. first + steps - 1, in the type that x is turned in."""
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        if not (_is_plain(x) and x.is_cpu and 0 <= first and first + steps <= self._MOST_ROWS):
+        if not (_is_plain(x) and not x.is_meta and 0 <= first and first + steps <= self._MOST_ROWS):
             return make(torch.arange(first, first + steps, dtype=torch.int64, device=x.device), last, dtype)
-        kept_last, tables = self._kept.get(dtype, (None, None))
+        kept_last, tables = self._kept.get((dtype, x.device), (None, None))
         if tables is None or kept_last != last or tables.cos.shape[0] < first + steps:
-            tables = self._made(make, first + steps, last, dtype)
+            tables = self._made(make, first + steps, last, dtype, x.device)
         return Tables(tables.cos[first : first + steps], tables.sin[first : first + steps])
 
-    def _made(self, make: Make, end: int, last: int | None, dtype: torch.dtype) -> Tables:
+    def _made(self, make: Make, end: int, last: int | None, dtype: torch.dtype, device: torch.device) -> Tables:
         # Another length of the text makes these rows worthless: then no more of them than one call asks for.
         rows = max(self._FEWEST_ROWS, 1 << (end - 1).bit_length()) if last is None else last + 1
         with torch.inference_mode(False):  # tensors of that mode could not be saved for a backward pass
-            tables = make(torch.arange(rows, dtype=torch.int64, device="cpu"), last, dtype)
-        self._kept[dtype] = last, tables
+            tables = make(torch.arange(rows, dtype=torch.int64, device=device), last, dtype)
+        self._kept[dtype, device] = last, tables
         return tables
 
     def __reduce__(self) -> Any:
@@ -188,8 +207,8 @@ def apply_rotary(
     for name, tensor in (("x", x), ("cos", cos), ("sin", sin)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
-        if tensor.device.type not in ("cpu", "meta"):
-            raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
+        if tensor.device != x.device:
+            raise ValueError(f"{name}: expected a tensor on {x.device} as x is, got one on {tensor.device}")
         if tensor.dim() == 0:
             raise ValueError(f"{name}: expected a tensor with dimensions, got a single number")
     _check_needs_no_gradient(cos, sin)

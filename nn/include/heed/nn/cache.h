@@ -3,6 +3,7 @@
 #define HEED_NN_CACHE_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,9 +11,12 @@
 
 namespace heed::nn {
 
+class AttentionPosition;
+
 // Holds keys [batch, kv_heads, length, head_dim] and values [batch, kv_heads, length, value_dim]. Batch, heads, widths and type
-// are those of the first tokens appended. For inference: keys and values that require a gradient are refused while gradients
-// are recorded, since none flows back through a cache. Not safe for use by two threads at once.
+// are those of the first tokens appended. Keys are kept as given, or turned once by a scheme. For inference: keys and values
+// that require a gradient are refused while gradients are recorded, since none flows back through a cache. Not safe for use by
+// two threads at once.
 class KeyValueCache {
  public:
   // Memory for `capacity` tokens is set aside at the first append, and append refuses what does not fit; without a capacity the
@@ -22,6 +26,11 @@ class KeyValueCache {
   // Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim] behind those there are.
   // Throws InvalidArgument before anything changes.
   void append(const at::Tensor& key, const at::Tensor& value);
+  // The same with keys that the scheme turns, once and for all (AttentionPosition::turns_once). positions: where these tokens
+  // stand, [n] or [batch, n], int64 or float64; undefined: behind those there are. A cache holds keys that one scheme turned,
+  // or none, and the positions of all its tokens are given or those of none.
+  void append(const at::Tensor& key, const at::Tensor& value, const std::shared_ptr<const AttentionPosition>& scheme,
+              const at::Tensor& positions = {});
   // Forgets all tokens from `length` on, 0 <= length <= length().
   void truncate(int64_t length);
   // Batch row b becomes what row rows[b] was; rows int64 [new batch] may repeat. For beam search.
@@ -31,8 +40,19 @@ class KeyValueCache {
   // Views of the cache's memory, undefined before the first append. A later append leaves what they show as it is.
   at::Tensor keys() const;
   at::Tensor values() const;
+  // The scheme that has turned the keys; null where they are as given.
+  const std::shared_ptr<const AttentionPosition>& turned_by() const { return turned_by_; }
+  // Where turned keys stand, [1 or batch, length]; undefined where they count up from 0.
+  const at::Tensor& key_positions() const { return places_; }
 
  private:
+  // Throws unless the cache may hold keys that this scheme turned.
+  void CheckScheme(const AttentionPosition* scheme) const;
+  void Add(const at::Tensor& key, const at::Tensor& value);
+  at::Tensor PlacesWith(const at::Tensor& key, const at::Tensor& positions) const;
+
+  std::shared_ptr<const AttentionPosition> turned_by_;
+  at::Tensor places_;
   std::optional<int64_t> capacity_;
   int64_t length_ = 0;
   at::Tensor keys_, values_;  // [batch, kv_heads, capacity, width]

@@ -61,7 +61,8 @@ struct MultiHeadAttentionOptions {
 };
 
 // Where steps stand, [n] or [batch, n], int64 or float64 (timestamps); undefined where they count up, as AttentionOptions says.
-// Either side alone is allowed. With a cache, `keys` are those of all it holds.
+// Either side alone is allowed. With a cache, `keys` are those of all it holds; where its keys are turned, they stay what they
+// were at the first call, and the queries stand at the last of them unless told otherwise.
 struct StepPositions {
   torch::Tensor queries, keys;
 };
@@ -82,7 +83,8 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
   // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
   // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
-  // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: where keys or values
+  // from its first token, and with Causal::kBottomRight the last query is the last token. A scheme that turns a token by its
+  // own position alone turns each key once, when it is appended. For inference: where keys or values
   // require a gradient that is recorded (no NoGradGuard), it throws. After an error the cache holds what it held before.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
                         const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
@@ -119,7 +121,12 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
   std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                       const torch::Tensor& lengths, const StepPositions& positions);
+                       const torch::Tensor& lengths, const StepPositions& positions,
+                       const std::shared_ptr<AttentionPosition>& scheme);
+  void Append(const torch::Tensor& key, const torch::Tensor& value, const torch::Tensor& key_positions,
+              KeyValueCache& cache) const;
+  torch::Tensor OutputOf(const KeyValueCache& cache, const torch::Tensor& query, const torch::Tensor& lengths,
+                         const StepPositions& positions);
 
   torch::Tensor attention_weights_;
 };

@@ -15,10 +15,13 @@
 
 #include "heed/nn/attention.h"
 #include "heed/nn/positional_encoding.h"
+#include "heed/nn/rotary.h"
 #include "heed/positions.h"
 #include "heed/rotary.h"
 
 namespace heed::nn {
+
+class KeptTables;
 
 // Where tokens stand: the position of the first one, or that of every one, [N] or [B, N], int64 or float64.
 using TokenPositions = std::variant<int64_t, at::Tensor>;
@@ -40,6 +43,11 @@ class AttentionPosition {
                                                    const TokenPositions& /*key_positions*/) const {
     return {query, key};
   }
+  // Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
+  // the queries and rotate_key of the keys, which throw where it is not so.
+  virtual bool turns_once() const { return false; }
+  virtual at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const;
+  virtual at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const;
 
  protected:
   AttentionPosition() = default;
@@ -131,14 +139,19 @@ class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPosi
   std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
                                            const TokenPositions& query_positions,
                                            const TokenPositions& key_positions) const override;
+  bool turns_once() const override { return fixed_.has_value(); }
+  at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
+  at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
 
  private:
-  RotaryFrequencies Frequencies(const at::Tensor& query_positions, const at::Tensor& key_positions) const;
+  RotaryTables Tables(const at::Tensor& x, const TokenPositions& positions, std::optional<int64_t> last) const;
+  at::Tensor Turned(const at::Tensor& x, const RotaryTables& tables) const;
 
   int64_t head_dim_;
   RotaryOptions options_;
   RotaryLayout layout_;
   std::optional<RotaryFrequencies> fixed_;  // unless they depend on the length
+  std::shared_ptr<KeptTables> kept_;        // copies share it: their frequencies are the same
 };
 TORCH_MODULE(Rotary);
 
