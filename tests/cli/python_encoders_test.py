@@ -36,7 +36,7 @@ class LanguageModel(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[1:])
 
 
-CASES = [*((encoder, "none") for encoder in ENCODERS), *(("attention", position) for position in POSITIONS if position != "none")]
+CASES = [*((encoder, "none") for encoder in ENCODERS), *(("attention", scheme) for scheme in POSITIONS if scheme != "none")]
 
 
 @pytest.mark.parametrize("encoder, position", CASES)

@@ -1,5 +1,5 @@
-"""The book's own classes with heed's attention inside, and heed's classes with the book's weights: the same outputs, gradients of
-all parameters and attention weights, in float64, where they differ by rounding alone."""
+"""The book's own classes with heed's attention inside, and heed's classes with the book's weights: the same outputs, gradients
+of all parameters and attention weights, in float64, where they differ by rounding alone."""
 
 import copy
 import functools
@@ -166,7 +166,8 @@ def test_the_translator(d2l, monkeypatch):
 
     def predict(model):
         with torch.no_grad():
-            return model.eval().predict_step((tokens, target, lens, target), torch.device("cpu"), 5, save_attention_weights=True)
+            batch = (tokens, target, lens, target)
+            return model.eval().predict_step(batch, torch.device("cpu"), 5, save_attention_weights=True)
 
     theirs, all_ours = both(d2l, monkeypatch, lambda: translator(d2l), train)
     for ours in all_ours:

@@ -92,7 +92,8 @@ def test_encoders_are_their_formulas(name, norm, causal):
 
 
 def test_the_attention_encoder_is_its_blocks():
-    for position, added in (("rotary", 0.0), ("sinusoidal", heed.positions.sinusoidal_table(9, 8)[2:].double()), ("learned", None)):
+    table = heed.positions.sinusoidal_table(9, 8)[2:].double()
+    for position, added in (("rotary", 0.0), ("sinusoidal", table), ("learned", None)):
         encoder = make("attention", position=position, heads=2, ffn_width=12, layers=2, max_len=9)
         X, lens = sample(), torch.tensor([7, 3])
         rows = encoder.learned.weight[2:9] if added is None else added
@@ -253,10 +254,10 @@ def test_names_of_parameters():
     assert sorted(names("convolution", bias=True)) == ["convolution0.bias", "convolution0.weight", "norm0.bias", "norm0.weight"]
     cells = [f"cell0.weight_{part}_l0{side}" for part in ("ih", "hh") for side in ("", "_reverse")]
     assert sorted(names("gru")) == sorted([*cells, "norm0.weight", "norm0.bias"])
-    networks = [f"attention0.{part}.dense{n}.{kind}" for part in ("attend", "compare") for n in "12" for kind in ("weight", "bias")]
-    shared = ["norm0.weight", "norm0.bias", "ffn_norm0.weight", "ffn_norm0.bias"]
-    feed = [f"ffn0.dense{n}.{kind}" for n in "12" for kind in ("weight", "bias")]
-    assert sorted(names("decomposable", ffn_width=3)) == sorted([*networks, "attention0.position.relative_bias", *shared, *feed])
+    networks = ("attention0.attend", "attention0.compare", "ffn0")
+    dense = [f"{network}.dense{n}.{kind}" for network in networks for n in "12" for kind in ("weight", "bias")]
+    norms = ["norm0.weight", "norm0.bias", "ffn_norm0.weight", "ffn_norm0.bias"]
+    assert sorted(names("decomposable", ffn_width=3)) == sorted([*dense, "attention0.position.relative_bias", *norms])
     assert {"cell0.weight_ih_l0", "attention0.W_o.weight"} < set(names("gru-attention", causal=True))
     assert set(make("rnn").state_dict()) > {"final_norm.weight"}
 
@@ -273,7 +274,7 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: nn.make_encoder("transformer", 8), "attention, convolution, dilated, rnn, gru, lstm, gru-attention, decomposable"),
+        (lambda: nn.make_encoder("transformer", 8), "one of attention, convolution, dilated, rnn, .*'transformer'"),
         (lambda: nn.make_encoder("convolution", 8, kernel=4), "odd unless causal, got 4"),
         (lambda: nn.make_encoder("dilated", 8, layers=99), "dilation that is too large"),
         (lambda: nn.make_encoder("gru", 7), "even unless causal"),
@@ -289,11 +290,11 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.DecomposableAttention(8, 3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2, max_distance=-1), "max_distance"),
         (lambda: nn.DecomposableAttention(8, 2, dropout=1.0), "dropout"),
-        (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got \[2, 3, 7\]"),
+        (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 8), torch.ones(3)), r"valid_lens: expected.*\[3\]"),
         (lambda: make("gru", causal=True).step(sample(), nn.LayerCaches([])), "cannot go on from a cache"),
         (lambda: make("convolution").new_caches(1), "no use for a cache"),
-        (lambda: make("attention", causal=True).step(sample(), nn.LayerCaches([])), "caches: expected one for each of 2 layers, got 0"),
+        (lambda: make("attention", causal=True).step(sample(), nn.LayerCaches([])), "one for each of 2 layers, got 0"),
     ],
 )
 def test_errors(call, message):

@@ -83,7 +83,8 @@ def test_a_block_goes_on_from_a_cache():
 
 
 def test_the_encoder_scales_encodes_and_stacks():
-    encoder = stirred(nn.TransformerEncoder(10, 8, 16, 2, 2, 0.5, norm="pre", position=lambda: heed.positions.RelativeBias(2, 3)))
+    options = {"norm": "pre", "position": lambda: heed.positions.RelativeBias(2, 3)}
+    encoder = stirred(nn.TransformerEncoder(10, 8, 16, 2, 2, 0.5, **options))
     tokens, lens = torch.randint(10, (2, 5)), torch.tensor([5, 2])
     X = encoder.embedding(tokens) * 8**0.5 + encoder.pos_encoding.P[:, :5]
     for block in encoder.blks:
@@ -151,7 +152,8 @@ def decoder(norm="post"):
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
 def test_cached_steps_equal_the_whole_pass(norm):
-    model, tokens, memory, lens = decoder(norm), torch.randint(11, (3, 6)), torch.randn(3, 5, 10, dtype=F64), torch.tensor([5, 2, 3])
+    model, tokens, memory = decoder(norm), torch.randint(11, (3, 6)), torch.randn(3, 5, 10, dtype=F64)
+    lens = torch.tensor([5, 2, 3])
     with torch.no_grad():
         whole, weights = model(tokens, memory, lens, return_weights=True)
         assert [[w.shape[-1] for w in part] for part in weights] == [[6, 6], [5, 5]]

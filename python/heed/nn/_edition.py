@@ -24,7 +24,7 @@ class Kept(NamedTuple):
 
 
 class KeepsWeights(torch.nn.Module):
-    """A layer that keeps the weights of its last call where it has an edition, and says what to do instead where it has none."""
+    """A layer that keeps the weights of its last call where it has an edition, and says what to do where it has none."""
 
     edition: Edition | None
     """Whose numbers and attention_weights the layer has: "d2l-1.0.3", "d2l-0.17.6" or None."""

@@ -25,8 +25,9 @@ _CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru"
 class AttentionEncoder(SequenceEncoder):
     """Layers of TransformerEncoderBlock, behind positions that are added to the input where the scheme is of that kind.
 
-    position        a name, "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5" or "shaw", or a function without
-                    arguments that makes a scheme of heed.positions: a layer's own, or, of Sinusoidal or Learned, the input's
+    position        a name, "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5" or "shaw", or a function
+                    without arguments that makes a scheme of heed.positions: a layer's own, or, of Sinusoidal or Learned, the
+                    input's
     max_len,
     length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
     max_distance    of the names "relative", "t5" and "shaw": where offsets are clipped
@@ -230,16 +231,16 @@ class RecurrentEncoder(_CellEncoder):
 
 
 class RecurrentAttentionEncoder(_CellEncoder):
-    """Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without further
-    positions.
+    """Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without
+    further positions.
 
     cell    "rnn" (tanh), "gru" or "lstm"
     heads   of the attention, which divide the width
     bias    of the cells and of the projections
 
-    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, ..., and those of ResidualEncoder. Lin et al.
-    2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent layer from outside
-    of the recurrence, as here.
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, ..., and those of ResidualEncoder. Lin et
+    al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent layer from
+    outside of the recurrence, as here.
     """
 
     def __init__(
@@ -274,7 +275,8 @@ class DecomposableEncoder(ResidualEncoder):
     """
 
     def __init__(self, width: int, *, heads: int = 4, max_distance: int = 128, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError for sizes out of range and a width that is no multiple of heads."""
+        """The class says what the arguments mean. ValueError for sizes out of range and a width that is no multiple of
+        heads."""
         super().__init__(width, **stack)
         for layer in range(self.layers):
             attention = DecomposableAttention(
@@ -319,8 +321,8 @@ _ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
 
 
 def encoder_names() -> list[str]:
-    """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with attention
-    on top), "decomposable"."""
+    """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
+    attention on top), "decomposable"."""
     return list(_ENCODERS)
 
 
@@ -333,11 +335,14 @@ def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
     """
     if name not in _ENCODERS:
         raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")
-    shared = set(StackOptions.__annotations__)
-    taken = {encoder: shared | (set(inspect.signature(encoder).parameters) - {"width", "stack"}) for encoder, _ in _ENCODERS.values()}
-    known = set().union(*taken.values()) - {"cell", "dilated"}
+    known = set().union(*(_options_of(encoder) for encoder, _ in _ENCODERS.values())) - {"cell", "dilated"}
     for option in options:
         if option not in known:
             raise TypeError(f"make_encoder: expected options among {', '.join(sorted(known))}, got {option!r}")
     encoder, fixed = _ENCODERS[name]
-    return encoder(width, **{option: value for option, value in options.items() if option in taken[encoder]}, **fixed)
+    taken = _options_of(encoder)
+    return encoder(width, **{option: value for option, value in options.items() if option in taken}, **fixed)
+
+
+def _options_of(encoder: type[SequenceEncoder]) -> set[str]:
+    return set(StackOptions.__annotations__) | set(inspect.signature(encoder).parameters) - {"width", "stack"}

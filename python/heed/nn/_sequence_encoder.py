@@ -54,9 +54,9 @@ class SequenceEncoder(torch.nn.Module):
     causal: bool
     """Whether step i sees steps 0..i only."""
     norm: Norm
-    """"pre" or "post"."""
+    """Where the norms stand: "pre" or "post"."""
     activation: Activation
-    """"gelu" or "relu"."""
+    """Of feed-forward sublayers, and of convolutions: "gelu" or "relu"."""
     layer_norm_eps: float
     """Epsilon of the norms."""
     dropout: torch.nn.Dropout
@@ -112,9 +112,9 @@ class SequenceEncoder(torch.nn.Module):
         return False
 
     def step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
-        """The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to rounding
-        as forward on all steps at once. For inference: ValueError where gradients would be recorded, and where it is not there.
-        After an error the caches hold what they held before."""
+        """The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to
+        rounding as forward on all steps at once. For inference: ValueError where gradients would be recorded, and where it is
+        not there. After an error the caches hold what they held before."""
         if not self.can_step:
             raise ValueError("step: this encoder cannot go on from a cache; only causal attention without recurrence can")
         self._check_input(X)
@@ -189,8 +189,8 @@ class ResidualEncoder(SequenceEncoder):
                 self.add_module(f"ffn{layer}", PositionWiseFFN(self.ffn_width, width, activation=self.activation))
 
     def _layers(self, X: torch.Tensor, mix: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
-        """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises the
-        sums instead."""
+        """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises
+        the sums instead."""
         X = self.dropout(X)
         for layer in range(self.layers):
             X = self._around(f"norm{layer}", X, functools.partial(mix, layer))

@@ -55,7 +55,8 @@ def check_sizes(module: torch.nn.Module, vocab_size: int, num_blks: int) -> None
     """ValueError for what no stack can have."""
     if vocab_size < 1 or num_blks < 0:
         raise ValueError(
-            f"{type(module).__name__}: expected vocab_size of at least 1 and num_blks of at least 0, got {vocab_size} and {num_blks}"
+            f"{type(module).__name__}: expected vocab_size of at least 1 and num_blks of at least 0, got {vocab_size} and "
+            f"{num_blks}"
         )
 
 
@@ -89,7 +90,7 @@ class PositionWiseFFN(torch.nn.Module):
     """dense2(activation(dense1(X))), both layers with bias. Vaswani et al. 2017, section 3.3."""
 
     activation: Activation
-    """"relu" or "gelu"."""
+    """Between the two layers: "relu" or "gelu"."""
     dense1: torch.nn.Linear
     """input_width -> ffn_num_hiddens"""
     dense2: torch.nn.Linear
@@ -133,7 +134,7 @@ class TransformerEncoderBlock(torch.nn.Module):
     """
 
     norm: Norm
-    """"post" or "pre"."""
+    """Where the norms stand: "post" or "pre"."""
     attention: MultiHeadAttention
     """Of the block's input to itself."""
     addnorm1: AddNorm
@@ -245,8 +246,8 @@ class TransformerEncoder(KeepsWeights):
     edition                 with one, the encoder keeps the weights of its last call too, as `attention_weights`
 
     The embedding starts as torch.nn.Embedding does, N(0, 1), as in the book: after the factor sqrt(num_hiddens) it outweighs
-    the positions that are added, and a model may learn order late. Rows of N(0, 1/num_hiddens), as Vaswani et al. 2017 have
-    them, are as large as the positions: torch.nn.init.normal_(encoder.embedding.weight, std=num_hiddens**-0.5).
+    the positions that are added, and a model may not learn order. What makes both equally large (docs/encoders.md):
+    torch.nn.init.normal_(encoder.embedding.weight, std=num_hiddens**-0.5).
 
     Vaswani et al. 2017, section 3.
     """

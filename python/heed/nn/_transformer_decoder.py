@@ -44,7 +44,7 @@ class TransformerDecoderBlock(torch.nn.Module):
     """
 
     norm: Norm
-    """"post" or "pre"."""
+    """Where the norms stand: "post" or "pre"."""
     attention1: MultiHeadAttention
     """Causal, of the block's input to itself."""
     addnorm1: AddNorm

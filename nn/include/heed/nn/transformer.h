@@ -96,7 +96,8 @@ class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl
 TORCH_MODULE(TransformerEncoderBlock);
 
 // d2l's encoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ...; pre-norm blocks
-// are followed by one more LayerNorm, final_norm.
+// are followed by one more LayerNorm, final_norm. The embedding starts as torch::nn::Embedding does, as in the book, and
+// outweighs the positions; normal_(embedding->weight, 0, 1 / sqrt(num_hiddens)) makes both equally large (docs/encoders.md).
 // tokens [batch, steps] int64 -> [batch, steps, num_hiddens].
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:
