@@ -30,9 +30,14 @@ MultiHeadAttentionOptions ClassicOptions(int64_t key_size, int64_t query_size, i
 
 void CheckOptions(const MultiHeadAttentionOptions& options) {
   const int64_t width = options.num_hiddens(), heads = options.num_heads(), kv_heads = options.kv_heads();
-  if (width < 1 || heads < 1 || width % heads != 0) {
+  if (options.head_dim() < 0) {
+    throw InvalidArgument("MultiHeadAttention: head_dim must be positive, or 0 for num_hiddens / num_heads, got " +
+                          std::to_string(options.head_dim()));
+  }
+  if (width < 1 || heads < 1 || (options.head_dim() == 0 && width % heads != 0)) {
     throw InvalidArgument("MultiHeadAttention: num_hiddens (" + std::to_string(width) +
-                          ") must be a positive multiple of num_heads (" + std::to_string(heads) + ")");
+                          ") must be a positive multiple of num_heads (" + std::to_string(heads) +
+                          "), or head_dim be given for heads of another width");
   }
   if (kv_heads < 1 || heads % kv_heads != 0) {
     throw InvalidArgument("MultiHeadAttention: num_heads (" + std::to_string(heads) + ") must be a multiple of kv_heads (" +
@@ -61,8 +66,7 @@ void CheckOptions(const MultiHeadAttentionOptions& options) {
 // The scheme of a new module.
 std::shared_ptr<AttentionPosition> PositionFor(const MultiHeadAttentionOptions& options) {
   if (options.position_module()) return options.position_module();
-  return MakeAttentionPosition(options.position(), options.num_heads(), options.num_hiddens() / options.num_heads(),
-                               options.causal() != Causal::kNone);
+  return MakeAttentionPosition(options.position(), options.num_heads(), options.head_dim(), options.causal() != Causal::kNone);
 }
 
 std::shared_ptr<torch::nn::Module> AsModule(const std::shared_ptr<AttentionPosition>& scheme) {
@@ -127,6 +131,7 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options
   }
   if (options.kv_heads() == 0) options.kv_heads(options.num_heads());
   CheckOptions(options);
+  if (options.head_dim() == 0) options.head_dim(options.num_hiddens() / options.num_heads());
   reset();
 }
 
@@ -138,14 +143,14 @@ MultiHeadAttentionImpl::MultiHeadAttentionImpl(int64_t key_size, int64_t query_s
     : MultiHeadAttentionImpl(ClassicOptions(key_size, query_size, value_size, num_hiddens, num_heads, dropout, bias)) {}
 
 void MultiHeadAttentionImpl::reset() {
-  const int64_t width = options.num_hiddens(), kv_width = width / options.num_heads() * options.kv_heads();
+  const int64_t width = options.head_dim() * options.num_heads(), kv_width = options.head_dim() * options.kv_heads();
   const auto linear = [this](const char* name, int64_t in, int64_t out) {
     return register_module(name, torch::nn::Linear(torch::nn::LinearOptions(in, out).bias(options.bias())));
   };
   W_q = linear("W_q", options.query_size(), width);
   W_k = linear("W_k", options.key_size(), kv_width);
   W_v = linear("W_v", options.value_size(), kv_width);
-  W_o = linear("W_o", width, width);
+  W_o = linear("W_o", width, options.num_hiddens());
   // A copy that clone() makes still points to the original's scheme and gets one of its own, or that of the modules which
   // share it.
   position =
@@ -184,10 +189,11 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
 
 torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
                                              const torch::Tensor& lengths, const StepPositions& positions,
-                                             const std::shared_ptr<AttentionPosition>& scheme) {
+                                             const AttentionMasks& masks, const std::shared_ptr<AttentionPosition>& scheme) {
   AttentionOptions call;
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
   call.key_lengths(lengths).query_positions(positions.queries).key_positions(positions.keys);
+  call.mask(masks.mask).bias(masks.bias).query_lengths(masks.query_lengths);
   call.position(scheme).window(options.window().left, options.window().right);
   if (options.scale()) call.scale(*options.scale());
   if (options.softcap()) call.softcap(*options.softcap());
@@ -200,16 +206,17 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
 
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,
                                               const torch::Tensor& values, const torch::Tensor& valid_lens,
-                                              KeyValueCache* cache, const StepPositions& positions) {
+                                              KeyValueCache* cache, const StepPositions& positions,
+                                              const AttentionMasks& masks) {
   auto [query, key, value] = Projected(queries, keys, values);
   const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
-  if (cache == nullptr) return Output(query, key, value, lengths, positions, position);
+  if (cache == nullptr) return Output(query, key, value, lengths, positions, masks, position);
   CheckBatch(query, key);
   const int64_t before = cache->length();
   Append(key, value, positions.keys, *cache);
   try {
-    return OutputOf(*cache, query, lengths, positions);
+    return OutputOf(*cache, query, lengths, positions, masks);
   } catch (...) {
     cache->truncate(before);
     throw;
@@ -233,8 +240,9 @@ void MultiHeadAttentionImpl::Append(const torch::Tensor& key, const torch::Tenso
 }
 
 torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const torch::Tensor& query,
-                                               const torch::Tensor& lengths, const StepPositions& positions) {
-  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, position);
+                                               const torch::Tensor& lengths, const StepPositions& positions,
+                                               const AttentionMasks& masks) {
+  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, masks, position);
   if (cache.turned_by() != position) throw InvalidArgument("MultiHeadAttention: cache: holds keys that another scheme turned");
   StepPositions places{positions.queries, cache.key_positions()};
   CheckSame(positions.keys, places.keys, cache.length());
@@ -242,14 +250,15 @@ torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const
     const int64_t steps = std::min(query.size(2), cache.length());
     places.queries = places.keys.narrow(1, cache.length() - steps, steps);
   }
-  return Output(query, cache.keys(), cache.values(), lengths, places, std::make_shared<BesideTurnedKeys>(position));
+  return Output(query, cache.keys(), cache.values(), lengths, places, masks, std::make_shared<BesideTurnedKeys>(position));
 }
 
 torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,
-                                             const torch::Tensor& valid_lens, const StepPositions& positions) {
+                                             const torch::Tensor& valid_lens, const StepPositions& positions,
+                                             const AttentionMasks& masks) {
   if (!cache.keys().defined()) throw InvalidArgument("MultiHeadAttention: cache: nothing was appended to it");
   const at::Tensor query = ProjectedQueries(queries);
-  return OutputOf(cache, query, ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()), positions);
+  return OutputOf(cache, query, ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()), positions, masks);
 }
 
 }  // namespace heed::nn

@@ -83,8 +83,9 @@ void TransformerEncoderBlockImpl::reset() {
 }
 
 torch::Tensor TransformerEncoderBlockImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens,
-                                                   KeyValueCache* cache, const StepPositions& positions) {
-  const auto attend = [&](const at::Tensor& Y) { return attention(Y, Y, Y, valid_lens, cache, positions); };
+                                                   KeyValueCache* cache, const StepPositions& positions,
+                                                   const AttentionMasks& masks) {
+  const auto attend = [&](const at::Tensor& Y) { return attention(Y, Y, Y, valid_lens, cache, positions, masks); };
   const at::Tensor Y = addnorm1->Residual(options.norm(), X, attend);
   return ffn ? addnorm2->Residual(options.norm(), Y, [&](const at::Tensor& Z) { return ffn(Z); }) : Y;
 }

@@ -14,9 +14,9 @@
 #include <torch/nn/init.h>
 
 #include "gradient_check.h"
-#include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/rotary.h"
+#include "refusal.h"
 #include "tests/nn/random_tensor.h"
 
 namespace heed::nn {
@@ -64,18 +64,6 @@ struct Operands {
 };
 
 AttentionOptions Causally(const Named& named) { return AttentionOptions().causal(true).position(named.scheme); }
-
-template <class F>
-void ExpectRefused(const F& f, const std::vector<std::string>& parts) {
-  try {
-    f();
-    ADD_FAILURE() << "nothing was thrown; expected " << parts[0];
-  } catch (const InvalidArgument& error) {
-    for (const std::string& part : parts) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part << " in: " << error.what();
-    }
-  }
-}
 
 TEST(PositionsTest, ShiftingAllPositionsChangesNothing) {
   for (const Named& named : Schemes()) {

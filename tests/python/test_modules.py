@@ -1,10 +1,13 @@
-"""heed.nn, heed.positions and the weights of other frameworks."""
+"""heed.nn's attention, heed.positions and the weights of other frameworks."""
 
+import copy
 import math
+import pickle
 
 import numpy
 import pytest
 import torch
+from test_options import SCHEMES, schemes
 
 import heed
 
@@ -16,7 +19,7 @@ def test_shapes_of_the_book():
     assert list(attention.state_dict()) == ["W_q.weight", "W_k.weight", "W_v.weight", "W_o.weight"]
 
 
-def plain(module, X, Y, allowed):
+def plain(module, X, Y, allowed, bias=0.0):
     def split(Z, heads):
         return Z.reshape(*Z.shape[:2], heads, -1).transpose(1, 2)
 
@@ -24,7 +27,7 @@ def plain(module, X, Y, allowed):
     q = split(module.W_q(X), module.num_heads)
     k = split(module.W_k(Y), module.kv_heads).repeat_interleave(group, 1)
     v = split(module.W_v(Y), module.kv_heads).repeat_interleave(group, 1)
-    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).masked_fill(~allowed, -math.inf)
+    scores = (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1]) + bias).masked_fill(~allowed, -math.inf)
     return module.W_o((scores.softmax(-1) @ v).transpose(1, 2).flatten(2)), scores.softmax(-1).flatten(0, 1)
 
 
@@ -64,6 +67,130 @@ def test_steps_stand_where_the_caller_says():
     assert not torch.allclose(module(X, Y, Y, query_positions=asked, key_positions=times / 2), expected)
 
 
+def masks():
+    """(lens, mask, bias, query_lengths, which pairs may meet, which queries are padded) of 5 queries and 6 keys."""
+    torch.manual_seed(3)
+    lens, query_lengths = torch.tensor([6, 4]), torch.tensor([5, 2])
+    mask = (torch.rand(2, 1, 5, 6) < 0.6) | torch.eye(5, 6, dtype=torch.bool)[:, [0] * 6]
+    bias = torch.randn(4, 1, 6).double().requires_grad_()
+    allowed = mask & (torch.arange(6) < lens.reshape(2, 1, 1, 1))
+    return lens, mask, bias, query_lengths, allowed, torch.arange(5) >= query_lengths[:, None]
+
+
+def test_masks_biases_and_query_lengths():
+    module = heed.nn.MultiHeadAttention(12, 4, 0.0, bias=True, kv_heads=2, key_size=7, value_size=7).double()
+    X, Y = torch.randn(2, 5, 12).double().requires_grad_(), torch.randn(2, 6, 7).double().requires_grad_()
+    lens, mask, bias, query_lengths, allowed, padded = masks()
+    output = module(X, Y, Y, lens, mask=mask, bias=bias, query_lengths=query_lengths)
+    expected = torch.where(padded[..., None], module.W_o.bias, plain(module, X, Y, allowed, bias)[0])
+    torch.testing.assert_close(output, expected)
+    leaves, weight = [X, Y, bias, *module.parameters()], torch.randn(2, 5, 12).double()
+    gradients = [torch.autograd.grad((result * weight).sum(), leaves) for result in (output, expected)]
+    torch.testing.assert_close(*gradients)
+    assert gradients[0][2].shape == bias.shape and gradients[0][2].abs().min() > 0
+    _, weights = module(X, Y, Y, lens, mask=mask, bias=bias, return_weights=True)
+    torch.testing.assert_close(weights, plain(module, X, Y, allowed, bias)[1])
+
+
+def test_masks_span_all_that_a_cache_holds():
+    module = heed.nn.MultiHeadAttention(12, 4, 0.0, bias=True, key_size=7, value_size=7).double()
+    X, Y = torch.randn(2, 5, 12).double(), torch.randn(2, 6, 7).double()
+    lens, mask, bias, query_lengths, allowed, padded = masks()
+    options = {"mask": mask, "bias": bias, "query_lengths": query_lengths}
+    with torch.no_grad():
+        expected = torch.where(padded[..., None], module.W_o.bias, plain(module, X, Y, allowed, bias)[0])
+        cache = module.new_cache(2)
+        module.append(Y[:, :2], Y[:, :2], cache)
+        torch.testing.assert_close(module(X, Y[:, 2:], Y[:, 2:], lens, cache=cache, **options), expected)
+        torch.testing.assert_close(module.attend(X, cache, lens, **options), expected)
+        with pytest.raises(ValueError, match="mask"):
+            module(X, Y, Y, cache=cache, mask=mask)
+    assert cache.length == 6
+
+
+def test_heads_have_a_width_of_their_own():
+    module = heed.nn.MultiHeadAttention(5, 4, 0.0, bias=True, head_dim=6, kv_heads=2).double()
+    assert [list(linear.weight.shape) for linear in (module.W_q, module.W_k, module.W_v, module.W_o)] == [
+        [24, 5],
+        [12, 5],
+        [12, 5],
+        [5, 24],
+    ]
+    X, lens = torch.randn(2, 6, 5).double().requires_grad_(), torch.tensor([6, 4])
+    expected, _ = plain(module, X, X, torch.arange(6) < lens.reshape(2, 1, 1, 1))
+    output = module(X, X, X, lens)
+    torch.testing.assert_close(output, expected)
+    leaves = [X, *module.parameters()]
+    torch.testing.assert_close(*[torch.autograd.grad(result.square().sum(), leaves) for result in (output, expected)])
+    with torch.no_grad():
+        cache = module.new_cache(2)
+        torch.testing.assert_close(module(X, X, X, lens, cache=cache), expected)
+    assert cache.keys.shape == (2, 2, 6, 6)
+    same = heed.nn.MultiHeadAttention(12, 4, 0.0, head_dim=3)
+    assert same.head_dim == heed.nn.MultiHeadAttention(12, 4, 0.0).head_dim == 3
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_schemes_serve_heads_of_any_width(name):
+    module = heed.nn.MultiHeadAttention(10, 2, 0.0, head_dim=8, position=schemes()[name], causal=True).double()
+    X = torch.randn(2, 7, 10).double()
+    q, k, v = (linear(X).unflatten(2, (2, 8)).transpose(1, 2) for linear in (module.W_q, module.W_k, module.W_v))
+    by_hand = [heed.attention(q, k, v, causal=True, position=position) for position in (module.position, None)]
+    expected, without = (module.W_o(heads.transpose(1, 2).flatten(2)) for heads in by_hand)
+    torch.testing.assert_close(module(X, X, X), expected)
+    assert not torch.allclose(expected, without)
+
+
+def test_an_edition_keeps_its_weights_and_others_say_what_to_do():
+    X, lens = torch.randn(2, 5, 8), torch.tensor([3, 0])
+    silent = heed.nn.MultiHeadAttention(8, 2, 0.0)
+    silent(X, X, X, return_weights=True)
+    for name in ("attention", "attention_weights"):
+        assert not hasattr(silent, name)
+        with pytest.raises(AttributeError, match="return_weights=True.*edition='d2l-1.0.3'"):
+            getattr(silent, name)
+    with pytest.raises(AttributeError, match="'attention_weight'$"):
+        silent.attention_weight
+    book = heed.nn.MultiHeadAttention(8, 2, 0.4, edition="d2l-1.0.3")
+    with pytest.raises(AttributeError, match="there was none yet"):
+        book.attention.attention_weights
+    assert book.state_dict().keys() == silent.state_dict().keys()
+    book(X, X, X, lens)
+    _, weights = silent(X, X, X, lens, return_weights=True)
+    assert book.attention.attention_weights is book.attention_weights
+    assert book.attention_weights.shape == weights.shape == (4, 5, 5) and not book.attention_weights.requires_grad
+    torch.testing.assert_close(book.attention_weights[2:], torch.full((2, 5, 5), 0.2))  # the book's empty row
+    torch.testing.assert_close(book.attention_weights.sum(-1), torch.ones(4, 5))  # before dropout
+    for copied in (copy.deepcopy(book), pickle.loads(pickle.dumps(book))):
+        assert torch.equal(copied.attention.attention_weights, book.attention_weights)
+    with torch.no_grad():
+        book.attend(X[:, :1], cache := book.new_cache(2))
+        book(X[:, :1], X, X, cache=cache)
+    assert book.attention_weights.shape == (4, 1, 5)
+
+
+def test_the_classic_constructor_takes_three_widths_first():
+    module = heed.nn.ClassicMultiHeadAttention(3, 4, 5, 6, 2, 0.0, True, head_dim=7)
+    assert [linear.in_features for linear in (module.W_k, module.W_q, module.W_v)] == [3, 4, 5]
+    assert (module.edition, module.empty_row, module.head_dim) == ("d2l-0.17.6", "uniform", 7)
+    X, Y, Z = torch.randn(2, 4, 4), torch.randn(2, 5, 3), torch.randn(2, 5, 5)
+    assert module(X, Y, Z).shape == (2, 4, 6)
+    assert heed.nn.ClassicMultiHeadAttention(6, 6, 6, 6, 2, 0.0, edition=None).empty_row == "zero"
+
+
+@pytest.mark.parametrize("edition", [None, "d2l-1.0.3"])
+def test_layers_compile_whole(edition):
+    torch._dynamo.reset()
+    module, X = heed.nn.MultiHeadAttention(8, 2, 0.0, edition=edition), torch.randn(2, 5, 8)
+    mask, bias = torch.rand(5, 5) < 0.7, torch.randn(2, 5, 5)
+    compiled = torch.compile(module, fullgraph=True, backend="eager")
+    for steps in (5, 3):
+        options = {"mask": mask[:steps, :steps], "bias": bias[:, :steps, :steps]}
+        torch.testing.assert_close(compiled(*[X[:, :steps]] * 3, **options), module(*[X[:, :steps]] * 3, **options))
+        assert edition is None or module.attention_weights.shape == (4, steps, steps)
+    torch._dynamo.reset()
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.float16, torch.float32, torch.int64])
 def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
     """The number of steps, which lengths are clamped to, need not fit their type."""
@@ -76,9 +203,9 @@ def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
 
 def test_lengths_beyond_all_steps_mean_all():
     lens, steps = torch.tensor([torch.inf, -torch.inf, torch.nan, 2.5], dtype=torch.float16), 70000
-    assert heed.nn._multi_head_attention._clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
+    assert heed.nn._multi_head_attention.clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
     large = torch.tensor([2**63 + 1, 2], dtype=torch.uint64)
-    assert heed.nn._multi_head_attention._clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
+    assert heed.nn._multi_head_attention.clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
 
 
 def test_the_operator_of_valid_lengths_passes_opcheck():
@@ -160,12 +287,22 @@ def test_sinusoidal_layouts():
         heed.positions.sinusoidal_table(9, 6, "mixed")
 
 
+X = torch.zeros(2, 3, 8)
+
+
 @pytest.mark.parametrize(
     "make, message",
     [
         (lambda: heed.nn.MultiHeadAttention(100, 3, 0.0), r"num_hiddens \(100\).*num_heads \(3\)"),
         (lambda: heed.nn.MultiHeadAttention(8, 4, 0.0, kv_heads=3), r"kv_heads \(3\)"),
         (lambda: heed.nn.MultiHeadAttention(8, 4, 1.0), "dropout"),
+        (lambda: heed.nn.MultiHeadAttention(8, 3, 0.0, head_dim=0), "head_dim must be at least 1, got 0"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, key_size=0), "key_size must be at least 1, got 0"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, edition="d2l"), "edition.*d2l-1.0.3, d2l-0.17.6.*'d2l'"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(3, 3)), "mask.*bool"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(4, 3) > 0), "mask"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, bias=torch.ones(3, 3).long()), "bias.*floating"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, query_lengths=torch.tensor([3, 4])), "query_lengths.*0..3"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[torch.zeros(2, 3, 7)] * 3), "queries.*8.*7"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[torch.zeros(2, 3, 8)] * 3, torch.ones(3)), "valid_lens"),
         (lambda: heed.positions.Learned(4, 8, "extend"), "cannot be extended"),
@@ -175,6 +312,16 @@ def test_sinusoidal_layouts():
 def test_errors(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_what_is_no_tensor_is_named():
+    module = heed.nn.MultiHeadAttention(8, 2, 0.0)
+    for name, operands in (("queries", (None, X, X)), ("keys", (X, [1.0], X)), ("values", (X, X, 3))):
+        with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
+            module(*operands)
+    for name in ("mask", "bias"):
+        with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
+            module(X, X, X, **{name: [[True]]})
 
 
 def test_weights_round_trip(tmp_path):
@@ -210,6 +357,17 @@ def test_weights_of_flax_with_heads():
     numpy.testing.assert_array_equal(module.W_q.weight.detach().numpy(), kernels["query"]["kernel"].reshape(8, 8).T)
     with pytest.raises(ValueError, match="heads"):
         heed.load_weights(heed.nn.MultiHeadAttention(8, 4, 0.0), tree["params"], "flax")
+
+
+def test_weights_of_keras_with_heads_of_their_own_width():
+    module = heed.nn.MultiHeadAttention(6, 2, 0.0, head_dim=4)
+    kernels = {name: {"kernel": numpy.random.rand(6, 2, 4).astype("f4")} for name in ("query", "key", "value")}
+    tree = {**kernels, "attention_output": {"kernel": numpy.random.rand(2, 4, 6).astype("f4")}}
+    heed.load_weights(module, tree, "keras")
+    numpy.testing.assert_array_equal(module.W_v.weight.detach().numpy(), kernels["value"]["kernel"].reshape(6, 8).T)
+    numpy.testing.assert_array_equal(
+        module.W_o.weight.detach().numpy(), tree["attention_output"]["kernel"].reshape(8, 6).T
+    )
 
 
 def test_weights_that_do_not_fit_change_nothing(tmp_path):

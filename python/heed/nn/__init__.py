@@ -1,6 +1,43 @@
 """Modules with the names, parameters and meaning of d2l's PyTorch edition."""
 
-from ._multi_head_attention import MultiHeadAttention
+from ._caches import DecoderBlockCache, DecoderCache, LayerCaches
+from ._decomposable_attention import DecomposableAttention
+from ._encoders import (
+    AttentionEncoder,
+    ConvolutionEncoder,
+    DecomposableEncoder,
+    RecurrentAttentionEncoder,
+    RecurrentEncoder,
+    encoder_names,
+    make_encoder,
+)
+from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
+from ._sequence_encoder import ResidualEncoder, SequenceEncoder
+from ._transformer import AddNorm, PositionWiseFFN, TransformerEncoder, TransformerEncoderBlock
+from ._transformer_decoder import TransformerDecoder, TransformerDecoderBlock
 
-__all__ = ["MultiHeadAttention", "PositionalEncoding"]
+__all__ = [
+    "AddNorm",
+    "AttentionEncoder",
+    "ClassicMultiHeadAttention",
+    "ConvolutionEncoder",
+    "DecoderBlockCache",
+    "DecoderCache",
+    "DecomposableAttention",
+    "DecomposableEncoder",
+    "LayerCaches",
+    "MultiHeadAttention",
+    "PositionWiseFFN",
+    "PositionalEncoding",
+    "RecurrentAttentionEncoder",
+    "RecurrentEncoder",
+    "ResidualEncoder",
+    "SequenceEncoder",
+    "TransformerDecoder",
+    "TransformerDecoderBlock",
+    "TransformerEncoder",
+    "TransformerEncoderBlock",
+    "encoder_names",
+    "make_encoder",
+]

@@ -7,14 +7,39 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
+from typing_extensions import TypedDict, Unpack
 
 from .. import positions
 from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
 from .._cache import KeyValueCache
 from .._results import AttentionOutput
+from ._edition import Edition, KeepsWeights, Kept, checked
 
 
-def _clamped_lens(
+class CallOptions(TypedDict, total=False):
+    """The keyword arguments that forward shares with attend, and with the layers around it."""
+
+    mask: torch.Tensor | None
+    bias: torch.Tensor | None
+    query_lengths: torch.Tensor | None
+    query_positions: Positions | None
+    key_positions: Positions | None
+
+
+class LayerOptions(TypedDict, total=False):
+    """The keyword arguments of the constructor without the widths of the inputs."""
+
+    kv_heads: int | None
+    head_dim: int | None
+    position: positions.Scheme | None
+    causal: Causal
+    window: tuple[int, int] | None
+    scale: float | None
+    softcap: float | None
+    empty_row: EmptyRow
+
+
+def clamped_lens(
     valid_lens: torch.Tensor | None, batch: int, queries: int, steps: int
 ) -> torch.Tensor | None:
     """int64 lengths in 0..steps. A step j counts if j < valid_len: 2.5 leaves three, zero, less and NaN none."""
@@ -27,6 +52,8 @@ def _clamped_lens(
 
 def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:
     """linear(X) [batch, steps, heads * width] -> [batch, heads, steps, width]."""
+    if not isinstance(X, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(X).__name__}")
     if X.dim() != 3 or X.shape[2] != linear.in_features:
         raise ValueError(f"{name}: expected shape [batch, steps, {linear.in_features}], got {list(X.shape)}")
     return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
@@ -39,12 +66,23 @@ def _behind(before: int, key_positions: Positions | None) -> Positions | None:
     return None if key_positions is None else key_positions + before
 
 
-class MultiHeadAttention(torch.nn.Module):
+class MultiHeadAttention(KeepsWeights):
     """W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width.
 
-    dropout acts on the weights, in training only; bias on the four projections. query_size, key_size and value_size are the
-    input widths (num_hiddens by default), kv_heads the number of key and value heads (num_heads by default). position, causal,
-    window, scale, softcap and empty_row are those of heed.attention.
+    dropout                 of the weights, in training only
+    bias                    of the four projections
+    query_size, key_size,
+    value_size              widths of the inputs, num_hiddens unless given
+    kv_heads                how many heads keys and values have, num_heads unless given
+    head_dim                width of a head, num_hiddens / num_heads unless given; num_hiddens need then be no multiple
+    position, causal,
+    window, scale, softcap,
+    empty_row               as heed.attention takes them
+    edition                 whose numbers and attention_weights the layer has. "d2l-1.0.3" or "d2l-0.17.6": queries without keys
+                            take the mean of all values (empty_row "uniform"), and every call keeps its weights before dropout,
+                            [batch * num_heads, queries, keys], as `attention_weights` and as `attention.attention_weights`: the
+                            book's code reads both, and pays for a matrix of weights at each call. None keeps nothing, and
+                            reading either raises AttributeError
 
     Vaswani et al. 2017, section 3.2.2; with fewer kv_heads Ainslie et al. 2023, "GQA".
     """
@@ -55,6 +93,8 @@ class MultiHeadAttention(torch.nn.Module):
     """Query heads."""
     kv_heads: int
     """Key and value heads."""
+    head_dim: int
+    """Width of a head."""
     dropout: float
     """Probability that a weight is dropped while training."""
     causal: Causal
@@ -70,13 +110,17 @@ class MultiHeadAttention(torch.nn.Module):
     position: positions.Scheme | None
     """A scheme of heed.positions, whose parameters are part of this module."""
     W_q: torch.nn.Linear
-    """query_size -> num_hiddens"""
+    """query_size -> num_heads * head_dim"""
     W_k: torch.nn.Linear
-    """key_size -> num_hiddens / num_heads * kv_heads"""
+    """key_size -> kv_heads * head_dim"""
     W_v: torch.nn.Linear
-    """value_size -> num_hiddens / num_heads * kv_heads"""
+    """value_size -> kv_heads * head_dim"""
     W_o: torch.nn.Linear
-    """num_hiddens -> num_hiddens"""
+    """num_heads * head_dim -> num_hiddens"""
+    attention_weights: torch.Tensor
+    """With an edition: the weights of the last call before dropout, [batch * num_heads, queries, keys]."""
+    attention: Kept
+    """With an edition: holds attention_weights under the name where the book's blocks look for them."""
 
     def __init__(
         self,
@@ -89,34 +133,46 @@ class MultiHeadAttention(torch.nn.Module):
         key_size: int | None = None,
         value_size: int | None = None,
         kv_heads: int | None = None,
+        head_dim: int | None = None,
         position: positions.Scheme | None = None,
         causal: Causal = None,
         window: tuple[int, int] | None = None,
         scale: float | None = None,
         softcap: float | None = None,
         empty_row: EmptyRow = "zero",
+        edition: Edition | None = None,
     ) -> None:
         """The projections, as torch.nn.Linear initialises them; the class says what the arguments mean.
 
-        ValueError for num_hiddens that is no multiple of num_heads, num_heads that is none of kv_heads, or dropout outside
-        [0, 1). What heed.attention refuses among position, causal, window, scale, softcap and empty_row, forward refuses.
+        ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
+        kv_heads, widths below 1, dropout outside [0, 1) or an unknown edition. What heed.attention refuses among position,
+        causal, window, scale, softcap and empty_row, forward refuses.
         """
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
-        if num_heads < 1 or num_hiddens < 1 or num_hiddens % num_heads:
-            raise ValueError(f"num_hiddens ({num_hiddens}) must be a positive multiple of num_heads ({num_heads})")
+        if num_heads < 1 or num_hiddens < 1 or (head_dim is None and num_hiddens % num_heads):
+            raise ValueError(
+                f"num_hiddens ({num_hiddens}) must be a positive multiple of num_heads ({num_heads}), or head_dim be given for "
+                "heads of another width"
+            )
+        head_dim = num_hiddens // num_heads if head_dim is None else head_dim
+        sizes = {"query_size": query_size, "key_size": key_size, "value_size": value_size}
+        widths = {name: num_hiddens if size is None else size for name, size in sizes.items()}
+        for name, width in {"head_dim": head_dim, **widths}.items():
+            if width < 1:
+                raise ValueError(f"{name} must be at least 1, got {width}")
         if kv_heads < 1 or num_heads % kv_heads:
             raise ValueError(f"num_heads ({num_heads}) must be a multiple of kv_heads ({kv_heads})")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
-        self.num_hiddens, self.num_heads, self.kv_heads = num_hiddens, num_heads, kv_heads
-        self.dropout, self.causal, self.empty_row, self.position = dropout, causal, empty_row, position
+        self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
+        self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
         self.window, self.scale, self.softcap = window, scale, softcap
-        kv_width = num_hiddens // num_heads * kv_heads
-        self.W_q = torch.nn.Linear(query_size or num_hiddens, num_hiddens, bias=bias)
-        self.W_k = torch.nn.Linear(key_size or num_hiddens, kv_width, bias=bias)
-        self.W_v = torch.nn.Linear(value_size or num_hiddens, kv_width, bias=bias)
-        self.W_o = torch.nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.empty_row = empty_row if edition is None else "uniform"
+        self.W_q = torch.nn.Linear(widths["query_size"], num_heads * head_dim, bias=bias)
+        self.W_k = torch.nn.Linear(widths["key_size"], kv_heads * head_dim, bias=bias)
+        self.W_v = torch.nn.Linear(widths["value_size"], kv_heads * head_dim, bias=bias)
+        self.W_o = torch.nn.Linear(num_heads * head_dim, num_hiddens, bias=bias)
 
     @overload
     def forward(
@@ -126,10 +182,9 @@ class MultiHeadAttention(torch.nn.Module):
         values: torch.Tensor,
         valid_lens: torch.Tensor | None = None,
         *,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         cache: KeyValueCache | None = None,
         return_weights: Literal[False] = False,
+        **options: Unpack[CallOptions],
     ) -> torch.Tensor: ...
 
     @overload
@@ -140,11 +195,23 @@ class MultiHeadAttention(torch.nn.Module):
         values: torch.Tensor,
         valid_lens: torch.Tensor | None = None,
         *,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         cache: KeyValueCache | None = None,
         return_weights: Literal[True],
+        **options: Unpack[CallOptions],
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    @overload
+    def forward(
+        self,
+        queries: torch.Tensor,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+        return_weights: bool,
+        **options: Unpack[CallOptions],
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 
     def forward(
         self,
@@ -153,6 +220,9 @@ class MultiHeadAttention(torch.nn.Module):
         values: torch.Tensor,
         valid_lens: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        query_lengths: torch.Tensor | None = None,
         query_positions: Positions | None = None,
         key_positions: Positions | None = None,
         cache: KeyValueCache | None = None,
@@ -160,27 +230,39 @@ class MultiHeadAttention(torch.nn.Module):
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
-        valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
-        cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
-        and with causal=True the last query is the last token. For inference: ValueError where keys or values require a gradient
-        (call it under torch.no_grad()). After an error it holds what it held before.
-        query_positions, key_positions: where the steps stand, integers or float64 (timestamps), as in heed.attention; with a
-        cache, key_positions are those of all it holds, and the queries stand at the last of them unless told otherwise. A cache
-        that turns its keys once (as that of new_cache does) refuses others for them later.
-        return_weights: also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h.
+        valid_lens      [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all
+        mask            bool, broadcastable to [batch, num_heads, n, m]; True where a query may look
+        bias            floating point, broadcastable likewise, added to the scores; -inf hides; receives a gradient
+        query_lengths   integers [batch] within 0..n; the heads of queries at and beyond are 0 and give no gradient, so that
+                        their rows of the output hold W_o's bias, or 0 without one
+        query_positions,
+        key_positions   where the steps stand, integers or float64 (timestamps), as in heed.attention
+        cache           a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it
+                        holds, m tokens, which valid_lens, mask, bias and key_positions count too, and with causal=True the last
+                        query is the last token; where key_positions are given, the queries stand at the last of them unless told
+                        otherwise. A cache that turns its keys once, as that of new_cache does, refuses other key_positions for
+                        them later. For inference: ValueError where keys or values require a gradient (call it under
+                        torch.no_grad()). After an error it holds what it held before
+        return_weights  also the weights before dropout, [batch * num_heads, n, m], row b * num_heads + h
 
-        ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for lengths that are no tensor.
+        ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for what is no tensor.
         """
         query = _heads("queries", queries, self.W_q, self.num_heads)
         key, value = self._projected(keys, values)
-        places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
+        options: CallOptions = {
+            "mask": mask,
+            "bias": bias,
+            "query_lengths": query_lengths,
+            "query_positions": query_positions,
+            "key_positions": key_positions,
+        }
         if cache is None:
             attend = functools.partial(attention, key=key, value=value)
-            return self._output(query, attend, key.shape[2], valid_lens, return_weights, places)
+            return self._output(query, attend, key.shape[2], valid_lens, return_weights, options)
         before = cache.length
         self._append(key, value, cache, _behind(before, key_positions))
         try:
-            return self._output(query, cache.attend, cache.length, valid_lens, return_weights, places)
+            return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
         except BaseException:
             cache.truncate(before)
             raise
@@ -191,10 +273,10 @@ class MultiHeadAttention(torch.nn.Module):
     def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
         """An empty heed.KeyValueCache for this module's keys, values and scheme, in the type that its projections have here
         (under torch.autocast that of matrix products), on their device."""
-        width, weight = self.num_hiddens // self.num_heads, self.W_k.weight
+        weight = self.W_k.weight
         dtype, device = autocast_type(weight.dtype), weight.device
         return KeyValueCache(
-            batch, self.kv_heads, width, capacity=capacity, dtype=dtype, position=self.position, device=device
+            batch, self.kv_heads, self.head_dim, capacity=capacity, dtype=dtype, position=self.position, device=device
         )
 
     def append(
@@ -213,9 +295,8 @@ class MultiHeadAttention(torch.nn.Module):
         cache: KeyValueCache,
         valid_lens: torch.Tensor | None = None,
         *,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         return_weights: Literal[False] = False,
+        **options: Unpack[CallOptions],
     ) -> torch.Tensor: ...
 
     @overload
@@ -225,10 +306,20 @@ class MultiHeadAttention(torch.nn.Module):
         cache: KeyValueCache,
         valid_lens: torch.Tensor | None = None,
         *,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         return_weights: Literal[True],
+        **options: Unpack[CallOptions],
     ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    @overload
+    def attend(
+        self,
+        queries: torch.Tensor,
+        cache: KeyValueCache,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        return_weights: bool,
+        **options: Unpack[CallOptions],
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 
     def attend(
         self,
@@ -236,6 +327,9 @@ class MultiHeadAttention(torch.nn.Module):
         cache: KeyValueCache,
         valid_lens: torch.Tensor | None = None,
         *,
+        mask: torch.Tensor | None = None,
+        bias: torch.Tensor | None = None,
+        query_lengths: torch.Tensor | None = None,
         query_positions: Positions | None = None,
         key_positions: Positions | None = None,
         return_weights: bool = False,
@@ -245,9 +339,15 @@ class MultiHeadAttention(torch.nn.Module):
         The options and what is raised are those of forward.
         """
         query = _heads("queries", queries, self.W_q, self.num_heads)
-        places: dict[str, Any] = {"query_positions": query_positions, "key_positions": key_positions}
+        options: CallOptions = {
+            "mask": mask,
+            "bias": bias,
+            "query_lengths": query_lengths,
+            "query_positions": query_positions,
+            "key_positions": key_positions,
+        }
         self._check_scheme(cache)
-        return self._output(query, cache.attend, cache.length, valid_lens, return_weights, places)
+        return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
 
     def _check_scheme(self, cache: KeyValueCache) -> None:
         if cache.position is not None and cache.position is not self.position:
@@ -272,12 +372,12 @@ class MultiHeadAttention(torch.nn.Module):
         steps: int,
         valid_lens: torch.Tensor | None,
         return_weights: bool,
-        places: dict[str, Any],
+        options: CallOptions,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         result = attend(
             query,
-            **places,
-            key_lengths=_clamped_lens(valid_lens, query.shape[0], query.shape[2], steps),
+            **options,
+            key_lengths=clamped_lens(valid_lens, query.shape[0], query.shape[2], steps),
             causal=self.causal,
             window=self.window,
             scale=self.scale,
@@ -285,8 +385,37 @@ class MultiHeadAttention(torch.nn.Module):
             position=self.position,
             dropout=self.dropout if self.training else 0.0,
             empty_row=self.empty_row,
-            return_weights=return_weights,
+            return_weights=return_weights or self.edition is not None,
         )
         output, weights = (result.output, result.weights) if isinstance(result, AttentionOutput) else (result, None)
         output = self.W_o(output.transpose(1, 2).flatten(2))
-        return output if weights is None else (output, weights.flatten(0, 1))
+        if weights is None:
+            return output
+        weights = weights.flatten(0, 1)
+        if self.edition is not None:
+            self.attention_weights, self.attention = weights, Kept(weights)
+        return (output, weights) if return_weights else output
+
+
+class ClassicMultiHeadAttention(MultiHeadAttention):
+    """MultiHeadAttention with the constructor of d2l 0.17.6, where the widths of the inputs come first.
+
+    The options behind `bias` are those of MultiHeadAttention.
+    """
+
+    def __init__(
+        self,
+        key_size: int,
+        query_size: int,
+        value_size: int,
+        num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        bias: bool = False,
+        *,
+        edition: Edition | None = "d2l-0.17.6",
+        **options: Unpack[LayerOptions],
+    ) -> None:
+        """W_q: query_size, W_k: key_size, W_v: value_size -> num_hiddens. Raises what MultiHeadAttention does."""
+        sizes = {"key_size": key_size, "query_size": query_size, "value_size": value_size}
+        super().__init__(num_hiddens, num_heads, dropout, bias, edition=edition, **sizes, **options)

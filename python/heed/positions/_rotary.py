@@ -152,7 +152,8 @@ class Rotary(Scheme):
     def _made(self, positions: torch.Tensor, last: int | torch.Tensor | None, dtype: torch.dtype) -> _rotation.Tables:
         fixed = self._fixed
         if fixed is None:
-            fixed = self.frequencies(torch.full((1,), last, dtype=torch.int64) if isinstance(last, int | torch.SymInt) else last.cpu())
+            listed_last = last.cpu() if isinstance(last, torch.Tensor) else None if last is None else torch.full((1,), last)
+            fixed = self.frequencies(listed_last)
         if positions.is_meta:
             fixed = (fixed[0].to("meta"), fixed[1].to("meta"))
         places = positions if positions.is_meta else positions.cpu()

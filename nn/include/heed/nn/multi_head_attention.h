@@ -26,6 +26,7 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(double, dropout) = 0.0;    // of the attention weights, in training only
   TORCH_ARG(bool, bias) = false;       // of the four projections
   TORCH_ARG(int64_t, kv_heads) = 0;    // 0: as many as num_heads
+  TORCH_ARG(int64_t, head_dim) = 0;    // width of a head; 0: num_hiddens / num_heads, which must then be whole
   TORCH_ARG(int64_t, query_size) = 0;  // input widths; 0: num_hiddens
   TORCH_ARG(int64_t, key_size) = 0;
   TORCH_ARG(int64_t, value_size) = 0;
@@ -67,8 +68,18 @@ struct StepPositions {
   torch::Tensor queries, keys;
 };
 
-// W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
-// Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
+// Which queries and keys of a call meet, besides valid_lens; undefined where all do. With a cache the keys are all it holds.
+struct AttentionMasks {
+  // bool, broadcastable to [batch, num_heads, n, m]: true where a query may look
+  torch::Tensor mask = {};
+  // floating point, broadcastable likewise: added to the scores; -inf hides; differentiable
+  torch::Tensor bias = {};
+  // int64 [batch], within 0..n: the heads of queries at and beyond are 0, so their outputs are W_o's bias, or 0 without one
+  torch::Tensor query_lengths = {};
+};
+
+// W_o(attention(W_q queries, W_k keys, W_v values)), heads of width head_dim side by side. Parameters W_q, W_k, W_v, W_o, each
+// a Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
 // its parameters are position.relative_bias, position.weight, position.keys and so on.
 class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
  public:
@@ -88,13 +99,13 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   // require a gradient that is recorded (no NoGradGuard), it throws. After an error the cache holds what it held before.
   torch::Tensor forward(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values,
                         const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
-                        const StepPositions& positions = {});
+                        const StepPositions& positions = {}, const AttentionMasks& masks = {});
 
   // The parts of forward with a cache, for keys that are projected once and looked at often, as in cross-attention. attend
   // adds nothing to the cache; it must hold at least one append.
   void append(const torch::Tensor& keys, const torch::Tensor& values, KeyValueCache& cache);
   torch::Tensor attend(const torch::Tensor& queries, const KeyValueCache& cache, const torch::Tensor& valid_lens = {},
-                       const StepPositions& positions = {});
+                       const StepPositions& positions = {}, const AttentionMasks& masks = {});
 
   // The weights of the last forward pass, before dropout; undefined unless keep_attention_weights.
   const torch::Tensor& attention_weights() const { return attention_weights_; }
@@ -113,7 +124,7 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
  protected:
   FORWARD_HAS_DEFAULT_ARGS({3, torch::nn::AnyValue(torch::Tensor())},
                            {4, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))},
-                           {5, torch::nn::AnyValue(StepPositions())})
+                           {5, torch::nn::AnyValue(StepPositions())}, {6, torch::nn::AnyValue(AttentionMasks())})
 
  private:
   // All three of forward's inputs, together where they are one.
@@ -121,12 +132,12 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
   std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
-                       const torch::Tensor& lengths, const StepPositions& positions,
+                       const torch::Tensor& lengths, const StepPositions& positions, const AttentionMasks& masks,
                        const std::shared_ptr<AttentionPosition>& scheme);
   void Append(const torch::Tensor& key, const torch::Tensor& value, const torch::Tensor& key_positions,
               KeyValueCache& cache) const;
   torch::Tensor OutputOf(const KeyValueCache& cache, const torch::Tensor& query, const torch::Tensor& lengths,
-                         const StepPositions& positions);
+                         const StepPositions& positions, const AttentionMasks& masks);
 
   torch::Tensor attention_weights_;
 };

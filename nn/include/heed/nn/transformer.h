@@ -79,9 +79,9 @@ class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl
                               bool use_bias = false);  // d2l 1.0.3
   void reset() override;
   // With a cache, X are the steps behind those of earlier calls, and valid_lens count from the first of all; for causal blocks.
-  // positions: as in MultiHeadAttention, where attention's scheme, its causality and its window look at them.
+  // positions: as in MultiHeadAttention, where attention's scheme, its causality and its window look at them. masks: likewise.
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, KeyValueCache* cache = nullptr,
-                        const StepPositions& positions = {});
+                        const StepPositions& positions = {}, const AttentionMasks& masks = {});
 
   TransformerEncoderBlockOptions options;
   MultiHeadAttention attention{nullptr};
@@ -91,12 +91,13 @@ class TransformerEncoderBlockImpl : public Cloneable<TransformerEncoderBlockImpl
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
                            {2, torch::nn::AnyValue(static_cast<KeyValueCache*>(nullptr))},
-                           {3, torch::nn::AnyValue(StepPositions())})
+                           {3, torch::nn::AnyValue(StepPositions())}, {4, torch::nn::AnyValue(AttentionMasks())})
 };
 TORCH_MODULE(TransformerEncoderBlock);
 
 // d2l's encoder: embedding * sqrt(num_hiddens), sinusoidal positions, blocks blks.block0, blks.block1, ...; pre-norm blocks
-// are followed by one more LayerNorm, final_norm.
+// are followed by one more LayerNorm, final_norm. The embedding starts as torch::nn::Embedding does, as in the book, and
+// outweighs the positions; normal_(embedding->weight, 0, 1 / sqrt(num_hiddens)) makes both equally large (docs/encoders.md).
 // tokens [batch, steps] int64 -> [batch, steps, num_hiddens].
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:

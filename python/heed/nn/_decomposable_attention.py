@@ -1,0 +1,121 @@
+"""Attention without recurrence and without projections of the values: steps are aligned, then compared."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from .. import positions
+from .._attention import Causal, attention, autocast_type
+from .._cache import KeyValueCache
+from ._multi_head_attention import clamped_lens
+from ._transformer import Activation, PositionWiseFFN
+
+
+class DecomposableAttention(torch.nn.Module):
+    """Each step is aligned with the others and compared with what it met. With x_i the steps, F and G feed-forward networks and
+    d one trained number per head and clipped distance:
+
+        align     a_i = sum_j softmax_j(F(x_i) . F(x_j) + d[j - i]) x_j,   head by head
+        compare   y_i = G([x_i, a_i])
+
+    width, heads            heads divide the width; 1 in the paper. Each has its columns of F(x) and x
+    max_distance            where distances are clipped
+    activation              of both networks
+    dropout                 of the weights, in training only
+    causal                  as heed.attention takes it
+
+    Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference", sections 3.4 (intra-sentence attention)
+    and 3.2 (compare). As there, scores are not divided by sqrt(width of a head).
+    """
+
+    width: int
+    """Width of steps and outputs."""
+    heads: int
+    """1 in the paper."""
+    dropout: float
+    """Probability that a weight is dropped while training."""
+    causal: Causal
+    """As heed.attention takes it."""
+    attend: PositionWiseFFN
+    """F: width -> width"""
+    position: positions.RelativeBias
+    """d, zeros at first."""
+    compare: PositionWiseFFN
+    """G: 2 * width -> width"""
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        max_distance: int = 10,
+        activation: Activation = "relu",
+        dropout: float = 0.0,
+        causal: Causal = None,
+    ) -> None:
+        """The class says what the arguments mean. ValueError for a width that is no multiple of heads, a distance below 0,
+        dropout outside [0, 1) or another activation."""
+        super().__init__()
+        if width < 1 or heads < 1 or width % heads:
+            raise ValueError(f"DecomposableAttention: width ({width}) must be a positive multiple of heads ({heads})")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"DecomposableAttention: dropout must lie in [0, 1), got {dropout}")
+        self.width, self.heads, self.dropout, self.causal = width, heads, dropout, causal
+        self.attend = PositionWiseFFN(width, width, activation=activation)
+        self.position = positions.RelativeBias(heads, max_distance)
+        self.compare = PositionWiseFFN(width, width, activation=activation, input_width=2 * width)
+
+    def forward(
+        self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, *, cache: KeyValueCache | None = None
+    ) -> torch.Tensor:
+        """X [batch, steps, width] -> the same shape.
+
+        valid_lens [batch] or [batch, steps], as MultiHeadAttention takes them. With a cache, of new_cache, X are the steps
+        behind those of earlier calls: for inference and causal=True. After an error it holds what it held before.
+        """
+        if X.dim() != 3 or X.shape[2] != self.width:
+            raise ValueError(
+                f"DecomposableAttention: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}"
+            )
+        query, value = (Y.unflatten(2, (self.heads, -1)).transpose(1, 2) for Y in (self.attend(X), X))
+        if cache is None:
+            return self._compared(X, query, query, value, valid_lens)
+        before = cache.length
+        # What autocast computes is narrower than what it does not touch; the cache has one type.
+        cast = torch.is_autocast_enabled("cpu")
+        cache.append(*((t.to(cache.dtype) for t in (query, value)) if cast else (query, value)))
+        try:
+            return self._compared(X, query, cache.keys, cache.values, valid_lens)
+        except BaseException:
+            cache.truncate(before)
+            raise
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
+        """An empty heed.KeyValueCache for the steps of this layer, in the type that its networks compute in here."""
+        dtype = autocast_type(self.attend.dense2.weight.dtype)
+        return KeyValueCache(batch, self.heads, self.width // self.heads, capacity=capacity, dtype=dtype)
+
+    def _compared(
+        self,
+        X: torch.Tensor,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        valid_lens: torch.Tensor | None,
+    ) -> torch.Tensor:
+        aligned = attention(
+            query,
+            key,
+            value,
+            scale=1.0,
+            causal=self.causal,
+            key_lengths=clamped_lens(valid_lens, X.shape[0], X.shape[1], key.shape[2]),
+            position=self.position,
+            dropout=self.dropout if self.training else 0.0,
+        )
+        return self.compare(torch.cat((X, aligned.transpose(1, 2).flatten(2)), 2))

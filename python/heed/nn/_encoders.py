@@ -1,0 +1,348 @@
+"""Sequence encoders behind one interface, to be compared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+import torch
+from typing_extensions import Unpack
+
+from .. import positions
+from .._cache import KeyValueCache
+from ._caches import LayerCaches
+from ._decomposable_attention import DecomposableAttention
+from ._multi_head_attention import MultiHeadAttention
+from ._scheme_choice import SchemeChoice, scheme_maker
+from ._sequence_encoder import ResidualEncoder, SequenceEncoder, StackOptions, blank, padding
+from ._transformer import TransformerEncoderBlock, activate
+
+Cell = Literal["rnn", "gru", "lstm"]
+_CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru": torch.nn.GRU, "lstm": torch.nn.LSTM}
+
+
+class AttentionEncoder(SequenceEncoder):
+    """Layers of TransformerEncoderBlock, behind positions that are added to the input where the scheme is of that kind.
+
+    position        a name, "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5" or "shaw", or a function
+                    without arguments that makes a scheme of heed.positions: a layer's own, or, of Sinusoidal or Learned, the
+                    input's
+    max_len,
+    length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
+    max_distance    of the names "relative", "t5" and "shaw": where offsets are clipped
+
+    heads           of the attention, which divide the width
+    bias            of its projections
+
+    The other arguments are those of SequenceEncoder. Submodules block0, block1, ..., final_norm; learned (or sinusoidal, which
+    has no parameters).
+    """
+
+    sinusoidal: positions.Sinusoidal | None
+    """Added to the input, or None."""
+    learned: positions.Learned | None
+    """Added to the input, or None."""
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int = 4,
+        bias: bool = False,
+        position: SchemeChoice = None,
+        max_len: int = 1000,
+        length_policy: positions.LengthPolicy = "error",
+        max_distance: int = 128,
+        **stack: Unpack[StackOptions],
+    ) -> None:
+        """The class says what the arguments mean. ValueError for sizes out of range, a width that is no multiple of heads, and
+        names that are unknown; TypeError for a position that is neither a name nor a function."""
+        super().__init__(width, **stack)
+        table = {"max_len": max_len, "max_distance": max_distance}
+        make = scheme_maker(position, heads=heads, width=width, causal=self.causal, length_policy=length_policy, **table)
+        scheme = make()
+        self.sinusoidal = scheme if isinstance(scheme, positions.Sinusoidal) else None
+        self.learned = scheme if isinstance(scheme, positions.Learned) else None
+        added = self.sinusoidal is not None or self.learned is not None
+        for layer in range(self.layers):
+            block = TransformerEncoderBlock(
+                width,
+                self.ffn_width,
+                heads,
+                self.dropout.p,
+                bias,
+                norm=self.norm,
+                activation=self.activation,
+                layer_norm_eps=self.layer_norm_eps,
+                causal=self.causal,
+                position=None if added else scheme if layer == 0 else make(),
+            )
+            self.add_module(f"block{layer}", block)
+
+    @overload
+    def forward(
+        self,
+        X: torch.Tensor,
+        valid_lens: torch.Tensor | None = None,
+        offset: int = 0,
+        *,
+        return_weights: Literal[False] = False,
+    ) -> torch.Tensor: ...
+
+    @overload
+    def forward(
+        self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0, *, return_weights: Literal[True]
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]: ...
+
+    def forward(
+        self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0, *, return_weights: bool = False
+    ) -> torch.Tensor | tuple[torch.Tensor, list[torch.Tensor]]:
+        """As SequenceEncoder.forward; return_weights: also those of each layer, [batch * heads, steps, steps]."""
+        lengths = self._lengths(X, valid_lens)
+        Y = self._input(blank(X, padding(lengths, X.shape[1])), offset)
+        weights: list[torch.Tensor] = []
+        for layer in range(self.layers):
+            block = getattr(self, f"block{layer}")
+            if return_weights:
+                Y, seen = block(Y, lengths, return_weights=True)
+                weights.append(seen)
+            else:
+                Y = block(Y, lengths)
+        Y = self._normed(Y)
+        return (Y, weights) if return_weights else Y
+
+    @property
+    def can_step(self) -> bool:
+        """Where it is causal."""
+        return self.causal
+
+    def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
+        Y = self._input(X, caches.length)
+        for layer in range(self.layers):
+            Y = getattr(self, f"block{layer}")(Y, cache=caches[layer])
+        return self._normed(Y)
+
+    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache:
+        return getattr(self, f"block{layer}").new_cache(batch, capacity)
+
+    def _input(self, X: torch.Tensor, offset: int) -> torch.Tensor:
+        for added in (self.sinusoidal, self.learned):
+            X = X if added is None else added(X, offset)
+        return self.dropout(X)
+
+
+class ConvolutionEncoder(ResidualEncoder):
+    """Layers of activation(Conv1d): centred, or looking back where causal.
+
+    kernel     steps that a layer sees, odd unless causal
+    dilated    layer l takes steps kernel^l apart
+
+    bias       of the convolutions
+
+    The other arguments are those of SequenceEncoder. Padded steps enter every convolution as zeros, as if the sequence ended
+    there. Submodules convolution0, ..., and those of ResidualEncoder.
+    """
+
+    kernel: int
+    """Steps that a layer sees."""
+
+    def __init__(
+        self, width: int, *, kernel: int = 3, dilated: bool = False, bias: bool = False, **stack: Unpack[StackOptions]
+    ) -> None:
+        """The class says what the arguments mean. ValueError for sizes out of range."""
+        super().__init__(width, **stack)
+        if kernel < 1 or (not self.causal and kernel % 2 == 0):
+            raise ValueError(f"ConvolutionEncoder: kernel must be positive, and odd unless causal, got {kernel}")
+        if dilated and self.layers > 0 and kernel ** (self.layers - 1) > 2**40:
+            raise ValueError(
+                f"ConvolutionEncoder: layers ({self.layers}) and kernel ({kernel}) make a dilation that is too large"
+            )
+        self.kernel = kernel
+        for layer in range(self.layers):
+            dilation = kernel**layer if dilated else 1
+            self.add_module(f"convolution{layer}", torch.nn.Conv1d(width, width, kernel, dilation=dilation, bias=bias))
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by the kernel, and offset changes nothing."""
+        padded = padding(self._lengths(X, valid_lens), X.shape[1])
+
+        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
+            convolution = getattr(self, f"convolution{layer}")
+            reach = (self.kernel - 1) * convolution.dilation[0]
+            left = reach if self.causal else reach // 2
+            Z = torch.nn.functional.pad(blank(Y, padded).transpose(1, 2), (left, reach - left))
+            return activate(convolution(Z).transpose(1, 2), self.activation)
+
+        return self._layers(blank(X, padded), mix)
+
+
+class _CellEncoder(ResidualEncoder):
+    """The recurrent cells of both encoders that have them, cell0, cell1, ..."""
+
+    def __init__(self, width: int, cell: Cell, bias: bool, **stack: Unpack[StackOptions]) -> None:
+        super().__init__(width, **stack)
+        name = type(self).__name__
+        if cell not in _CELLS:
+            raise ValueError(f"{name}: cell: expected one of {', '.join(_CELLS)}, got {cell!r}")
+        if not self.causal and width % 2:
+            raise ValueError(
+                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {width}"
+            )
+        hidden = width if self.causal else width // 2
+        for layer in range(self.layers):
+            made = _CELLS[cell](width, hidden, bias=bias, batch_first=True, bidirectional=not self.causal)
+            self.add_module(f"cell{layer}", made)
+
+    def _states(
+        self, layer: int, X: torch.Tensor, lengths: torch.Tensor | None, padded: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Those of a layer's cell, zeros in the padding."""
+        cell, X = getattr(self, f"cell{layer}"), blank(X, padded)
+        # Lengths matter only to a cell that also reads backwards: it must start at the last step that counts. A packed row has
+        # at least one step; that of an empty row is blank on both sides.
+        if lengths is None or self.causal:
+            return blank(cell(X)[0], padded)
+        packed = torch.nn.utils.rnn.pack_padded_sequence(X, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = torch.nn.utils.rnn.pad_packed_sequence(cell(packed)[0], batch_first=True, total_length=X.shape[1])
+        return blank(states, padded)
+
+
+class RecurrentEncoder(_CellEncoder):
+    """Layers of a recurrent cell; without causality one half of the width reads backwards.
+
+    cell       "rnn" (tanh), "gru" or "lstm"
+
+    bias       of the cells
+
+    The other arguments are those of SequenceEncoder. Submodules cell0, ..., and those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, cell: Cell = "gru", bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError for sizes out of range, an odd width that is not causal, and names
+        that are unknown."""
+        super().__init__(width, cell, bias, **stack)
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+        return self._layers(blank(X, padded), lambda layer, Y: self._states(layer, Y, lengths, padded))
+
+
+class RecurrentAttentionEncoder(_CellEncoder):
+    """Recurrence with attention on top: a layer's states H = cell(X) are mixed by H + MultiHeadAttention(H, H, H), without
+    further positions.
+
+    cell    "rnn" (tanh), "gru" or "lstm"
+    heads   of the attention, which divide the width
+    bias    of the cells and of the projections
+
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, ..., and those of ResidualEncoder. Lin et
+    al. 2017, "A Structured Self-attentive Sentence Embedding", section 2, attends to the states of a recurrent layer from
+    outside of the recurrence, as here.
+    """
+
+    def __init__(
+        self, width: int, *, cell: Cell = "gru", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]
+    ) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple
+        of heads."""
+        super().__init__(width, cell, bias, **stack)
+        for layer in range(self.layers):
+            attention = MultiHeadAttention(width, heads, self.dropout.p, bias, causal=self.causal)
+            self.add_module(f"attention{layer}", attention)
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+
+        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
+            H = self._states(layer, Y, lengths, padded)
+            return H + getattr(self, f"attention{layer}")(H, H, H, lengths)
+
+        return self._layers(blank(X, padded), mix)
+
+
+class DecomposableEncoder(ResidualEncoder):
+    """Attention without recurrence or positional encoding: layers of DecomposableAttention, whose bias by distance knows order.
+
+    heads          divide the width; each has its columns
+    max_distance   where distances are clipped
+
+    The other arguments are those of SequenceEncoder. Submodules attention0, ..., and those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, heads: int = 4, max_distance: int = 128, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError for sizes out of range and a width that is no multiple of
+        heads."""
+        super().__init__(width, **stack)
+        for layer in range(self.layers):
+            attention = DecomposableAttention(
+                width,
+                heads,
+                max_distance=max_distance,
+                activation=self.activation,
+                dropout=self.dropout.p,
+                causal=self.causal,
+            )
+            self.add_module(f"attention{layer}", attention)
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by distance, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        X = blank(X, padding(lengths, X.shape[1]))
+        return self._layers(X, lambda layer, Y: getattr(self, f"attention{layer}")(Y, lengths))
+
+    @property
+    def can_step(self) -> bool:
+        """Where it is causal."""
+        return self.causal
+
+    def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
+        return self._layers(X, lambda layer, Y: getattr(self, f"attention{layer}")(Y, cache=caches[layer]))
+
+    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache:
+        return getattr(self, f"attention{layer}").new_cache(batch, capacity)
+
+
+# What each name stands for, with the options that the name sets.
+_ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
+    "attention": (AttentionEncoder, {}),
+    "convolution": (ConvolutionEncoder, {"dilated": False}),
+    "dilated": (ConvolutionEncoder, {"dilated": True}),
+    "rnn": (RecurrentEncoder, {"cell": "rnn"}),
+    "gru": (RecurrentEncoder, {"cell": "gru"}),
+    "lstm": (RecurrentEncoder, {"cell": "lstm"}),
+    "gru-attention": (RecurrentAttentionEncoder, {"cell": "gru"}),
+    "decomposable": (DecomposableEncoder, {}),
+}
+
+
+def encoder_names() -> list[str]:
+    """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
+    attention on top), "decomposable"."""
+    return list(_ENCODERS)
+
+
+def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
+    """An encoder by its name, to be compared with others at the same options.
+
+    options: those of any encoder's constructor but `cell` and `dilated`, which the name says. Each encoder takes those that it
+    has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name, TypeError
+    for an option that no encoder has, and what the encoder raises.
+    """
+    if name not in _ENCODERS:
+        raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")
+    known = set().union(*(_options_of(encoder) for encoder, _ in _ENCODERS.values())) - {"cell", "dilated"}
+    for option in options:
+        if option not in known:
+            raise TypeError(f"make_encoder: expected options among {', '.join(sorted(known))}, got {option!r}")
+    encoder, fixed = _ENCODERS[name]
+    taken = _options_of(encoder)
+    return encoder(width, **{option: value for option, value in options.items() if option in taken}, **fixed)
+
+
+def _options_of(encoder: type[SequenceEncoder]) -> set[str]:
+    return set(StackOptions.__annotations__) | set(inspect.signature(encoder).parameters) - {"width", "stack"}

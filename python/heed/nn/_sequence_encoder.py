@@ -1,0 +1,205 @@
+"""What all sequence encoders have in common: one interface, and residual layers around a sublayer that mixes steps."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from typing_extensions import TypedDict, Unpack
+
+from .._cache import KeyValueCache
+from ._caches import LayerCaches
+from ._multi_head_attention import clamped_lens
+from ._transformer import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
+
+
+class StackOptions(TypedDict, total=False):
+    """The keyword arguments that all encoders have; SequenceEncoder says what they mean."""
+
+    layers: int
+    ffn_width: int
+    dropout: float
+    causal: bool
+    norm: Norm
+    activation: Activation
+    layer_norm_eps: float
+
+
+class SequenceEncoder(torch.nn.Module):
+    """A stack of layers that mixes information between steps: [batch, steps, width] in, the same out.
+
+    Every layer is a residual block around one mixing sublayer (attention, convolution or recurrence) and, unless its width is
+    0, a feed-forward sublayer. All encoders have the keyword arguments
+
+    layers           how many, 2
+    ffn_width        between the two layers of a feed-forward sublayer, 0: no such sublayer
+    dropout          of the input (after positions are added), of what each sublayer adds and of attention weights, in training
+                     only, 0.0
+    causal           whether step i sees steps 0..i only, False
+    norm             "pre", which ends with one more norm, or "post"
+    activation       "gelu" or "relu"
+    layer_norm_eps   epsilon of the norms, 1e-5
+
+    Parameters start as PyTorch's modules start theirs.
+    """
+
+    width: int
+    """Width of the steps."""
+    layers: int
+    """How many."""
+    ffn_width: int
+    """Between the two layers of a feed-forward sublayer; 0: there is none."""
+    causal: bool
+    """Whether step i sees steps 0..i only."""
+    norm: Norm
+    """Where the norms stand: "pre" or "post"."""
+    activation: Activation
+    """Of feed-forward sublayers, and of convolutions: "gelu" or "relu"."""
+    layer_norm_eps: float
+    """Epsilon of the norms."""
+    dropout: torch.nn.Dropout
+    """Of the input and of what each sublayer adds."""
+    final_norm: torch.nn.LayerNorm | None
+    """Behind pre-norm layers, else None."""
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        layers: int = 2,
+        ffn_width: int = 0,
+        dropout: float = 0.0,
+        causal: bool = False,
+        norm: Norm = "pre",
+        activation: Activation = "gelu",
+        layer_norm_eps: float = 1e-5,
+    ) -> None:
+        """The class says what the arguments mean. ValueError for a width below 1, layers or ffn_width below 0, dropout outside
+        [0, 1) and another norm or activation."""
+        super().__init__()
+        name = type(self).__name__
+        if width < 1 or layers < 0 or ffn_width < 0:
+            raise ValueError(
+                f"{name}: expected a width of at least 1, layers and ffn_width of at least 0, got {width}, {layers} and "
+                f"{ffn_width}"
+            )
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"{name}: dropout must lie in [0, 1), got {dropout}")
+        self.width, self.layers, self.ffn_width, self.causal = width, layers, ffn_width, causal
+        self.norm, self.activation = checked_norm(norm), checked_activation(activation)
+        self.layer_norm_eps = layer_norm_eps
+        self.dropout = torch.nn.Dropout(dropout)
+        self.final_norm = self._new_norm() if norm == "pre" else None
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """X [batch, steps, width] -> the same shape.
+
+        valid_lens   numbers [batch]: steps at and beyond a row's length do not influence the others, NaN there included
+        offset       position of the first step, for positions that are added to the input
+
+        ValueError for other shapes.
+        """
+        raise NotImplementedError
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    @property
+    def can_step(self) -> bool:
+        """Whether step is there: where the encoder is causal, and attention without recurrence."""
+        return False
+
+    def step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
+        """The outputs of X [batch, n, width], the steps behind those of earlier calls with the same caches; the same to
+        rounding as forward on all steps at once. For inference: ValueError where gradients would be recorded, and where it is
+        not there. After an error the caches hold what they held before."""
+        if not self.can_step:
+            raise ValueError("step: this encoder cannot go on from a cache; only causal attention without recurrence can")
+        self._check_input(X)
+        if len(caches) != self.layers:
+            raise ValueError(
+                f"{type(self).__name__}: caches: expected one for each of {self.layers} layers, got {len(caches)}"
+            )
+        before = caches.length
+        try:
+            return self._step(X, caches)
+        except BaseException:
+            caches.truncate(before)
+            raise
+
+    def new_caches(self, batch: int, capacity: int | None = None) -> LayerCaches:
+        """Empty caches for step, of layers whose keys and values have the type that they compute in here. ValueError where step
+        is not there."""
+        if not self.can_step:
+            raise ValueError("new_caches: this encoder has no use for a cache; only causal attention without recurrence has")
+        return LayerCaches([self._new_cache(layer, batch, capacity) for layer in range(self.layers)])
+
+    def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
+        raise NotImplementedError
+
+    def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache:
+        raise NotImplementedError
+
+    def _new_norm(self) -> torch.nn.LayerNorm:
+        return torch.nn.LayerNorm(self.width, eps=self.layer_norm_eps)
+
+    def _normed(self, X: torch.Tensor) -> torch.Tensor:
+        """What the last layer leaves, as the encoder returns it."""
+        return X if self.final_norm is None else self.final_norm(X)
+
+    def _check_input(self, X: torch.Tensor) -> None:
+        if X.dim() != 3 or X.shape[2] != self.width:
+            raise ValueError(
+                f"{type(self).__name__}: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}"
+            )
+
+    def _lengths(self, X: torch.Tensor, valid_lens: torch.Tensor | None) -> torch.Tensor | None:
+        """The lengths of X's rows, int64 within 0..steps, once for all layers."""
+        self._check_input(X)
+        return clamped_lens(valid_lens, X.shape[0], -1, X.shape[1])
+
+
+def padding(lengths: torch.Tensor | None, steps: int) -> torch.Tensor | None:
+    """Which steps are padding, [batch, steps, 1]."""
+    if lengths is None:
+        return None
+    return (torch.arange(steps, device=lengths.device) >= lengths.unsqueeze(1)).unsqueeze(2)
+
+
+def blank(X: torch.Tensor, padded: torch.Tensor | None) -> torch.Tensor:
+    """Zeros where there is padding. Filled, not multiplied: what stands there may be NaN."""
+    return X if padded is None else X.masked_fill(padded, 0.0)
+
+
+class ResidualEncoder(SequenceEncoder):
+    """What encoders other than AttentionEncoder share: norms and feed-forward sublayers around a mixing sublayer of their own.
+
+    Submodules norm0, ffn_norm0, ffn0, norm1, ..., final_norm. The arguments are those of SequenceEncoder.
+    """
+
+    def __init__(self, width: int, **stack: Unpack[StackOptions]) -> None:
+        """The norms and feed-forward sublayers of all layers. Raises what SequenceEncoder does."""
+        super().__init__(width, **stack)
+        for layer in range(self.layers):
+            self.add_module(f"norm{layer}", self._new_norm())
+            if self.ffn_width:
+                self.add_module(f"ffn_norm{layer}", self._new_norm())
+                self.add_module(f"ffn{layer}", PositionWiseFFN(self.ffn_width, width, activation=self.activation))
+
+    def _layers(self, X: torch.Tensor, mix: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises
+        the sums instead."""
+        X = self.dropout(X)
+        for layer in range(self.layers):
+            X = self._around(f"norm{layer}", X, functools.partial(mix, layer))
+            if self.ffn_width:
+                X = self._around(f"ffn_norm{layer}", X, getattr(self, f"ffn{layer}"))
+        return self._normed(X)
+
+    def _around(self, norm: str, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        normalised = getattr(self, norm)
+        if self.norm == "post":
+            return normalised(X + self.dropout(sublayer(X)))
+        return X + self.dropout(sublayer(normalised(X)))

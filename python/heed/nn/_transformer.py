@@ -1,0 +1,348 @@
+"""The Transformer encoder of the book and its block, post- or pre-norm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, cast, overload
+
+import torch
+from typing_extensions import Unpack
+
+from .. import positions
+from .._attention import Causal, EmptyRow
+from .._cache import KeyValueCache
+from ._edition import Edition, KeepsWeights
+from ._multi_head_attention import CallOptions, MultiHeadAttention
+from ._positional_encoding import PositionalEncoding
+from ._scheme_choice import SchemeChoice, scheme_maker
+
+Norm = Literal["post", "pre"]
+Activation = Literal["relu", "gelu"]
+
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "relu": torch.nn.functional.relu,
+    "gelu": torch.nn.functional.gelu,
+}
+
+
+def activate(X: torch.Tensor, activation: Activation) -> torch.Tensor:
+    """max(x, 0), or x * Phi(x), exact."""
+    return _ACTIVATIONS[activation](X)
+
+
+def checked_activation(activation: Activation) -> Activation:
+    """The activation, or ValueError that lists them."""
+    if activation not in _ACTIVATIONS:
+        raise ValueError(f"activation: expected one of {', '.join(_ACTIVATIONS)}, got {activation!r}")
+    return activation
+
+
+def checked_norm(norm: Norm) -> Norm:
+    """The place of normalisation, or ValueError that lists them."""
+    if norm not in ("post", "pre"):
+        raise ValueError(f"norm: expected 'post' or 'pre', got {norm!r}")
+    return norm
+
+
+def check_tokens(module: torch.nn.Module, tokens: torch.Tensor) -> None:
+    """ValueError unless [batch, steps]."""
+    if tokens.dim() != 2:
+        raise ValueError(f"{type(module).__name__}: tokens: expected shape [batch, steps], got {list(tokens.shape)}")
+
+
+def check_sizes(module: torch.nn.Module, vocab_size: int, num_blks: int) -> None:
+    """ValueError for what no stack can have."""
+    if vocab_size < 1 or num_blks < 0:
+        raise ValueError(
+            f"{type(module).__name__}: expected vocab_size of at least 1 and num_blks of at least 0, got {vocab_size} and "
+            f"{num_blks}"
+        )
+
+
+class AddNorm(torch.nn.Module):
+    """Residual connection and layer normalisation. Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020."""
+
+    dropout: torch.nn.Dropout
+    """Acts on what the sublayer adds, in training only."""
+    ln: torch.nn.LayerNorm
+    """Normalises the sum (post-norm) or the sublayer's input (pre-norm)."""
+
+    def __init__(self, norm_shape: int | Sequence[int], dropout: float, eps: float = 1e-5) -> None:
+        """norm_shape: the last extents of the input, as torch.nn.LayerNorm takes them; eps is its epsilon: 1e-5 in PyTorch,
+        MXNet and Paddle, 1e-3 in TensorFlow, 1e-6 in Flax. ValueError for dropout outside [0, 1]."""
+        super().__init__()
+        self.dropout = torch.nn.Dropout(dropout)
+        self.ln = torch.nn.LayerNorm(norm_shape if isinstance(norm_shape, int) else list(norm_shape), eps=eps)
+
+    def forward(self, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+        """ln(dropout(Y) + X), of one shape that ends with norm_shape."""
+        return self.ln(self.dropout(Y) + X)
+
+    def residual(self, norm: Norm, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """ln(X + dropout(sublayer(X))) for "post", X + dropout(sublayer(ln(X))) for "pre"."""
+        if norm == "post":
+            return self(X, sublayer(X))
+        return X + self.dropout(sublayer(self.ln(X)))
+
+
+class PositionWiseFFN(torch.nn.Module):
+    """dense2(activation(dense1(X))), both layers with bias. Vaswani et al. 2017, section 3.3."""
+
+    activation: Activation
+    """Between the two layers: "relu" or "gelu"."""
+    dense1: torch.nn.Linear
+    """input_width -> ffn_num_hiddens"""
+    dense2: torch.nn.Linear
+    """ffn_num_hiddens -> ffn_num_outputs"""
+
+    def __init__(
+        self,
+        ffn_num_hiddens: int,
+        ffn_num_outputs: int,
+        *,
+        activation: Activation = "relu",
+        input_width: int | None = None,
+    ) -> None:
+        """input_width: of X, ffn_num_outputs unless given. ValueError for another activation."""
+        super().__init__()
+        self.activation = checked_activation(activation)
+        self.dense1 = torch.nn.Linear(ffn_num_outputs if input_width is None else input_width, ffn_num_hiddens)
+        self.dense2 = torch.nn.Linear(ffn_num_hiddens, ffn_num_outputs)
+
+    def forward(self, X: torch.Tensor) -> torch.Tensor:
+        """X [..., input_width] -> [..., ffn_num_outputs]. ValueError for another width."""
+        if X.shape[-1:] != (self.dense1.in_features,):
+            raise ValueError(f"PositionWiseFFN: X: expected shape [..., {self.dense1.in_features}], got {list(X.shape)}")
+        return self.dense2(activate(self.dense1(X), self.activation))
+
+
+class TransformerEncoderBlock(torch.nn.Module):
+    """Multi-head self-attention, then a feed-forward network, each with a residual connection and a norm.
+
+    num_hiddens, num_heads  of the attention
+    ffn_num_hiddens         between the two layers of the feed-forward network; 0 leaves that half out
+    dropout                 of the attention's weights and of what each half adds, in training only
+    use_bias                of the attention's projections; the feed-forward layers always have one
+    norm                    "post" normalises sums, "pre" the inputs of the halves
+    activation              "relu" or "gelu" (exact)
+    layer_norm_eps          epsilon of the norms; see AddNorm
+    causal, empty_row,
+    position, edition       of the attention
+
+    Vaswani et al. 2017, section 3.1.
+    """
+
+    norm: Norm
+    """Where the norms stand: "post" or "pre"."""
+    attention: MultiHeadAttention
+    """Of the block's input to itself."""
+    addnorm1: AddNorm
+    """Around the attention."""
+    ffn: PositionWiseFFN | None
+    """None where ffn_num_hiddens is 0."""
+    addnorm2: AddNorm | None
+    """Around ffn."""
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        use_bias: bool = False,
+        *,
+        norm: Norm = "post",
+        activation: Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        causal: Causal = None,
+        empty_row: EmptyRow = "zero",
+        position: positions.Scheme | None = None,
+        edition: Edition | None = None,
+    ) -> None:
+        """The class says what the arguments mean. ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and
+        for another norm or activation."""
+        super().__init__()
+        if ffn_num_hiddens < 0:
+            raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
+        self.norm = checked_norm(norm)
+        checked_activation(activation)
+        self.attention = MultiHeadAttention(
+            num_hiddens, num_heads, dropout, use_bias, position=position, causal=causal, empty_row=empty_row, edition=edition
+        )
+        self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
+        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
+        self.addnorm2 = AddNorm(num_hiddens, dropout, layer_norm_eps) if ffn_num_hiddens else None
+
+    @overload
+    def forward(
+        self,
+        X: torch.Tensor,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+        return_weights: Literal[False] = False,
+        **options: Unpack[CallOptions],
+    ) -> torch.Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        X: torch.Tensor,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+        return_weights: Literal[True],
+        **options: Unpack[CallOptions],
+    ) -> tuple[torch.Tensor, torch.Tensor]: ...
+
+    def forward(
+        self,
+        X: torch.Tensor,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: KeyValueCache | None = None,
+        return_weights: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+        """X [batch, steps, num_hiddens] -> the same shape.
+
+        valid_lens [batch] or [batch, steps] and the options mask, bias, query_lengths, query_positions and key_positions are
+        those of MultiHeadAttention.forward, and so is what is raised. With a cache, of new_cache, X are the steps behind those
+        of earlier calls, and valid_lens count from the first of all: for causal blocks and for inference. return_weights: also
+        the attention's weights, [batch * num_heads, steps, keys].
+        """
+        weights: list[torch.Tensor] = []
+
+        def attend(Y: torch.Tensor) -> torch.Tensor:
+            if not return_weights:
+                return self.attention(Y, Y, Y, valid_lens, cache=cache, **options)
+            output, seen = self.attention(Y, Y, Y, valid_lens, cache=cache, return_weights=True, **options)
+            weights.append(seen)
+            return output
+
+        output = self.addnorm1.residual(self.norm, X, attend)
+        if self.ffn is not None and self.addnorm2 is not None:
+            output = self.addnorm2.residual(self.norm, output, self.ffn)
+        return (output, weights[0]) if return_weights else output
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def new_cache(self, batch: int, capacity: int | None = None) -> KeyValueCache:
+        """An empty heed.KeyValueCache for this block's keys and values, as MultiHeadAttention.new_cache makes it."""
+        return self.attention.new_cache(batch, capacity)
+
+
+class TransformerEncoder(KeepsWeights):
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks; pre-norm blocks are followed by one more norm.
+
+    vocab_size              tokens are 0..vocab_size-1
+    num_blks                blocks; the arguments between are those of TransformerEncoderBlock
+    max_len                 rows of the table of positions
+    position                a scheme inside attention besides: a name ("rotary", "alibi", "relative", "t5" or "shaw") or a
+                            function without arguments that makes the scheme of a block, such as
+                            `lambda: heed.positions.Rotary(16)`
+    edition                 with one, the encoder keeps the weights of its last call too, as `attention_weights`
+
+    The embedding starts as torch.nn.Embedding does, N(0, 1), as in the book: after the factor sqrt(num_hiddens) it outweighs
+    the positions that are added, and a model may not learn order. What makes both equally large (docs/encoders.md):
+    torch.nn.init.normal_(encoder.embedding.weight, std=num_hiddens**-0.5).
+
+    Vaswani et al. 2017, section 3.
+    """
+
+    num_hiddens: int
+    """Width of the outputs."""
+    embedding: torch.nn.Embedding
+    """[vocab_size, num_hiddens]"""
+    pos_encoding: PositionalEncoding
+    """Added to the scaled embedding."""
+    blks: torch.nn.Sequential
+    """The blocks, block0, block1, ..."""
+    final_norm: torch.nn.LayerNorm | None
+    """Behind pre-norm blocks, else None."""
+    attention_weights: list[torch.Tensor]
+    """With an edition: per block, the weights of the last call, [batch * num_heads, steps, steps]."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        num_blks: int,
+        dropout: float,
+        use_bias: bool = False,
+        *,
+        max_len: int = 1000,
+        norm: Norm = "post",
+        activation: Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        causal: Causal = None,
+        empty_row: EmptyRow = "zero",
+        position: SchemeChoice = None,
+        edition: Edition | None = None,
+    ) -> None:
+        """The class says what the arguments mean. ValueError for sizes below 1 (num_blks: 0) and as TransformerEncoderBlock
+        raises it, TypeError for a position that is neither a name nor a function."""
+        super().__init__()
+        check_sizes(self, vocab_size, num_blks)
+        self.num_hiddens, self.edition = num_hiddens, edition
+        make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=bool(causal))
+        self.embedding = torch.nn.Embedding(vocab_size, num_hiddens)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len)
+        self.blks = torch.nn.Sequential()
+        for number in range(num_blks):
+            block = TransformerEncoderBlock(
+                num_hiddens,
+                ffn_num_hiddens,
+                num_heads,
+                dropout,
+                use_bias,
+                norm=norm,
+                activation=activation,
+                layer_norm_eps=layer_norm_eps,
+                causal=causal,
+                empty_row=empty_row,
+                position=make(),
+                edition=edition,
+            )
+            self.blks.add_module(f"block{number}", block)
+        self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=layer_norm_eps) if checked_norm(norm) == "pre" else None
+
+    @overload
+    def forward(
+        self, tokens: torch.Tensor, valid_lens: torch.Tensor | None = None, *, return_weights: Literal[False] = False
+    ) -> torch.Tensor: ...
+
+    @overload
+    def forward(
+        self, tokens: torch.Tensor, valid_lens: torch.Tensor | None = None, *, return_weights: Literal[True]
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]: ...
+
+    def forward(
+        self, tokens: torch.Tensor, valid_lens: torch.Tensor | None = None, *, return_weights: bool = False
+    ) -> torch.Tensor | tuple[torch.Tensor, list[torch.Tensor]]:
+        """tokens [batch, steps], integers -> [batch, steps, num_hiddens].
+
+        valid_lens as in MultiHeadAttention. return_weights: also the weights of each block, [batch * num_heads, steps, steps].
+        ValueError for another shape and for more steps than max_len.
+        """
+        check_tokens(self, tokens)
+        X = self.pos_encoding(self.embedding(tokens) * math.sqrt(self.num_hiddens))
+        weights: list[torch.Tensor] = []
+        for block in self.blks:
+            if return_weights:
+                X, seen = block(X, valid_lens, return_weights=True)
+                weights.append(seen)
+            else:
+                X = block(X, valid_lens)
+        if self.edition is not None:
+            blocks = cast("list[TransformerEncoderBlock]", list(self.blks))
+            self.attention_weights = [block.attention.attention_weights for block in blocks]
+        X = X if self.final_norm is None else self.final_norm(X)
+        return (X, weights) if return_weights else X
+
+    if TYPE_CHECKING:
+        __call__ = forward

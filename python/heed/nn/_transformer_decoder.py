@@ -1,0 +1,355 @@
+"""The Transformer decoder of the book and its block: causal self-attention, then attention to an encoder's outputs."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal, cast, overload
+
+import torch
+
+from .. import positions
+from .._attention import EmptyRow
+from ._caches import DecoderBlockCache, DecoderCache
+from ._edition import Edition, KeepsWeights
+from ._multi_head_attention import MultiHeadAttention
+from ._positional_encoding import PositionalEncoding
+from ._scheme_choice import SchemeChoice, scheme_maker
+from ._transformer import (
+    Activation,
+    AddNorm,
+    Norm,
+    PositionWiseFFN,
+    check_sizes,
+    check_tokens,
+    checked_activation,
+    checked_norm,
+)
+
+
+def _needed(encoder_outputs: torch.Tensor | None) -> torch.Tensor:
+    if encoder_outputs is None:
+        raise TypeError("encoder_outputs: expected a tensor; None is for the calls with a cache after the first")
+    return encoder_outputs
+
+
+class TransformerDecoderBlock(torch.nn.Module):
+    """Causal self-attention, attention to an encoder's outputs, then a feed-forward network, each with a residual connection
+    and a norm.
+
+    encoder_size            width of the encoder's outputs, num_hiddens unless given
+    position                a scheme inside self-attention
+    empty_row, edition      of both attentions
+
+    The other arguments are those of TransformerEncoderBlock. Vaswani et al. 2017, section 3.1.
+    """
+
+    norm: Norm
+    """Where the norms stand: "post" or "pre"."""
+    attention1: MultiHeadAttention
+    """Causal, of the block's input to itself."""
+    addnorm1: AddNorm
+    """Around attention1."""
+    attention2: MultiHeadAttention
+    """To the encoder's outputs."""
+    addnorm2: AddNorm
+    """Around attention2."""
+    ffn: PositionWiseFFN | None
+    """None where ffn_num_hiddens is 0."""
+    addnorm3: AddNorm | None
+    """Around ffn."""
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        use_bias: bool = False,
+        *,
+        encoder_size: int | None = None,
+        norm: Norm = "post",
+        activation: Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        empty_row: EmptyRow = "zero",
+        position: positions.Scheme | None = None,
+        edition: Edition | None = None,
+    ) -> None:
+        """The class says what the arguments mean. ValueError as TransformerEncoderBlock raises it."""
+        super().__init__()
+        if ffn_num_hiddens < 0:
+            raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
+        self.norm = checked_norm(norm)
+        checked_activation(activation)
+        self.attention1 = MultiHeadAttention(
+            num_hiddens, num_heads, dropout, use_bias, position=position, causal=True, empty_row=empty_row, edition=edition
+        )
+        self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
+        self.attention2 = MultiHeadAttention(
+            num_hiddens,
+            num_heads,
+            dropout,
+            use_bias,
+            key_size=encoder_size,
+            value_size=encoder_size,
+            empty_row=empty_row,
+            edition=edition,
+        )
+        self.addnorm2 = AddNorm(num_hiddens, dropout, layer_norm_eps)
+        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
+        self.addnorm3 = AddNorm(num_hiddens, dropout, layer_norm_eps) if ffn_num_hiddens else None
+
+    @overload
+    def forward(
+        self,
+        X: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderBlockCache | None = None,
+        return_weights: Literal[False] = False,
+    ) -> torch.Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        X: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderBlockCache | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ...
+
+    def forward(
+        self,
+        X: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderBlockCache | None = None,
+        return_weights: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """X [batch, n, num_hiddens], encoder_outputs [batch, m, encoder_size] -> [batch, n, num_hiddens].
+
+        encoder_valid_lens,
+        valid_lens          of the encoder's steps and of X's, [batch] or [batch, n], as MultiHeadAttention takes them
+        cache               X are the steps behind those of earlier calls, which valid_lens count too. The first call projects
+                            encoder_outputs; later ones do not look at it, and it may be None. For inference. After an error it
+                            holds what it held before
+        return_weights      also those of self-attention [batch * num_heads, n, steps] and of attention to the encoder
+                            [batch * num_heads, n, m]
+
+        ValueError as MultiHeadAttention raises it, TypeError where encoder_outputs are needed and are None.
+        """
+        weights: list[torch.Tensor] = []
+
+        def taken(result: torch.Tensor | tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+            if isinstance(result, torch.Tensor):
+                return result
+            weights.append(result[1])
+            return result[0]
+
+        def attend_to_steps(Y: torch.Tensor) -> torch.Tensor:
+            steps = None if cache is None else cache.steps
+            return taken(self.attention1(Y, Y, Y, valid_lens, cache=steps, return_weights=return_weights))
+
+        def attend_to_encoder(Y: torch.Tensor) -> torch.Tensor:
+            if cache is not None:
+                return taken(self.attention2.attend(Y, cache.cross, encoder_valid_lens, return_weights=return_weights))
+            keys = _needed(encoder_outputs)
+            return taken(self.attention2(Y, keys, keys, encoder_valid_lens, return_weights=return_weights))
+
+        first = cache is not None and cache.cross.length == 0
+        before = 0 if cache is None else cache.steps.length
+        try:
+            if cache is not None and first:
+                keys = _needed(encoder_outputs)
+                self.attention2.append(keys, keys, cache.cross)
+            output = self.addnorm1.residual(self.norm, X, attend_to_steps)
+            output = self.addnorm2.residual(self.norm, output, attend_to_encoder)
+            if self.ffn is not None and self.addnorm3 is not None:
+                output = self.addnorm3.residual(self.norm, output, self.ffn)
+        except BaseException:
+            if cache is not None:
+                cache.steps.truncate(before)
+                cache.cross.truncate(0 if first else cache.cross.length)
+            raise
+        return (output, weights[0], weights[1]) if return_weights else output
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def new_cache(self, batch: int, capacity: int | None = None) -> DecoderBlockCache:
+        """An empty cache; capacity is that of the target's steps, as MultiHeadAttention.new_cache takes it."""
+        return DecoderBlockCache(self.attention1.new_cache(batch, capacity), self.attention2.new_cache(batch))
+
+
+class TransformerDecoder(KeepsWeights):
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks, `dense` to logits; pre-norm blocks are followed by
+    one more norm.
+
+    The arguments are those of TransformerEncoder, and encoder_size that of TransformerDecoderBlock; what TransformerEncoder
+    says about the start of the embedding holds here too. Vaswani et al. 2017, section 3.
+    """
+
+    num_hiddens: int
+    """Width of the blocks."""
+    embedding: torch.nn.Embedding
+    """[vocab_size, num_hiddens]"""
+    pos_encoding: PositionalEncoding
+    """Added to the scaled embedding."""
+    blks: torch.nn.Sequential
+    """The blocks, block0, block1, ..."""
+    final_norm: torch.nn.LayerNorm | None
+    """Behind pre-norm blocks, else None."""
+    dense: torch.nn.Linear
+    """num_hiddens -> vocab_size"""
+    attention_weights: list[list[torch.Tensor]]
+    """With an edition, of the last call as the book's decoder has them: [0] self-attention, [1] attention to the encoder, each
+    with a tensor per block, [batch * num_heads, n, keys]."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        num_blks: int,
+        dropout: float,
+        use_bias: bool = False,
+        *,
+        encoder_size: int | None = None,
+        max_len: int = 1000,
+        norm: Norm = "post",
+        activation: Activation = "relu",
+        layer_norm_eps: float = 1e-5,
+        empty_row: EmptyRow = "zero",
+        position: SchemeChoice = None,
+        edition: Edition | None = None,
+    ) -> None:
+        """The class says what the arguments mean. Raises what TransformerEncoder does."""
+        super().__init__()
+        check_sizes(self, vocab_size, num_blks)
+        self.num_hiddens, self.edition = num_hiddens, edition
+        make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=True)
+        self.embedding = torch.nn.Embedding(vocab_size, num_hiddens)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len)
+        self.blks = torch.nn.Sequential()
+        for number in range(num_blks):
+            block = TransformerDecoderBlock(
+                num_hiddens,
+                ffn_num_hiddens,
+                num_heads,
+                dropout,
+                use_bias,
+                encoder_size=encoder_size,
+                norm=norm,
+                activation=activation,
+                layer_norm_eps=layer_norm_eps,
+                empty_row=empty_row,
+                position=make(),
+                edition=edition,
+            )
+            self.blks.add_module(f"block{number}", block)
+        self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=layer_norm_eps) if checked_norm(norm) == "pre" else None
+        self.dense = torch.nn.Linear(num_hiddens, vocab_size)
+
+    @overload
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderCache | None = None,
+        return_weights: Literal[False] = False,
+    ) -> torch.Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderCache | None = None,
+        return_weights: Literal[True],
+    ) -> tuple[torch.Tensor, list[list[torch.Tensor]]]: ...
+
+    def forward(
+        self,
+        tokens: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None = None,
+        valid_lens: torch.Tensor | None = None,
+        *,
+        cache: DecoderCache | None = None,
+        return_weights: bool = False,
+    ) -> torch.Tensor | tuple[torch.Tensor, list[list[torch.Tensor]]]:
+        """tokens [batch, n], integers -> logits [batch, n, vocab_size].
+
+        The other arguments are those of TransformerDecoderBlock.forward; with a cache, of new_cache, positions go on from its
+        length. return_weights: also [0] those of self-attention and [1] those of attention to the encoder, a list of a tensor
+        per block each. Raises what a block does, and ValueError for a cache of another number of blocks and for more steps than
+        max_len. After an error the cache holds what it held before.
+        """
+        check_tokens(self, tokens)
+        if cache is None:
+            return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, None, return_weights)
+        if len(cache.blocks) != len(self.blks):
+            raise ValueError(
+                f"TransformerDecoder: cache: expected one for {len(self.blks)} blocks, got {len(cache.blocks)}"
+            )
+        lengths = [(block.steps.length, block.cross.length) for block in cache.blocks]
+        try:
+            return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, cache, return_weights)
+        except BaseException:
+            for block, (steps, cross) in zip(cache.blocks, lengths):
+                block.steps.truncate(steps)
+                block.cross.truncate(cross)
+            raise
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def new_cache(self, batch: int, capacity: int | None = None) -> DecoderCache:
+        """An empty cache for all blocks; capacity is that of the target's steps."""
+        return DecoderCache([block.new_cache(batch, capacity) for block in self._blocks()])
+
+    def _blocks(self) -> list[TransformerDecoderBlock]:
+        return cast("list[TransformerDecoderBlock]", list(self.blks))
+
+    def _logits(
+        self,
+        tokens: torch.Tensor,
+        encoder_outputs: torch.Tensor | None,
+        encoder_valid_lens: torch.Tensor | None,
+        valid_lens: torch.Tensor | None,
+        cache: DecoderCache | None,
+        return_weights: bool,
+    ) -> torch.Tensor | tuple[torch.Tensor, list[list[torch.Tensor]]]:
+        X = self.embedding(tokens) * math.sqrt(self.num_hiddens)
+        X = self.pos_encoding(X, 0 if cache is None else cache.length)
+        weights: list[list[torch.Tensor]] = [[], []]
+        for number, block in enumerate(self._blocks()):
+            own = None if cache is None else cache.blocks[number]
+            if return_weights:
+                X, of_steps, of_encoder = block(
+                    X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own, return_weights=True
+                )
+                weights[0].append(of_steps)
+                weights[1].append(of_encoder)
+            else:
+                X = block(X, encoder_outputs, encoder_valid_lens, valid_lens, cache=own)
+        if self.edition is not None:
+            self.attention_weights = [
+                [block.attention1.attention_weights for block in self._blocks()],
+                [block.attention2.attention_weights for block in self._blocks()],
+            ]
+        logits = self.dense(X if self.final_norm is None else self.final_norm(X))
+        return (logits, weights) if return_weights else logits
