@@ -21,7 +21,7 @@ constexpr int64_t kMostBiases = int64_t{1} << 26;
 [[noreturn]] void Refuse(const std::string& what) { throw InvalidArgument("MultiHeadAttention: " + what); }
 
 MultiHeadAttentionOptions Resolved(MultiHeadAttentionOptions options) {
-  for (int64_t* size : {&options.query_size, &options.key_size, &options.value_size}) {
+  for (int64_t* size : {&options.query_size, &options.key_size, &options.value_size, &options.output_size}) {
     if (*size == 0) *size = options.num_hiddens;
   }
   if (options.kv_heads == 0) options.kv_heads = options.num_heads;
@@ -109,7 +109,7 @@ MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionOptions options)
       W_q_(options_.query_size, options_.num_hiddens, options_.bias),
       W_k_(options_.key_size, head_dim_ * options_.kv_heads, options_.bias),
       W_v_(options_.value_size, head_dim_ * options_.kv_heads, options_.bias),
-      W_o_(options_.num_hiddens, options_.num_hiddens, options_.bias) {
+      W_o_(options_.num_hiddens, options_.output_size, options_.bias) {
   if (std::holds_alternative<AlibiPosition>(options_.position)) {
     for (const double slope : AlibiSlopes(options_.num_heads)) slopes_.push_back(static_cast<float>(slope));
   } else if (const auto* relative = std::get_if<RelativeBiasPosition>(&options_.position)) {
@@ -214,7 +214,7 @@ void MultiHeadAttention::CheckInputs(View<const float, 3> queries, View<const fl
     Refuse("keys, values: expected [" + std::to_string(batch) + ", m, ...] both, got " + ShapeText(keys.extent) + " and " +
            ShapeText(values.extent));
   }
-  const std::array<int64_t, 3> expected{batch, queries.extent[1], options_.num_hiddens};
+  const std::array<int64_t, 3> expected{batch, queries.extent[1], options_.output_size};
   if (out.extent != expected) Refuse("out: expected shape " + ShapeText(expected) + ", got " + ShapeText(out.extent));
   if (cache == nullptr) return;
   if (cache->batch() != batch) {

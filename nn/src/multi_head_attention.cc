@@ -38,8 +38,8 @@ void CheckOptions(const MultiHeadAttentionOptions& options) {
     throw InvalidArgument("MultiHeadAttention: num_heads (" + std::to_string(heads) + ") must be a multiple of kv_heads (" +
                           std::to_string(kv_heads) + ")");
   }
-  if (options.query_size() < 1 || options.key_size() < 1 || options.value_size() < 1) {
-    throw InvalidArgument("MultiHeadAttention: query_size, key_size and value_size must be positive");
+  if (options.query_size() < 1 || options.key_size() < 1 || options.value_size() < 1 || options.output_size() < 1) {
+    throw InvalidArgument("MultiHeadAttention: query_size, key_size, value_size and output_size must be positive");
   }
   if (!(options.dropout() >= 0.0 && options.dropout() < 1.0)) {
     throw InvalidArgument("MultiHeadAttention: dropout must lie in [0, 1), got " + std::to_string(options.dropout()));
@@ -96,7 +96,7 @@ void CheckBatch(const at::Tensor& query, const at::Tensor& key) {
 }  // namespace
 
 MultiHeadAttentionImpl::MultiHeadAttentionImpl(MultiHeadAttentionOptions options_) : options(std::move(options_)) {
-  for (int64_t* size : {&options.query_size(), &options.key_size(), &options.value_size()}) {
+  for (int64_t* size : {&options.query_size(), &options.key_size(), &options.value_size(), &options.output_size()}) {
     if (*size == 0) *size = options.num_hiddens();
   }
   if (options.kv_heads() == 0) options.kv_heads(options.num_heads());
@@ -119,7 +119,7 @@ void MultiHeadAttentionImpl::reset() {
   W_q = linear("W_q", options.query_size(), width);
   W_k = linear("W_k", options.key_size(), kv_width);
   W_v = linear("W_v", options.value_size(), kv_width);
-  W_o = linear("W_o", width, width);
+  W_o = linear("W_o", width, options.output_size());
   // A copy that clone() makes still points to the original's scheme and gets one of its own, or that of the modules which
   // share it.
   position =

@@ -43,6 +43,7 @@ struct MultiHeadAttentionOptions {
   bool bias = false;                                     // of the four projections
   int64_t kv_heads = 0;                                  // 0: as many as num_heads
   int64_t query_size = 0, key_size = 0, value_size = 0;  // input widths; 0: num_hiddens
+  int64_t output_size = 0;                               // 0: num_hiddens
   Causal causal = Causal::kNone;
   Window window = {};                  // keys around a query's own position
   std::optional<double> scale = {};    // 1/sqrt(head width) by default
@@ -62,7 +63,7 @@ class MultiHeadAttention {
   const MultiHeadAttentionOptions& options() const { return options_; }
   Parameters parameters();
 
-  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> out [batch, n, num_hiddens],
+  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> out [batch, n, output_size],
   // any strides; out apart from the inputs.
   // valid_lens: absent, [batch] or [batch, n]; zero or less means no key, more than m means all.
   // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count

@@ -34,14 +34,15 @@ class MultiHeadAttention(torch.nn.Module):
     """W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width.
 
     dropout acts on the weights, in training only; bias on the four projections. query_size, key_size and value_size are the
-    input widths (num_hiddens by default), kv_heads the number of key and value heads (num_heads by default). position, causal,
-    window, scale, softcap and empty_row are those of heed.attention.
+    input widths, output_size that of the output (num_hiddens by default, which is the width of all heads together), kv_heads
+    the number of key and value heads (num_heads by default). position, causal, window, scale, softcap and empty_row are those
+    of heed.attention.
 
     Vaswani et al. 2017, section 3.2.2; with fewer kv_heads Ainslie et al. 2023, "GQA".
     """
 
     num_hiddens: int
-    """Width of the output."""
+    """Width of all query heads together."""
     num_heads: int
     """Query heads."""
     kv_heads: int
@@ -67,7 +68,7 @@ class MultiHeadAttention(torch.nn.Module):
     W_v: torch.nn.Linear
     """value_size -> num_hiddens / num_heads * kv_heads"""
     W_o: torch.nn.Linear
-    """num_hiddens -> num_hiddens"""
+    """num_hiddens -> output_size"""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class MultiHeadAttention(torch.nn.Module):
         query_size: int | None = None,
         key_size: int | None = None,
         value_size: int | None = None,
+        output_size: int | None = None,
         kv_heads: int | None = None,
         position: positions.Scheme | None = None,
         causal: Causal = None,
@@ -107,7 +109,7 @@ class MultiHeadAttention(torch.nn.Module):
         self.W_q = torch.nn.Linear(query_size or num_hiddens, num_hiddens, bias=bias)
         self.W_k = torch.nn.Linear(key_size or num_hiddens, kv_width, bias=bias)
         self.W_v = torch.nn.Linear(value_size or num_hiddens, kv_width, bias=bias)
-        self.W_o = torch.nn.Linear(num_hiddens, num_hiddens, bias=bias)
+        self.W_o = torch.nn.Linear(num_hiddens, output_size or num_hiddens, bias=bias)
 
     @overload
     def forward(
@@ -149,7 +151,7 @@ class MultiHeadAttention(torch.nn.Module):
         cache: KeyValueCache | None = None,
         return_weights: bool = False,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
+        """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, output_size].
 
         valid_lens: [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all.
         cache: a heed.KeyValueCache that the projected keys and values are appended to; the queries then look at all it holds,
@@ -225,7 +227,7 @@ class MultiHeadAttention(torch.nn.Module):
         key_positions: Positions | None = None,
         return_weights: bool = False,
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-        """forward over all that a cache holds, queries [batch, n, query_size] -> [batch, n, num_hiddens]; adds nothing to it.
+        """forward over all that a cache holds, queries [batch, n, query_size] -> [batch, n, output_size]; adds nothing to it.
 
         The options and what is raised are those of forward.
         """

@@ -29,6 +29,7 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(int64_t, query_size) = 0;  // input widths; 0: num_hiddens
   TORCH_ARG(int64_t, key_size) = 0;
   TORCH_ARG(int64_t, value_size) = 0;
+  TORCH_ARG(int64_t, output_size) = 0;  // 0: num_hiddens
   TORCH_ARG(Causal, causal) = Causal::kNone;
   TORCH_ARG(Window, window);                  // keys around a query's own position
   TORCH_ARG(std::optional<double>, scale);    // 1/sqrt(head width) by default
@@ -79,7 +80,7 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
                          double dropout, bool bias = false);
   void reset() override;
 
-  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, num_hiddens].
+  // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> [batch, n, output_size].
   // valid_lens: undefined, [batch] or [batch, n]; integers or floats; zero or less means no key, more than m means all.
   // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
   // from its first token, and with Causal::kBottomRight the last query is the last token. For inference: where keys or values
