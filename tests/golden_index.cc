@@ -39,6 +39,7 @@ Framework FrameworkOf(const nlohmann::json& manifest) {
   const std::string name = manifest.at("framework").at("name");
   if (name.find("flax") != std::string::npos) return Framework::kFlax;
   if (name.find("keras") != std::string::npos) return Framework::kKeras;
+  if (name == "transformers") return Framework::kHf;
   return ParseFramework(name);
 }
 

@@ -49,7 +49,9 @@ View<T, 2> BatchRow(const View<T, 3>& x, int64_t b) {
 
 float Activated(float x, Activation activation) {
   if (activation == Activation::kRelu) return x > 0.0f || std::isnan(x) ? x : 0.0f;
-  return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
+  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
+  constexpr float kSqrtTwoOverPi = 0.79788456080286536f;  // Hendrycks and Gimpel 2016, section 2
+  return 0.5f * x * (1.0f + std::tanh(kSqrtTwoOverPi * (x + 0.044715f * x * x * x)));
 }
 
 }  // namespace

@@ -26,17 +26,19 @@ MultiHeadAttentionOptions Resolved(MultiHeadAttentionOptions options) {
   }
   if (options.kv_heads == 0) options.kv_heads = options.num_heads;
   const int64_t width = options.num_hiddens, heads = options.num_heads;
-  if (width < 1 || heads < 1 || width % heads != 0) {
+  if (options.head_dim < 0) Refuse("head_dim: expected a width, or 0, got " + std::to_string(options.head_dim));
+  if (width < 1 || heads < 1 || (options.head_dim == 0 && width % heads != 0)) {
     Refuse("num_hiddens (" + std::to_string(width) + ") must be a positive multiple of num_heads (" + std::to_string(heads) +
-           ")");
+           "), or head_dim be given for heads of another width");
   }
+  if (options.head_dim == 0) options.head_dim = width / heads;
   if (options.kv_heads < 1 || heads % options.kv_heads != 0) {
     Refuse("num_heads (" + std::to_string(heads) + ") must be a multiple of kv_heads (" + std::to_string(options.kv_heads) +
            ")");
   }
   if (auto* rotary = std::get_if<RotaryPosition>(&options.position)) {
     int64_t& columns = rotary->options.rotary_dim;
-    const int64_t head_dim = width / heads;
+    const int64_t head_dim = options.head_dim;
     if (columns == 0) columns = head_dim;
     if (columns < 2 || columns % 2 != 0 || columns > head_dim) {
       Refuse("position: rotary_dim: expected an even number in 2.." + std::to_string(head_dim) +
@@ -105,11 +107,11 @@ struct ClampedLengths {
 
 MultiHeadAttention::MultiHeadAttention(MultiHeadAttentionOptions options)
     : options_(Resolved(std::move(options))),
-      head_dim_(options_.num_hiddens / options_.num_heads),
-      W_q_(options_.query_size, options_.num_hiddens, options_.bias),
+      head_dim_(options_.head_dim),
+      W_q_(options_.query_size, head_dim_ * options_.num_heads, options_.bias),
       W_k_(options_.key_size, head_dim_ * options_.kv_heads, options_.bias),
       W_v_(options_.value_size, head_dim_ * options_.kv_heads, options_.bias),
-      W_o_(options_.num_hiddens, options_.num_hiddens, options_.bias) {
+      W_o_(head_dim_ * options_.num_heads, options_.num_hiddens, options_.bias) {
   if (std::holds_alternative<AlibiPosition>(options_.position)) {
     for (const double slope : AlibiSlopes(options_.num_heads)) slopes_.push_back(static_cast<float>(slope));
   } else if (const auto* relative = std::get_if<RelativeBiasPosition>(&options_.position)) {
@@ -256,7 +258,7 @@ void MultiHeadAttention::Forward(View<const float, 3> queries, View<const float,
     } else {
       heed::Forward(call, q, k, v, attended_heads, {}, ThreadWorkspace(), executor);
     }
-    W_o_.Forward(View<const float, 3>::Contiguous(attended.data(), {batch, n, options_.num_hiddens}), out, executor);
+    W_o_.Forward(View<const float, 3>::Contiguous(attended.data(), {batch, n, head_dim_ * options_.num_heads}), out, executor);
   } catch (...) {
     if (cache != nullptr) cache->Truncate(before);
     throw;

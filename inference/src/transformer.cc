@@ -35,8 +35,10 @@ TransformerEncoderBlock::TransformerEncoderBlock(const TransformerEncoderBlockOp
                           std::to_string(options.ffn_num_hiddens));
   }
   const int64_t width = options.attention.num_hiddens;
-  for (const int64_t size : {attention_.options().query_size, attention_.options().key_size, attention_.options().value_size}) {
-    if (size != width) throw InvalidArgument("TransformerEncoderBlock: attention: expected inputs of the width num_hiddens");
+  const MultiHeadAttentionOptions& own = attention_.options();
+  for (const int64_t size : {own.query_size, own.key_size, own.value_size}) {
+    if (size == width) continue;
+    throw InvalidArgument("TransformerEncoderBlock: attention: expected inputs of the width num_hiddens");
   }
   if (options.ffn_num_hiddens == 0) return;
   ffn_.emplace(width, options.ffn_num_hiddens, options.activation);

@@ -9,26 +9,6 @@
 namespace heed {
 namespace {
 
-using Path = std::vector<std::string>;
-
-Path Split(const std::string& name, const char* separators) {
-  Path path(1);
-  for (char c : name) {
-    if (std::string_view(separators).find(c) == std::string_view::npos) {
-      path.back() += c;
-    } else {
-      path.emplace_back();
-    }
-  }
-  return path;
-}
-
-std::string Join(const Path& path, char separator) {
-  std::string name;
-  for (const std::string& component : path) name += (name.empty() ? "" : std::string(1, separator)) + component;
-  return name;
-}
-
 // What follows `word`, which the text must begin with.
 std::optional<std::string_view> After(std::string_view text, std::string_view word) {
   if (!text.starts_with(word)) return std::nullopt;
@@ -55,7 +35,7 @@ std::optional<int64_t> KerasNumber(std::string_view text, std::string_view class
 }
 
 // "blks", "0" and "blks_0" become "blks", "block0".
-void NumberBlocks(Path& path) {
+void NumberBlocks(NamePath& path) {
   for (std::size_t i = 0; i < path.size(); ++i) {
     const std::optional<std::string_view> joined = After(path[i], "blks_");
     if (joined && Number(*joined)) {
@@ -68,14 +48,18 @@ void NumberBlocks(Path& path) {
   }
 }
 
+constexpr std::string_view kBlockClasses[] = {"transformer_encoder_block", "transformer_decoder_block"};
+
 // Keras's files name the members of a list after their class: transformer_encoder_block, transformer_encoder_block_1, ... The
 // numbers may start anywhere; their order is the blocks' order.
-void RankBlocks(std::vector<Path>& paths) {
+void RankBlocks(std::vector<NamePath>& paths) {
   std::map<int64_t, std::vector<std::string*>> blocks;
-  for (Path& path : paths) {
+  for (NamePath& path : paths) {
     for (std::size_t i = 1; i < path.size(); ++i) {
-      const std::optional<int64_t> number = KerasNumber(path[i], "transformer_encoder_block");
-      if (path[i - 1] == "blks" && number) blocks[*number].push_back(&path[i]);
+      for (const std::string_view class_name : kBlockClasses) {
+        const std::optional<int64_t> number = KerasNumber(path[i], class_name);
+        if (path[i - 1] == "blks" && number) blocks[*number].push_back(&path[i]);
+      }
     }
   }
   int rank = 0;
@@ -85,18 +69,16 @@ void RankBlocks(std::vector<Path>& paths) {
   }
 }
 
-enum class LayerKind { kDense, kNorm, kEmbedding };
-
 struct NumberedLayer {
-  LayerKind kind;
+  LayerPart kind;  // kDense, kNorm or kEmbedding
   int64_t number;
   std::string parameter;  // "kernel", "weight", ...
 };
 
-constexpr std::pair<std::string_view, LayerKind> kGluonLayers[] = {
-    {"dense", LayerKind::kDense}, {"layernorm", LayerKind::kNorm}, {"embedding", LayerKind::kEmbedding}};
-constexpr std::pair<std::string_view, LayerKind> kKerasLayers[] = {
-    {"dense", LayerKind::kDense}, {"layer_normalization", LayerKind::kNorm}, {"embedding", LayerKind::kEmbedding}};
+constexpr std::pair<std::string_view, LayerPart> kGluonLayers[] = {
+    {"dense", LayerPart::kDense}, {"layernorm", LayerPart::kNorm}, {"embedding", LayerPart::kEmbedding}};
+constexpr std::pair<std::string_view, LayerPart> kKerasLayers[] = {
+    {"dense", LayerPart::kDense}, {"layer_normalization", LayerPart::kNorm}, {"embedding", LayerPart::kEmbedding}};
 constexpr std::string_view kGluonParameters[] = {"weight", "bias", "gamma", "beta"};
 constexpr std::string_view kKerasVariables[] = {"kernel", "bias", "gamma", "beta", "embeddings"};
 
@@ -127,75 +109,101 @@ std::optional<NumberedLayer> ParseKeras(std::string_view layer, std::string_view
   return std::nullopt;
 }
 
-std::optional<NumberedLayer> ParseNumbered(const Path& path) {
-  std::optional<NumberedLayer> gluon = ParseGluon(path.back());
-  if (gluon || path.size() < 2) return gluon;
-  return ParseKeras(path[path.size() - 2], path.back());
+std::optional<NumberedLayer> ParseNumbered(const NamePath& path, Numbering numbering) {
+  if (numbering == Numbering::kGluon) return ParseGluon(path.back());
+  return path.size() < 2 ? std::nullopt : ParseKeras(path[path.size() - 2], path.back());
 }
 
 // The module's layers of one kind, in the order of their parameters.
-std::map<LayerKind, std::vector<Path>> LayersOf(const std::vector<std::string>& parameters) {
-  std::map<LayerKind, std::vector<Path>> layers;
+std::map<LayerPart, std::vector<NamePath>> LayersOf(const std::vector<std::string>& parameters) {
+  std::map<LayerPart, std::vector<NamePath>> layers;
   for (const std::string& parameter : parameters) {
-    Path layer = Split(parameter, ".");
+    NamePath layer = SplitName(parameter, ".");
     layer.pop_back();
-    if (layer.empty()) continue;
-    std::optional<LayerKind> kind;
-    if (IsDenseLayer(layer.back())) kind = LayerKind::kDense;
-    if (layer.back() == "ln") kind = LayerKind::kNorm;
-    if (layer.back() == "embedding") kind = LayerKind::kEmbedding;
-    if (kind && (layers[*kind].empty() || layers[*kind].back() != layer)) layers[*kind].push_back(layer);
+    if (layer.empty() || layer.back() == "final_norm") continue;  // d2l has none
+    const std::optional<LayerPart> part = PartOf(layer.back());
+    if (!part) continue;
+    std::vector<NamePath>& same = layers[IsProjection(*part) ? LayerPart::kDense : *part];
+    if (same.empty() || same.back() != layer) same.push_back(layer);
   }
   return layers;
 }
 
-void NameNumberedLayers(std::vector<Path>& paths, const std::vector<std::string>& parameters) {
+// Where there are not as many numbers as layers, the names are no numbers of layers: they stay, and tell what they are.
+void NameNumberedLayers(std::vector<NamePath>& paths, const std::vector<std::string>& parameters, Numbering numbering) {
   std::vector<std::optional<NumberedLayer>> numbered;
-  std::map<LayerKind, std::map<int64_t, std::size_t>> ranks;  // of the numbers in use
-  for (const Path& path : paths) {
-    numbered.push_back(ParseNumbered(path));
+  std::map<LayerPart, std::map<int64_t, std::size_t>> ranks;  // of the numbers in use
+  for (const NamePath& path : paths) {
+    numbered.push_back(ParseNumbered(path, numbering));
     if (numbered.back()) ranks[numbered.back()->kind][numbered.back()->number] = 0;
   }
   // "embedding" alone is also an attribute's name.
-  if (ranks.count(LayerKind::kDense) == 0 && ranks.count(LayerKind::kNorm) == 0) return;
+  if (!ranks.contains(LayerPart::kDense) && !ranks.contains(LayerPart::kNorm)) return;
+  std::map<LayerPart, std::vector<NamePath>> layers = LayersOf(parameters);
   for (auto& [kind, used] : ranks) {
     std::size_t next = 0;
     for (auto& [number, rank] : used) rank = next++;
+    if (layers[kind].size() != next) layers.erase(kind);
   }
-  const std::map<LayerKind, std::vector<Path>> layers = LayersOf(parameters);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    if (!numbered[i] || layers.count(numbered[i]->kind) == 0) continue;
-    const std::vector<Path>& known = layers.at(numbered[i]->kind);
-    const std::size_t rank = ranks.at(numbered[i]->kind).at(numbered[i]->number);
-    if (rank >= known.size()) continue;  // stays as it is and will find no parameter
-    paths[i] = known[rank];
+    if (!numbered[i] || !layers.contains(numbered[i]->kind)) continue;
+    paths[i] = layers.at(numbered[i]->kind)[ranks.at(numbered[i]->kind).at(numbered[i]->number)];
     paths[i].push_back(numbered[i]->parameter);
   }
 }
 
 }  // namespace
 
-std::vector<std::string> DottedNames(const std::vector<std::string>& names, const std::vector<std::string>& parameters) {
-  std::vector<Path> paths;
+NamePath SplitName(std::string_view name, const char* separators) {
+  NamePath path(1);
+  for (const char c : name) {
+    if (std::string_view(separators).find(c) == std::string_view::npos) {
+      path.back() += c;
+    } else {
+      path.emplace_back();
+    }
+  }
+  return path;
+}
+
+std::string JoinName(const NamePath& path, char separator) {
+  std::string name;
+  for (const std::string& component : path) name += (name.empty() ? "" : std::string(1, separator)) + component;
+  return name;
+}
+
+bool IsEndOf(std::string_view end, std::string_view name) {
+  return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+}
+
+std::string WithNumberedBlocks(const std::string& dotted_name) {
+  NamePath path = SplitName(dotted_name, ".");
+  NumberBlocks(path);
+  return JoinName(path, '.');
+}
+
+std::vector<std::string> DottedNames(const std::vector<std::string>& names, const std::vector<std::string>& parameters,
+                                     Numbering numbering) {
+  std::vector<NamePath> paths;
   for (const std::string& name : names) {
     const bool has_index = name.ends_with(":0");  // TensorFlow's variables carry the index of an output
-    paths.push_back(Split(has_index ? name.substr(0, name.size() - 2) : name, "./"));
+    paths.push_back(SplitName(has_index ? name.substr(0, name.size() - 2) : name, "./"));
     NumberBlocks(paths.back());
   }
-  RankBlocks(paths);
-  NameNumberedLayers(paths, parameters);
+  if (numbering == Numbering::kKeras) RankBlocks(paths);
+  if (numbering != Numbering::kNone) NameNumberedLayers(paths, parameters, numbering);
   std::vector<std::string> dotted;
   dotted.reserve(paths.size());
-  for (const Path& path : paths) dotted.push_back(Join(path, '.'));
+  for (const NamePath& path : paths) dotted.push_back(JoinName(path, '.'));
   return dotted;
 }
 
 std::size_t SharedComponents(const std::vector<std::string>& dotted_names) {
   if (dotted_names.empty()) return 0;
-  Path shared = Split(dotted_names.front(), ".");
+  NamePath shared = SplitName(dotted_names.front(), ".");
   shared.pop_back();
   for (const std::string& name : dotted_names) {
-    const Path path = Split(name, ".");
+    const NamePath path = SplitName(name, ".");
     const auto end = std::mismatch(shared.begin(), shared.end(), path.begin(), path.end() - 1).first;
     shared.erase(end, shared.end());
   }
@@ -203,24 +211,9 @@ std::size_t SharedComponents(const std::vector<std::string>& dotted_names) {
 }
 
 std::string WithoutComponents(const std::string& dotted_name, std::size_t count) {
-  Path path = Split(dotted_name, ".");
+  NamePath path = SplitName(dotted_name, ".");
   path.erase(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(count));
-  return Join(path, '.');
-}
-
-std::string NativeName(const std::string& dotted_name, const FrameworkTable& table) {
-  const Path own = Split(dotted_name, ".");
-  std::string name;
-  for (std::size_t i = 0; i < own.size(); ++i) {
-    const std::optional<std::string_view> digits =
-        i + 2 < own.size() && own[i] == "blks" ? After(own[i + 1], "block") : std::nullopt;
-    const bool is_block = digits && !digits->empty() && digits->find_first_not_of("0123456789") == std::string_view::npos;
-    name += (name.empty() ? "" : ".") + (is_block ? std::string(table.block) + std::string(*digits) : own[i]);
-    if (is_block) ++i;
-  }
-  Path path = Split(name, ".");
-  if (!table.scope.empty()) path.insert(path.begin(), std::string(table.scope));
-  return Join(path, table.separator);
+  return JoinName(path, '.');
 }
 
 }  // namespace heed

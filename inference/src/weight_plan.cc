@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "shape_text.h"
 #include "weight_names.h"
+#include "weight_spelling.h"
 #include "weight_tables.h"
 
 namespace heed {
@@ -17,10 +19,10 @@ namespace {
 // Components that may stand before a module's own names. Each is tried, so that a hostile file must not choose their number.
 constexpr std::size_t kDeepestScope = 16;
 
-constexpr std::size_t kListedFaults = 6;  // of one checkpoint, in one message
+constexpr std::size_t kListedFaults = 6;  // in one message
 constexpr char kStrictness[] =
-    "; every parameter and every buffer of the module's state dict needs a source, every source a place, and nothing was "
-    "changed";
+    "; every parameter and every buffer of the module's state dict needs a source, every source a place (a prefix takes a "
+    "part of a checkpoint), and nothing was changed";
 
 using Shape = std::vector<int64_t>;
 
@@ -45,26 +47,35 @@ int64_t HeadsOf(const std::vector<AttentionHeads>& attention, const std::string&
   return 0;
 }
 
+std::string Listed(const std::vector<std::string>& faults) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(faults.size(), kListedFaults); ++i) list += (i > 0 ? "; " : "") + faults[i];
+  return faults.size() > kListedFaults ? list + "; and " + std::to_string(faults.size() - kListedFaults) + " more" : list;
+}
+
 using Sources = std::map<std::string, WeightSource>;
+
+// Where a name of the framework leads.
+struct Place {
+  std::size_t target;
+  Layout layout;
+  bool is_second_name;
+  bool has_switch;  // the table knows one switch for all biases
+};
 
 class Planner {
  public:
   Planner(const std::vector<WeightTarget>& targets, const std::vector<AttentionHeads>& attention, const Sources& sources,
-          const FrameworkTable& table)
-      : targets_(targets), attention_(attention), sources_(sources), table_(table) {
+          Framework framework)
+      : targets_(targets), attention_(attention), sources_(sources), framework_(framework), module_(targets) {
     for (std::size_t i = 0; i < targets.size(); ++i) {
-      index_[targets[i].name] = i;
-      if (targets[i].facts.place) tied_[*targets[i].facts.place].push_back(targets[i].name);
+      if (targets[i].facts.place) tied_[*targets[i].facts.place].push_back(i);
+      for (const WeightTable& table : TablesOf(framework)) AddPlaces(i, table);
     }
   }
 
-  WeightPlan Make() const {
-    std::vector<std::string> names, parameters;
-    for (const auto& [name, source] : sources_) names.push_back(name);
-    for (const WeightTarget& target : targets_) {
-      if (std::string_view(target.kind) == "parameter") parameters.push_back(target.name);
-    }
-    const std::vector<std::string> dotted = DottedNames(names, parameters);
+  // dotted: the names of the sources below the prefix, in their order.
+  WeightPlan Make(const std::vector<std::string>& dotted) const {
     WeightPlan best = Match(dotted);
     const std::size_t shared = std::min(SharedComponents(dotted), kDeepestScope);
     for (std::size_t count = 1; count <= shared && !best.faults.empty(); ++count) {
@@ -78,67 +89,97 @@ class Planner {
   }
 
  private:
-  struct Fitting {
-    std::string target;
-    Layout layout;
+  // Of one reading of the names.
+  struct Matches {
+    std::map<std::size_t, std::pair<std::string, Place>> source_of;  // by target
+    std::vector<std::string> left;
   };
+
+  void AddPlaces(std::size_t target, const WeightTable& table) {
+    for (const Spelling& spelling : SpellingsOf(targets_[target], table, module_)) {
+      std::vector<Place>& places = places_[WithNumberedBlocks(spelling.name)];
+      const bool is_known = std::ranges::any_of(
+          places, [&](const Place& place) { return place.target == target && place.layout == spelling.layout; });
+      if (!is_known) {
+        places.push_back({target, spelling.layout, spelling.is_second_name, table.biases == Biases::kSwitch});
+      }
+    }
+  }
 
   std::string Whom(const WeightTarget& target) const { return Described(target.kind, target.name, target.facts); }
 
-  std::vector<Fitting> FittingsOf(const std::string& dotted) const {
-    std::vector<Fitting> fittings;
-    for (const WeightRow& row : table_.rows) {
-      const std::optional<std::string> name = Rewrite(dotted, row.theirs, row.heed);
-      if (name && index_.contains(*name)) fittings.push_back({*name, row.layout});
-    }
-    const bool same_name = fittings.empty() && table_.shares_heeds_names && index_.contains(dotted);
-    if (same_name) fittings.push_back({dotted, Layout::kSame});
-    return fittings;
-  }
-
-  // dotted: the names of sources_, in its order.
   WeightPlan Match(const std::vector<std::string>& dotted) const {
     WeightPlan plan;
-    std::map<std::string, std::string> source_of;  // by target
-    std::vector<std::string> left;
+    Matches matches;
     auto name = dotted.begin();
     for (const auto& [source, found] : sources_) {
-      const std::vector<Fitting> fittings = FittingsOf(*name++);
-      if (fittings.empty() && !found.optional) left.push_back(source);
-      for (const Fitting& fitting : fittings) {
-        const auto [previous, is_new] = source_of.emplace(fitting.target, source);
-        if (!is_new) {
-          plan.faults.push_back("parameter '" + fitting.target + "' has two sources, '" + ShownName(previous->second) +
-                                "' and '" + ShownName(source) + "'");
-        } else {
-          Fit(source, found, fitting, plan);
-        }
+      const auto places = places_.find(*name++);
+      if (places == places_.end()) {
+        if (!found.optional && !IsConstant(framework_, source, found.facts.shape.size())) matches.left.push_back(source);
+        continue;
       }
+      for (const Place& place : places->second) Take(source, found, place, matches, plan);
     }
-    for (const WeightTarget& target : targets_) {
-      if (!IsFilled(target, source_of)) plan.faults.push_back(Whom(target) + " has no source");
+    AddZeros(matches, plan);
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (!IsFilled(i, matches)) plan.faults.push_back(Whom(targets_[i]) + " has no source");
     }
-    RefuseLeft(left, source_of, plan);
+    RefuseLeft(matches, plan);
     return plan;
   }
 
+  void Take(const std::string& source, const WeightSource& found, const Place& place, Matches& matches,
+            WeightPlan& plan) const {
+    const auto [previous, is_new] = matches.source_of.emplace(place.target, std::pair(source, place));
+    if (!is_new && !place.is_second_name && !previous->second.second.is_second_name) {
+      plan.faults.push_back("parameter '" + targets_[place.target].name + "' has two sources, '" +
+                            ShownName(previous->second.first) + "' and '" + ShownName(source) + "'");
+      return;
+    }
+    Fit(source, found, place, plan);
+  }
+
+  // Biases that no source has, of layers that do without them.
+  void AddZeros(Matches& matches, WeightPlan& plan) const {
+    std::vector<std::size_t> zeros;
+    for (const WeightTable& table : TablesOf(framework_)) {
+      for (std::size_t i = 0; i < targets_.size(); ++i) {
+        if (!IsSwitchedOff(targets_[i], table, module_)) continue;
+        if (matches.source_of.contains(i)) return;
+        if (targets_[i].fault.empty() && ComesFromSwitch(targets_[i], matches)) zeros.push_back(i);
+      }
+    }
+    for (const std::size_t i : zeros) {
+      matches.source_of.emplace(i, std::pair(std::string(), Place{i, Layout::kSame, false, true}));
+      plan.copies.push_back({i, "", Layout::kSame});
+    }
+  }
+
+  // Whether the weight beside a bias was filled by a layer that has one switch for all biases.
+  bool ComesFromSwitch(const WeightTarget& bias, const Matches& matches) const {
+    const std::string weight = bias.name.substr(0, bias.name.rfind('.') + 1) + "weight";
+    return std::ranges::any_of(matches.source_of, [&](const auto& match) {
+      return match.second.second.has_switch && targets_[match.first].name == weight;
+    });
+  }
+
   // By a source of its own, or of another name for the same tensor.
-  bool IsFilled(const WeightTarget& target, const std::map<std::string, std::string>& source_of) const {
-    if (source_of.contains(target.name)) return true;
-    if (!target.facts.place) return false;
-    const std::vector<std::string>& names = tied_.at(*target.facts.place);
-    return std::any_of(names.begin(), names.end(), [&](const std::string& tied) { return source_of.contains(tied); });
+  bool IsFilled(std::size_t target, const Matches& matches) const {
+    if (matches.source_of.contains(target)) return true;
+    const std::optional<int64_t> place = targets_[target].facts.place;
+    if (!place) return false;
+    return std::ranges::any_of(tied_.at(*place), [&](std::size_t tied) { return matches.source_of.contains(tied); });
   }
 
   // What is left over is refused, unless it is a second name of a tensor that was used.
-  void RefuseLeft(const std::vector<std::string>& left, const std::map<std::string, std::string>& source_of,
-                  WeightPlan& plan) const {
-    if (left.empty()) return;
+  void RefuseLeft(const Matches& matches, WeightPlan& plan) const {
+    if (matches.left.empty()) return;
     std::set<int64_t> used;
-    for (const auto& [target, source] : source_of) {
-      if (const std::optional<int64_t> place = sources_.at(source).facts.place) used.insert(*place);
+    for (const auto& [target, match] : matches.source_of) {
+      if (match.first.empty()) continue;
+      if (const std::optional<int64_t> place = sources_.at(match.first).facts.place) used.insert(*place);
     }
-    for (const std::string& source : left) {
+    for (const std::string& source : matches.left) {
       const WeightSource& found = sources_.at(source);
       const std::optional<int64_t> place = found.facts.place;
       if (!place || !used.contains(*place)) plan.faults.push_back(Who(source, found) + " has no parameter");
@@ -149,9 +190,8 @@ class Planner {
     return Described("source", ShownName(name), source.facts);
   }
 
-  void Fit(const std::string& source, const WeightSource& found, const Fitting& fitting, WeightPlan& plan) const {
-    const std::size_t index = index_.at(fitting.target);
-    const WeightTarget& target = targets_[index];
+  void Fit(const std::string& source, const WeightSource& found, const Place& place, WeightPlan& plan) const {
+    const WeightTarget& target = targets_[place.target];
     const WeightFacts &theirs = found.facts, &ours = target.facts;
     const std::string who = Who(source, found), whom = Whom(target);
     const auto fault = [&plan](std::string what) { plan.faults.push_back(std::move(what)); };
@@ -164,32 +204,57 @@ class Planner {
     if (!ours.floating && theirs.type != ours.type) {
       return fault(who + " is of type " + theirs.type + ", " + whom + " of type " + ours.type);
     }
-    const std::optional<Shape> shape = ShapeInHeed(theirs.shape, fitting.layout);
+    const std::optional<Shape> shape = ShapeInHeed(theirs.shape, place.layout);
     if (shape != ours.shape) {
-      const bool turned = shape && fitting.layout != Layout::kSame;
+      const bool turned = shape && place.layout != Layout::kSame;
       return fault(who + (turned ? ", in heed's layout " + ShapeText(*shape) + "," : "") + " does not fit " + whom);
     }
-    const int64_t heads = HeadsOf(theirs.shape, fitting.layout), own_heads = HeadsOf(attention_, fitting.target);
+    const int64_t heads = HeadsOf(theirs.shape, place.layout), own_heads = HeadsOf(attention_, target.name);
     if (heads != 0 && heads != own_heads) {
       return fault(who + " has " + std::to_string(heads) + " heads, " + whom + " has " + std::to_string(own_heads));
     }
-    plan.copies.push_back({index, source, fitting.layout});
+    plan.copies.push_back({place.target, source, place.layout});
   }
 
   const std::vector<WeightTarget>& targets_;
   const std::vector<AttentionHeads>& attention_;
   const Sources& sources_;
-  const FrameworkTable& table_;
-  std::map<std::string, std::size_t> index_;  // of a target by its name
-  std::map<int64_t, std::vector<std::string>> tied_;
+  Framework framework_;
+  ModulePaths module_;
+  std::map<std::string, std::vector<Place>> places_;  // by the framework's names, with numbered blocks
+  std::map<int64_t, std::vector<std::size_t>> tied_;
 };
 
+// Those of `sources` whose names continue `prefix`, by their whole names, and the rest of each name.
+std::pair<Sources, std::vector<std::string>> Below(std::string prefix, const Sources& sources) {
+  if (prefix.ends_with('.') || prefix.ends_with('/')) prefix.pop_back();
+  std::pair<Sources, std::vector<std::string>> below;
+  for (const auto& [name, source] : sources) {
+    const bool is_below = name.size() > prefix.size() + 1 && name.starts_with(prefix) &&
+                          (name[prefix.size()] == '.' || name[prefix.size()] == '/');
+    if (!is_below) continue;
+    below.first.emplace(name, source);
+    below.second.push_back(name.substr(prefix.size() + 1));
+  }
+  if (!below.first.empty()) return below;
+  const std::string first = sources.empty() ? "there are none" : "the first is '" + ShownName(sources.begin()->first) + "'";
+  throw InvalidArgument("prefix '" + ShownName(prefix) +
+                        "': expected what the names of some sources begin with, up to a dot; " + first);
+}
+
 }  // namespace
+
+std::optional<Third> ThirdOf(Layout layout) {
+  if (layout < Layout::kFirstThird) return std::nullopt;
+  const int64_t place = static_cast<int64_t>(layout) - static_cast<int64_t>(Layout::kFirstThird);
+  return Third{place % 3, place / 3};
+}
 
 std::optional<std::vector<int64_t>> ShapeInHeed(const std::vector<int64_t>& theirs, Layout layout) {
   const std::size_t rank = theirs.size();
   switch (layout) {
     case Layout::kSame:
+    case Layout::kReversed:
       return theirs;
     case Layout::kTransposed:
       if (rank == 2) return Shape{theirs[1], theirs[0]};
@@ -203,13 +268,16 @@ std::optional<std::vector<int64_t>> ShapeInHeed(const std::vector<int64_t>& thei
     case Layout::kHeadsBias:
       if (rank == 2) return Shape{theirs[0] * theirs[1]};
       break;
-    case Layout::kFirstThird:
-    case Layout::kSecondThird:
-    case Layout::kLastThird: {
-      if (rank == 0 || theirs[0] % 3 != 0) break;
-      Shape shape = theirs;
-      shape[0] /= 3;
-      return shape;
+    default: {
+      const Third third = *ThirdOf(layout);
+      if (rank <= static_cast<std::size_t>(third.dimension) || theirs[third.dimension] % 3 != 0) break;
+      if (third.dimension == 0) {
+        Shape shape = theirs;
+        shape[0] /= 3;
+        return shape;
+      }
+      if (rank == 2) return Shape{theirs[1] / 3, theirs[0]};
+      break;
     }
   }
   return std::nullopt;
@@ -220,16 +288,29 @@ std::string Described(const char* what, const std::string& name, const WeightFac
 }
 
 WeightPlan PlanWeights(const std::vector<WeightTarget>& targets, const std::vector<AttentionHeads>& attention,
-                       const std::map<std::string, WeightSource>& sources, Framework framework) {
-  return Planner(targets, attention, sources, TableOf(framework)).Make();
+                       const std::map<std::string, WeightSource>& sources, Framework framework, const std::string& prefix) {
+  std::vector<std::string> names, parameters;
+  Sources selected;
+  if (prefix.empty()) {
+    for (const auto& [name, source] : sources) names.push_back(name);
+  } else {
+    std::tie(selected, names) = Below(prefix, sources);
+  }
+  for (const WeightTarget& target : targets) {
+    if (std::string_view(target.kind) == "parameter") parameters.push_back(target.name);
+  }
+  const std::vector<std::string> dotted = DottedNames(names, parameters, FactsOf(framework).numbering);
+  return Planner(targets, attention, prefix.empty() ? sources : selected, framework).Make(dotted);
 }
 
 void RefuseFaults(const std::vector<std::string>& faults, Framework framework) {
   if (faults.empty()) return;
-  std::string message = std::string("tensors from ") + NameOf(framework) + " do not fit the module: ";
-  for (std::size_t i = 0; i < std::min(faults.size(), kListedFaults); ++i) message += (i > 0 ? "; " : "") + faults[i];
-  if (faults.size() > kListedFaults) message += "; and " + std::to_string(faults.size() - kListedFaults) + " more";
-  throw InvalidArgument(message + kStrictness);
+  throw InvalidArgument(std::string("tensors from ") + NameOf(framework) + " do not fit the module: " + Listed(faults) +
+                        kStrictness);
+}
+
+void RefuseFaults(const WeightExport& plan) {
+  if (!plan.faults.empty()) throw InvalidArgument(Listed(plan.faults) + "; nothing was written");
 }
 
 }  // namespace heed

@@ -1,155 +1,376 @@
 #include "weight_tables.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "heed/error.h"
-#include "weight_names.h"
 
 namespace heed {
 namespace {
 
 using enum Layout;
-constexpr bool kImportOnly = true;
+using enum LayerPart;
 
-constexpr std::string_view kDenseLayers[] = {"W_q", "W_k", "W_v", "W_o", "dense1", "dense2"};
-constexpr std::string_view kHeedBlock = "blks.block";
-
-// torch.nn.MultiheadAttention; d2l's layers have heed's names.
-constexpr WeightRow kTorchRows[] = {
-    {"W_q.weight", "in_proj_weight", kFirstThird, kImportOnly}, {"W_k.weight", "in_proj_weight", kSecondThird, kImportOnly},
-    {"W_v.weight", "in_proj_weight", kLastThird, kImportOnly},  {"W_q.bias", "in_proj_bias", kFirstThird, kImportOnly},
-    {"W_k.bias", "in_proj_bias", kSecondThird, kImportOnly},    {"W_v.bias", "in_proj_bias", kLastThird, kImportOnly},
-    {"W_q.weight", "q_proj_weight", kSame, kImportOnly},        {"W_k.weight", "k_proj_weight", kSame, kImportOnly},
-    {"W_v.weight", "v_proj_weight", kSame, kImportOnly},        {"W_o.weight", "out_proj.weight", kSame, kImportOnly},
-    {"W_o.bias", "out_proj.bias", kSame, kImportOnly},
+constexpr std::pair<std::string_view, LayerPart> kParts[] = {
+    {"W_q", kQuery},           {"W_k", kKey},           {"W_v", kValue},   {"W_o", kOutput}, {"position", kScheme},
+    {"dense1", kDense},        {"dense2", kDense},      {"dense", kDense}, {"ln", kNorm},    {"final_norm", kNorm},
+    {"embedding", kEmbedding}, {"learned", kPositions}, {"head", kHead},
 };
 
-// d2l on flax.linen, then the spelling of flax.nnx, then flax.linen.MultiHeadDotProductAttention and
-// flax.nnx.MultiHeadAttention.
+// d2l's layers: norms and dense layers keep their place; a pre-norm stack's last norm is heed's own.
+
+constexpr PathRow kD2lPaths[] = {{"blks.block#", "blks.#"}, {"final_norm", kNoCounterpart}};
+constexpr PathRow kFlaxPaths[] = {{"blks.block#", "blks_#"}, {"ln", "LayerNorm_0"}, {"final_norm", kNoCounterpart}};
+
+// flax.linen, and flax.nnx beside it
 constexpr WeightRow kFlaxRows[] = {
-    {"*.weight", "*.kernel", kTransposed},
-    {"*.bias", "*.bias"},
-    {"ln.weight", "LayerNorm_0.scale"},
-    {"ln.bias", "LayerNorm_0.bias"},
-    {"embedding.weight", "embedding.embedding"},
-    {"ln.weight", "ln.scale", kSame, kImportOnly},
-    {"ln.bias", "ln.bias", kSame, kImportOnly},
-    {"W_q.weight", "query.kernel", kHeadsIn, kImportOnly},
-    {"W_q.bias", "query.bias", kHeadsBias, kImportOnly},
-    {"W_k.weight", "key.kernel", kHeadsIn, kImportOnly},
-    {"W_k.bias", "key.bias", kHeadsBias, kImportOnly},
-    {"W_v.weight", "value.kernel", kHeadsIn, kImportOnly},
-    {"W_v.bias", "value.bias", kHeadsBias, kImportOnly},
-    {"W_o.weight", "out.kernel", kHeadsOut, kImportOnly},
-    {"W_o.bias", "out.bias", kSame, kImportOnly},
+    {kDense, "weight", "kernel", kTransposed}, {kDense, "bias", "bias"}, {kNorm, "weight", "scale"}, {kNorm, "bias", "bias"},
+    {kEmbedding, "weight", "embedding"},
 };
-
-// d2l on Keras by attribute names, then the groups of a .weights.h5 file, then keras.layers.MultiHeadAttention in both
-// spellings.
 constexpr WeightRow kKerasRows[] = {
-    {"*.weight", "*.kernel", kTransposed},
-    {"*.bias", "*.bias"},
-    {"ln.weight", "ln.gamma"},
-    {"ln.bias", "ln.beta"},
-    {"embedding.weight", "embedding.embeddings"},
-    {"*.weight", "*.vars.0", kTransposed, kImportOnly},
-    {"*.bias", "*.vars.1", kSame, kImportOnly},
-    {"ln.weight", "ln.vars.0", kSame, kImportOnly},
-    {"ln.bias", "ln.vars.1", kSame, kImportOnly},
-    {"embedding.weight", "embedding.vars.0", kSame, kImportOnly},
-    {"W_q.weight", "query.kernel", kHeadsIn, kImportOnly},
-    {"W_q.bias", "query.bias", kHeadsBias, kImportOnly},
-    {"W_k.weight", "key.kernel", kHeadsIn, kImportOnly},
-    {"W_k.bias", "key.bias", kHeadsBias, kImportOnly},
-    {"W_v.weight", "value.kernel", kHeadsIn, kImportOnly},
-    {"W_v.bias", "value.bias", kHeadsBias, kImportOnly},
-    {"W_o.weight", "attention_output.kernel", kHeadsOut, kImportOnly},
-    {"W_o.bias", "attention_output.bias", kSame, kImportOnly},
-    {"W_q.weight", "query_dense.vars.0", kHeadsIn, kImportOnly},
-    {"W_q.bias", "query_dense.vars.1", kHeadsBias, kImportOnly},
-    {"W_k.weight", "key_dense.vars.0", kHeadsIn, kImportOnly},
-    {"W_k.bias", "key_dense.vars.1", kHeadsBias, kImportOnly},
-    {"W_v.weight", "value_dense.vars.0", kHeadsIn, kImportOnly},
-    {"W_v.bias", "value_dense.vars.1", kHeadsBias, kImportOnly},
-    {"W_o.weight", "output_dense.vars.0", kHeadsOut, kImportOnly},
-    {"W_o.bias", "output_dense.vars.1", kSame, kImportOnly},
+    {kDense, "weight", "kernel", kTransposed}, {kDense, "bias", "bias"}, {kNorm, "weight", "gamma"}, {kNorm, "bias", "beta"},
+    {kEmbedding, "weight", "embeddings"},
 };
-
-// d2l on Paddle, then paddle.nn.MultiHeadAttention.
+// The groups of a .weights.h5 file
+constexpr WeightRow kKerasFileRows[] = {
+    {kDense, "weight", "vars.0", kTransposed},
+    {kDense, "bias", "vars.1"},
+    {kNorm, "weight", "vars.0"},
+    {kNorm, "bias", "vars.1"},
+    {kEmbedding, "weight", "vars.0"},
+};
 constexpr WeightRow kPaddleRows[] = {
-    {"*.weight", "*.weight", kTransposed},
-    {"*.bias", "*.bias"},
-    {"ln.weight", "ln.weight"},
-    {"ln.bias", "ln.bias"},
-    {"embedding.weight", "embedding.weight"},
-    {"W_q.weight", "q_proj.weight", kTransposed, kImportOnly},
-    {"W_q.bias", "q_proj.bias", kSame, kImportOnly},
-    {"W_k.weight", "k_proj.weight", kTransposed, kImportOnly},
-    {"W_k.bias", "k_proj.bias", kSame, kImportOnly},
-    {"W_v.weight", "v_proj.weight", kTransposed, kImportOnly},
-    {"W_v.bias", "v_proj.bias", kSame, kImportOnly},
-    {"W_o.weight", "out_proj.weight", kTransposed, kImportOnly},
-    {"W_o.bias", "out_proj.bias", kSame, kImportOnly},
+    {kDense, "weight", "weight", kTransposed}, {kDense, "bias", "bias"}, {kNorm, "weight", "weight"}, {kNorm, "bias", "bias"},
+    {kEmbedding, "weight", "weight"},
 };
-
-// d2l on Gluon, as block.save_parameters names it.
+// As block.save_parameters names them
 constexpr WeightRow kMxnetRows[] = {
-    {"*.weight", "*.weight"},
-    {"*.bias", "*.bias"},
-    {"ln.weight", "ln.gamma"},
-    {"ln.bias", "ln.beta"},
-    {"embedding.weight", "embedding.weight"},
+    {kDense, "weight", "weight"}, {kDense, "bias", "bias"},         {kNorm, "weight", "gamma"},
+    {kNorm, "bias", "beta"},      {kEmbedding, "weight", "weight"},
 };
 
-// In the order of Framework.
-constexpr FrameworkTable kTables[] = {
-    {"torch", "pt", '.', "", kHeedBlock, true, kTorchRows}, {"flax", "flax", '/', "params", "blks_", false, kFlaxRows},
-    {"keras", "tf", '/', "", "blks.", false, kKerasRows},   {"paddle", "pd", '.', "", "blks.", false, kPaddleRows},
-    {"mxnet", "mx", '.', "", "blks.", false, kMxnetRows},
+// torch.nn.MultiheadAttention, TransformerEncoderLayer, TransformerDecoderLayer and their stacks
+
+constexpr PathRow kTorchPaths[] = {
+    {"blks.block#", "layers.#", {}, "addnorm1"},
+    {"block#", "layers.#", {}, "addnorm1"},
+    {"attention", "self_attn", "addnorm1"},
+    {"attention1", "self_attn", "addnorm1"},
+    {"attention2", "multihead_attn", "addnorm1"},
+    {"addnorm1.ln", "norm1"},
+    {"addnorm2.ln", "norm2"},
+    {"addnorm3.ln", "norm3"},
+    {"ffn.dense1", "linear1", "addnorm1"},
+    {"ffn.dense2", "linear2", "addnorm1"},
+    {"final_norm", "norm", "blks"},
+    {"final_norm", "norm", "block0"},
 };
+constexpr WeightRow kTorchAttention[] = {
+    {kQuery, "weight", "in_proj_weight", kFirstThird},
+    {kKey, "weight", "in_proj_weight", kSecondThird},
+    {kValue, "weight", "in_proj_weight", kLastThird},
+    {kQuery, "weight", "q_proj_weight"},
+    {kKey, "weight", "k_proj_weight"},
+    {kValue, "weight", "v_proj_weight"},
+    {kQuery, "bias", "in_proj_bias", kFirstThird},
+    {kKey, "bias", "in_proj_bias", kSecondThird},
+    {kValue, "bias", "in_proj_bias", kLastThird},
+    {kOutput, "weight", "out_proj.weight"},
+    {kOutput, "bias", "out_proj.bias"},
+};
+
+// flax.linen.MultiHeadDotProductAttention and flax.nnx.MultiHeadAttention
+constexpr WeightRow kFlaxAttention[] = {
+    {kQuery, "weight", "query.kernel", kHeadsIn}, {kQuery, "bias", "query.bias", kHeadsBias},
+    {kKey, "weight", "key.kernel", kHeadsIn},     {kKey, "bias", "key.bias", kHeadsBias},
+    {kValue, "weight", "value.kernel", kHeadsIn}, {kValue, "bias", "value.bias", kHeadsBias},
+    {kOutput, "weight", "out.kernel", kHeadsOut}, {kOutput, "bias", "out.bias"},
+};
+
+// keras.layers.MultiHeadAttention and GroupQueryAttention, and their groups in a .weights.h5 file
+constexpr WeightRow kKerasAttention[] = {
+    {kQuery, "weight", "query.kernel", kHeadsIn},
+    {kQuery, "bias", "query.bias", kHeadsBias},
+    {kKey, "weight", "key.kernel", kHeadsIn},
+    {kKey, "bias", "key.bias", kHeadsBias},
+    {kValue, "weight", "value.kernel", kHeadsIn},
+    {kValue, "bias", "value.bias", kHeadsBias},
+    {kOutput, "weight", "attention_output.kernel", kHeadsOut},
+    {kOutput, "bias", "attention_output.bias"},
+};
+constexpr WeightRow kKerasFileAttention[] = {
+    {kQuery, "weight", "query_dense.vars.0", kHeadsIn},    {kQuery, "bias", "query_dense.vars.1", kHeadsBias},
+    {kKey, "weight", "key_dense.vars.0", kHeadsIn},        {kKey, "bias", "key_dense.vars.1", kHeadsBias},
+    {kValue, "weight", "value_dense.vars.0", kHeadsIn},    {kValue, "bias", "value_dense.vars.1", kHeadsBias},
+    {kOutput, "weight", "output_dense.vars.0", kHeadsOut}, {kOutput, "bias", "output_dense.vars.1"},
+};
+constexpr WeightRow kKerasFileGroupedAttention[] = {
+    {kQuery, "weight", "_query_dense.vars.0", kHeadsIn},    {kQuery, "bias", "_query_dense.vars.1", kHeadsBias},
+    {kKey, "weight", "_key_dense.vars.0", kHeadsIn},        {kKey, "bias", "_key_dense.vars.1", kHeadsBias},
+    {kValue, "weight", "_value_dense.vars.0", kHeadsIn},    {kValue, "bias", "_value_dense.vars.1", kHeadsBias},
+    {kOutput, "weight", "_output_dense.vars.0", kHeadsOut}, {kOutput, "bias", "_output_dense.vars.1"},
+};
+
+// paddle.nn.MultiHeadAttention, TransformerEncoderLayer, TransformerDecoderLayer and their stacks
+constexpr PathRow kPaddlePaths[] = {
+    {"blks.block#", "layers.#", {}, "addnorm1"},
+    {"block#", "layers.#", {}, "addnorm1"},
+    {"attention", "self_attn", "addnorm1"},
+    {"attention1", "self_attn", "addnorm1"},
+    {"attention2", "cross_attn", "addnorm1"},
+    {"addnorm1.ln", "norm1"},
+    {"addnorm2.ln", "norm2"},
+    {"addnorm3.ln", "norm3"},
+    {"ffn.dense1", "linear1", "addnorm1"},
+    {"ffn.dense2", "linear2", "addnorm1"},
+    {"final_norm", "norm", "blks"},
+    {"final_norm", "norm", "block0"},
+    {"final_norm", kNoCounterpart},
+};
+constexpr WeightRow kPaddleAttention[] = {
+    {kQuery, "weight", "q_proj.weight", kTransposed},    {kQuery, "bias", "q_proj.bias"},
+    {kKey, "weight", "k_proj.weight", kTransposed},      {kKey, "bias", "k_proj.bias"},
+    {kValue, "weight", "v_proj.weight", kTransposed},    {kValue, "bias", "v_proj.bias"},
+    {kOutput, "weight", "out_proj.weight", kTransposed}, {kOutput, "bias", "out_proj.bias"},
+};
+
+// GluonNLP 1: TransformerEncoderLayer, whose attention is no layer of its own; then the cells of GluonNLP 0
+constexpr PathRow kGluonPaths[] = {
+    {"blks.block#", "layers.#", {}, "addnorm1"},
+    {"block#", "layers.#", {}, "addnorm1"},
+    {"attention", "", "addnorm1"},
+    {"addnorm1.ln", "layer_norm", "attention"},
+    {"addnorm2.ln", "ffn.layer_norm", "attention"},
+    {"ffn.dense1", "ffn.ffn_1", "attention"},
+    {"ffn.dense2", "ffn.ffn_2", "attention"},
+    {"final_norm", "ln_final", "blks"},
+    {"final_norm", "ln_final", "block0"},
+    {"final_norm", kNoCounterpart},
+    {"attention1", kNoCounterpart, "addnorm1"},
+};
+constexpr PathRow kOldGluonPaths[] = {
+    {"blks.block#", "transformer_cells.#", {}, "addnorm1"},
+    {"block#", "transformer_cells.#", {}, "addnorm1"},
+    {"attention", "", "addnorm1"},
+    {"addnorm1.ln", "layer_norm", "attention"},
+    {"addnorm2.ln", "ffn.layer_norm", "attention"},
+    {"ffn.dense1", "ffn.ffn_1", "attention"},
+    {"ffn.dense2", "ffn.ffn_2", "attention"},
+    {"final_norm", kNoCounterpart},
+    {"attention1", kNoCounterpart, "addnorm1"},
+};
+constexpr WeightRow kGluonAttention[] = {
+    {kQuery, "weight", "attn_qkv.weight", kFirstThird}, {kQuery, "bias", "attn_qkv.bias", kFirstThird},
+    {kKey, "weight", "attn_qkv.weight", kSecondThird},  {kKey, "bias", "attn_qkv.bias", kSecondThird},
+    {kValue, "weight", "attn_qkv.weight", kLastThird},  {kValue, "bias", "attn_qkv.bias", kLastThird},
+    {kOutput, "weight", "attention_proj.weight"},       {kOutput, "bias", "attention_proj.bias"},
+};
+constexpr WeightRow kOldGluonAttention[] = {
+    {kQuery, "weight", "attention_cell.proj_query.weight"},
+    {kQuery, "bias", "attention_cell.proj_query.bias"},
+    {kKey, "weight", "attention_cell.proj_key.weight"},
+    {kKey, "bias", "attention_cell.proj_key.bias"},
+    {kValue, "weight", "attention_cell.proj_value.weight"},
+    {kValue, "bias", "attention_cell.proj_value.bias"},
+    {kOutput, "weight", "proj.weight"},
+    {kOutput, "bias", "proj.bias"},
+};
+
+constexpr AttentionLimits kKeyWidths{false, false, false, true};
+
+constexpr WeightTable kTorchTables[] = {
+    {.framework = Framework::kTorch, .layers = Layers::kD2l, .names_of = "d2l's layers for torch", .keeps_others = true},
+    {.framework = Framework::kTorch,
+     .layers = Layers::kOwn,
+     .names_of = "torch.nn's layers",
+     .paths = kTorchPaths,
+     .attention = kTorchAttention,
+     .keeps_others = true,
+     .limits = kKeyWidths,
+     .biases = Biases::kSwitch},
+};
+constexpr WeightTable kFlaxTables[] = {
+    {.framework = Framework::kFlax,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers for flax",
+     .paths = kFlaxPaths,
+     .rest = kFlaxRows,
+     .separator = '/',
+     .scope = "params"},
+    {.framework = Framework::kFlax,
+     .layers = Layers::kOwn,
+     .names_of = "flax's own attention and d2l's layers around it",
+     .paths = kFlaxPaths,
+     .attention = kFlaxAttention,
+     .rest = kFlaxRows,
+     .separator = '/',
+     .scope = "params"},
+    {.framework = Framework::kFlax,
+     .layers = Layers::kNnx,
+     .names_of = "flax.nnx's attention and d2l's layers around it",
+     .paths = kD2lPaths,
+     .attention = kFlaxAttention,
+     .rest = kFlaxRows},
+    {.framework = Framework::kFlax,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers for flax.nnx",
+     .is_written = false,
+     .paths = kD2lPaths,
+     .rest = kFlaxRows},
+};
+constexpr WeightTable kKerasTables[] = {
+    {.framework = Framework::kKeras,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers for keras",
+     .paths = kD2lPaths,
+     .rest = kKerasRows,
+     .separator = '/'},
+    {.framework = Framework::kKeras,
+     .layers = Layers::kOwn,
+     .names_of = "keras's own attention and d2l's layers around it",
+     .paths = kD2lPaths,
+     .attention = kKerasAttention,
+     .rest = kKerasRows,
+     .separator = '/'},
+    {.framework = Framework::kKeras,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers in a file of keras",
+     .is_written = false,
+     .paths = kD2lPaths,
+     .rest = kKerasFileRows},
+    {.framework = Framework::kKeras,
+     .layers = Layers::kOwn,
+     .names_of = "attention in a file of keras",
+     .is_written = false,
+     .paths = kD2lPaths,
+     .attention = kKerasFileAttention,
+     .rest = kKerasFileRows},
+    {.framework = Framework::kKeras,
+     .layers = Layers::kOwn,
+     .names_of = "grouped attention in a file of keras",
+     .is_written = false,
+     .paths = kD2lPaths,
+     .attention = kKerasFileGroupedAttention,
+     .rest = kKerasFileRows},
+};
+constexpr WeightTable kPaddleTables[] = {
+    {.framework = Framework::kPaddle,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers for paddle",
+     .paths = kD2lPaths,
+     .rest = kPaddleRows},
+    {.framework = Framework::kPaddle,
+     .layers = Layers::kOwn,
+     .names_of = "paddle.nn's layers",
+     .paths = kPaddlePaths,
+     .attention = kPaddleAttention,
+     .rest = kPaddleRows,
+     .limits = kKeyWidths},
+};
+constexpr WeightTable kMxnetTables[] = {
+    {.framework = Framework::kMxnet,
+     .layers = Layers::kD2l,
+     .names_of = "d2l's layers for mxnet",
+     .paths = kD2lPaths,
+     .rest = kMxnetRows},
+    {.framework = Framework::kMxnet,
+     .layers = Layers::kOwn,
+     .names_of = "GluonNLP's layers",
+     .paths = kGluonPaths,
+     .attention = kGluonAttention,
+     .rest = kMxnetRows,
+     .limits = kOneWidth,
+     .biases = Biases::kAll},
+    {.framework = Framework::kMxnet,
+     .layers = Layers::kOwn,
+     .names_of = "GluonNLP 0's cells",
+     .is_written = false,
+     .paths = kOldGluonPaths,
+     .attention = kOldGluonAttention,
+     .rest = kMxnetRows},
+};
+// In the order of Framework.
+constexpr FrameworkFacts kFrameworks[] = {
+    {"torch", "pt"},
+    {"flax", "flax"},
+    {"keras", "tf", Numbering::kKeras},
+    {"paddle", "pd"},
+    {"mxnet", "mx", Numbering::kGluon},
+    {"hf", "pt"},
+    {"nanogpt", "pt"},
+};
+
+// In the order of Layers.
+constexpr const char* kLayers[] = {"usual", "d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"};
+
+struct Constant {
+  std::string_view end;
+  std::size_t rank;
+};
+// Causal masks of GPT-2 and nanoGPT, and what they put in a masked place; rotary frequencies of old Llamas.
+constexpr Constant kConstants[] = {{"attn.bias", 4}, {"attn.masked_bias", 0}, {"rotary_emb.inv_freq", 1}};
 
 }  // namespace
 
-const FrameworkTable& TableOf(Framework framework) { return kTables[static_cast<int>(framework)]; }
+std::optional<LayerPart> PartOf(std::string_view layer) {
+  for (const auto& [name, part] : kParts) {
+    if (layer == name) return part;
+  }
+  return std::nullopt;
+}
 
-const char* NameOf(Framework framework) { return TableOf(framework).name; }
-const char* FormatOf(Framework framework) { return TableOf(framework).format; }
+bool IsProjection(LayerPart part) { return part <= kOutput; }
+
+std::span<const WeightTable> TablesOf(Framework framework) {
+  switch (framework) {
+    case Framework::kTorch:
+      return kTorchTables;
+    case Framework::kFlax:
+      return kFlaxTables;
+    case Framework::kKeras:
+      return kKerasTables;
+    case Framework::kPaddle:
+      return kPaddleTables;
+    case Framework::kMxnet:
+      return kMxnetTables;
+    case Framework::kHf:
+      return HuggingFaceTables();
+    case Framework::kNanoGpt:
+      return NanoGptTables();
+  }
+  return {};
+}
+
+const FrameworkFacts& FactsOf(Framework framework) { return kFrameworks[static_cast<int>(framework)]; }
+
+const char* NameOf(Framework framework) { return FactsOf(framework).name; }
+const char* FormatOf(Framework framework) { return FactsOf(framework).format; }
+const char* NameOf(Layers layers) { return kLayers[static_cast<int>(layers)]; }
 
 Framework ParseFramework(const std::string& name) {
   std::string known;
-  for (const FrameworkTable& table : kTables) {
-    if (name == table.name) return static_cast<Framework>(&table - kTables);
-    known += (known.empty() ? "" : ", ") + std::string(table.name);
+  for (const FrameworkFacts& framework : kFrameworks) {
+    if (name == framework.name) return static_cast<Framework>(&framework - kFrameworks);
+    known += (known.empty() ? "" : ", ") + std::string(framework.name);
   }
   throw InvalidArgument("framework '" + name + "': one of " + known + " is expected");
 }
 
-bool IsDenseLayer(std::string_view component) {
-  return std::find(std::begin(kDenseLayers), std::end(kDenseLayers), component) != std::end(kDenseLayers);
+Layers ParseLayers(const std::string& name) {
+  std::string known;
+  for (std::size_t i = 1; i < std::size(kLayers); ++i) {  // the usual ones are those that nobody asks for by name
+    if (name == kLayers[i]) return static_cast<Layers>(i);
+    known += (known.empty() ? "" : ", ") + std::string(kLayers[i]);
+  }
+  throw InvalidArgument("layers '" + name + "': one of " + known + " is expected");
 }
 
-std::optional<NativeWeight> NativeWeightOf(const std::string& name, bool in_tables, Framework framework) {
-  const FrameworkTable& table = TableOf(framework);
-  for (const WeightRow& row : table.rows) {
-    if (row.import_only || !in_tables) continue;
-    const std::optional<std::string> theirs = Rewrite(name, row.heed, row.theirs);
-    if (theirs) return NativeWeight{NativeName(*theirs, table), row.layout};
-  }
-  if (!table.shares_heeds_names) return std::nullopt;
-  return NativeWeight{NativeName(name, table), Layout::kSame};
-}
-
-std::optional<std::string> Rewrite(std::string_view name, std::string_view from, std::string_view to) {
-  const bool any_dense = from.starts_with('*');
-  if (any_dense) {
-    from.remove_prefix(1);
-    to.remove_prefix(1);
-  }
-  if (!name.ends_with(from)) return std::nullopt;
-  const std::string_view kept = name.substr(0, name.size() - from.size());
-  if (any_dense && !IsDenseLayer(kept.substr(kept.rfind('.') + 1))) return std::nullopt;
-  if (!any_dense && !kept.empty() && !kept.ends_with('.')) return std::nullopt;
-  return std::string(kept) + std::string(to);
+bool IsConstant(Framework framework, std::string_view dotted, std::size_t rank) {
+  if (framework != Framework::kHf && framework != Framework::kNanoGpt) return false;
+  return std::ranges::any_of(kConstants, [&](const Constant& constant) {
+    const std::size_t kept = dotted.size() - std::min(dotted.size(), constant.end.size());
+    return rank == constant.rank && dotted.ends_with(constant.end) && (kept == 0 || dotted[kept - 1] == '.');
+  });
 }
 
 }  // namespace heed

@@ -1,9 +1,11 @@
 #include "heed/weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "heed/element.h"
@@ -82,31 +84,9 @@ Source SourceOf(const StoredTensor& stored) {
   return source;
 }
 
-// The numbers of `theirs`, which has the shape `shape`, as heed lays them out.
-std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout layout) {
-  // Rows and columns of what has to be turned.
-  int64_t rows = 0, columns = 0;
-  switch (layout) {
-    case Layout::kSame:
-    case Layout::kHeadsBias:
-      return theirs;
-    case Layout::kTransposed:
-      rows = shape[0], columns = shape[1];
-      break;
-    case Layout::kHeadsIn:
-      rows = shape[0], columns = shape[1] * shape[2];
-      break;
-    case Layout::kHeadsOut:
-      rows = shape[0] * shape[1], columns = shape[2];
-      break;
-    case Layout::kFirstThird:
-    case Layout::kSecondThird:
-    case Layout::kLastThird: {
-      const auto third = static_cast<std::ptrdiff_t>(theirs.size() / 3);
-      const auto first = theirs.begin() + third * (static_cast<int>(layout) - static_cast<int>(Layout::kFirstThird));
-      return {first, first + third};
-    }
-  }
+// The numbers of a matrix of `rows` rows as columns.
+std::vector<float> Turned(const std::vector<float>& theirs, int64_t rows) {
+  const int64_t columns = rows == 0 ? 0 : static_cast<int64_t>(theirs.size()) / rows;
   std::vector<float> turned(theirs.size());
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < columns; ++c) turned[c * rows + r] = theirs[r * columns + c];
@@ -114,7 +94,39 @@ std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout 
   return turned;
 }
 
-void Load(const Parameters& parameters, Sources& sources, Framework framework) {
+std::vector<float> RowsReversed(const std::vector<float>& theirs, int64_t rows) {
+  std::vector<float> reversed;
+  reversed.reserve(theirs.size());
+  const int64_t columns = rows == 0 ? 0 : static_cast<int64_t>(theirs.size()) / rows;
+  for (int64_t r = rows; r-- > 0;) reversed.insert(reversed.end(), &theirs[r * columns], &theirs[r * columns] + columns);
+  return reversed;
+}
+
+// The numbers of `theirs`, which has the shape `shape`, as heed lays them out.
+std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout layout) {
+  if (const std::optional<Third> third = ThirdOf(layout)) {
+    if (third->dimension == 1) theirs = Turned(theirs, shape[0]);
+    const auto size = static_cast<std::ptrdiff_t>(theirs.size() / 3);
+    return {theirs.begin() + size * third->place, theirs.begin() + size * (third->place + 1)};
+  }
+  switch (layout) {
+    case Layout::kTransposed:
+    case Layout::kHeadsIn:
+      return Turned(theirs, shape[0]);
+    case Layout::kHeadsOut:
+      return Turned(theirs, shape[0] * shape[1]);
+    case Layout::kReversed:
+      return RowsReversed(theirs, shape[0]);
+    default:
+      return theirs;
+  }
+}
+
+bool SameNumbers(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::ranges::equal(a, b, [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+void Load(const Parameters& parameters, Sources& sources, Framework framework, const std::string& prefix) {
   std::vector<WeightTarget> targets;
   targets.reserve(parameters.list.size());
   for (const Parameter& parameter : parameters.list) {
@@ -122,20 +134,32 @@ void Load(const Parameters& parameters, Sources& sources, Framework framework) {
   }
   std::map<std::string, WeightSource> described;
   for (const auto& [name, source] : sources) described.emplace(name, source.facts);
-  const WeightPlan plan = PlanWeights(targets, parameters.attention, described, framework);
+  const WeightPlan plan = PlanWeights(targets, parameters.attention, described, framework, prefix);
   RefuseFaults(plan.faults, framework);
-  std::vector<std::vector<float>> staged;
+  std::map<std::size_t, std::vector<float>> staged;  // by target
   std::vector<std::string> faults;
   for (const WeightCopy& copy : plan.copies) {
+    const WeightTarget& target = targets[copy.target];
+    if (copy.source.empty()) {
+      staged.emplace(copy.target, std::vector<float>(static_cast<std::size_t>(Count(target.facts.shape))));
+      continue;
+    }
     Source& source = sources.at(copy.source);
-    staged.push_back(InHeed(source.read(), source.facts.facts.shape, copy.layout));
+    std::vector<float> numbers = InHeed(source.read(), source.facts.facts.shape, copy.layout);
     if (!source.in_range) {
       faults.push_back("source '" + ShownName(copy.source) + "' holds numbers beyond the range of " + kFloat +
-                       ", the type of parameter '" + targets[copy.target].name + "'");
+                       ", the type of parameter '" + target.name + "'");
+    }
+    const auto earlier = staged.find(copy.target);
+    if (earlier == staged.end()) {
+      staged.emplace(copy.target, std::move(numbers));
+    } else if (!SameNumbers(earlier->second, numbers)) {
+      faults.push_back("parameter '" + target.name + "' has two sources that differ, one of them '" + ShownName(copy.source) +
+                       "'");
     }
   }
   RefuseFaults(faults, framework);
-  for (std::size_t i = 0; i < staged.size(); ++i) parameters.list[plan.copies[i].target].assign(staged[i]);
+  for (const auto& [target, numbers] : staged) parameters.list[target].assign(numbers);
 }
 
 }  // namespace
@@ -151,20 +175,21 @@ void Parameters::Add(const std::string& name, Parameters inner) {
   }
 }
 
-void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework) {
+void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework, const std::string& prefix) {
   Sources sources;
   for (const auto& [name, stored] : OpenTensors(path)) {
     Source& source = sources[name] = SourceOf(stored);
     source.read = [stored = stored, &source] { return ReadFloats(stored, source.in_range); };
   }
   try {
-    Load(parameters, sources, framework);
+    Load(parameters, sources, framework, prefix);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument("'" + path + "': " + error.what());
   }
 }
 
-void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays, Framework framework) {
+void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays, Framework framework,
+                 const std::string& prefix) {
   Sources sources;
   for (const auto& [name, array] : arrays) {
     const std::string who = "source '" + ShownName(name) + "'";
@@ -180,7 +205,7 @@ void LoadWeights(const Parameters& parameters, const std::map<std::string, Array
     source.facts.facts = {array.shape, kFloat, true, {}, {}};
     source.read = [values = array.values] { return std::vector<float>(values.begin(), values.end()); };
   }
-  Load(parameters, sources, framework);
+  Load(parameters, sources, framework, prefix);
 }
 
 }  // namespace heed

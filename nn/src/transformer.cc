@@ -56,7 +56,8 @@ void PositionWiseFFNImpl::reset() {
 torch::Tensor PositionWiseFFNImpl::forward(const torch::Tensor& X) { return dense2(Activate(dense1(X), activation_)); }
 
 torch::Tensor Activate(const torch::Tensor& X, Activation activation) {
-  return activation == Activation::kGelu ? at::gelu(X) : at::relu(X);
+  if (activation == Activation::kRelu) return at::relu(X);
+  return at::gelu(X, activation == Activation::kGeluTanh ? "tanh" : "none");
 }
 
 TransformerEncoderBlockImpl::TransformerEncoderBlockImpl(TransformerEncoderBlockOptions options_)

@@ -1,5 +1,6 @@
 // torch.ops.heed.load_weights and its kin: the weight tables for modules that live in another language. Such a module is
 // described by the names of its parameters and buffers and by its attention layers.
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,32 +52,35 @@ using Tensors = std::vector<at::Tensor>;
 using Counts = std::vector<int64_t>;
 
 void LoadTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                 Counts kv_heads, Names source_names, Tensors sources, std::string framework) {
+                 Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
   TranslateErrors([&] {
     LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
-                Mapped(source_names, sources), ParseFramework(framework));
+                Mapped(source_names, sources), ParseFramework(framework), prefix);
   });
 }
 
-void CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-                  Counts kv_heads, Names source_names, Tensors sources, std::string framework) {
-  TranslateErrors([&] {
-    CheckWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
-                 Mapped(source_names, sources), ParseFramework(framework));
+Names CheckTensors(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
+                   Counts kv_heads, Names source_names, Tensors sources, std::string framework, std::string prefix) {
+  return TranslateErrors([&] {
+    return CheckWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads),
+                        Mapped(source_names, sources), ParseFramework(framework), prefix);
   });
 }
 
 void LoadFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
-              Counts kv_heads, std::string path, std::string framework) {
+              Counts kv_heads, std::string path, std::string framework, std::string prefix) {
   TranslateErrors([&] {
     LoadWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
-                ParseFramework(framework));
+                ParseFramework(framework), prefix);
   });
 }
 
-void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, std::string path, std::string framework) {
-  TranslateErrors(
-      [&] { SaveWeights(Describe(names, parameters, buffer_names, buffers, {}, {}, {}), path, ParseFramework(framework)); });
+void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffers, Names attention_paths, Counts heads,
+              Counts kv_heads, std::string path, std::string framework, std::optional<std::string> layers, std::string prefix) {
+  TranslateErrors([&] {
+    SaveWeights(Describe(names, parameters, buffer_names, buffers, attention_paths, heads, kv_heads), path,
+                ParseFramework(framework), layers ? ParseLayers(*layers) : Layers::kUsual, prefix);
+  });
 }
 
 // NOLINTEND(performance-unnecessary-value-param)
@@ -86,18 +90,20 @@ void SaveFile(Names names, Tensors parameters, Names buffer_names, Tensors buffe
 TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(
       "load_weights(str[] names, Tensor(a!)[] parameters, str[] buffer_names, Tensor(b!)[] buffers, str[] attention_paths, "
-      "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework) -> ()",
+      "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework, str prefix) -> ()",
       &LoadTensors);
   m.def(
       "check_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str[] attention_paths, "
-      "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework) -> ()",
+      "int[] heads, int[] kv_heads, str[] source_names, Tensor[] sources, str framework, str prefix) -> str[]",
       &CheckTensors);
   m.def(
       "load_weights_file(str[] names, Tensor(a!)[] parameters, str[] buffer_names, Tensor(b!)[] buffers, "
-      "str[] attention_paths, int[] heads, int[] kv_heads, str path, str framework) -> ()",
+      "str[] attention_paths, int[] heads, int[] kv_heads, str path, str framework, str prefix) -> ()",
       &LoadFile);
-  m.def("save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str path, str framework) -> ()",
-        &SaveFile);
+  m.def(
+      "save_weights(str[] names, Tensor[] parameters, str[] buffer_names, Tensor[] buffers, str[] attention_paths, "
+      "int[] heads, int[] kv_heads, str path, str framework, str? layers, str prefix) -> ()",
+      &SaveFile);
 }
 
 }  // namespace heed::nn

@@ -1,7 +1,8 @@
 #include "heed/nn/weights.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,7 +22,9 @@ namespace {
 
 // A tensor of the module's type and device that shares memory with nothing: sources may be views of the very parameters that
 // are about to change.
-at::Tensor Staged(const TensorCopy& copy, const TensorSource& source, std::vector<std::string>& faults) {
+at::Tensor Staged(const TensorCopy& copy, const TensorSources& sources, std::vector<std::string>& faults) {
+  if (copy.source.empty()) return at::zeros_like(copy.target.tensor);
+  const TensorSource& source = sources.at(copy.source);
   const at::Tensor value = ToHeed(source.read().detach(), copy.layout);
   const at::Tensor& target = copy.target.tensor;
   const at::Tensor staged = value.to(target.device(), target.scalar_type(), /*non_blocking=*/false, /*copy=*/source.in_memory);
@@ -44,7 +47,11 @@ void RefuseContradictions(const TensorPlan& plan, const std::vector<at::Tensor>&
     std::vector<std::size_t>& others = by_storage[plan.copies[i].target.tensor.storage().unsafeGetStorageImpl()];
     for (const std::size_t other : others) {
       const TensorCopy &a = plan.copies[other], &b = plan.copies[i];
-      if (SameMemory(a.target.tensor, b.target.tensor) && !SameNumbers(staged[other], staged[i])) {
+      if (!SameMemory(a.target.tensor, b.target.tensor) || SameNumbers(staged[other], staged[i])) continue;
+      if (a.target.name == b.target.name) {
+        faults.push_back("parameter '" + a.target.name + "' has two sources that differ, '" + ShownName(a.source) + "' and '" +
+                         ShownName(b.source) + "'");
+      } else {
         faults.push_back("parameters '" + a.target.name + "' and '" + b.target.name + "' are one tensor, and their sources '" +
                          ShownName(a.source) + "' and '" + ShownName(b.source) + "' differ");
       }
@@ -54,16 +61,38 @@ void RefuseContradictions(const TensorPlan& plan, const std::vector<at::Tensor>&
 }
 
 // All that can fail comes before the first write.
-void Load(const ModuleWeights& module, const TensorSources& sources, Framework framework) {
+void Load(const ModuleWeights& module, const TensorSources& sources, Framework framework, const std::string& prefix) {
   const at::NoGradGuard no_grad;
-  const TensorPlan plan = PlanTensors(module, sources, framework);
+  const TensorPlan plan = PlanTensors(module, sources, framework, prefix);
   RefuseFaults(plan.faults, framework);
   std::vector<at::Tensor> staged;
   std::vector<std::string> faults;
-  for (const TensorCopy& copy : plan.copies) staged.push_back(Staged(copy, sources.at(copy.source), faults));
+  for (const TensorCopy& copy : plan.copies) staged.push_back(Staged(copy, sources, faults));
   RefuseContradictions(plan, staged, faults);
   RefuseFaults(faults, framework);
   for (std::size_t i = 0; i < staged.size(); ++i) plan.copies[i].target.tensor.copy_(staged[i]);
+}
+
+// Shares memory with no parameter.
+at::Tensor Stacked(const TensorExport& own, const WeightExport::Tensor& tensor) {
+  std::vector<at::Tensor> parts;
+  for (const WeightExport::Part& part : tensor.parts) {
+    const NamedTensor& parameter = own.tensors[part.target];
+    if (parameter.tensor.layout() != at::kStrided || parameter.tensor.is_nested() || parameter.tensor.is_meta()) {
+      throw InvalidArgument(Described("tensor", parameter.name, parameter.tensor) + ": expected a dense one with numbers");
+    }
+    parts.push_back(FromHeed(parameter.tensor.detach(), part));
+  }
+  if (parts.size() == 1) return parts.front().clone(at::MemoryFormat::Contiguous);
+  return at::cat(parts, ThirdOf(tensor.parts.front().layout)->dimension).contiguous();
+}
+
+// A bias that the layers do without has no effect only while it is zero.
+void RefuseToDrop(const NamedTensor& bias, const std::string& names_of) {
+  if (!bias.tensor.is_meta() && at::count_nonzero(bias.tensor.detach()).item<int64_t>() == 0) return;
+  throw InvalidArgument(Described("parameter", bias.name, bias.tensor) + " is not zero, and " + names_of +
+                        " have a bias everywhere or nowhere: attention has none; make the module with bias, or ask for other "
+                        "layers");
 }
 
 }  // namespace
@@ -83,61 +112,60 @@ ModuleWeights WeightsOf(const torch::nn::Module& module) {
   return weights;
 }
 
-void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework) {
-  Load(module, SourcesOf(tensors), framework);
+void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework, const std::string& prefix) {
+  Load(module, SourcesOf(tensors), framework, prefix);
 }
 
-void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
+void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework, const std::string& prefix) {
   const TensorSources sources = OpenWeights(path);
   try {
-    Load(module, sources, framework);
+    Load(module, sources, framework, prefix);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument("'" + path + "': " + error.what());
   }
 }
 
-void CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework) {
-  RefuseFaults(PlanTensors(module, SourcesDescribed(described), framework).faults, framework);
+std::vector<std::string> CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework,
+                                      const std::string& prefix) {
+  const TensorPlan plan = PlanTensors(module, SourcesDescribed(described), framework, prefix);
+  RefuseFaults(plan.faults, framework);
+  std::set<std::string> used;
+  for (const TensorCopy& copy : plan.copies) {
+    if (!copy.source.empty()) used.insert(copy.source);
+  }
+  return {used.begin(), used.end()};
 }
 
-TensorMap ExportWeights(const ModuleWeights& module, Framework framework) {
+TensorMap ExportWeights(const ModuleWeights& module, Framework framework, Layers layers, const std::string& prefix) {
+  const at::NoGradGuard no_grad;
+  const TensorExport own = PlanExport(module, framework, layers, prefix);
+  RefuseFaults(own.plan);
+  for (const std::size_t target : own.plan.left_out) RefuseToDrop(own.tensors[target], own.plan.names_of);
   TensorMap tensors;
-  const auto add = [&](const char* kind, const NamedTensor& own, bool in_tables) {
-    const std::optional<NativeWeight> native = NativeWeightOf(own.name, in_tables, framework);
-    if (!native) {
-      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has no counterpart in d2l's layers for " +
-                            NameOf(framework));
-    }
-    const at::Tensor value = own.tensor.detach();
-    const bool turned = native->layout == Layout::kTransposed;
-    if (!tensors.emplace(native->name, (turned ? value.t() : value).clone(at::MemoryFormat::Contiguous)).second) {
-      throw InvalidArgument(Described(kind, own.name, own.tensor) + " has the name of another tensor for " + NameOf(framework) +
-                            ", '" + native->name + "'");
-    }
-  };
-  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter, /*in_tables=*/true);
-  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer, /*in_tables=*/false);
+  for (const WeightExport::Tensor& tensor : own.plan.tensors) tensors.emplace(tensor.name, Stacked(own, tensor));
   return tensors;
 }
 
-void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework) {
-  WriteSafetensors(path, ExportWeights(module, framework), {{"format", FormatOf(framework)}});
+void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework, Layers layers,
+                 const std::string& prefix) {
+  WriteSafetensors(path, ExportWeights(module, framework, layers, prefix), {{"format", FormatOf(framework)}});
 }
 
-void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework) {
-  LoadWeights(WeightsOf(module), tensors, framework);
+void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework, const std::string& prefix) {
+  LoadWeights(WeightsOf(module), tensors, framework, prefix);
 }
 
-void load_weights(torch::nn::Module& module, const std::string& path, Framework framework) {
-  LoadWeights(WeightsOf(module), path, framework);
+void load_weights(torch::nn::Module& module, const std::string& path, Framework framework, const std::string& prefix) {
+  LoadWeights(WeightsOf(module), path, framework, prefix);
 }
 
-TensorMap export_weights(const torch::nn::Module& module, Framework framework) {
-  return ExportWeights(WeightsOf(module), framework);
+TensorMap export_weights(const torch::nn::Module& module, Framework framework, Layers layers, const std::string& prefix) {
+  return ExportWeights(WeightsOf(module), framework, layers, prefix);
 }
 
-void save_weights(const torch::nn::Module& module, const std::string& path, Framework framework) {
-  SaveWeights(WeightsOf(module), path, framework);
+void save_weights(const torch::nn::Module& module, const std::string& path, Framework framework, Layers layers,
+                  const std::string& prefix) {
+  SaveWeights(WeightsOf(module), path, framework, layers, prefix);
 }
 
 }  // namespace heed::nn

@@ -27,12 +27,17 @@ struct ModuleWeights {
 
 ModuleWeights WeightsOf(const torch::nn::Module& module);
 
-void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework);
-void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework);
+// What heed/nn/weights.h says of load_weights, export_weights and save_weights.
+void LoadWeights(const ModuleWeights& module, const TensorMap& tensors, Framework framework, const std::string& prefix);
+void LoadWeights(const ModuleWeights& module, const std::string& path, Framework framework, const std::string& prefix);
+TensorMap ExportWeights(const ModuleWeights& module, Framework framework, Layers layers, const std::string& prefix);
+void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework, Layers layers,
+                 const std::string& prefix);
+
 // Throws as LoadWeights would for tensors of these shapes and types; `described` need not hold numbers, and nothing is loaded.
-void CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework);
-TensorMap ExportWeights(const ModuleWeights& module, Framework framework);
-void SaveWeights(const ModuleWeights& module, const std::string& path, Framework framework);
+// The names of those that would be read.
+std::vector<std::string> CheckWeights(const ModuleWeights& module, const TensorMap& described, Framework framework,
+                                      const std::string& prefix);
 
 }  // namespace heed::nn
 

@@ -60,52 +60,83 @@ WeightFacts FactsOf(const at::Tensor& tensor) {
   return facts;
 }
 
+// A module as the tables see it.
+struct Description {
+  Description(const ModuleWeights& module, Places& places) {
+    const auto add = [&](const char* kind, const NamedTensor& own) {
+      targets.push_back({own.name, kind, FactsOf(own.tensor), TargetFault(own.tensor)});
+      targets.back().facts.place = places.NumberOf(own.tensor);
+      tensors.push_back(own);
+    };
+    for (const NamedTensor& parameter : module.parameters) add("parameter", parameter);
+    for (const NamedTensor& buffer : module.buffers) add("buffer", buffer);
+  }
+  std::vector<WeightTarget> targets;
+  std::vector<NamedTensor> tensors;
+};
+
 }  // namespace
 
-TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework) {
+TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework,
+                       const std::string& prefix) {
   Places places;
-  std::vector<WeightTarget> targets;
-  std::vector<const NamedTensor*> tensors;
-  const auto add = [&](const char* kind, const NamedTensor& own) {
-    targets.push_back({own.name, kind, FactsOf(own.tensor), TargetFault(own.tensor)});
-    targets.back().facts.place = places.NumberOf(own.tensor);
-    tensors.push_back(&own);
-  };
-  for (const NamedTensor& parameter : module.parameters) add("parameter", parameter);
-  for (const NamedTensor& buffer : module.buffers) add("buffer", buffer);
+  const Description own(module, places);
   std::map<std::string, WeightSource> described;
   for (const auto& [name, source] : sources) {
     WeightSource& facts = described[name] = {FactsOf(source.description), source.fault, source.optional};
     if (source.in_memory) facts.facts.place = places.NumberOf(source.description);
   }
-  WeightPlan plan = PlanWeights(targets, module.attention, described, framework);
+  WeightPlan plan = PlanWeights(own.targets, module.attention, described, framework, prefix);
   TensorPlan result{{}, std::move(plan.faults)};
-  for (const WeightCopy& copy : plan.copies) result.copies.push_back({*tensors[copy.target], copy.source, copy.layout});
+  for (const WeightCopy& copy : plan.copies) result.copies.push_back({own.tensors[copy.target], copy.source, copy.layout});
   return result;
 }
 
+TensorExport PlanExport(const ModuleWeights& module, Framework framework, Layers layers, const std::string& prefix) {
+  Places places;
+  Description own(module, places);
+  return {heed::PlanExport(own.targets, module.attention, framework, layers, prefix), std::move(own.tensors)};
+}
+
 at::Tensor ToHeed(const at::Tensor& theirs, Layout layout) {
-  const int64_t rank = theirs.dim();
-  switch (layout) {
-    case Layout::kSame:
-      return theirs;
-    case Layout::kTransposed:
-      return rank == 2 ? theirs.t() : at::Tensor();
-    case Layout::kHeadsIn:
-      return rank == 3 ? theirs.flatten(1).t() : at::Tensor();
-    case Layout::kHeadsOut:
-      return rank == 3 ? theirs.flatten(0, 1).t() : at::Tensor();
-    case Layout::kHeadsBias:
-      return rank == 2 ? theirs.flatten() : at::Tensor();
-    case Layout::kFirstThird:
-    case Layout::kSecondThird:
-    case Layout::kLastThird: {
-      if (rank == 0 || theirs.size(0) % 3 != 0) return {};
-      const int64_t rows = theirs.size(0) / 3;
-      return theirs.narrow(0, rows * (static_cast<int>(layout) - static_cast<int>(Layout::kFirstThird)), rows);
-    }
+  if (!ShapeInHeed(theirs.sizes().vec(), layout)) return {};
+  if (const std::optional<Third> third = ThirdOf(layout)) {
+    const int64_t extent = theirs.size(third->dimension) / 3;
+    const at::Tensor own = theirs.narrow(third->dimension, extent * third->place, extent);
+    return third->dimension == 0 ? own : own.t();
   }
-  return {};
+  switch (layout) {
+    case Layout::kTransposed:
+      return theirs.t();
+    case Layout::kHeadsIn:
+      return theirs.flatten(1).t();
+    case Layout::kHeadsOut:
+      return theirs.flatten(0, 1).t();
+    case Layout::kHeadsBias:
+      return theirs.flatten();
+    case Layout::kReversed:
+      return theirs.flip(0);
+    default:
+      return theirs;
+  }
+}
+
+at::Tensor FromHeed(const at::Tensor& ours, const WeightExport::Part& part) {
+  if (const std::optional<Third> third = ThirdOf(part.layout)) return third->dimension == 0 ? ours : ours.t();
+  switch (part.layout) {
+    case Layout::kTransposed:
+      return ours.t();
+    case Layout::kHeadsIn:
+      return ours.t().unflatten(1, {part.heads, -1});
+    case Layout::kHeadsOut:
+      return ours.t().unflatten(0, {part.heads, -1});
+    case Layout::kHeadsBias:
+      return ours.unflatten(0, {part.heads, -1});
+    case Layout::kReversed:
+      return ours.flip(0);
+    default:
+      return ours;
+  }
 }
 
 std::string Described(const char* what, const std::string& name, const at::Tensor& tensor) {

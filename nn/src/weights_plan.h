@@ -15,7 +15,7 @@ namespace heed::nn {
 
 struct TensorCopy {
   NamedTensor target;
-  std::string source;
+  std::string source;  // empty: zeros
   Layout layout = Layout::kSame;
 };
 
@@ -24,10 +24,21 @@ struct TensorPlan {
   std::vector<std::string> faults;  // none where everything fits
 };
 
-TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework);
+TensorPlan PlanTensors(const ModuleWeights& module, const TensorSources& sources, Framework framework,
+                       const std::string& prefix);
 
-// The tensor in heed's layout, a view; undefined if its rank or extents do not allow that.
+// A tensor in heed's layout, a view; undefined if its rank or extents do not allow that.
 at::Tensor ToHeed(const at::Tensor& theirs, Layout layout);
+
+struct TensorExport {
+  WeightExport plan;
+  std::vector<NamedTensor> tensors;  // those that the plan numbers
+};
+
+TensorExport PlanExport(const ModuleWeights& module, Framework framework, Layers layers, const std::string& prefix);
+
+// A tensor of heed's as the framework lays it out, apart from what it is stacked with; a view.
+at::Tensor FromHeed(const at::Tensor& ours, const WeightExport::Part& part);
 
 // "parameter 'W_q.weight' [8, 8]"
 std::string Described(const char* what, const std::string& name, const at::Tensor& tensor);

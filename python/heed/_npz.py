@@ -6,7 +6,7 @@ import math
 import os
 import stat
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, BinaryIO, TypeVar
 
 import numpy
@@ -65,7 +65,7 @@ class _Member:
         array = f"array {self.name[:80]!r}"
         if self.dtype.hasobject:
             raise ValueError(f"{array} holds objects; pickled objects are never read")
-        if self.dtype.kind not in "biufc" or self.dtype.char in "gG":
+        if not self._is_bfloat16() and (self.dtype.kind not in "biufc" or self.dtype.char in "gG"):
             raise ValueError(f"{array} is of type {str(self.dtype)[:40]}; expected numbers")
         if len(self.shape) > _MOST_DIMENSIONS or min(self.shape, default=0) < 0:
             raise ValueError(f"{array} has the shape {str(self.shape)[:80]}; expected at most {_MOST_DIMENSIONS} dimensions")
@@ -73,9 +73,17 @@ class _Member:
         if held != self.bytes:
             raise ValueError(f"{array} takes {self.bytes} bytes by its shape and {held} in the file")
 
+    def _is_bfloat16(self) -> bool:
+        """NumPy has no name for the type and stores ml_dtypes.bfloat16 as elements of two bytes."""
+        return self.dtype.kind == "V" and self.dtype.itemsize == 2 and self.dtype.names is None and self.dtype.subdtype is None
+
+    def _as_tensor(self, array: numpy.ndarray[Any, Any]) -> torch.Tensor:
+        if self._is_bfloat16():
+            return torch.from_numpy(numpy.ascontiguousarray(array.view("<i2"), "=i2").reshape(array.shape)).view(torch.bfloat16)
+        return torch.from_numpy(numpy.ascontiguousarray(array, self.dtype.newbyteorder("=")).reshape(array.shape))
+
     def described(self) -> torch.Tensor:
-        number = numpy.zeros((), self.dtype.newbyteorder("="))
-        return torch.empty(self.shape, dtype=torch.from_numpy(number).dtype, device="meta")
+        return torch.empty(self.shape, dtype=self._as_tensor(numpy.zeros((), self.dtype)).dtype, device="meta")
 
     def tensor(self, archive: zipfile.ZipFile) -> torch.Tensor:
         buffer = bytearray(self.bytes)
@@ -87,8 +95,7 @@ class _Member:
                 done += len(block)
         if done != self.bytes or len(buffer) != self.bytes:
             raise ValueError(f"array {self.name[:80]!r} ends early")
-        array = numpy.frombuffer(buffer, self.dtype).reshape(self.shape, order="F" if self.fortran_order else "C")
-        return torch.from_numpy(numpy.ascontiguousarray(array, self.dtype.newbyteorder("=")).reshape(self.shape))
+        return self._as_tensor(numpy.frombuffer(buffer, self.dtype).reshape(self.shape, order="F" if self.fortran_order else "C"))
 
 
 class NpzFile:
@@ -122,8 +129,9 @@ class NpzFile:
         """Tensors of the arrays' shapes and types without numbers, by name."""
         return self._guarded(lambda: {member.name: member.described() for member in self._members})
 
-    def tensors(self) -> dict[str, torch.Tensor]:
-        return self._guarded(lambda: {member.name: member.tensor(self._archive) for member in self._members})
+    def tensors(self, names: Collection[str]) -> dict[str, torch.Tensor]:
+        """Those of the arrays that have these names."""
+        return self._guarded(lambda: {m.name: m.tensor(self._archive) for m in self._members if m.name in set(names)})
 
     def _close(self) -> None:
         if self._archive is not None:

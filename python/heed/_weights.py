@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 import torch
@@ -12,6 +12,7 @@ import torch
 from ._npz import NpzFile
 from .nn import MultiHeadAttention
 
+Layers = Literal["d2l", "own", "nnx", "bert", "vit", "gpt2", "llama", "t5"]
 _ops = torch.ops.heed
 _DEEPEST = 64  # levels of nested dictionaries
 
@@ -91,39 +92,63 @@ def _tensors(source: object) -> dict[str, torch.Tensor]:
 
 
 def load_weights(
-    module: torch.nn.Module, source: str | bytes | os.PathLike[Any] | Mapping[Any, Any], framework: str
+    module: torch.nn.Module,
+    source: str | bytes | os.PathLike[Any] | Mapping[Any, Any],
+    framework: str,
+    *,
+    prefix: str = "",
 ) -> None:
     """Fills every parameter of the module, and every buffer of its state dict, from another framework's weights.
 
     source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
-    tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle" or "mxnet".
+    tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle", "mxnet", "hf" (Hugging Face) or
+    "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights/README.md).
+    prefix: what stands before the names of the part to read, "bert.encoder.layer.3"; the rest of the source is left alone.
 
     Names that are missing, left over, of the wrong shape or type, and numbers beyond the range of the parameter's type raise
     ValueError; a file that cannot be read or is malformed raises RuntimeError. Everything is checked before the first number is
     written: after an error the module is what it was. A tensor that the module knows under several names needs a source for one
-    of them. Of an .npz file no more is expanded than the module needs; object arrays are refused.
+    of them. Where the framework's blocks have a bias everywhere or nowhere (PyTorch, nanoGPT) and a checkpoint has none, a
+    module whose attention has none gets zeros as its other biases. Of an .npz file no more is expanded than the module needs;
+    object arrays are refused, and elements of two bytes without a type are taken for bfloat16, which NumPy stores so.
     """
     state = _state(module)
     layers = _attention_layers(module)
-    framework = _text("framework", framework)
+    names = (_text("framework", framework), _text("prefix", prefix))
     if isinstance(source, (str, bytes, os.PathLike)):
         path = os.fsdecode(source)
         if not path.endswith(".npz"):
-            _ops.load_weights_file(*state, *layers, _text("source", path), framework)
+            _ops.load_weights_file(*state, *layers, _text("source", path), *names)
             return
         with NpzFile(path) as archive:
             described = archive.described()
-            _ops.check_weights(*state, *layers, list(described), list(described.values()), framework)
-            tensors = archive.tensors()
+            needed = _ops.check_weights(*state, *layers, list(described), list(described.values()), *names)
+            tensors = archive.tensors(needed)
     else:
         tensors = _tensors(source)
-    _ops.load_weights(*state, *layers, list(tensors), list(tensors.values()), framework)
+    _ops.load_weights(*state, *layers, list(tensors), list(tensors.values()), *names)
 
 
-def save_weights(module: torch.nn.Module, path: str | bytes | os.PathLike[Any], framework: str) -> None:
+def save_weights(
+    module: torch.nn.Module,
+    path: str | bytes | os.PathLike[Any],
+    framework: str,
+    *,
+    layers: Layers | None = None,
+    prefix: str = "",
+) -> None:
     """Writes the module's parameters, and the buffers of its state dict, as a safetensors file.
 
-    They get the framework's names and layouts; one that has no counterpart there raises ValueError, so nothing is left out. The
-    file is replaced as a whole or not at all; only a regular file, or one that a symbolic link leads to, is replaced.
+    They get the names and layouts of a framework's layers. layers: "d2l", d2l's layers in the framework; "own", the layers that
+    come with it ("nnx": those of flax.nnx); for "hf" the architecture, "bert", "vit", "gpt2", "llama" or "t5". By default "d2l" where there is one, "own"
+    for "nanogpt", and for "hf" the first of "bert", "llama", "t5", "vit", "gpt2" that has a place for all of the module.
+    prefix: stands before every name, in place of the framework's own scope ("params" in Flax).
+
+    ValueError for a parameter that has no counterpart there, so nothing is left out, except for biases that are zero in blocks
+    that have a bias everywhere or nowhere. The file is replaced as a whole or not at all; only a regular file, or one that a
+    symbolic link leads to, is replaced.
     """
-    _ops.save_weights(*_state(module), _text("path", os.fsdecode(path)), _text("framework", framework))
+    described = [*_state(module), *_attention_layers(module)]
+    written = (_text("path", os.fsdecode(path)), _text("framework", framework))
+    chosen = None if layers is None else _text("layers", layers)
+    _ops.save_weights(*described, *written, chosen, _text("prefix", prefix))

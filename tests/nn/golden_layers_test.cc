@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "golden_cases.h"
+#include "golden_modules.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
 #include "heed/nn/transformer.h"
@@ -18,10 +19,6 @@ namespace heed::nn {
 namespace {
 
 class GoldenTest : public testing::TestWithParam<std::string> {};
-// d2l 1.0.3 and 0.17.6 set masked scores to -1e6: a query without keys sees all of them alike.
-EmptyRow EmptyRowOf(const GoldenCase& golden) {
-  return golden.options.at("mask_policy").get<std::string>().starts_with("d2l_1_0") ? EmptyRow::kUniform : EmptyRow::kZero;
-}
 
 // The case's input, to be differentiated if the case has its gradient.
 at::Tensor Input(const GoldenCase& golden, const std::string& name) {
@@ -34,49 +31,11 @@ at::Tensor ValidLens(const GoldenCase& golden) {
   return golden.Has("mask.valid_lens") ? golden.At("mask.valid_lens") : at::Tensor();
 }
 
-// Gradients of sum(output * G), those of the parameters under the framework's names and in its layouts.
-void ExpectGradients(const GoldenCase& golden, torch::nn::Module& module, const at::Tensor& output,
-                     const std::vector<std::pair<std::string, at::Tensor>>& inputs) {
-  if (!golden.Has("grad_output.G")) return;
-  (output * golden.At("grad_output.G")).sum().backward();
-  for (const auto& [name, input] : inputs) {
-    if (golden.Has("grad.input." + name)) golden.ExpectClose(input.grad(), "grad.input." + name, "grad");
-  }
-  {
-    const at::NoGradGuard no_grad;
-    for (const at::Tensor& parameter : module.parameters()) parameter.copy_(parameter.grad());
-  }
-  const TensorMap gradients = export_weights(module, golden.framework());
-  EXPECT_EQ(gradients.size(), golden.WithPrefix("grad.param.").size());
-  for (const auto& [name, gradient] : gradients) golden.ExpectClose(gradient, "grad.param." + name, "grad");
-}
-
-MultiHeadAttention MakeAttention(const GoldenCase& golden) {
-  const auto& options = golden.options;
-  const int64_t num_hiddens = options.at("num_hiddens"), num_heads = options.at("num_heads");
-  const bool self = golden.Has("input.X"), bias = options.at("bias");
-  const int64_t query_size = golden.At(self ? "input.X" : "input.queries").size(2);
-  const int64_t key_size = golden.At(self ? "input.X" : "input.keys").size(2);
-  const int64_t value_size = golden.At(self ? "input.X" : "input.values").size(2);
-  if (golden.manifest.at("framework").at("d2l") == "0.17.6" && golden.framework() == Framework::kTorch) {
-    MultiHeadAttention attention(key_size, query_size, value_size, num_hiddens, num_heads, /*dropout=*/0.0, bias);
-    attention->options.empty_row(EmptyRowOf(golden)).keep_attention_weights(true);
-    return attention;
-  }
-  return MultiHeadAttention(MultiHeadAttentionOptions(num_hiddens, num_heads)
-                                .bias(bias)
-                                .query_size(query_size)
-                                .key_size(key_size)
-                                .value_size(value_size)
-                                .empty_row(EmptyRowOf(golden))
-                                .keep_attention_weights(true));
-}
-
 class GoldenAttentionLayerTest : public GoldenTest {};
 
 TEST_P(GoldenAttentionLayerTest, Agrees) {
   const GoldenCase golden(GetParam());
-  MultiHeadAttention attention = MakeAttention(golden);
+  MultiHeadAttention attention = AttentionOf(golden);
   load_weights(*attention, golden.WithPrefix("param."), golden.framework());
   std::vector<std::pair<std::string, at::Tensor>> inputs;
   if (golden.Has("input.X")) {
@@ -112,22 +71,11 @@ TEST_P(GoldenEncodingTest, Agrees) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenEncodingTest);  // without the cases
 INSTANTIATE_TEST_SUITE_P(, GoldenEncodingTest, testing::ValuesIn(GoldenNames("d2l_", "_pe_")), CaseName);
 
-TransformerEncoderBlockOptions BlockOptions(const GoldenCase& golden) {
-  const auto& options = golden.options;
-  EXPECT_EQ(options.at("norm"), "post");
-  EXPECT_EQ(options.at("activation"), "relu");
-  return TransformerEncoderBlockOptions(options.at("num_hiddens"), options.at("ffn_num_hiddens"), options.at("num_heads"))
-      .bias(options.at("attention_bias"))
-      .layer_norm_eps(options.at("layer_norm_eps"))
-      .empty_row(EmptyRowOf(golden))
-      .keep_attention_weights(true);
-}
-
 class GoldenBlockTest : public GoldenTest {};
 
 TEST_P(GoldenBlockTest, Agrees) {
   const GoldenCase golden(GetParam());
-  TransformerEncoderBlock block(BlockOptions(golden));
+  TransformerEncoderBlock block(BlockOptionsOf(golden));
   load_weights(*block, golden.WithPrefix("param."), golden.framework());
   const at::Tensor X = Input(golden, "X");
   const at::Tensor output = block(X, ValidLens(golden));
@@ -139,25 +87,21 @@ TEST_P(GoldenBlockTest, Agrees) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenBlockTest);  // without the cases
 INSTANTIATE_TEST_SUITE_P(, GoldenBlockTest, testing::ValuesIn(GoldenNames("d2l_", "_encblock")), CaseName);
 
-TransformerEncoder MakeEncoder(const GoldenCase& golden) {
-  return TransformerEncoder(golden.options.at("vocab_size").get<int64_t>(), golden.options.at("num_blks").get<int64_t>(),
-                            BlockOptions(golden));
-}
-
 class GoldenEncoderTest : public GoldenTest {};
 
 TEST_P(GoldenEncoderTest, Agrees) {
   const GoldenCase golden(GetParam());
-  TransformerEncoder encoder = MakeEncoder(golden);
-  load_weights(*encoder, golden.WithPrefix("param."), golden.framework());
-  const at::Tensor output = encoder(golden.At("input.tokens"), ValidLens(golden));
+  const std::shared_ptr<torch::nn::Module> module = ModuleOf(golden);
+  auto& encoder = *module->as<TransformerEncoder>();
+  load_weights(encoder, golden.WithPrefix("param."), golden.framework());
+  const at::Tensor output = encoder.forward(golden.At("input.tokens"), ValidLens(golden));
   golden.ExpectClose(output, "output.Y", "output");
-  const std::vector<at::Tensor> weights = encoder->attention_weights();
+  const std::vector<at::Tensor> weights = encoder.attention_weights();
   EXPECT_EQ(weights.size(), golden.WithPrefix("output.attention_weights.").size());
   for (std::size_t i = 0; i < weights.size(); ++i) {
     golden.ExpectClose(weights[i], "output.attention_weights." + std::to_string(i), "weights");
   }
-  ExpectGradients(golden, *encoder, output, {});
+  ExpectGradients(golden, encoder, output, {});
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenEncoderTest);  // without the cases
@@ -169,13 +113,6 @@ std::vector<std::string> NamesWithParameters() {
     for (const std::string& name : GoldenNames("d2l_", part)) names.push_back(name);
   }
   return names;
-}
-
-std::shared_ptr<torch::nn::Module> ModuleOf(const GoldenCase& golden) {
-  const std::string kind = golden.manifest.at("kind");
-  if (kind == "d2l.MultiHeadAttention") return MakeAttention(golden).ptr();
-  if (kind == "d2l.TransformerEncoderBlock") return TransformerEncoderBlock(BlockOptions(golden)).ptr();
-  return MakeEncoder(golden).ptr();
 }
 
 class GoldenSpellingTest : public GoldenTest {};

@@ -72,11 +72,13 @@ TEST(WeightsTest, FrameworksAreKnownByName) {
   EXPECT_EQ(ParseFramework("keras"), Framework::kKeras);
   EXPECT_EQ(ParseFramework("paddle"), Framework::kPaddle);
   EXPECT_EQ(ParseFramework("mxnet"), Framework::kMxnet);
+  EXPECT_EQ(ParseFramework("hf"), Framework::kHf);
+  EXPECT_EQ(ParseFramework("nanogpt"), Framework::kNanoGpt);
   try {
     ParseFramework("caffe");
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_STREQ(error.what(), "framework 'caffe': one of torch, flax, keras, paddle, mxnet is expected");
+    EXPECT_STREQ(error.what(), "framework 'caffe': one of torch, flax, keras, paddle, mxnet, hf, nanogpt is expected");
   }
 }
 

@@ -66,7 +66,11 @@ class Embedding {
   std::vector<float> weight_;
 };
 
-enum class Activation { kRelu, kGelu };  // kGelu: x * Phi(x), exact
+enum class Activation {
+  kRelu,
+  kGelu,
+  kGeluTanh
+};  // kGelu: x * Phi(x), exact; kGeluTanh: its approximation by tanh, as GPT-2 has it
 
 // dense2(activation(dense1(x))), both with bias; parameters dense1.weight [hiddens, width], dense1.bias, dense2.weight
 // [width, hiddens], dense2.bias.

@@ -43,6 +43,7 @@ struct MultiHeadAttentionOptions {
   bool bias = false;                                     // of the four projections
   int64_t kv_heads = 0;                                  // 0: as many as num_heads
   int64_t query_size = 0, key_size = 0, value_size = 0;  // input widths; 0: num_hiddens
+  int64_t head_dim = 0;                                  // width of a head; 0: num_hiddens / num_heads, then whole
   Causal causal = Causal::kNone;
   Window window = {};                  // keys around a query's own position
   std::optional<double> scale = {};    // 1/sqrt(head width) by default

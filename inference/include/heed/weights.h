@@ -36,14 +36,17 @@ struct Array {
   std::span<const float> values;
 };
 
-// Fills every parameter from a checkpoint with a framework's own names and layouts: PyTorch, Flax, Keras, Paddle, MXNet, d2l's
-// layers and each framework's own attention layer, told apart by the names. `path` is a safetensors file, or the index
-// (*.index.json) of several; numbers of 64 and 16 bits are rounded to float once. A parameter without a source, a source
-// without a place, a shape or type that does not fit, and numbers beyond the range of float are errors that name what is at
-// fault. All of it is checked, and every number read, before the first is assigned. Throws InvalidArgument or FileError.
-void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework = Framework::kTorch);
+// Fills every parameter from a checkpoint with a framework's own names and layouts: d2l's layers in PyTorch, Flax, Keras,
+// Paddle and MXNet, the layers that come with each, and those of Hugging Face and nanoGPT, told apart by the names. `path` is a
+// safetensors file, or the index (*.index.json) of several; numbers of 64 and 16 bits are rounded to float once. prefix: what
+// stands before the names of the part to read, "bert.encoder.layer.3"; the rest of the checkpoint is left alone. A parameter
+// without a source, a source without a place, a shape or type that does not fit, and numbers beyond the range of float are
+// errors that name what is at fault. All of it is checked, and every number read, before the first is assigned. Throws
+// InvalidArgument or FileError.
+void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework = Framework::kTorch,
+                 const std::string& prefix = "");
 void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays,
-                 Framework framework = Framework::kTorch);
+                 Framework framework = Framework::kTorch, const std::string& prefix = "");
 
 }  // namespace heed
 

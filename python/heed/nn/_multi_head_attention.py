@@ -88,7 +88,7 @@ class MultiHeadAttention(KeepsWeights):
     """
 
     num_hiddens: int
-    """Width of the output."""
+    """Width of all query heads together."""
     num_heads: int
     """Query heads."""
     kv_heads: int

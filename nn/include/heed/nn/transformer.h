@@ -15,7 +15,11 @@
 namespace heed::nn {
 
 enum class Norm { kPost, kPre };
-enum class Activation { kRelu, kGelu };  // kGelu: x * Phi(x), exact
+enum class Activation {
+  kRelu,
+  kGelu,
+  kGeluTanh
+};  // kGelu: x * Phi(x), exact; kGeluTanh: its approximation by tanh, as GPT-2 has it
 
 torch::Tensor Activate(const torch::Tensor& X, Activation activation);
 

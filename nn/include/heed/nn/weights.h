@@ -12,24 +12,34 @@
 namespace heed::nn {
 
 using heed::Framework;
+using heed::Layers;
 using heed::ParseFramework;
+using heed::ParseLayers;
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
 // Fills every parameter and buffer of the module from a checkpoint with the framework's own names and layouts; `path` is a
-// safetensors file, or the index (*.index.json) of several. A parameter or buffer without a source, a source without a place, a
-// shape or type that does not fit, and numbers beyond the range of the parameter's type are errors that name what is at fault.
-// All of it is checked, and every number read, before the first is written: after an error the module is what it was.
-// One tensor that the module knows under several names needs a source for one of them; sources for more must be equal. Keras
-// layers without bias, scope prefixes ("params/") and the framework's numbering of blocks are understood. Tensors of types that
-// heed does not read (see heed/nn/safetensors.h) may be left over in a file. Throws InvalidArgument or FileError.
-void load_weights(torch::nn::Module& module, const std::string& path, Framework framework = Framework::kTorch);
-void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework = Framework::kTorch);
+// safetensors file, or the index (*.index.json) of several. prefix: what stands before the names of the part to read,
+// "bert.encoder.layer.3"; the rest of the checkpoint is left alone. A parameter or buffer without a source, a source without a
+// place, a shape or type that does not fit, and numbers beyond the range of the parameter's type are errors that name what is
+// at fault. All of it is checked, and every number read, before the first is written: after an error the module is what it was.
+// One tensor that the module knows under several names needs a source for one of them; sources for more must be equal. Layers
+// without bias, scope prefixes ("params/"), the framework's numbering of blocks and second spellings are understood. Where the
+// framework's blocks have a bias everywhere or nowhere (PyTorch, nanoGPT) and a checkpoint has none, a module whose attention
+// has none gets zeros as its other biases. Tensors of types that heed does not read (see heed/nn/safetensors.h), and constants
+// such as causal masks, may be left over. Throws InvalidArgument or FileError.
+void load_weights(torch::nn::Module& module, const std::string& path, Framework framework = Framework::kTorch,
+                  const std::string& prefix = "");
+void load_weights(torch::nn::Module& module, const TensorMap& tensors, Framework framework = Framework::kTorch,
+                  const std::string& prefix = "");
 
-// The module's parameters and buffers with the framework's names and layouts. Throws InvalidArgument for one that has no
-// counterpart there: nothing is left out.
-TensorMap export_weights(const torch::nn::Module& module, Framework framework = Framework::kTorch);
-void save_weights(const torch::nn::Module& module, const std::string& path, Framework framework = Framework::kTorch);
+// The module's parameters and buffers with the names and layouts of a framework's layers, which are d2l's there unless `layers`
+// says otherwise. prefix: stands before every name, in place of the framework's own scope. Throws InvalidArgument for one that
+// has no counterpart there: nothing is left out, except for zero biases of blocks that have a bias everywhere or nowhere.
+TensorMap export_weights(const torch::nn::Module& module, Framework framework = Framework::kTorch,
+                         Layers layers = Layers::kUsual, const std::string& prefix = "");
+void save_weights(const torch::nn::Module& module, const std::string& path, Framework framework = Framework::kTorch,
+                  Layers layers = Layers::kUsual, const std::string& prefix = "");
 
 }  // namespace heed::nn
 
