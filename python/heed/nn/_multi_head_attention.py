@@ -136,8 +136,9 @@ class MultiHeadAttention(KeepsWeights):
         """The projections, as torch.nn.Linear initialises them; the class says what the arguments mean.
 
         ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
-        kv_heads, widths below 1, dropout outside [0, 1) or an unknown edition. What heed.attention refuses among position,
-        causal, window, scale, softcap and empty_row, forward refuses.
+        kv_heads, widths below 1, dropout outside [0, 1), an unknown edition or a scheme that is added to the input; TypeError
+        for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap and empty_row,
+        forward refuses.
         """
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
@@ -156,6 +157,10 @@ class MultiHeadAttention(KeepsWeights):
             raise ValueError(f"num_heads ({num_heads}) must be a multiple of kv_heads ({kv_heads})")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        if position is not None and not isinstance(position, positions.Scheme):
+            raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
+        if isinstance(position, (positions.Sinusoidal, positions.Learned)):
+            raise ValueError(f"position: {type(position).__name__} is added to the input, not inside attention; apply it before")
         self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
         self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
         self.window, self.scale, self.softcap = window, scale, softcap
