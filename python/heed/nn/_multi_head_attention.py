@@ -12,6 +12,7 @@ from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
 from .._cache import KeyValueCache
 from .._results import AttentionOutput
 from ._edition import Edition, KeepsWeights, Kept, checked
+from ._steps import check_steps, clamped_lens
 
 
 class CallOptions(TypedDict, total=False):
@@ -37,23 +38,9 @@ class LayerOptions(TypedDict, total=False):
     empty_row: EmptyRow
 
 
-def clamped_lens(
-    valid_lens: torch.Tensor | None, batch: int, queries: int, steps: int
-) -> torch.Tensor | None:
-    """int64 lengths in 0..steps. A step j counts if j < valid_len: 2.5 leaves three, zero, less and NaN none."""
-    if valid_lens is None:
-        return None
-    if not isinstance(valid_lens, torch.Tensor):
-        raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
-    return torch.ops.heed.clamp_valid_lens(valid_lens, batch, queries, steps)
-
-
 def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:
     """linear(X) [batch, steps, heads * width] -> [batch, heads, steps, width]."""
-    if not isinstance(X, torch.Tensor):
-        raise TypeError(f"{name}: expected a tensor, got {type(X).__name__}")
-    if X.dim() != 3 or X.shape[2] != linear.in_features:
-        raise ValueError(f"{name}: expected shape [batch, steps, {linear.in_features}], got {list(X.shape)}")
+    check_steps(name, X, linear.in_features)
     return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
 
 
