@@ -142,7 +142,8 @@ def test_what_a_convolution_sees_is_exact():
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("name", nn.encoder_names())
 def test_padding_has_no_influence(name, causal):
-    encoder, X, lens = make(name, causal=causal, ffn_width=8), sample(3, 9), torch.tensor([5, 9, 1])
+    # With biases a cell does not stay at zero where its input is.
+    encoder, X, lens = make(name, causal=causal, ffn_width=8, bias=True), sample(3, 9), torch.tensor([5, 9, 1])
     padded = (torch.arange(9) >= lens[:, None])[:, :, None]
 
     def counted(X):
@@ -309,3 +310,9 @@ def test_inputs_that_do_not_fit(name):
         encoder(torch.zeros(2, 3, 7))
     with pytest.raises(ValueError, match=r"valid_lens: expected shape \[2\], got \[2, 3\]"):
         encoder(torch.zeros(2, 3, 8), torch.ones(2, 3))
+    with pytest.raises(TypeError, match="X: expected a tensor, got list"):
+        encoder([[0.0]])
+    with pytest.raises(TypeError, match="causal: expected True or False, got 'top_left'"):
+        nn.make_encoder(name, 8, causal="top_left")
+    for shape, lens in (((0, 3, 8), torch.ones(0)), ((2, 0, 8), torch.zeros(2))):
+        assert encoder(torch.zeros(shape), lens).shape == encoder(torch.zeros(shape)).shape == shape

@@ -203,9 +203,9 @@ def test_valid_lengths_of_a_narrow_type_are_what_they_say(dtype):
 
 def test_lengths_beyond_all_steps_mean_all():
     lens, steps = torch.tensor([torch.inf, -torch.inf, torch.nan, 2.5], dtype=torch.float16), 70000
-    assert heed.nn._multi_head_attention.clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
+    assert heed.nn._steps.clamped_lens(lens, 4, 1, steps).tolist() == [steps, 0, 0, 3]
     large = torch.tensor([2**63 + 1, 2], dtype=torch.uint64)
-    assert heed.nn._multi_head_attention.clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
+    assert heed.nn._steps.clamped_lens(large, 2, 1, 5).tolist() == [5, 2]
 
 
 def test_the_operator_of_valid_lengths_passes_opcheck():
@@ -298,6 +298,7 @@ X = torch.zeros(2, 3, 8)
         (lambda: heed.nn.MultiHeadAttention(8, 4, 1.0), "dropout"),
         (lambda: heed.nn.MultiHeadAttention(8, 3, 0.0, head_dim=0), "head_dim must be at least 1, got 0"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, key_size=0), "key_size must be at least 1, got 0"),
+        (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, position=heed.positions.Learned(8)), "Learned is added to the input"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0, edition="d2l"), "edition.*d2l-1.0.3, d2l-0.17.6.*'d2l'"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(3, 3)), "mask.*bool"),
         (lambda: heed.nn.MultiHeadAttention(8, 2, 0.0)(*[X] * 3, mask=torch.ones(4, 3) > 0), "mask"),
@@ -319,6 +320,8 @@ def test_what_is_no_tensor_is_named():
     for name, operands in (("queries", (None, X, X)), ("keys", (X, [1.0], X)), ("values", (X, X, 3))):
         with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
             module(*operands)
+    with pytest.raises(TypeError, match="position: expected a scheme of heed.positions, got str"):
+        heed.nn.MultiHeadAttention(8, 2, 0.0, position="rotary")
     for name in ("mask", "bias"):
         with pytest.raises(TypeError, match=f"{name}: expected a tensor"):
             module(X, X, X, **{name: [[True]]})

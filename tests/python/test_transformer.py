@@ -241,6 +241,7 @@ def test_they_compile_whole_and_run_under_autocast():
         (lambda: nn.TransformerEncoder(0, 8, 16, 2, 2, 0.0), "TransformerEncoder: expected vocab_size of at least 1"),
         (lambda: nn.TransformerDecoder(9, 8, 16, 2, -2, 0.0), "num_blks of at least 0, got 9 and -2"),
         (lambda: nn.TransformerEncoder(9, 8, 16, 2, 2, 0.0, position="shaws"), "position: expected one of none, .*'shaws'"),
+        (lambda: nn.TransformerEncoder(9, 8, 16, 2, 2, 0.0, position="learned"), "Learned is added to the input"),
         (lambda: nn.TransformerEncoder(9, 8, 16, 2, 1, 0.0)(torch.ones(3).long()), r"tokens: expected shape.*\[3\]"),
         (lambda: nn.TransformerDecoder(9, 8, 16, 2, 1, 0.0)(torch.ones(3).long(), torch.ones(1, 3, 8)), "tokens"),
         (lambda: nn.PositionWiseFFN(4, 8)(torch.ones(2, 3, 4)), r"X: expected shape \[..., 8\], got \[2, 3, 4\]"),

@@ -9,7 +9,7 @@ import torch
 from .. import positions
 from .._attention import Causal, attention, autocast_type
 from .._cache import KeyValueCache
-from ._multi_head_attention import clamped_lens
+from ._steps import check_steps, clamped_lens
 from ._transformer import Activation, PositionWiseFFN
 
 
@@ -75,10 +75,7 @@ class DecomposableAttention(torch.nn.Module):
         valid_lens [batch] or [batch, steps], as MultiHeadAttention takes them. With a cache, of new_cache, X are the steps
         behind those of earlier calls: for inference and causal=True. After an error it holds what it held before.
         """
-        if X.dim() != 3 or X.shape[2] != self.width:
-            raise ValueError(
-                f"DecomposableAttention: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}"
-            )
+        check_steps("DecomposableAttention: X", X, self.width)
         query, value = (Y.unflatten(2, (self.heads, -1)).transpose(1, 2) for Y in (self.attend(X), X))
         if cache is None:
             return self._compared(X, query, query, value, valid_lens)

@@ -14,6 +14,7 @@ from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
 from .._cache import KeyValueCache
 from .._results import AttentionOutput
 from ._edition import Edition, KeepsWeights, Kept, checked
+from ._steps import check_steps, clamped_lens
 
 
 class CallOptions(TypedDict, total=False):
@@ -39,23 +40,9 @@ class LayerOptions(TypedDict, total=False):
     empty_row: EmptyRow
 
 
-def clamped_lens(
-    valid_lens: torch.Tensor | None, batch: int, queries: int, steps: int
-) -> torch.Tensor | None:
-    """int64 lengths in 0..steps. A step j counts if j < valid_len: 2.5 leaves three, zero, less and NaN none."""
-    if valid_lens is None:
-        return None
-    if not isinstance(valid_lens, torch.Tensor):
-        raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
-    return torch.ops.heed.clamp_valid_lens(valid_lens, batch, queries, steps)
-
-
 def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:
     """linear(X) [batch, steps, heads * width] -> [batch, heads, steps, width]."""
-    if not isinstance(X, torch.Tensor):
-        raise TypeError(f"{name}: expected a tensor, got {type(X).__name__}")
-    if X.dim() != 3 or X.shape[2] != linear.in_features:
-        raise ValueError(f"{name}: expected shape [batch, steps, {linear.in_features}], got {list(X.shape)}")
+    check_steps(name, X, linear.in_features)
     return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
 
 
@@ -145,8 +132,9 @@ class MultiHeadAttention(KeepsWeights):
         """The projections, as torch.nn.Linear initialises them; the class says what the arguments mean.
 
         ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
-        kv_heads, widths below 1, dropout outside [0, 1) or an unknown edition. What heed.attention refuses among position,
-        causal, window, scale, softcap and empty_row, forward refuses.
+        kv_heads, widths below 1, dropout outside [0, 1), an unknown edition or a scheme that is added to the input; TypeError
+        for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap and empty_row,
+        forward refuses.
         """
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
@@ -165,6 +153,10 @@ class MultiHeadAttention(KeepsWeights):
             raise ValueError(f"num_heads ({num_heads}) must be a multiple of kv_heads ({kv_heads})")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
+        if position is not None and not isinstance(position, positions.Scheme):
+            raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
+        if isinstance(position, (positions.Sinusoidal, positions.Learned)):
+            raise ValueError(f"position: {type(position).__name__} is added to the input, not inside attention; apply it before")
         self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
         self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
         self.window, self.scale, self.softcap = window, scale, softcap

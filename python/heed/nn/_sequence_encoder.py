@@ -11,7 +11,7 @@ from typing_extensions import TypedDict, Unpack
 
 from .._cache import KeyValueCache
 from ._caches import LayerCaches
-from ._multi_head_attention import clamped_lens
+from ._steps import check_steps, clamped_lens
 from ._transformer import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
 
 
@@ -77,7 +77,7 @@ class SequenceEncoder(torch.nn.Module):
         layer_norm_eps: float = 1e-5,
     ) -> None:
         """The class says what the arguments mean. ValueError for a width below 1, layers or ffn_width below 0, dropout outside
-        [0, 1) and another norm or activation."""
+        [0, 1) and another norm or activation; TypeError for causality by a name."""
         super().__init__()
         name = type(self).__name__
         if width < 1 or layers < 0 or ffn_width < 0:
@@ -85,6 +85,8 @@ class SequenceEncoder(torch.nn.Module):
                 f"{name}: expected a width of at least 1, layers and ffn_width of at least 0, got {width}, {layers} and "
                 f"{ffn_width}"
             )
+        if not isinstance(causal, bool):
+            raise TypeError(f"{name}: causal: expected True or False, got {causal!r}")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"{name}: dropout must lie in [0, 1), got {dropout}")
         self.width, self.layers, self.ffn_width, self.causal = width, layers, ffn_width, causal
@@ -150,10 +152,7 @@ class SequenceEncoder(torch.nn.Module):
         return X if self.final_norm is None else self.final_norm(X)
 
     def _check_input(self, X: torch.Tensor) -> None:
-        if X.dim() != 3 or X.shape[2] != self.width:
-            raise ValueError(
-                f"{type(self).__name__}: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}"
-            )
+        check_steps(f"{type(self).__name__}: X", X, self.width)
 
     def _lengths(self, X: torch.Tensor, valid_lens: torch.Tensor | None) -> torch.Tensor | None:
         """The lengths of X's rows, int64 within 0..steps, once for all layers."""
@@ -191,6 +190,8 @@ class ResidualEncoder(SequenceEncoder):
     def _layers(self, X: torch.Tensor, mix: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises
         the sums instead."""
+        if X.numel() == 0:  # which cells and convolutions do not take
+            return X
         X = self.dropout(X)
         for layer in range(self.layers):
             X = self._around(f"norm{layer}", X, functools.partial(mix, layer))

@@ -46,7 +46,9 @@ def checked_norm(norm: Norm) -> Norm:
 
 
 def check_tokens(module: torch.nn.Module, tokens: torch.Tensor) -> None:
-    """ValueError unless [batch, steps]."""
+    """TypeError or ValueError unless a tensor [batch, steps]."""
+    if not isinstance(tokens, torch.Tensor):
+        raise TypeError(f"{type(module).__name__}: tokens: expected a tensor, got {type(tokens).__name__}")
     if tokens.dim() != 2:
         raise ValueError(f"{type(module).__name__}: tokens: expected shape [batch, steps], got {list(tokens.shape)}")
 

@@ -1,0 +1,23 @@
+"""What all layers ask of sequences of steps, and of how many of them count."""
+
+from __future__ import annotations
+
+import torch
+
+
+def check_steps(name: str, X: object, width: int) -> None:
+    """TypeError or ValueError unless X is [batch, steps, width]."""
+    if not isinstance(X, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(X).__name__}")
+    if X.dim() != 3 or X.shape[2] != width:
+        raise ValueError(f"{name}: expected shape [batch, steps, {width}], got {list(X.shape)}")
+
+
+def clamped_lens(valid_lens: torch.Tensor | None, batch: int, queries: int, steps: int) -> torch.Tensor | None:
+    """int64 lengths in 0..steps, [batch] or, where queries >= 0, [batch, queries]. A step j counts if j < valid_len: 2.5 leaves
+    three, zero, less and NaN none."""
+    if valid_lens is None:
+        return None
+    if not isinstance(valid_lens, torch.Tensor):
+        raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
+    return torch.ops.heed.clamp_valid_lens(valid_lens, batch, queries, steps)
