@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import sys
 
 import heed
 from sphinx.pycode import ModuleAnalyzer
@@ -103,7 +104,7 @@ def _as_written(app, what, name, obj, options, lines):
 
 def _forget_overloads(app):
     """The signature with all options says more to readers than its overloads, which are for type checkers."""
-    for module in ("heed._attention", "heed._cache", "heed.nn"):
+    for module in [name for name in sys.modules if name.partition(".")[0] == "heed"]:
         analyzer = ModuleAnalyzer.for_module(module)
         analyzer.analyze()
         analyzer.overloads.clear()

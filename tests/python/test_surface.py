@@ -160,7 +160,14 @@ chosen = heed.attention(x, x, x, return_weights=heed.WeightsOf(rows=torch.tensor
 layer = nn.MultiHeadAttention(8, 2, 0.0, causal=True)
 Y: torch.Tensor = layer(x[0], x[0], x[0], torch.tensor([3, 2]))
 Z, weights = layer(x[0], x[0], x[0], return_weights=True)
+masked: torch.Tensor = layer(x[0], x[0], x[0], mask=x[0] > 0, query_lengths=torch.tensor([3, 2]))
 cache = layer.new_cache(1)
+book = nn.TransformerEncoder(9, 8, 8, 2, 1, 0.0, position=lambda: positions.Rotary(4), edition="d2l-1.0.3")
+kept: list[torch.Tensor] = book.attention_weights
+encoder = nn.AttentionEncoder(8, layers=2, position="rotary")
+encoded: torch.Tensor = encoder(x[0])
+encoded, maps = encoder(x[0], return_weights=True)
+other: torch.Tensor = nn.make_encoder("gru", 8, layers=1)(x[0], torch.tensor([3, 2]))
 rows: int = cache.batch
 native: torch.Tensor = heed.scaled_dot_product_attention(x, x, x, is_causal=True)
 with heed.replace_sdpa():
@@ -173,6 +180,9 @@ heed.attention(x, x, x).output  # refused
 heed.attention(x, x, x, position="alibi")  # refused
 cache.attend(x, empty_row="nan")  # refused
 layer(x, x, x, valid_len=torch.tensor([3]))  # refused
+nn.MultiHeadAttention(8, 2, 0.0, edition="d2l")  # refused
+nn.TransformerEncoderBlock(8, 8, 2, 0.0, norm="mid")  # refused
+nn.AttentionEncoder(8, layer=2)  # refused
 positions.Rotary(8, layout="halves")  # refused
 heed.attend  # refused
 '''

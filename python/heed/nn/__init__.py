@@ -1,4 +1,4 @@
-"""Modules with the names, parameters and meaning of d2l's PyTorch edition."""
+"""Modules with the names, parameters and meaning of d2l's PyTorch edition, and sequence encoders behind one interface."""
 
 from ._caches import DecoderBlockCache, DecoderCache, LayerCaches
 from ._decomposable_attention import DecomposableAttention

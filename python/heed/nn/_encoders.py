@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
 from typing_extensions import Unpack
@@ -111,6 +111,9 @@ class AttentionEncoder(SequenceEncoder):
                 Y = block(Y, lengths)
         Y = self._normed(Y)
         return (Y, weights) if return_weights else Y
+
+    if TYPE_CHECKING:
+        __call__ = forward
 
     @property
     def can_step(self) -> bool:
