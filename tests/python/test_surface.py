@@ -160,6 +160,9 @@ chosen = heed.attention(x, x, x, return_weights=heed.WeightsOf(rows=torch.tensor
 layer = nn.MultiHeadAttention(8, 2, 0.0, causal=True)
 Y: torch.Tensor = layer(x[0], x[0], x[0], torch.tensor([3, 2]))
 Z, weights = layer(x[0], x[0], x[0], return_weights=True)
+stack = torch.nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, norm_first=True), 2)
+projection: torch.nn.Parameter = nn.TransformerDecoderLayer(8, 2).multihead_attn.in_proj_weight
+mean: torch.Tensor | None = nn.MultiheadAttention(8, 2, batch_first=True)(x[0], x[0], x[0], is_causal=False)[1]
 cache = layer.new_cache(1)
 rows: int = cache.batch
 native: torch.Tensor = heed.scaled_dot_product_attention(x, x, x, is_causal=True)
@@ -173,6 +176,8 @@ heed.attention(x, x, x).output  # refused
 heed.attention(x, x, x, position="alibi")  # refused
 cache.attend(x, empty_row="nan")  # refused
 layer(x, x, x, valid_len=torch.tensor([3]))  # refused
+nn.TransformerEncoderLayer(8, 2, heads=2)  # refused
+nn.MultiheadAttention(8, 2)(x[0], x[0], x[0], mask=None)  # refused
 positions.Rotary(8, layout="halves")  # refused
 heed.attend  # refused
 '''
