@@ -9,7 +9,7 @@ import shutil
 import pytest
 import torch
 import torch._inductor.config
-from layer_pairs import (  # noqa: F401
+from layer_pairs import (
     INPUTS,
     MADE,
     MASKS,
@@ -23,10 +23,8 @@ from layer_pairs import (  # noqa: F401
     padded,
     pair,
     results,
-    taken,
 )
 from torch._dynamo.testing import CompileCounterWithBackend
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 import heed
@@ -69,23 +67,6 @@ def test_signatures_and_attributes_are_those_of_pytorch(name):
     for attribute in ("self_attn", "multihead_attn"):
         assert hasattr(ours, attribute) == hasattr(theirs, attribute)
         assert type(getattr(ours, attribute, ours)) in (heed.nn.MultiheadAttention, type(ours))
-
-
-@each_layer
-def test_other_devices_are_for_pytorch(name, taken, monkeypatch):
-    layer = getattr(heed.nn, name)(**{**MADE[name], "batch_first": True, "device": "meta"})
-    shapes, calls = {n: t.shape for n, t in layer.state_dict().items()}, []
-    monkeypatch.setattr(torch.nn.MultiheadAttention, "forward", lambda self, query, *a, **o: calls.append(o) or (query, None))
-    with FakeTensorMode(), torch.no_grad():
-        state = {n: torch.empty(shape, device="cuda") for n, shape in shapes.items()}
-        x = torch.empty(2, 5, 12, device="cuda")
-        options = masks_of(name, torch.zeros(5, 5, device="cuda"))
-        output = outputs_of(functional_call(layer, state, (x,) * len(INPUTS[name]), options))[0]
-        assert output.device.type == "cuda" and output.shape == x.shape
-        with pytest.raises(ValueError, match="attn_mask: expected a tensor on meta, as query is, got one on cuda:0"):
-            layer(*(torch.empty(2, 5, 12, device="meta") for _ in INPUTS[name]), **options)
-    assert not taken and len(calls) == (2 if name == "TransformerDecoderLayer" else 1)
-    assert calls[0]["attn_mask"] is next(iter(options.values()))
 
 
 @each_layer
