@@ -8,6 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 import heed
+from heed.nn import _torch_multihead_attention as torch_multihead_attention
 from heed.positions import RelativeBias, Rotary
 
 _setup_privateuseone_for_python_backend("elsewhere")
@@ -66,6 +67,23 @@ def test_modules_compute_where_they_are(calls, elsewhere):
                 assert module(x, x, x, cache=cache).device.type == "elsewhere"
             assert cache.keys.device.type == "elsewhere" and cache.length == 5
     assert len(calls) == 12
+
+
+LAYERS = {"MultiheadAttention": (3, 1), "TransformerEncoderLayer": (1, 1), "TransformerDecoderLayer": (2, 2)}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_pytorch_are_computed_by_pytorch(name, calls, elsewhere, monkeypatch):
+    monkeypatch.setattr(torch_multihead_attention, "attention", None)
+    inputs, attentions = LAYERS[name]
+    with elsewhere:
+        layer = getattr(heed.nn, name)(16, 2, batch_first=True)
+    X = torch.empty(2, 5, 16, device=elsewhere)
+    for training in (True, False):
+        output = layer.train(training)(*[X] * inputs, **({"need_weights": False} if inputs == 3 else {}))
+        output = output[0] if isinstance(output, tuple) else output
+        assert output.device.type == "elsewhere" and output.shape == X.shape and output.requires_grad
+    assert len(calls) == 2 * attentions
 
 
 REFUSED = {

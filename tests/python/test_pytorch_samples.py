@@ -1,4 +1,5 @@
-"""PyTorch's own samples: of scaled_dot_product_attention, and of the layers that call it, under heed.replace_sdpa().
+"""PyTorch's own samples: of scaled_dot_product_attention, of the layers that call it, under heed.replace_sdpa(), and of the layers
+that heed.nn has too.
 
 An error is that of a whole tensor, the largest one, beside the same computed in numpy.longdouble. heed's may be twice PyTorch's
 own plus two eps at the tensor's largest element. The samples have scores of several hundred, whose rounding decides: what is
@@ -205,12 +206,14 @@ def doubled(arguments):
 
 
 def assert_as_close(ours, theirs, exact):
-    """Within the tolerance that PyTorch's tests of these samples have beyond twice what PyTorch itself is off by."""
+    """Within the tolerance that PyTorch's tests of these samples have beyond twice what PyTorch itself is off by, and eight eps of
+    the largest number among all: gradients that nearly cancel are off by what their terms are, one way more, one way less."""
+    rounding = 8 * torch.finfo(torch.float32).eps * max(t.abs().max().item() for t in exact if t is not None)
     for mine, other, right in zip(ours, theirs, exact):
         assert (mine is None) == (right is None)
         if right is not None:
             own = (other.double() - right).abs().max().item()
-            torch.testing.assert_close(mine.double(), right, rtol=1.3e-6, atol=1e-5 + 2 * own)
+            torch.testing.assert_close(mine.double(), right, rtol=1.3e-6, atol=1e-5 + 2 * own + rounding)
 
 
 # The layers that are made of these two take minutes.
@@ -251,3 +254,37 @@ def test_layers_compute_the_same_with_heed_inside(info, training, monkeypatch):
         assert_as_close(ours[0], theirs[0], exact[0])
         assert_as_close(ours[1], theirs[1], exact[1])
     assert samples >= 35 and len(calls) >= 2 * samples
+
+
+DROP_INS = [info for info in LAYERS if hasattr(heed.nn, info.name.removeprefix("nn."))]
+
+
+def drop_in_results(info, dtype, training):
+    """(heed's layer, PyTorch's layer, its arguments) of each sample, of equal weights; dropout is off."""
+    torch.manual_seed(0)
+    for sample in info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training):
+        made, layers = sample.constructor_input, []
+        for cls in (getattr(heed.nn, info.module_cls.__name__), info.module_cls):
+            torch.manual_seed(0)
+            layers.append(without_dropout(cls(*made.args, **made.kwargs, dtype=dtype)).train(training))
+        yield *layers, sample.forward_input
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("info", DROP_INS, ids=lambda info: info.name)
+def test_drop_ins_compute_the_same(info, dtype, training):
+    """Values and all gradients, those through the weights of attention included; state dicts fit both ways."""
+    samples = 0
+    for mine, other, arguments in drop_in_results(info, dtype, training):
+        samples += 1
+        ours, theirs = forward_and_gradients(mine, arguments), forward_and_gradients(other, arguments)
+        exact = forward_and_gradients(copy.deepcopy(other).double(), doubled(arguments))
+        for result, expected, right in zip(ours, theirs, exact):
+            if dtype == torch.float64:
+                torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
+            else:
+                assert_as_close(result, expected, right)
+        for source, target in ((mine, other), (other, mine)):
+            target.load_state_dict(source.state_dict(), strict=True)
+    assert samples >= 35

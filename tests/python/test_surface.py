@@ -161,6 +161,9 @@ layer = nn.MultiHeadAttention(8, 2, 0.0, causal=True)
 Y: torch.Tensor = layer(x[0], x[0], x[0], torch.tensor([3, 2]))
 Z, weights = layer(x[0], x[0], x[0], return_weights=True)
 masked: torch.Tensor = layer(x[0], x[0], x[0], mask=x[0] > 0, query_lengths=torch.tensor([3, 2]))
+stack = torch.nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, norm_first=True), 2)
+projection: torch.nn.Parameter = nn.TransformerDecoderLayer(8, 2).multihead_attn.in_proj_weight
+mean: torch.Tensor | None = nn.MultiheadAttention(8, 2, batch_first=True)(x[0], x[0], x[0], is_causal=False)[1]
 cache = layer.new_cache(1)
 book = nn.TransformerEncoder(9, 8, 8, 2, 1, 0.0, position=lambda: positions.Rotary(4), edition="d2l-1.0.3")
 kept: list[torch.Tensor] = book.attention_weights
@@ -183,6 +186,8 @@ layer(x, x, x, valid_len=torch.tensor([3]))  # refused
 nn.MultiHeadAttention(8, 2, 0.0, edition="d2l")  # refused
 nn.TransformerEncoderBlock(8, 8, 2, 0.0, norm="mid")  # refused
 nn.AttentionEncoder(8, layer=2)  # refused
+nn.TransformerEncoderLayer(8, 2, heads=2)  # refused
+nn.MultiheadAttention(8, 2)(x[0], x[0], x[0], mask=None)  # refused
 positions.Rotary(8, layout="halves")  # refused
 heed.attend  # refused
 '''

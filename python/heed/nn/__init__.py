@@ -1,4 +1,5 @@
-"""Modules with the names, parameters and meaning of d2l's PyTorch edition, and sequence encoders behind one interface."""
+"""Modules with the names, parameters and meaning of d2l's PyTorch edition, sequence encoders behind one interface, and torch.nn's
+layers of attention under their own names, with their parameters and meaning."""
 
 from ._caches import DecoderBlockCache, DecoderCache, LayerCaches
 from ._decomposable_attention import DecomposableAttention
@@ -14,8 +15,10 @@ from ._encoders import (
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder
+from ._torch_multihead_attention import MultiheadAttention
 from ._transformer import AddNorm, PositionWiseFFN, TransformerEncoder, TransformerEncoderBlock
 from ._transformer_decoder import TransformerDecoder, TransformerDecoderBlock
+from ._transformer_layers import TransformerDecoderLayer, TransformerEncoderLayer
 
 __all__ = [
     "AddNorm",
@@ -28,6 +31,7 @@ __all__ = [
     "DecomposableEncoder",
     "LayerCaches",
     "MultiHeadAttention",
+    "MultiheadAttention",
     "PositionWiseFFN",
     "PositionalEncoding",
     "RecurrentAttentionEncoder",
@@ -36,8 +40,10 @@ __all__ = [
     "SequenceEncoder",
     "TransformerDecoder",
     "TransformerDecoderBlock",
+    "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderBlock",
+    "TransformerEncoderLayer",
     "encoder_names",
     "make_encoder",
 ]

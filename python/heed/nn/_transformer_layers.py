@@ -1,0 +1,163 @@
+"""torch.nn.TransformerEncoderLayer and TransformerDecoderLayer, whose attention heed computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+
+from ._torch_multihead_attention import MultiheadAttention, on_cpu
+
+
+def _by_heed(module: torch.nn.MultiheadAttention) -> MultiheadAttention:
+    """The module itself, of heed's class from now on: another one would draw weights of its own from the generator."""
+    module.__class__ = MultiheadAttention
+    return module  # type: ignore[return-value]
+
+
+class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
+    """torch.nn.TransformerEncoderLayer with heed's attention, in training and in evaluation: PyTorch's inference fast path,
+    which would expand masks and store scores, is not taken.
+
+    Constructor, parameters, state dict, first weights and random numbers drawn for them, arguments and results are those of
+    PyTorch's class, of which this is one; MultiheadAttention says what differs. It works inside torch.nn.TransformerEncoder
+    and torch.nn.Transformer, with nested tensors enabled or not. Tensors of other devices are PyTorch's to compute with.
+
+    Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
+    Architecture".
+    """
+
+    self_attn: MultiheadAttention
+    """A query's attention to its own sequence."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[torch.Tensor], torch.Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """As torch.nn.TransformerEncoderLayer, which makes and fills the parameters and raises what it raises."""
+        super().__init__(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device=device,
+            dtype=dtype,
+        )
+        self.self_attn = _by_heed(self.self_attn)
+
+    def forward(
+        self,
+        src: torch.Tensor,
+        src_mask: torch.Tensor | None = None,
+        src_key_padding_mask: torch.Tensor | None = None,
+        is_causal: bool = False,
+    ) -> torch.Tensor:
+        """src [N, B, d_model], with batch_first [B, N, d_model], without a batch [N, d_model] -> the same shape.
+
+        src_mask, src_key_padding_mask and is_causal are attn_mask, key_padding_mask and is_causal of MultiheadAttention.
+
+        A NestedTensor [B, *, d_model] is taken as torch.nn.TransformerEncoder makes it: with batch_first, in evaluation, without
+        masks and where no gradient is wanted, else refused by a TypeError. ValueError for masks and shapes that do not fit.
+        """
+        if not on_cpu(src=src):
+            return super().forward(src, src_mask, src_key_padding_mask, is_causal)
+        if src.is_nested:
+            self._check_nested(src, src_mask, src_key_padding_mask)
+            return self._of_nested(src)
+        return self._blocks(src, lambda x: self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def _blocks(self, x: torch.Tensor, attend: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        if self.norm_first:
+            x = x + attend(self.norm1(x))
+            return x + self._ff_block(self.norm2(x))
+        x = self.norm1(x + attend(x))
+        return self.norm2(x + self._ff_block(x))
+
+    def _check_nested(self, src: torch.Tensor, *masks: torch.Tensor | None) -> None:
+        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in (src, *self.parameters()))
+        if self.training or wanted or not self.self_attn.batch_first or any(mask is not None for mask in masks):
+            raise TypeError(
+                "src: NestedTensor is supported with batch_first, in evaluation, without masks and without gradients; else pad "
+                "it with to_padded_tensor and pass src_key_padding_mask"
+            )
+
+    def _of_nested(self, src: torch.Tensor) -> torch.Tensor:
+        """Tokens end to end everywhere but in the attention block, which pads them."""
+        rows = src.unbind()
+        lengths = [row.shape[0] for row in rows]
+        real = torch.arange(max(lengths), device=src.device) < torch.tensor(lengths, device=src.device).unsqueeze(1)
+
+        def attend(tokens: torch.Tensor) -> torch.Tensor:
+            padded = tokens.new_zeros(*real.shape, tokens.shape[-1])
+            padded[real] = tokens
+            return self._sa_block(padded, None, ~real)[real]
+
+        output = self._blocks(torch.cat(rows), attend)
+        return torch.nested.as_nested_tensor(list(output.split(lengths)), layout=src.layout)
+
+
+class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
+    """torch.nn.TransformerDecoderLayer with heed's attention.
+
+    Constructor, parameters, state dict, first weights and random numbers drawn for them, forward and its results are those of
+    PyTorch's class, of which this is one; MultiheadAttention says what differs, and what is raised. It works inside
+    torch.nn.TransformerDecoder and torch.nn.Transformer. Tensors of other devices are PyTorch's to compute with.
+
+    Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
+    Architecture".
+    """
+
+    self_attn: MultiheadAttention
+    """A query's attention to its own sequence, tgt."""
+    multihead_attn: MultiheadAttention
+    """A query's attention to the other one, memory."""
+
+    def __init__(
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: str | Callable[[torch.Tensor], torch.Tensor] = F.relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """As torch.nn.TransformerDecoderLayer, which makes and fills the parameters and raises what it raises."""
+        super().__init__(
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device=device,
+            dtype=dtype,
+        )
+        self.self_attn, self.multihead_attn = _by_heed(self.self_attn), _by_heed(self.multihead_attn)
