@@ -13,7 +13,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -75,3 +76,14 @@ def info() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
+
+
+# Rooms for packages that heed does without: what they need is imported when they are.
+_ON_DEMAND = ("transformers",)
+
+if not TYPE_CHECKING:  # checkers find them as modules, and would take any name to exist
+
+    def __getattr__(name: str) -> Any:
+        if name in _ON_DEMAND:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,102 @@
+"""The attention function that transformers' models call in every layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.utils.output_capturing import _active_collector
+
+from .._attention import attention
+from ._key_ranges import KeyRanges
+
+# What changes the result in functions of transformers' own, and not here.
+_REFUSED = {
+    "cache": "keys in pages (continuous batching) are not supported",
+    "indices": "attention to chosen keys is not supported",
+    "block_indices": "attention to chosen blocks of keys is not supported",
+    "head_mask": "weights for heads are not supported",
+    "layer_head_mask": "weights for heads are not supported",
+}
+
+
+def _refuse(further: dict[str, Any]) -> None:
+    for name, reason in _REFUSED.items():
+        if further.get(name) is not None:
+            raise ValueError(f"{name}: {reason}; load the model with another attn_implementation")
+
+
+def _is_causal(module: torch.nn.Module, is_causal: bool | None) -> bool:
+    """Without a mask, as transformers' sdpa decides: what the call says, else the module."""
+    return bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+
+
+def _mask_options(mask: KeyRanges | torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> dict[str, Any]:
+    if isinstance(mask, KeyRanges):
+        return mask.options(query.shape[0], query.shape[2], key.shape[2])
+    if not isinstance(mask, torch.Tensor):
+        raise TypeError(f"attention_mask: expected a tensor or what heed's mask function returns, got {type(mask).__name__}")
+    return {"mask" if mask.dtype == torch.bool else "bias": mask}
+
+
+def _wants_weights(further: dict[str, Any]) -> bool:
+    """Whether the call says so, or the model's forward pass collects what its layers return: not every model tells its layers."""
+    collected = _active_collector.global_var if torch.compiler.is_compiling() else _active_collector.get()
+    return bool(further.get("output_attentions")) or any("attentions" in name for name in collected or ())
+
+
+def _same_batch(*tensors: torch.Tensor) -> list[torch.Tensor]:
+    """Learned queries, or keys, may have one batch row for all."""
+    rows = max(tensor.shape[0] for tensor in tensors)
+    return [tensor.expand(rows, -1, -1, -1) if tensor.shape[0] == 1 else tensor for tensor in tensors]
+
+
+def attention_forward(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: KeyRanges | torch.Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    is_causal: bool | None = None,
+    position_bias: torch.Tensor | None = None,
+    softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
+    sinks: torch.Tensor | None = None,
+    **further: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """query [B, Hq, L, D], key [B, Hkv, S, D], value [B, Hkv, S, Dv] -> the output [B, L, Hq, Dv] and, where they are asked for,
+    the weights [B, Hq, L, S].
+
+    s_aux [Hq] and sinks, broadcastable to [B, Hq, L, 1], are scores of a key without a value.
+    """
+    _refuse(further)
+    if query.device.type not in ("cpu", "meta"):
+        if s_aux is not None or sinks is not None:
+            raise ValueError(f"query: expected a CPU tensor beside attention sinks, got one on {query.device}")
+        mask = attention_mask.to(query.device) if isinstance(attention_mask, KeyRanges) else attention_mask
+        further |= {"position_bias": position_bias, "softcap": softcap}
+        return sdpa_attention_forward(module, query, key, value, mask, dropout, scaling, is_causal, **further)
+    query, key, value = _same_batch(query, key, value)
+    options: dict[str, Any] = {"scale": scaling, "softcap": softcap, "dropout": dropout if module.training else 0.0}
+    if attention_mask is not None:
+        options |= _mask_options(attention_mask, query, key)
+    elif query.shape[2] > 1 and _is_causal(module, is_causal):
+        options["causal"] = "top_left"
+    if position_bias is not None:
+        options["bias"] = position_bias if "bias" not in options else position_bias + options["bias"]
+    sinks = s_aux.reshape(1, -1, 1, 1) if s_aux is not None else sinks
+    wants_weights = _wants_weights(further)
+    result = attention(query, key, value, return_lse=sinks is not None, return_weights=wants_weights, **options)
+    if isinstance(result, torch.Tensor):
+        return result.transpose(1, 2).contiguous(), None
+    output, weights = result.output, result.weights
+    if sinks is not None:
+        assert result.lse is not None
+        # The share of all weight that does not go to the key without a value.
+        share = torch.sigmoid(result.lse.unsqueeze(-1) - sinks)
+        output = (output * share).to(output.dtype)
+        weights = None if weights is None else weights * share.detach()
+    return output.transpose(1, 2).contiguous(), None if weights is None else weights.to(query.dtype)
