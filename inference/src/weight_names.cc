@@ -198,22 +198,4 @@ std::vector<std::string> DottedNames(const std::vector<std::string>& names, cons
   return dotted;
 }
 
-std::size_t SharedComponents(const std::vector<std::string>& dotted_names) {
-  if (dotted_names.empty()) return 0;
-  NamePath shared = SplitName(dotted_names.front(), ".");
-  shared.pop_back();
-  for (const std::string& name : dotted_names) {
-    const NamePath path = SplitName(name, ".");
-    const auto end = std::mismatch(shared.begin(), shared.end(), path.begin(), path.end() - 1).first;
-    shared.erase(end, shared.end());
-  }
-  return shared.size();
-}
-
-std::string WithoutComponents(const std::string& dotted_name, std::size_t count) {
-  NamePath path = SplitName(dotted_name, ".");
-  path.erase(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(count));
-  return JoinName(path, '.');
-}
-
 }  // namespace heed

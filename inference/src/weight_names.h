@@ -2,7 +2,6 @@
 #ifndef HEED_INFERENCE_SRC_WEIGHT_NAMES_H_
 #define HEED_INFERENCE_SRC_WEIGHT_NAMES_H_
 
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,10 +28,6 @@ std::string WithNumberedBlocks(const std::string& dotted_name);
 // create them: the lowest dense number is the module's first dense layer. `parameters` are the module's own names, in order.
 std::vector<std::string> DottedNames(const std::vector<std::string>& names, const std::vector<std::string>& parameters,
                                      Numbering numbering);
-
-// How many leading components all names share; the last component of a name never counts.
-std::size_t SharedComponents(const std::vector<std::string>& dotted_names);
-std::string WithoutComponents(const std::string& dotted_name, std::size_t count);
 
 }  // namespace heed
 

@@ -1,6 +1,7 @@
 #include "heed/weight_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -76,20 +77,28 @@ class Planner {
 
   // dotted: the names of the sources below the prefix, in their order.
   WeightPlan Make(const std::vector<std::string>& dotted) const {
-    WeightPlan best = Match(dotted);
-    const std::size_t shared = std::min(SharedComponents(dotted), kDeepestScope);
-    for (std::size_t count = 1; count <= shared && !best.faults.empty(); ++count) {
-      std::vector<std::string> inner;
-      inner.reserve(dotted.size());
-      for (const std::string& name : dotted) inner.push_back(WithoutComponents(name, count));
-      WeightPlan plan = Match(inner);
-      if (plan.faults.empty() || plan.copies.size() > best.copies.size()) best = std::move(plan);
+    const std::string scope = ScopeOf(dotted);
+    WeightPlan plan;
+    Matches matches;
+    auto name = dotted.begin();
+    for (const auto& [source, found] : sources_) {
+      const std::string_view whole = *name++;
+      const auto places = whole.starts_with(scope) ? places_.find(whole.substr(scope.size())) : places_.end();
+      if (places == places_.end()) {
+        if (!found.optional && !IsConstant(framework_, source, found.facts.shape.size())) matches.left.push_back(source);
+        continue;
+      }
+      for (const Place& place : places->second) Take(source, found, place, matches, plan);
     }
-    return best;
+    AddZeros(matches, plan);
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      if (!IsFilled(i, matches)) plan.faults.push_back(Whom(targets_[i]) + " has no source");
+    }
+    RefuseLeft(matches, plan);
+    return plan;
   }
 
  private:
-  // Of one reading of the names.
   struct Matches {
     std::map<std::size_t, std::pair<std::string, Place>> source_of;  // by target
     std::vector<std::string> left;
@@ -108,24 +117,23 @@ class Planner {
 
   std::string Whom(const WeightTarget& target) const { return Described(target.kind, target.name, target.facts); }
 
-  WeightPlan Match(const std::vector<std::string>& dotted) const {
-    WeightPlan plan;
-    Matches matches;
-    auto name = dotted.begin();
-    for (const auto& [source, found] : sources_) {
-      const auto places = places_.find(*name++);
-      if (places == places_.end()) {
-        if (!found.optional && !IsConstant(framework_, source, found.facts.shape.size())) matches.left.push_back(source);
-        continue;
+  // What stands before the names of the module, with a dot at its end: of all beginnings the one behind which most names lead
+  // somewhere, of equal ones the shortest.
+  std::string ScopeOf(const std::vector<std::string>& dotted) const {
+    std::map<std::string_view, std::size_t> votes;
+    for (const std::string& name : dotted) {
+      std::size_t begin = 0;
+      for (std::size_t depth = 0; depth <= kDeepestScope; ++depth) {
+        if (places_.contains(std::string_view(name).substr(begin))) ++votes[std::string_view(name).substr(0, begin)];
+        const std::size_t dot = name.find('.', begin);
+        if (dot == std::string::npos) break;
+        begin = dot + 1;
       }
-      for (const Place& place : places->second) Take(source, found, place, matches, plan);
     }
-    AddZeros(matches, plan);
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      if (!IsFilled(i, matches)) plan.faults.push_back(Whom(targets_[i]) + " has no source");
-    }
-    RefuseLeft(matches, plan);
-    return plan;
+    const auto best = std::ranges::max_element(votes, [](const auto& a, const auto& b) {
+      return a.second != b.second ? a.second < b.second : a.first.size() > b.first.size();
+    });
+    return best == votes.end() ? "" : std::string(best->first);
   }
 
   void Take(const std::string& source, const WeightSource& found, const Place& place, Matches& matches,
@@ -221,7 +229,7 @@ class Planner {
   const Sources& sources_;
   Framework framework_;
   ModulePaths module_;
-  std::map<std::string, std::vector<Place>> places_;  // by the framework's names, with numbered blocks
+  std::map<std::string, std::vector<Place>, std::less<>> places_;  // by the framework's names, with numbered blocks
   std::map<int64_t, std::vector<std::size_t>> tied_;
 };
 

@@ -134,8 +134,8 @@ constexpr WeightRow kPaddleAttention[] = {
     {kOutput, "weight", "out_proj.weight", kTransposed}, {kOutput, "bias", "out_proj.bias"},
 };
 
-// GluonNLP 1: TransformerEncoderLayer, whose attention is no layer of its own; then the cells of GluonNLP 0
-constexpr PathRow kGluonPaths[] = {
+// GluonNLP 1, TransformerEncoderLayer; then the cells of GluonNLP 0. Attention is no layer of its own in either.
+constexpr PathRow kNewGluonPaths[] = {
     {"blks.block#", "layers.#", {}, "addnorm1"},
     {"block#", "layers.#", {}, "addnorm1"},
     {"attention", "", "addnorm1"},
@@ -143,12 +143,10 @@ constexpr PathRow kGluonPaths[] = {
     {"addnorm2.ln", "ffn.layer_norm", "attention"},
     {"ffn.dense1", "ffn.ffn_1", "attention"},
     {"ffn.dense2", "ffn.ffn_2", "attention"},
-    {"final_norm", "ln_final", "blks"},
-    {"final_norm", "ln_final", "block0"},
     {"final_norm", kNoCounterpart},
     {"attention1", kNoCounterpart, "addnorm1"},
 };
-constexpr PathRow kOldGluonPaths[] = {
+constexpr PathRow kGluonPaths[] = {
     {"blks.block#", "transformer_cells.#", {}, "addnorm1"},
     {"block#", "transformer_cells.#", {}, "addnorm1"},
     {"attention", "", "addnorm1"},
@@ -159,13 +157,13 @@ constexpr PathRow kOldGluonPaths[] = {
     {"final_norm", kNoCounterpart},
     {"attention1", kNoCounterpart, "addnorm1"},
 };
-constexpr WeightRow kGluonAttention[] = {
+constexpr WeightRow kNewGluonAttention[] = {
     {kQuery, "weight", "attn_qkv.weight", kFirstThird}, {kQuery, "bias", "attn_qkv.bias", kFirstThird},
     {kKey, "weight", "attn_qkv.weight", kSecondThird},  {kKey, "bias", "attn_qkv.bias", kSecondThird},
     {kValue, "weight", "attn_qkv.weight", kLastThird},  {kValue, "bias", "attn_qkv.bias", kLastThird},
     {kOutput, "weight", "attention_proj.weight"},       {kOutput, "bias", "attention_proj.bias"},
 };
-constexpr WeightRow kOldGluonAttention[] = {
+constexpr WeightRow kGluonAttention[] = {
     {kQuery, "weight", "attention_cell.proj_query.weight"},
     {kQuery, "bias", "attention_cell.proj_query.bias"},
     {kKey, "weight", "attention_cell.proj_key.weight"},
@@ -275,18 +273,17 @@ constexpr WeightTable kMxnetTables[] = {
      .rest = kMxnetRows},
     {.framework = Framework::kMxnet,
      .layers = Layers::kOwn,
-     .names_of = "GluonNLP's layers",
+     .names_of = "GluonNLP's cells",
      .paths = kGluonPaths,
      .attention = kGluonAttention,
      .rest = kMxnetRows,
-     .limits = kOneWidth,
-     .biases = Biases::kAll},
+     .limits = kOneWidth},
     {.framework = Framework::kMxnet,
      .layers = Layers::kOwn,
-     .names_of = "GluonNLP 0's cells",
+     .names_of = "GluonNLP 1's layers",
      .is_written = false,
-     .paths = kOldGluonPaths,
-     .attention = kOldGluonAttention,
+     .paths = kNewGluonPaths,
+     .attention = kNewGluonAttention,
      .rest = kMxnetRows},
 };
 // In the order of Framework.

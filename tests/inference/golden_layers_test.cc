@@ -1,5 +1,6 @@
-// Layers on plain memory with the weights of five frameworks: d2l's layers and each framework's own attention layer give what
-// the framework gave.
+// Layers on plain memory with the weights of five frameworks: d2l's layers and the layers that come with each framework give
+// what the framework gave, and so does T5's attention.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -51,7 +52,7 @@ EmptyRow EmptyRowOf(const GoldenCase& golden) {
 
 std::vector<float> Attended(const MultiHeadAttention& attention, const Input& queries, const Input& keys, const Input& values,
                             const Lengths& lengths) {
-  const int64_t batch = queries.shape[0], steps = queries.shape[1], width = attention.options().num_hiddens;
+  const int64_t batch = queries.shape[0], steps = queries.shape[1], width = attention.options().output_size;
   std::vector<float> out(static_cast<std::size_t>(batch * steps * width));
   attention.Forward(queries.view(), keys.view(), values.view(), View<float, 3>::Contiguous(out.data(), {batch, steps, width}),
                     lengths);
@@ -80,11 +81,7 @@ TEST_P(GoldenAttentionLayer, Agrees) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenAttentionLayer);  // without the cases
 INSTANTIATE_TEST_SUITE_P(, GoldenAttentionLayer, testing::ValuesIn(GoldenNames("d2l_", "_mha_")), CaseName);
 
-// Self-attention without masks other than causality and padding of keys.
-std::vector<std::string> OwnLayerNames() {
-  const std::set<std::string> known{"flax_mha_self",         "flax_mha_nobias_causal_f32",   "flax_nnx_mha_self",
-                                    "keras_mha_self",        "keras_mha_causal_nobias_f32",  "paddle_mha_self_pad",
-                                    "torch_mha_packed_self", "torch_mha_seqfirst_causal_f32"};
+std::vector<std::string> Present(const std::set<std::string>& known) {
   std::vector<std::string> names;
   for (const std::string& name : GoldenNames("")) {
     if (known.contains(name)) names.push_back(name);
@@ -92,13 +89,23 @@ std::vector<std::string> OwnLayerNames() {
   return names;
 }
 
-// [batch * steps]: how many keys each query sees, from a mask that is a prefix in every row; empty without a mask. True means
-// "may look", except for PyTorch, where it means the opposite.
-std::vector<int64_t> KeyLengths(const GoldenCase& golden, int64_t batch, int64_t steps) {
-  const auto mask = golden.tensors.lower_bound("mask.");
-  if (mask == golden.tensors.end() || !mask->first.starts_with("mask.")) return {};
-  const std::vector<double>& keep = mask->second.numbers;
-  const bool inverted = golden.framework() == Framework::kTorch, of_keys = mask->first == "mask.key_padding_mask";
+// Self-attention without masks other than causality and padding of keys.
+std::vector<std::string> OwnLayerNames() {
+  return Present({"flax_mha_self", "flax_mha_nobias_causal_f32", "flax_nnx_mha_self", "keras_mha_self",
+                  "keras_mha_causal_nobias_f32", "keras_gqa_basic", "paddle_mha_self_pad", "torch_mha_packed_self",
+                  "torch_mha_seqfirst_causal_f32", "hf_t5_attention_enc", "hf_t5_attention_dec_causal"});
+}
+
+std::vector<std::string> OwnBlockNames() {
+  return Present({"torch_enclayer_post_relu", "torch_enclayer_post_gelu_nobias", "torch_enclayer_pre_gelu",
+                  "torch_enclayer_pre_relu_f32", "paddle_enclayer_post_relu"});
+}
+
+// [batch * steps]: how many keys each query sees, from a mask that is a prefix in every row. True means "may look", except for
+// PyTorch, where it means the opposite.
+std::vector<int64_t> KeyLengths(const GoldenCase& golden, const std::string& name, int64_t batch, int64_t steps) {
+  const std::vector<double>& keep = golden.At(name).numbers;
+  const bool inverted = golden.framework() == Framework::kTorch, of_keys = name == "mask.key_padding_mask";
   const auto rows = static_cast<int64_t>(keep.size()) / steps;
   std::vector<int64_t> lengths;
   for (int64_t b = 0; b < batch; ++b) {
@@ -107,6 +114,18 @@ std::vector<int64_t> KeyLengths(const GoldenCase& golden, int64_t batch, int64_t
       lengths.push_back(static_cast<int64_t>(std::accumulate(keep.begin() + row, keep.begin() + row + steps, 0.0)));
       if (inverted) lengths.back() = steps - lengths.back();
     }
+  }
+  return lengths;
+}
+
+// Those of all masks of the case; empty without one.
+std::vector<int64_t> KeyLengths(const GoldenCase& golden, int64_t batch, int64_t steps) {
+  std::vector<int64_t> lengths;
+  for (const auto& [name, mask] : golden.tensors) {
+    if (!name.starts_with("mask.")) continue;
+    const std::vector<int64_t> others = KeyLengths(golden, name, batch, steps);
+    if (lengths.empty()) lengths = others;
+    for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = std::min(lengths[i], others[i]);
   }
   return lengths;
 }
@@ -135,11 +154,26 @@ TEST_P(GoldenOwnLayer, Agrees) {
     std::swap(X.shape[0], X.shape[1]);
   }
   MultiHeadAttentionOptions options;
-  options.num_hiddens = X.shape[2];
   options.num_heads = golden.options.at("num_heads");
+  options.query_size = options.key_size = options.value_size = options.output_size = X.shape[2];
+  options.num_hiddens = X.shape[2];
+  for (const char* head_dim : {"key_dim", "d_kv"}) {
+    if (golden.options.contains(head_dim)) options.num_hiddens = options.num_heads * golden.options.at(head_dim).get<int64_t>();
+  }
+  if (golden.options.contains("num_key_value_heads") && golden.options.at("num_key_value_heads").is_number()) {
+    options.kv_heads = golden.options.at("num_key_value_heads");
+  }
   options.bias = golden.options.value("use_bias", golden.options.value("bias", true));
-  if (golden.options.value("use_causal_mask", false)) options.causal = Causal::kBottomRight;
+  const bool is_decoder = golden.options.value("is_decoder", false);
+  if (golden.options.value("use_causal_mask", false) || is_decoder) options.causal = Causal::kBottomRight;
   if (golden.options.contains("scale")) options.scale = golden.options.at("scale").get<double>();
+  if (golden.options.contains("num_buckets")) {
+    T5Options t5;
+    t5.buckets = golden.options.at("num_buckets");
+    t5.max_distance = golden.options.at("max_distance");
+    t5.bidirectional = !is_decoder;
+    options.position = T5Position{t5};
+  }
   MultiHeadAttention attention(options);
   golden.Load(attention.parameters());
   const std::vector<int64_t> numbers = KeyLengths(golden, X.shape[0], X.shape[1]);
@@ -151,6 +185,39 @@ TEST_P(GoldenOwnLayer, Agrees) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOwnLayer);  // without the cases
 INSTANTIATE_TEST_SUITE_P(, GoldenOwnLayer, testing::ValuesIn(OwnLayerNames()), CaseName);
+
+class GoldenOwnBlock : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenOwnBlock, Agrees) {
+  const GoldenCase golden(GetParam());
+  const bool steps_first = golden.options.value("batch_first", true) == false;
+  Input X(golden, "X");
+  const std::vector<int64_t> given = X.shape;
+  if (steps_first) {
+    X.numbers = Swapped(X.numbers, given);
+    std::swap(X.shape[0], X.shape[1]);
+  }
+  TransformerEncoderBlockOptions options;
+  options.attention.num_hiddens = golden.options.at("d_model");
+  options.attention.num_heads = golden.options.at("nhead");
+  options.attention.bias = golden.options.value("bias", true);
+  if (golden.options.value("causal", false)) options.attention.causal = Causal::kBottomRight;
+  options.ffn_num_hiddens = golden.options.at("dim_feedforward");
+  options.layer_norm_eps = golden.options.at("layer_norm_eps");
+  options.activation = golden.options.at("activation") == "gelu" ? Activation::kGelu : Activation::kRelu;
+  const bool pre_norm = golden.options.value("norm_first", golden.options.value("normalize_before", false));
+  options.norm = pre_norm ? Norm::kPre : Norm::kPost;
+  TransformerEncoderBlock block(options);
+  golden.Load(block.parameters());
+  const std::vector<int64_t> numbers = KeyLengths(golden, X.shape[0], X.shape[1]);
+  const Lengths lengths = numbers.empty() ? Lengths() : Lengths::PerQuery(numbers.data(), X.shape[0], X.shape[1]);
+  const auto view = View<float, 3>::Contiguous(X.numbers.data(), {X.shape[0], X.shape[1], X.shape[2]});
+  block.Forward(view, lengths, nullptr, ThreadPool::Default());
+  golden.ExpectClose(steps_first ? Swapped(X.numbers, X.shape) : X.numbers, "output.Y", kTolerance);
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GoldenOwnBlock);  // without the cases
+INSTANTIATE_TEST_SUITE_P(, GoldenOwnBlock, testing::ValuesIn(OwnBlockNames()), CaseName);
 
 class GoldenEncoding : public testing::TestWithParam<std::string> {};
 
@@ -203,7 +270,8 @@ INSTANTIATE_TEST_SUITE_P(, GoldenBlock, testing::ValuesIn(GoldenNames("d2l_", "_
 TEST(GoldenLayers, AreAllCompared) {
   if (GoldenNames("").empty()) GTEST_SKIP() << WhyNoGoldenCases();
   EXPECT_EQ(GoldenNames("d2l_", "_mha_").size(), 36u);  // seven in each of five frameworks, one of d2l 0.17.6
-  EXPECT_EQ(OwnLayerNames().size(), 8u);
+  EXPECT_EQ(OwnLayerNames().size(), 11u);
+  EXPECT_EQ(OwnBlockNames().size(), 5u);
   EXPECT_EQ(GoldenNames("d2l_", "_pe_").size(), 15u);
   EXPECT_EQ(GoldenNames("d2l_", "_encblock").size(), 5u);
 }

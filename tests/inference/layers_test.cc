@@ -34,6 +34,8 @@ TEST(LayersTest, Activations) {
   for (const float x : {-4.0f, -0.75f, 0.0f, 0.5f, 3.0f}) {
     EXPECT_EQ(Activated(Activation::kRelu, x), std::max(x, 0.0f));
     EXPECT_NEAR(Activated(Activation::kGelu, x), x * 0.5 * std::erfc(-double{x} / std::sqrt(2.0)), 1e-6);
+    const double inner = std::sqrt(2 / M_PI) * (x + 0.044715 * std::pow(double{x}, 3));
+    EXPECT_NEAR(Activated(Activation::kGeluTanh, x), x * 0.5 * (1 + std::tanh(inner)), 1e-6);
   }
   EXPECT_TRUE(std::isnan(Activated(Activation::kRelu, std::numeric_limits<float>::quiet_NaN())));
 }

@@ -3,8 +3,12 @@
 
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <limits>
+#include <map>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,6 +16,7 @@
 #include "heed/error.h"
 #include "heed/layers.h"
 #include "heed/multi_head_attention.h"
+#include "heed/transformer.h"
 #include "stored_tensors.h"
 #include "tests/folder_fixture.h"
 
@@ -135,6 +140,81 @@ TEST(WeightArraysTest, StackedProjectionsOfPyTorchAreTold) {
     FAIL();
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(error.what(), "source 'W_q.weight': its shape holds 4 numbers, its values are 12");
+  }
+}
+
+// Numbers that differ from element to element, under the names that nanoGPT gives a block without biases.
+std::map<std::string, Array> NanoGptBlock(const std::vector<float>& numbers, const std::string& prefix) {
+  std::map<std::string, Array> arrays;
+  const auto add = [&](const std::string& name, std::vector<int64_t> shape, std::size_t count) {
+    arrays[prefix + name] = {std::move(shape), std::span(numbers).first(count)};
+  };
+  add("attn.c_attn.weight", {6, 2}, 12);
+  add("attn.c_proj.weight", {2, 2}, 4);
+  add("mlp.c_fc.weight", {3, 2}, 6);
+  add("mlp.c_proj.weight", {2, 3}, 6);
+  add("ln_1.weight", {2}, 2);
+  add("ln_2.weight", {2}, 2);
+  return arrays;
+}
+
+TEST(WeightArraysTest, ABlockOfNanoGptWithoutBiasesIsChosenByItsPrefix) {
+  TransformerEncoderBlockOptions options;
+  options.attention.num_hiddens = 2;
+  options.attention.num_heads = 1;
+  options.ffn_num_hiddens = 3;
+  options.norm = Norm::kPre;
+  const std::vector<float> numbers{.1f, .2f, .3f, .4f, .5f, .6f, .7f, .8f, .9f, 1.f, 1.1f, 1.2f}, zeros(3), other(12, 9.f);
+  std::map<std::string, Array> arrays = NanoGptBlock(numbers, "transformer.h.1.");
+  arrays.merge(NanoGptBlock(other, "transformer.h.10."));
+  const auto output = [&](const std::function<void(const Parameters&)>& load) {
+    TransformerEncoderBlock block(options);
+    load(block.parameters());
+    std::vector<float> X{1, -2, 3, 4};
+    block.Forward(View<float, 3>::Contiguous(X.data(), {1, 2, 2}), {}, nullptr, ThreadPool::Default());
+    return X;
+  };
+  const std::vector<float> with_prefix =
+      output([&](const Parameters& parameters) { LoadWeights(parameters, arrays, Framework::kNanoGpt, "transformer.h.1"); });
+  const std::vector<float> by_hand = output([&](const Parameters& parameters) {
+    const std::span<const float> all(numbers);
+    LoadWeights(parameters, {{"attention.W_q.weight", {{2, 2}, all.first(4)}},
+                             {"attention.W_k.weight", {{2, 2}, all.subspan(4, 4)}},
+                             {"attention.W_v.weight", {{2, 2}, all.subspan(8, 4)}},
+                             {"attention.W_o.weight", {{2, 2}, all.first(4)}},
+                             {"addnorm1.ln.weight", {{2}, all.first(2)}},
+                             {"addnorm1.ln.bias", {{2}, std::span(zeros).first(2)}},
+                             {"ffn.dense1.weight", {{3, 2}, all.first(6)}},
+                             {"ffn.dense1.bias", {{3}, zeros}},
+                             {"ffn.dense2.weight", {{2, 3}, all.first(6)}},
+                             {"ffn.dense2.bias", {{2}, std::span(zeros).first(2)}},
+                             {"addnorm2.ln.weight", {{2}, all.first(2)}},
+                             {"addnorm2.ln.bias", {{2}, std::span(zeros).first(2)}}});
+  });
+  EXPECT_EQ(with_prefix, by_hand);
+}
+
+TEST(WeightArraysTest, TwoNamesOfATiedEmbeddingMustAgree) {
+  Embedding embedding(2, 1), positions(2, 1);
+  Parameters parameters;
+  parameters.Add("embedding", embedding.parameters());
+  // A parameter below "encoder.block0", so that the encoder is one of nanoGPT's.
+  parameters.Add("encoder.block0.addnorm1", positions.parameters());
+  const std::vector<float> one{1, 2}, other{1, 3};
+  parameters.list[1].name = "encoder.block0.addnorm1.ln.weight";
+  const auto arrays = [&](const std::vector<float>& head) {
+    return std::map<std::string, Array>{{"lm_head.weight", {{2, 1}, head}},
+                                        {"transformer.wte.weight", {{2, 1}, one}},
+                                        {"transformer.h.0.addnorm1.ln.weight", {{2, 1}, one}}};
+  };
+  LoadWeights(parameters, arrays(one), Framework::kNanoGpt);
+  EXPECT_EQ(embedding.weight()(1, 0), 2.0f);
+  try {
+    LoadWeights(parameters, arrays(other), Framework::kNanoGpt);
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_NE(std::string(error.what()).find("parameter 'embedding.weight' has two sources that differ"), std::string::npos)
+        << error.what();
   }
 }
 

@@ -158,7 +158,7 @@ const std::vector<Written>& Table() {
       {Framework::kMxnet, Layers::kD2l, Together(kAttentions, kBooks)},
       {Framework::kMxnet,
        Layers::kOwn,
-       {"attention with bias", "block with bias", "encoder", "pre-norm encoder", "stack", "post-norm stack"}},
+       {"attention", "attention with bias", "block", "block with bias", "encoder", "post-norm stack"}},
       {Framework::kHf, Layers::kBert, {"attention with bias", "block with bias", "post-norm stack"}},
       {Framework::kHf, Layers::kVit, {"attention with bias", "block with bias", "stack", "post-norm stack"}},
       {Framework::kHf, Layers::kGpt2, gpt},
@@ -234,12 +234,12 @@ TEST(WeightLayersTest, NamesAndShapesAreTheLayersOwn) {
          {{"query/kernel", {6, 4, 2}}, {"attention_output/kernel", {4, 2, 6}}});
   expect("decoder block", Framework::kPaddle, Layers::kOwn,
          {{"cross_attn.k_proj.weight", {6, 8}}, {"linear1.weight", {8, 12}}, {"norm3.bias", {8}}});
-  expect("block with bias", Framework::kMxnet, Layers::kOwn,
-         {{"attn_qkv.weight", {24, 8}},
-          {"attention_proj.bias", {8}},
-          {"layer_norm.gamma", {8}},
-          {"ffn.ffn_1.weight", {12, 8}},
-          {"ffn.layer_norm.beta", {8}}});
+  expect("post-norm stack", Framework::kMxnet, Layers::kOwn,
+         {{"transformer_cells.1.attention_cell.proj_query.weight", {8, 8}},
+          {"transformer_cells.0.proj.bias", {8}},
+          {"transformer_cells.0.layer_norm.gamma", {8}},
+          {"transformer_cells.0.ffn.ffn_1.weight", {12, 8}},
+          {"transformer_cells.0.ffn.layer_norm.beta", {8}}});
   expect("post-norm stack", Framework::kHf, Layers::kBert,
          {{"layer.1.attention.self.query.weight", {8, 8}},
           {"layer.1.attention.output.dense.bias", {8}},
@@ -402,20 +402,18 @@ TEST(WeightLayersTest, SecondSpellingsAndConstantsOfModels) {
   ExpectEqualMaps(export_weights(*filled), export_weights(*stack));
 }
 
-TEST(WeightLayersTest, CellsOfTheOldGluonNlp) {
+TEST(WeightLayersTest, LayersOfGluonNlp1) {
   const Module block = Random("block with bias"), other = Makers().at("block with bias")();
-  TensorMap cell;
-  for (const auto& [name, tensor] : export_weights(*block, Framework::kMxnet, Layers::kOwn)) {
-    if (name.starts_with("attn_qkv")) {
-      const char* const projections[] = {"query", "key", "value"};
-      for (int i = 0; i < 3; ++i) {
-        cell["attention_cell.proj_" + std::string(projections[i]) + name.substr(8)] = tensor.chunk(3)[i];
-      }
-    } else {
-      cell[name.starts_with("attention_proj") ? "proj" + name.substr(14) : name] = tensor;
+  TensorMap layer = export_weights(*block, Framework::kMxnet, Layers::kOwn);
+  for (const std::string parameter : {".weight", ".bias"}) {
+    std::vector<at::Tensor> stacked;
+    for (const std::string projection : {"query", "key", "value"}) {
+      stacked.push_back(layer.extract("attention_cell.proj_" + projection + parameter).mapped());
     }
+    layer["attn_qkv" + parameter] = at::cat(stacked);
+    layer["attention_proj" + parameter] = layer.extract("proj" + parameter).mapped();
   }
-  load_weights(*other, cell, Framework::kMxnet);
+  load_weights(*other, layer, Framework::kMxnet);
   ExpectEqualMaps(export_weights(*other), export_weights(*block));
 }
 

@@ -1,6 +1,7 @@
 """The documents' Python runs, the ```python blocks of a page one after the other as a reader would paste them; and the
 reference that ./dev docs builds leaves nothing out."""
 
+import importlib.util
 import pathlib
 import re
 import subprocess
@@ -11,10 +12,11 @@ import pytest
 import heed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+# Behind "python" stands the package without which a block cannot run.
+BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = {
     path.relative_to(ROOT).as_posix(): BLOCK.findall(path.read_text(encoding="utf-8"))
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/weights").glob("*.md"))]
 }
 # Those of positional schemes lie in their folders; of those made by the build the templates are looked at.
 FOLDERS = (
@@ -29,14 +31,27 @@ HEADERS = {
 DECLARE_NOTHING = {"heed/nn.h", "heed/nn/input_file.h", "heed/nn/replacement_file.h"}
 
 
-@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if blocks])
-def test_blocks_run(page, tmp_path):
+def run(blocks, folder, *options):
     """In a process of their own: they may replace what PyTorch holds."""
-    (tmp_path / "page.py").write_text("\n".join(PAGES[page]), encoding="utf-8")
+    (folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     search = str(pathlib.Path(heed.__file__).resolve().parent.parent)
-    command = [sys.executable, "-W", "error::UserWarning", "page.py"]
-    result = subprocess.run(command, cwd=tmp_path, env={"PYTHONPATH": search}, capture_output=True, text=True, check=False)
+    command = [sys.executable, *options, "page.py"]
+    environment = {"PYTHONPATH": search, "KERAS_BACKEND": "torch"}
+    result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if any(not package for package, _ in blocks)])
+def test_blocks_run(page, tmp_path):
+    run([text for package, text in PAGES[page] if not package], tmp_path, "-W", "error::UserWarning")
+
+
+@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if any(package for package, _ in blocks)])
+def test_blocks_that_need_another_package_run(page, tmp_path):
+    for package, _ in PAGES[page]:
+        if package and importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: the blocks of {page} that need it are not run")
+    run([text for _, text in PAGES[page]], tmp_path)
 
 
 def test_the_pages_for_newcomers_have_blocks():

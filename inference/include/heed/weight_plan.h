@@ -104,8 +104,8 @@ struct WeightPlan {
 
 // targets: parameters in the order of their making, then buffers. sources: by the framework's names. prefix: of the sources
 // those below it ("bert.encoder.layer.3") are all there is, by the rest of their names. A checkpoint may keep the module inside
-// a further scope ("params/", "model.encoder."): the scope is what all its names share, and as much of it is left out as brings
-// most names home. Throws InvalidArgument for a prefix that no source has.
+// a further scope ("params/", "model.encoder."): it is what most of the names that lead somewhere begin with, and names without
+// it lead nowhere. Throws InvalidArgument for a prefix that no source has.
 WeightPlan PlanWeights(const std::vector<WeightTarget>& targets, const std::vector<AttentionHeads>& attention,
                        const std::map<std::string, WeightSource>& sources, Framework framework, const std::string& prefix = "");
 
