@@ -52,7 +52,7 @@ EmptyRow EmptyRowOf(const GoldenCase& golden) {
 
 std::vector<float> Attended(const MultiHeadAttention& attention, const Input& queries, const Input& keys, const Input& values,
                             const Lengths& lengths) {
-  const int64_t batch = queries.shape[0], steps = queries.shape[1], width = attention.options().output_size;
+  const int64_t batch = queries.shape[0], steps = queries.shape[1], width = attention.options().num_hiddens;
   std::vector<float> out(static_cast<std::size_t>(batch * steps * width));
   attention.Forward(queries.view(), keys.view(), values.view(), View<float, 3>::Contiguous(out.data(), {batch, steps, width}),
                     lengths);
@@ -155,10 +155,9 @@ TEST_P(GoldenOwnLayer, Agrees) {
   }
   MultiHeadAttentionOptions options;
   options.num_heads = golden.options.at("num_heads");
-  options.query_size = options.key_size = options.value_size = options.output_size = X.shape[2];
   options.num_hiddens = X.shape[2];
   for (const char* head_dim : {"key_dim", "d_kv"}) {
-    if (golden.options.contains(head_dim)) options.num_hiddens = options.num_heads * golden.options.at(head_dim).get<int64_t>();
+    if (golden.options.contains(head_dim)) options.head_dim = golden.options.at(head_dim);
   }
   if (golden.options.contains("num_key_value_heads") && golden.options.at("num_key_value_heads").is_number()) {
     options.kv_heads = golden.options.at("num_key_value_heads");

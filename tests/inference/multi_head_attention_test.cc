@@ -261,8 +261,7 @@ TEST(MultiHeadAttentionTest, ValidLensBeyondTheEndsCountAsTheEnds) {
 TEST(MultiHeadAttentionTest, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(WhatOf<InvalidArgument>([] { MultiHeadAttention(100, 7); }),
             "MultiHeadAttention: num_hiddens (100) must be a positive multiple of num_heads (7), or head_dim be given for "
-            "heads of another "
-            "width");
+            "heads of another width");
   MultiHeadAttentionOptions odd = Options(RotaryPosition{}, Causal::kNone);
   odd.num_heads = 4;
   EXPECT_NE(WhatOf<InvalidArgument>([&] { MultiHeadAttention{odd}; }).find("rotary_dim: expected an even number in 2..3"),

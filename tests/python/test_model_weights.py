@@ -149,9 +149,8 @@ def test_llama(tmp_path):
     )  # fmt: skip
     model = randomised(transformers.LlamaModel(eager(config))).eval()
     ours = heed.nn.MultiHeadAttention(
-        16, HEADS, 0.0, kv_heads=2, query_size=12, key_size=12, value_size=12, output_size=12, causal=True,
-        position=heed.positions.Rotary(4, base=10000.0),
-    )  # fmt: skip
+        12, HEADS, 0.0, kv_heads=2, head_dim=4, causal=True, position=heed.positions.Rotary(4, base=10000.0)
+    )
     heed.load_weights(ours, model.state_dict(), "hf", prefix="layers.0.self_attn")
     X = inputs(width=12)
     positions = torch.arange(5)[None]
@@ -169,8 +168,7 @@ def test_t5(tmp_path):
     config = transformers.T5Config(d_model=12, d_kv=4, num_heads=HEADS, num_layers=1, d_ff=8, vocab_size=11)
     model = randomised(transformers.T5Model(eager(config))).eval()
     position = heed.positions.T5Bias(HEADS, buckets=32, max_distance=128, bidirectional=True)
-    sizes = dict.fromkeys(("query_size", "key_size", "value_size", "output_size"), 12)
-    ours = heed.nn.MultiHeadAttention(16, HEADS, 0.0, **sizes, position=position, scale=1.0)
+    ours = heed.nn.MultiHeadAttention(12, HEADS, 0.0, head_dim=4, position=position, scale=1.0)
     prefix = "encoder.block.0.layer.0.SelfAttention"
     heed.load_weights(ours, model.state_dict(), "hf", prefix=prefix)
     X = inputs(width=12)

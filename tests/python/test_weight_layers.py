@@ -17,7 +17,7 @@ MODULES = {
     "attention": attention,
     "attention without bias": lambda: attention(False),
     "grouped attention": lambda: attention(False, kv_heads=2),
-    "narrow attention": lambda: attention(False, query_size=6, key_size=6, value_size=6, output_size=6),
+    "narrow attention": lambda: heed.nn.MultiHeadAttention(6, HEADS, 0.0, head_dim=WIDTH // HEADS),
     "attention of T5": lambda: attention(False, position=heed.positions.T5Bias(HEADS), scale=1.0),
     "block": Block,
     "block without bias": lambda: Block(bias=False),
