@@ -10,6 +10,7 @@ import torch
 from typing_extensions import Unpack
 
 from ._attention import Options, attention
+from ._foreign_arrays import Array, Foreign, tensor_of, through
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers
 
@@ -22,6 +23,7 @@ class KeyValueCache:
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
     picks batch rows (beam search). Keys are kept as given, without positions: attend takes a scheme, and rotates where the
     scheme does, so that scalings that depend on the length stay right. Without a capacity the memory doubles when it is full.
+    Keys, values and queries may be arrays of other libraries too, as heed.attention's operands; attend then returns such ones.
     For inference: keys and values that require a gradient are refused, since none flows back through a cache. One thread at a
     time: calls that change it exclude all others.
     """
@@ -84,11 +86,13 @@ class KeyValueCache:
         """[batch, kv_heads, length, value_dim], a view likewise."""
         return self._values[:, :, : self.length]
 
-    def append(self, key: torch.Tensor, value: torch.Tensor) -> None:
+    def append(self, key: Array, value: Array) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
         """
+        if not isinstance(key, torch.Tensor) or not isinstance(value, torch.Tensor):
+            key, value = tensor_of("key", key), tensor_of("value", value)
         self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
         self.length += key.shape[2]
 
@@ -114,13 +118,37 @@ class KeyValueCache:
         **options: Unpack[Options],
     ) -> torch.Tensor | AttentionOutput: ...
 
-    def attend(self, query: torch.Tensor, **options: Any) -> torch.Tensor | AttentionOutput:
+    @overload
+    def attend(
+        self,
+        query: Foreign,
+        *,
+        return_lse: Literal[False] = False,
+        return_weights: Literal[False] = False,
+        return_statistics: Literal[False] = False,
+        **options: Unpack[Options],
+    ) -> Foreign: ...
+
+    @overload
+    def attend(
+        self,
+        query: Foreign,
+        *,
+        return_lse: bool = False,
+        return_weights: bool | WeightsOf = False,
+        return_statistics: bool = False,
+        **options: Unpack[Options],
+    ) -> Any: ...
+
+    def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
         The options are those of heed.attention; causal is True unless given. Returns and raises what heed.attention does; the
         cache stays as it is.
         """
         options.setdefault("causal", True)
+        if not isinstance(query, torch.Tensor):
+            return through(self.attend, {"query": query, **options})
         return attention(query, self.keys, self.values, **options)
 
     def truncate(self, length: int) -> None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import torch
 
 from .. import positions
-from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
+from .._attention import Positions, attention, autocast_type
 from .._cache import KeyValueCache
+from .._order import Causal, EmptyRow
 from .._results import AttentionOutput
 
 
