@@ -15,8 +15,8 @@ from typing import Any, Callable, Literal
 
 import torch
 
-from . import _rotary
 from ._rotary import apply_rotary
+from ._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
 from ._token_positions import listed
 
 __all__ = [
@@ -371,16 +371,12 @@ class Rotary(Scheme):
         one too many or contradicts base or rotary_dim, and for numbers out of range.
         """
         super().__init__()
-        rotary_dim = head_dim if rotary_dim is None else rotary_dim
-        if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > head_dim:
-            raise ValueError(f"rotary_dim: expected an even number in 2..{head_dim} (head_dim), got {rotary_dim}")
-        if layout not in ("half", "interleaved"):
-            raise ValueError(f"layout: expected 'half' or 'interleaved', got {layout!r}")
+        rotary_dim = checked_rotary_dim(head_dim, rotary_dim, layout)
         self.head_dim, self.base, self.layout, self.rotary_dim, self.angles = head_dim, base, layout, rotary_dim, angles
-        self.scaling = _rotary.scaling_options(scaling, head_dim, rotary_dim, base)
+        self.scaling = scaling_options(scaling, head_dim, rotary_dim, base)
         # Not buffers: module.half() would round them.
         self._fixed: tuple[torch.Tensor, torch.Tensor] | None = self.frequencies()
-        if self.scaling["rope_type"] in _rotary.DEPENDS_ON_LENGTH:
+        if self.scaling["rope_type"] in DEPENDS_ON_LENGTH:
             self._fixed = None
 
     def frequencies(self, positions: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
