@@ -1,4 +1,4 @@
-# What the rooms that are built need: Highway, JSON, LibTorch, an interpreter for tests. Each is missed in a sentence.
+# What the rooms that are built need: Highway, JSON, LibTorch, jaxlib's headers, an interpreter for tests. Each is missed in a sentence.
 set(HEED_PYTHON "" CACHE FILEPATH "Python interpreter that tests run with and whose torch is used (default: .venv, then PATH)")
 if(NOT HEED_PYTHON)
   if(DEFINED SKBUILD)
@@ -10,6 +10,16 @@ if(NOT HEED_PYTHON)
     set(HEED_PYTHON ${HEED_PYTHON_ON_PATH})
   endif()
 endif()
+
+# Sets HEED_JAXLIB_INCLUDES: the folder with the headers of XLA's foreign-function interface in an interpreter's jaxlib, or "".
+function(heed_find_jaxlib python)
+  set(HEED_JAXLIB_INCLUDES "" PARENT_SCOPE)
+  execute_process(COMMAND ${python} -c "import importlib.util as i; print(i.find_spec('jaxlib').submodule_search_locations[0])"
+    OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(folder AND EXISTS ${folder}/include/xla/ffi/api/ffi.h)
+    set(HEED_JAXLIB_INCLUDES ${folder}/include PARENT_SCOPE)
+  endif()
+endfunction()
 
 find_package(hwy QUIET)
 if(NOT hwy_FOUND)
@@ -29,4 +39,22 @@ if(HEED_NN)
     message(FATAL_ERROR "${heed_torch_lacks} What needs no LibTorch is built with -DHEED_NN=OFF.")
   endif()
   message(STATUS "LibTorch ${HEED_TORCH_VERSION}: ${HEED_TORCH_FOLDER}")
+endif()
+
+# From here on HEED_JAX is ON or OFF in this folder and those below; the cache keeps what was asked for.
+if(HEED_JAX STREQUAL AUTO AND NOT PROJECT_IS_TOP_LEVEL)
+  set(HEED_JAX OFF)
+endif()
+if(HEED_JAX)
+  heed_find_jaxlib("${HEED_PYTHON}")
+  if(HEED_JAXLIB_INCLUDES)
+    message(STATUS "jaxlib's headers: ${HEED_JAXLIB_INCLUDES}")
+    set(HEED_JAX ON)
+  elseif(HEED_JAX STREQUAL AUTO)
+    message(STATUS "No jaxlib: heed.jax is left out")
+    set(HEED_JAX OFF)
+  else()
+    message(FATAL_ERROR "HEED_JAX is ON, and ${HEED_PYTHON} has no jaxlib of 0.5 or newer: install it there (pip install jax) or give "
+      "-DHEED_JAX=OFF")
+  endif()
 endif()

@@ -9,6 +9,7 @@
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
+    heed.jax                                            the same for JAX; imports it, and does without torch
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import torch
+from ._shared_libraries import lacks_torch
 
-from . import _library
-from . import nn, positions
-from ._attention import attention, attention_packed
-from ._cache import KeyValueCache
-from ._results import AttentionOutput, Statistics, WeightsOf
-from ._replacement import disable, enable, replace_sdpa
-from ._sdpa import scaled_dot_product_attention
-from ._weights import load_weights, save_weights
-
-__version__: str = torch.ops.heed.version()
+_LACKS = lacks_torch()
+if TYPE_CHECKING or not _LACKS:
+    from . import _library as _library, nn, positions
+    from ._attention import attention, attention_packed
+    from ._cache import KeyValueCache
+    from ._process import VERSION as __version__, info, release_workspace, set_num_threads
+    from ._replacement import disable, enable, replace_sdpa
+    from ._results import AttentionOutput, Statistics, WeightsOf
+    from ._sdpa import scaled_dot_product_attention
+    from ._weights import load_weights, save_weights
 
 __all__ = [
     "AttentionOutput",
@@ -49,41 +50,17 @@ __all__ = [
     "set_num_threads",
 ]
 
+if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
-def set_num_threads(n: int) -> None:
-    """How many threads attention may use, at least 1; heed computes on PyTorch's own, so this is torch.set_num_threads.
-
-    Results have the same bits for any number.
-    """
-    torch.set_num_threads(n)
-
-
-def release_workspace() -> None:
-    """Frees the scratch memory that the calling thread keeps between calls: that of its largest call, for all workers.
-
-    The next call takes what it needs. Each thread keeps its own, which ends with it.
-    """
-    torch.ops.heed.release_workspace()
-
-
-def info() -> dict[str, Any]:
-    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this
-    CPU that kernels exist for, best first), `threads` and the version of `torch`."""
-    return {
-        "version": __version__,
-        "library": str(_library.PATH),
-        "targets": torch.ops.heed.supported_targets(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-    }
-
-
-# Rooms for packages that heed does without: what they need is imported when they are.
-_ON_DEMAND = ("transformers",)
-
-if not TYPE_CHECKING:  # checkers find them as modules, and would take any name to exist
+    # Rooms for packages that heed does without: what they need is imported when they are.
+    _ON_DEMAND = ("jax", "transformers")
 
     def __getattr__(name: str) -> Any:
+        """The rooms on demand; without torch, what is missing for the other names."""
         if name in _ON_DEMAND:
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return importlib.import_module(f"heed.{name}")
+        if _LACKS and name in __all__:
+            raise ImportError(f"heed.{name} needs {_LACKS}; heed.jax does without")
+        if _LACKS and name == "__version__":
+            return importlib.import_module("heed.jax").info()["version"]
+        raise AttributeError(f"module 'heed' has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """python -m heed info: what is installed, and what it computes on."""
 
 import argparse
+import importlib
 import json
 
 import heed
@@ -13,7 +14,7 @@ def main(arguments: list[str] | None = None) -> int:
     info = commands.add_parser("info", help="versions, library, SIMD targets (best first), threads")
     info.add_argument("--json", action="store_true", help="one JSON object")
     chosen = parser.parse_args(arguments)
-    facts = heed.info()
+    facts = importlib.import_module("heed.jax" if heed._LACKS else "heed").info()
     if chosen.json:
         print(json.dumps(facts))
         return 0

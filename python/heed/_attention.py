@@ -10,16 +10,12 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from . import _operators, positions
+from ._foreign_arrays import Array, DLPackArray, Foreign, through
+from ._order import Causal, EmptyRow, causal_name, window_sides
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers, listed
 
-# Names of types that stand in public signatures. Under torch.compile numbers are SymInt and SymFloat too, for which int and
-# float stand here.
-Causal = bool | Literal["bottom_right", "top_left"] | None
 Positions = int | torch.Tensor
-EmptyRow = Literal["zero", "uniform"]
-
-_CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
 
 
 class Options(TypedDict, total=False):
@@ -28,24 +24,19 @@ class Options(TypedDict, total=False):
     scale: float | None
     causal: Causal
     window: tuple[int, int] | None
-    query_lengths: torch.Tensor | None
-    key_lengths: torch.Tensor | None
-    prefix_lengths: torch.Tensor | None
-    query_positions: Positions | None
-    key_positions: Positions | None
-    mask: torch.Tensor | None
-    bias: torch.Tensor | None
+    query_lengths: Array | None
+    key_lengths: Array | None
+    prefix_lengths: Array | None
+    query_positions: Positions | DLPackArray | None
+    key_positions: Positions | DLPackArray | None
+    mask: Array | None
+    bias: Array | None
     position: positions.Scheme | None
     softcap: float | None
     dropout: float
-    seed: int | torch.Tensor | None
+    seed: int | Array | None
     batch_offset: int
     empty_row: EmptyRow
-
-
-def _is_elsewhere(query: object) -> bool:
-    """Whether PyTorch computes the call, because heed has no kernels for the device."""
-    return isinstance(query, torch.Tensor) and not (query.is_cpu or query.is_meta)
 
 
 def _check_operand(name: str, tensor: object) -> None:
@@ -85,25 +76,6 @@ def add_positions(options: dict[str, Any], side: str, places: object) -> None:
         options[f"{side}_offset"] = int(integers(name, places))
     else:
         options[name] = listed(name, places)
-
-
-def causal_name(causal: Any, query_positions: object) -> str:
-    if not (causal is None or isinstance(causal, (bool, str))) or causal not in _CAUSAL:
-        raise ValueError(f"causal: expected None, False, True, 'bottom_right' or 'top_left', got {causal!r}")
-    if isinstance(causal, str) and query_positions is not None:
-        raise ValueError(
-            f"causal: {causal!r} says where the queries stand, and so does query_positions; with query_positions, "
-            "causal=True lets a query look at the keys up to its own position"
-        )
-    return _CAUSAL[causal]
-
-
-def window_bounds(window: Any) -> tuple[int, int]:
-    try:
-        left, right = window
-    except (TypeError, ValueError):
-        raise ValueError(f"window: expected (left, right), got {window!r}") from None
-    return left, right
 
 
 def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
@@ -278,32 +250,58 @@ def attention(
 ) -> torch.Tensor | AttentionOutput: ...
 
 
+@overload
 def attention(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Foreign,
+    key: Foreign,
+    value: Foreign,
+    *,
+    return_lse: Literal[False] = False,
+    return_weights: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    **options: Unpack[Options],
+) -> Foreign: ...
+
+
+@overload
+def attention(
+    query: Foreign,
+    key: Foreign,
+    value: Foreign,
+    *,
+    return_lse: bool = False,
+    return_weights: bool | WeightsOf = False,
+    return_statistics: bool = False,
+    **options: Unpack[Options],
+) -> Any: ...
+
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
     *,
     scale: float | None = None,
     causal: Causal = None,
     window: tuple[int, int] | None = None,
-    query_lengths: torch.Tensor | None = None,
-    key_lengths: torch.Tensor | None = None,
-    prefix_lengths: torch.Tensor | None = None,
-    query_positions: Positions | None = None,
-    key_positions: Positions | None = None,
-    mask: torch.Tensor | None = None,
-    bias: torch.Tensor | None = None,
+    query_lengths: Array | None = None,
+    key_lengths: Array | None = None,
+    prefix_lengths: Array | None = None,
+    query_positions: Positions | DLPackArray | None = None,
+    key_positions: Positions | DLPackArray | None = None,
+    mask: Array | None = None,
+    bias: Array | None = None,
     position: positions.Scheme | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
-    seed: int | torch.Tensor | None = None,
+    seed: int | Array | None = None,
     batch_offset: int = 0,
     empty_row: EmptyRow = "zero",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
     packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-) -> torch.Tensor | AttentionOutput:
+) -> torch.Tensor | AttentionOutput | Any:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
     query [B, Hq, Nq, D], key [B, Hkv, Nk, D], value [B, Hkv, Nk, Dv]: float32, float64, bfloat16 or float16, any strides; Hq is
@@ -337,13 +335,20 @@ def attention(
     Tensors on another device than the CPU go to PyTorch's scaled_dot_product_attention, with arrays of the size of the scores
     for all but plain causality; what that cannot express (docs/attention.md says what) raises ValueError.
 
+    Arrays on the CPU that are no tensors do as well: NumPy's, JAX's, TensorFlow's, Paddle's and those of other libraries that
+    speak DLPack and have the array API's namespace. All three are of one library, and what is returned is of the same; options
+    may be arrays of any. They are read where they lie, or copied where torch cannot read them (NumPy's negative strides).
+    Nothing is recorded for gradients; inside JAX's transformations call heed.jax.attention.
+
     What does not fit is refused before anything is computed, in a sentence that names the argument: TypeError or RuntimeError
     for an argument that is not of its kind, ValueError for shapes, element types, devices, values out of range and options
     that contradict each other (docs/attention.md lists those). A second derivative and forward mode raise RuntimeError.
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
-    if _is_elsewhere(query):
+    if not isinstance(query, torch.Tensor):
+        return through(attention, locals())
+    if not (query.is_cpu or query.is_meta):
         from . import _pytorch_attention  # which needs this module
 
         arguments = dict(
@@ -356,7 +361,7 @@ def attention(
         return _pytorch_attention.attend(query, key, value, arguments)
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         _check_operand(name, tensor)
-    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
+    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))  # type: ignore[union-attr]
     options: dict[str, Any] = {}
     if key_positions is not None:
         add_positions(options, "key", key_positions)
@@ -379,7 +384,7 @@ def attention(
     if packed is not None:
         options["packed_queries"], options["packed_keys"] = packed
     if window is not None:
-        options["window_left"], options["window_right"] = window_bounds(window)
+        options["window_left"], options["window_right"] = window_sides(window)
     if scale is not None:
         options["scale"] = _number("scale", scale)
     if softcap is not None:
@@ -433,14 +438,42 @@ def attention_packed(
 ) -> torch.Tensor | AttentionOutput: ...
 
 
+@overload
 def attention_packed(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    query_offsets: torch.Tensor,
-    key_offsets: torch.Tensor,
+    query: Foreign,
+    key: Foreign,
+    value: Foreign,
+    query_offsets: Array,
+    key_offsets: Array,
+    *,
+    return_lse: Literal[False] = False,
+    return_statistics: Literal[False] = False,
+    **options: Unpack[Options],
+) -> Foreign: ...
+
+
+@overload
+def attention_packed(
+    query: Foreign,
+    key: Foreign,
+    value: Foreign,
+    query_offsets: Array,
+    key_offsets: Array,
+    *,
+    return_lse: bool = False,
+    return_statistics: bool = False,
+    **options: Unpack[Options],
+) -> Any: ...
+
+
+def attention_packed(
+    query: Array,
+    key: Array,
+    value: Array,
+    query_offsets: Array,
+    key_offsets: Array,
     **options: Any,
-) -> torch.Tensor | AttentionOutput:
+) -> torch.Tensor | AttentionOutput | Any:
     """heed.attention for sequences of different lengths that lie end to end, without padding.
 
     query [Tq, Hq, D], key [Tk, Hkv, D], value [Tk, Hkv, Dv]: the tokens of all sequences. query_offsets and key_offsets
@@ -451,6 +484,9 @@ def attention_packed(
     Raises what heed.attention raises, and ValueError for offsets that do not begin at 0, fall, or
     do not end with the number of tokens, and for return_weights.
     """
+    if not isinstance(query, torch.Tensor):
+        given = locals()
+        return through(attention_packed, {**given.pop("options"), **given})
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -459,7 +495,8 @@ def attention_packed(
     packed = (integers("query_offsets", query_offsets), integers("key_offsets", key_offsets))
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
-    result = attention(*(t.transpose(0, 1).unsqueeze(0) for t in (query, key, value)), packed=packed, **options)
+    rows = (t.transpose(0, 1).unsqueeze(0) for t in (query, key, value))  # type: ignore[union-attr]
+    result = attention(*rows, packed=packed, **options)
 
     def tokens_first(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.squeeze(0).transpose(0, 1)

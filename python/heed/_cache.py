@@ -10,6 +10,7 @@ import torch
 from typing_extensions import Unpack
 
 from ._attention import Options, Positions, attention
+from ._foreign_arrays import Array, DLPackArray, Foreign, tensor_of, through
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers, listed
 from .positions import Scheme
@@ -22,7 +23,8 @@ class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
 
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
-    picks batch rows (beam search). Without a capacity the memory doubles when it is full. For inference: keys and values that
+    picks batch rows (beam search). Without a capacity the memory doubles when it is full. Keys, values and queries may be arrays
+    of other libraries too, as heed.attention's operands; attend then returns such ones. For inference: keys and values that
     require a gradient are refused, since none flows back through a cache. One thread at a time: calls that change it exclude
     all others.
 
@@ -106,7 +108,7 @@ class KeyValueCache:
         """[batch, kv_heads, length, value_dim], a view likewise."""
         return self._values[:, :, : self.length]
 
-    def append(self, key: torch.Tensor, value: torch.Tensor, positions: Positions | None = None) -> None:
+    def append(self, key: Array, value: Array, positions: Positions | DLPackArray | None = None) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
 
         positions: for keys that are turned here, where the tokens stand: that of the first, or a list [n] or [batch, n] of
@@ -114,9 +116,11 @@ class KeyValueCache:
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
         """
+        if not isinstance(key, torch.Tensor) or not isinstance(value, torch.Tensor):
+            key, value = tensor_of("key", key), tensor_of("value", value)
         places = self._places
         if self._beside is not None:
-            places, first = self._with_places(positions, key)
+            places, first = self._with_places(_known(positions), key)
             key = self._beside.scheme.rotate_key(key, first)
         elif positions is not None:
             raise ValueError("positions: expected none, because these keys are not turned here; attend takes key_positions")
@@ -179,7 +183,29 @@ class KeyValueCache:
         **options: Unpack[Options],
     ) -> torch.Tensor | AttentionOutput: ...
 
-    def attend(self, query: torch.Tensor, **options: Any) -> torch.Tensor | AttentionOutput:
+    @overload
+    def attend(
+        self,
+        query: Foreign,
+        *,
+        return_lse: Literal[False] = False,
+        return_weights: Literal[False] = False,
+        return_statistics: Literal[False] = False,
+        **options: Unpack[Options],
+    ) -> Foreign: ...
+
+    @overload
+    def attend(
+        self,
+        query: Foreign,
+        *,
+        return_lse: bool = False,
+        return_weights: bool | WeightsOf = False,
+        return_statistics: bool = False,
+        **options: Unpack[Options],
+    ) -> Any: ...
+
+    def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
         The options are those of heed.attention; causal is True and position that of the cache, unless given. Where tokens were
@@ -188,9 +214,12 @@ class KeyValueCache:
         cache's or other key_positions than those that its keys were turned by; the cache stays as it is.
         """
         options.setdefault("causal", True)
+        if not isinstance(query, torch.Tensor):
+            return through(self.attend, {"query": query, **options})
         options["position"] = self._scheme(options.get("position"))
-        if self.turns_keys and options.get("key_positions") is not None:
-            self._check_places(options["key_positions"])
+        key_positions = _known(options.get("key_positions"))
+        if self.turns_keys and key_positions is not None:
+            self._check_places(key_positions)
         if self._places is not None:
             options["key_positions"] = self._places
             if options.get("query_positions") is None:
@@ -217,6 +246,13 @@ class KeyValueCache:
         self._keys, self._values = self._keys[rows], self._values[rows]
         if self._places is not None and self._places.shape[0] > 1:
             self._places = self._places[rows]
+
+
+def _known(positions: Positions | DLPackArray | None) -> Positions | None:
+    """Positions of any library as an integer or a tensor."""
+    if positions is None or isinstance(positions, (int, torch.SymInt, torch.Tensor)):
+        return positions
+    return tensor_of("positions", positions)
 
 
 def _row(positions: Positions, steps: int, device: torch.device) -> torch.Tensor:

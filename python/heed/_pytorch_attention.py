@@ -8,7 +8,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ._attention import Places, add_positions, causal_name, dense, window_bounds
+from ._attention import Places, add_positions, dense
+from ._order import causal_name, window_sides
 from ._token_positions import integers
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
@@ -23,7 +24,7 @@ def _refuse(name: str, device: torch.device) -> None:
     )
 
 
-def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, arguments: Mapping[str, Any]) -> torch.Tensor:
+def attend(query: torch.Tensor, key: Any, value: Any, arguments: Mapping[str, Any]) -> torch.Tensor:
     """heed.attention(query, key, value, **arguments), differentiable as PyTorch's functions are.
 
     Masks, lengths, windows and biases by offset become one array of the size of the scores, except plain causality. Lengths
@@ -58,6 +59,8 @@ def _check(query: torch.Tensor, arguments: Mapping[str, Any]) -> None:
         if isinstance(tensor, torch.Tensor) and tensor.device != device:
             raise ValueError(f"{name}: expected a tensor on {device} as query is, got one on {tensor.device}")
     for name, tensor in (("query", query), ("key", arguments["key"]), ("value", arguments["value"])):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
     for name in _NOT_THERE:
@@ -123,7 +126,7 @@ class _Scores:
 
     def _see_by_position(self) -> None:
         arguments, causal = self._arguments, self._places.causal != "none"
-        left, right = (-1, -1) if arguments["window"] is None else window_bounds(arguments["window"])
+        left, right = (-1, -1) if arguments["window"] is None else window_sides(arguments["window"])
         prefix = arguments["prefix_lengths"]
         if prefix is not None and (left >= 0 or self._places.lists):
             raise ValueError("prefix_lengths: cannot be combined with a left window or with listed positions")

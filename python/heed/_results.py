@@ -4,11 +4,7 @@ from typing import NamedTuple
 
 import torch
 
-
-def _describe(fields: type, **texts: str) -> None:
-    """Says what the fields of a named tuple are where help() looks."""
-    for name, text in texts.items():
-        getattr(fields, name).__doc__ = text
+from ._described import describe
 
 
 class Statistics(NamedTuple):
@@ -22,7 +18,7 @@ class Statistics(NamedTuple):
     mean_distance: torch.Tensor
 
 
-_describe(
+describe(
     Statistics,
     entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
     max_weight="The largest p[j].",
@@ -39,7 +35,7 @@ class AttentionOutput(NamedTuple):
     statistics: Statistics | None = None
 
 
-_describe(
+describe(
     AttentionOutput,
     output="[B, Hq, Nq, Dv] in the type of the inputs; packed [Tq, Hq, Dv].",
     lse="[B, Hq, Nq], packed [Tq, Hq]: natural logarithm of the sum of exponentials of a row's scores, -inf for a row without "
@@ -59,7 +55,7 @@ class WeightsOf(NamedTuple):
     rows: torch.Tensor | None = None
 
 
-_describe(
+describe(
     WeightsOf,
     heads="Integers within 0..Hq-1, in any order; None means all heads.",
     rows="Integers within 0..Nq-1, in any order; None means all queries.",

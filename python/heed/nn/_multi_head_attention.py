@@ -10,8 +10,9 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .. import positions
-from .._attention import Causal, EmptyRow, Positions, attention, autocast_type
+from .._attention import Positions, attention, autocast_type
 from .._cache import KeyValueCache
+from .._order import Causal, EmptyRow
 from .._results import AttentionOutput
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._steps import check_steps, clamped_lens

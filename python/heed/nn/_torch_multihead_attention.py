@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 import torch
 import torch.nn.functional as F
 
-from .._attention import Options, attention
+from typing_extensions import TypedDict
+
+from .._attention import attention
+from .._order import Causal
+
+
+class CallOptions(TypedDict, total=False):
+    """What a layer asks heed.attention for."""
+
+    mask: torch.Tensor
+    bias: torch.Tensor
+    causal: Causal
+    dropout: float
 
 
 def on_cpu(**tensors: object) -> bool:
@@ -38,7 +50,7 @@ def _only_hides(mask: torch.Tensor) -> bool:
     return bool(((mask == 0) | mask.isneginf()).all())
 
 
-def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> Options:
+def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> CallOptions:
     """mask and bias of heed.attention for masks that broadcast to [B, H, L, S], True hiding; each as small as it came.
 
     heed takes one mask and one bias: of two bool masks the padding becomes the bias, and two float masks are added up, unless
@@ -52,7 +64,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
                 padding = padding.isneginf()
             else:
                 attn_mask, padding = attn_mask + padding, None
-    options: Options = {}
+    options: CallOptions = {}
     for mask in (attn_mask, padding):
         if mask is not None and mask.dtype == torch.bool:
             options["mask"] = ~mask
@@ -61,7 +73,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
     return options
 
 
-def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: Options) -> torch.Tensor:
+def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: CallOptions) -> torch.Tensor:
     """The weights before dropout [B, H, L, S] in the type of lse, differentiable."""
     with torch.autocast("cpu", enabled=False):
         scores = query.to(lse.dtype) / math.sqrt(query.shape[-1]) @ key.to(lse.dtype).mT

@@ -10,7 +10,7 @@ import torch
 from typing_extensions import Unpack
 
 from .. import positions
-from .._attention import Causal, EmptyRow
+from .._order import Causal, EmptyRow
 from .._cache import KeyValueCache
 from ._edition import Edition, KeepsWeights
 from ._multi_head_attention import CallOptions, MultiHeadAttention

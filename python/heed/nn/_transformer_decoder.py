@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast, overload
 import torch
 
 from .. import positions
-from .._attention import EmptyRow
+from .._order import EmptyRow
 from ._caches import DecoderBlockCache, DecoderCache
 from ._edition import Edition, KeepsWeights
 from ._multi_head_attention import MultiHeadAttention

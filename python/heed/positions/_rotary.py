@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 
+from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
 from .._token_positions import listed
 from . import _rotation
 from ._scheme import Scheme
@@ -60,14 +61,10 @@ class Rotary(Scheme):
         one too many or contradicts base or rotary_dim, and for numbers out of range.
         """
         super().__init__()
-        rotary_dim = head_dim if rotary_dim is None else rotary_dim
-        if rotary_dim < 2 or rotary_dim % 2 or rotary_dim > head_dim:
-            raise ValueError(f"rotary_dim: expected an even number in 2..{head_dim} (head_dim), got {rotary_dim}")
-        if layout not in ("half", "interleaved"):
-            raise ValueError(f"layout: expected 'half' or 'interleaved', got {layout!r}")
+        rotary_dim = checked_rotary_dim(head_dim, rotary_dim, layout)
         self.head_dim, self.base, self.layout, self.rotary_dim, self.angles = head_dim, base, layout, rotary_dim, angles
-        self.scaling = _rotation.scaling_options(scaling, head_dim, rotary_dim, base)
-        self.turns_once = self.scaling["rope_type"] not in _rotation.DEPENDS_ON_LENGTH
+        self.scaling = scaling_options(scaling, head_dim, rotary_dim, base)
+        self.turns_once = self.scaling["rope_type"] not in DEPENDS_ON_LENGTH
         frequencies = self.frequencies()  # checks the numbers, whatever they depend on
         # Not buffers: module.half() would round them.
         self._fixed: tuple[torch.Tensor, torch.Tensor] | None = frequencies if self.turns_once else None

@@ -1,0 +1,32 @@
+"""Causality and windows as callers write them, in every framework."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+# Under torch.compile numbers are SymInt and SymFloat too, for which int and float stand in public signatures.
+Causal = bool | Literal["bottom_right", "top_left"] | None
+EmptyRow = Literal["zero", "uniform"]
+
+_CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
+
+
+def causal_name(causal: Any, query_positions: object) -> str:
+    """What the engine calls it: none, bottom_right or top_left. ValueError for others, and for a name beside positions."""
+    if not (causal is None or isinstance(causal, (bool, str))) or causal not in _CAUSAL:
+        raise ValueError(f"causal: expected None, False, True, 'bottom_right' or 'top_left', got {causal!r}")
+    if isinstance(causal, str) and query_positions is not None:
+        raise ValueError(
+            f"causal: {causal!r} says where the queries stand, and so does query_positions; with query_positions, "
+            "causal=True lets a query look at the keys up to its own position"
+        )
+    return _CAUSAL[causal]
+
+
+def window_sides(window: Any) -> tuple[int, int]:
+    """(left, right). ValueError for what is no pair."""
+    try:
+        left, right = window
+    except (TypeError, ValueError):
+        raise ValueError(f"window: expected (left, right), got {window!r}") from None
+    return left, right

@@ -1,0 +1,56 @@
+"""Attention with positions as a function of JAX, on the CPU: heed's engine behind XLA's foreign-function interface.
+
+    heed.jax.attention(query, key, value, causal=True)      differentiable, under jit, grad and vmap
+    heed.jax.attention_packed(query, key, value, ...)       the same for sequences end to end
+    heed.jax.positions                                      positional schemes as pytrees
+    heed.jax.set_num_threads(n), heed.jax.info()            what computes
+
+It needs jax 0.5 or newer and no torch. Options, numbers and bits are those of heed.attention.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from . import _library, positions
+from ._attention import attention, attention_packed
+from ._results import AttentionOutput, Statistics, WeightsOf
+
+__all__ = [
+    "AttentionOutput",
+    "Statistics",
+    "WeightsOf",
+    "attention",
+    "attention_packed",
+    "info",
+    "positions",
+    "release_workspace",
+    "set_num_threads",
+]
+
+
+def set_num_threads(n: int) -> None:
+    """How many threads attention may use, at least 1; all that this process may use unless told. ValueError for fewer.
+
+    They are heed's own, apart from XLA's. Results have the same bits for any number.
+    """
+    _library.set_threads(n)
+
+
+def release_workspace() -> None:
+    """Frees the scratch memory that is kept between calls, for all threads; the next call takes what it needs."""
+    _library.release_workspaces()
+
+
+def info() -> dict[str, Any]:
+    """What is installed and what it computes on: `version` of heed, `library` (its file), `targets` (instruction sets of this
+    CPU that kernels exist for, best first), `threads` and the version of `jax`."""
+    return {
+        "version": _library.VERSION,
+        "library": str(_library.PATH),
+        "targets": _library.targets(),
+        "threads": _library.threads(),
+        "jax": jax.__version__,
+    }

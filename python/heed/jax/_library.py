@@ -1,0 +1,137 @@
+"""Finds and loads libheed_jax: handlers for XLA, which are registered here, and functions that Python calls itself.
+
+The library keeps to the version of XLA's foreign-function interface that it was compiled with, and XLA serves its own version
+and older ones. Handed a newer one, JAX would lose its whole CPU backend, so that is refused here, in a sentence that says what
+to do.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import pathlib
+import re
+from typing import Any
+
+import jax
+import jaxlib.version
+import numpy as np
+
+from .._shared_libraries import FOR_JAX, build_again, candidates, find
+
+_HANDLERS = (
+    "heed_jax_attention",
+    "heed_jax_attention_backward",
+    "heed_jax_attention_weights",
+    "heed_jax_rotary_tables",
+    "heed_jax_rotary",
+)
+
+try:
+    import jax.ffi
+except ImportError:
+    raise ImportError(f"heed.jax needs jax 0.5 or newer, and this environment has jax {jax.__version__}") from None
+
+
+def _served() -> tuple[int, int] | None:
+    """The newest version of the interface that this environment's XLA serves, as its headers say; None where there are none."""
+    header = pathlib.Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h"
+    if not header.is_file():
+        return None
+    text = header.read_text(encoding="utf-8")
+    found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)$", text, re.MULTILINE) for part in ("MAJOR", "MINOR")]
+    major, minor = (int(match[1]) if match else 0 for match in found)
+    return major, minor
+
+
+def _check_version(library: ctypes.CDLL) -> None:
+    numbers = (ctypes.c_int * 2)()
+    library.heed_jax_interface_version(ctypes.byref(numbers), ctypes.byref(numbers, ctypes.sizeof(ctypes.c_int)))
+    own, served = tuple(numbers), _served()
+    if served is not None and (own[0] != served[0] or own > served):
+        raise ImportError(
+            f"heed.jax was built for version {own[0]}.{own[1]} of XLA's foreign-function interface, and jaxlib "
+            f"{jaxlib.version.__version__} has {served[0]}.{served[1]}: {build_again()}"
+        )
+
+
+def _load() -> tuple[pathlib.Path, ctypes.CDLL]:
+    path = find(FOR_JAX)
+    if path is None:
+        tried = ", ".join(map(str, candidates(FOR_JAX)))
+        raise ImportError(
+            f"heed's library for JAX was not found (tried {tried}): heed was built where there was no jaxlib; {build_again()}"
+        )
+    try:
+        library = ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ImportError(f"heed's library for JAX could not be loaded ({error}): {build_again()}") from error
+    _check_version(library)
+    for name in ("message", "version", "targets"):
+        getattr(library, f"heed_jax_{name}").restype = ctypes.c_char_p
+    for name in _HANDLERS:
+        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(getattr(library, name)), platform="cpu")
+    return path, library
+
+
+PATH, _library = _load()
+VERSION: str = _library.heed_jax_version().decode()
+
+
+def _call(function: str, *arguments: Any) -> None:
+    """Raises what the library says: ValueError for arguments that cannot be."""
+    status = getattr(_library, f"heed_jax_{function}")(*arguments)
+    if status != 0:
+        raise (ValueError if status == 1 else RuntimeError)(_library.heed_jax_message().decode())
+
+
+@functools.lru_cache(maxsize=4096)
+def check(operands: str, settings: str) -> None:
+    """Raises ValueError where the engine would refuse a call, whatever the numbers in its arrays."""
+    _call("check", operands.encode(), settings.encode())
+
+
+def set_threads(n: int) -> None:
+    """ValueError for fewer than 1."""
+    _call("set_threads", ctypes.c_int(n))
+
+
+def threads() -> int:
+    """How many compute."""
+    number: int = _library.heed_jax_threads()
+    return number
+
+
+def release_workspaces() -> None:
+    """Frees scratch memory that no call uses."""
+    _library.heed_jax_release_workspaces()
+
+
+def targets() -> list[str]:
+    """Instruction sets of this CPU that kernels exist for, best first."""
+    names: str = _library.heed_jax_targets().decode()
+    return names.split(",")
+
+
+def alibi_slopes(heads: int) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """[heads]"""
+    slopes = np.empty(max(heads, 0), np.float64)
+    _call("alibi_slopes", ctypes.c_int64(heads), ctypes.c_void_p(slopes.ctypes.data))
+    return slopes
+
+
+@functools.lru_cache(maxsize=64)
+def t5_buckets(reach: int, buckets: int, max_distance: int, bidirectional: bool) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The bucket of each offset -reach .. reach, [2 * reach + 1]."""
+    found = np.empty(2 * max(reach, 0) + 1, np.int64)
+    numbers = map(ctypes.c_int64, (reach, buckets, max_distance))
+    _call("t5_buckets", *numbers, ctypes.c_int(bidirectional), ctypes.c_void_p(found.ctypes.data))
+    return found
+
+
+def rotary_frequencies(settings: str, rotary_dim: int, length: int) -> tuple[np.ndarray[Any, np.dtype[np.float64]], float]:
+    """(radians per step [rotary_dim / 2], what multiplies cosines and sines)."""
+    frequencies, factor = np.empty(rotary_dim // 2, np.float64), ctypes.c_double()
+    pointer = ctypes.c_void_p(frequencies.ctypes.data)
+    _call("rotary_frequencies", settings.encode(), ctypes.c_int64(length), pointer, ctypes.byref(factor))
+    return frequencies, factor.value

@@ -1,0 +1,200 @@
+"""The library's handlers as functions of JAX, with derivatives attached.
+
+attend is differentiable once, rotate as often as one likes, both in reverse mode; everything else raises. Under jax.vmap one
+call is made for all slices, and the library computes each as if it were alone, so that every option means what it means
+without.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from . import _library  # noqa: F401  registers the handlers
+
+Arrays = dict[str, jax.Array]
+Shapes = dict[str, jax.ShapeDtypeStruct]
+
+STATISTICS = ("entropy", "max_weight", "mean_distance")
+_ONLY_FIRST = "attention: only first derivatives are implemented, and in reverse mode; a second or a forward one was asked for"
+
+
+class Call(NamedTuple):
+    """What is told besides arrays: hashable, as JAX wants what is static."""
+
+    settings: str
+    statistics: bool = False
+    exact: bool = False  # whether to return what rounding takes, which gradients want back
+
+    @property
+    def steps_first(self) -> bool:
+        """Whether arrays are [B, N, H, D]."""
+        return "steps_first=true" in self.settings.split(" ")
+
+
+def _mark(flags: Iterable[bool]) -> jax.Array:
+    """Flags as the shape of an array without elements.
+
+    JAX takes the structure of the residuals of one trace for that of all: what differs from trace to trace, and has to be known
+    when the backward pass is traced, can stand in the shape of an array alone.
+    """
+    return jnp.zeros((0, *(1 + flag for flag in flags)), jnp.bool_)
+
+
+def _marked(names: Iterable[str], mark: jax.Array) -> tuple[str, ...]:
+    return tuple(name for name, extent in zip(names, mark.shape[1:]) if extent == 2)
+
+
+def accumulator(dtype: Any) -> Any:
+    """The type of lse, statistics and tables."""
+    return jnp.dtype(jnp.float64 if dtype == jnp.float64 else jnp.float32)
+
+
+def _foreign(target: str, settings: str, operands: Mapping[str, jax.Array], results: Shapes) -> Arrays:
+    """Calls a handler. The ranks tell it what of an array's dimensions a transformation put in front."""
+    call = jax.ffi.ffi_call(target, tuple(results.values()), vmap_method="expand_dims")
+    names = (" ".join(f"{name}:{len(array.shape)}" for name, array in arrays.items()) for arrays in (operands, results))
+    computed = call(*operands.values(), **dict(zip(("operands", "results"), names)), settings=settings)
+    return dict(zip(results, computed))
+
+
+def _without_derivative(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Of functions (call, ...), which are the derivatives that there are."""
+    wrapped = jax.custom_jvp(function, nondiff_argnums=(0,))
+
+    def refuse(call: object, primals: object, tangents: object) -> NoReturn:
+        raise RuntimeError(_ONLY_FIRST)
+
+    wrapped.defjvp(refuse)
+    return wrapped
+
+
+def _results(call: Call, operands: Arrays) -> Shapes:
+    """What a forward call returns: tokens [B, H, N, D], [B, N, H, D] or packed [T, H, D], rows [B, H, N] or packed [T, H]."""
+    query, value = operands["query"], operands["value"]
+    tokens, rows = (*query.shape[:-1], value.shape[-1]), query.shape[:-1]
+    if query.ndim == 4 and call.steps_first:
+        rows = (rows[0], rows[2], rows[1])
+    numbers = accumulator(query.dtype)
+    results = {"output": jax.ShapeDtypeStruct(tokens, query.dtype), "lse": jax.ShapeDtypeStruct(rows, numbers)}
+    if call.statistics:
+        results.update({name: jax.ShapeDtypeStruct(rows, numbers) for name in STATISTICS})
+    if call.exact:
+        results["correction"] = jax.ShapeDtypeStruct(rows, numbers)
+        if query.dtype.itemsize == 2:  # others are not rounded
+            results["remainder"] = jax.ShapeDtypeStruct(tokens, jnp.bfloat16)
+    return results
+
+
+@_without_derivative
+def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
+    return _foreign("heed_jax_attention", call.settings, {**operands, **options}, _results(call, operands))
+
+
+@_without_derivative
+def _backward(call: tuple[str, tuple[str, ...]], operands: Arrays, options: Arrays, saved: Arrays) -> Arrays:
+    settings, wanted = call
+    results = {name: jax.ShapeDtypeStruct(operands[name].shape, operands[name].dtype) for name in wanted}
+    return _foreign("heed_jax_attention_backward", settings, {**operands, **options, **saved}, results)
+
+
+def _returned(results: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+    return results["output"], results["lse"], {name: results[name] for name in STATISTICS if name in results}
+
+
+def _attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+    return _returned(_forward(call, operands, options))
+
+
+def _attend_forward(call: Call, operands: dict[str, Any], options: dict[str, Any]) -> Any:
+    # What is not differentiated, such as frozen keys, costs nothing: JAX says here what is.
+    wanted = _mark(operands[name].perturbed for name in sorted(operands))
+    operands, options = jax.tree.map(lambda given: given.value, (operands, options), is_leaf=lambda x: hasattr(x, "perturbed"))
+    results = _forward(call._replace(exact=True), operands, options)
+    kept = {name: results[name] for name in ("output", "lse", "remainder", "correction") if name in results}
+    return _returned(results), (operands, options, kept, wanted)
+
+
+def _given(cotangent: Any) -> jax.Array | None:
+    return None if isinstance(cotangent, jax.custom_derivatives.SymbolicZero) else cotangent
+
+
+def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
+    operands, options, kept, mark = residuals
+    wanted = _marked(sorted(operands), mark)
+    d_output, d_lse = map(_given, cotangents[:2])
+    # Of what is not wanted too, lest the structure differ from trace to trace; JAX throws these zeros away.
+    gradients = {name: jnp.zeros_like(operand) for name, operand in operands.items()}
+    if wanted and not (d_output is None and d_lse is None):
+        saved = {**kept, "d_output": jnp.zeros_like(kept["output"]) if d_output is None else d_output}
+        if d_lse is not None:
+            saved["d_lse"] = d_lse
+        gradients.update(_backward((call.settings, wanted), operands, options, saved))
+    return gradients, None
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """As a part of whatever program calls it; by itself, without going through Python once it is known."""
+    return jax.jit(function, static_argnums=0, inline=True)
+
+
+_differentiable = jax.custom_vjp(_attend, nondiff_argnums=(0,))
+_differentiable.defvjp(_attend_forward, _attend_backward, symbolic_zeros=True)
+attend: Callable[[Call, Arrays, Arrays], tuple[jax.Array, jax.Array, Arrays]] = _compiled(_differentiable)
+"""(output, lse, statistics) of operands (query, key, value and what else has a gradient) and options; differentiable in the
+operands, by output and lse."""
+
+
+@functools.partial(jax.jit, static_argnums=(0, 2), inline=True)
+def weights(settings: str, arrays: Arrays, shape: tuple[int, ...]) -> jax.Array:
+    """The weights before dropout [B, heads, rows, Nk] of query, key, lse and options, without derivative."""
+    arrays = jax.lax.stop_gradient(arrays)
+    result = jax.ShapeDtypeStruct(shape, arrays["lse"].dtype)
+    return _foreign("heed_jax_attention_weights", settings, arrays, {"weights": result})["weights"]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3, 4), inline=True)
+def rotary_tables(
+    settings: str, positions: jax.Array, others: jax.Array | None, pairs: int, dtype: Any
+) -> tuple[jax.Array, jax.Array]:
+    """cos, sin [B, N, pairs] of positions [B, N]; others: further positions of the same text."""
+    arrays = {"positions": positions, **({} if others is None else {"others": others})}
+    shape = jax.ShapeDtypeStruct((*positions.shape, pairs), dtype)
+    tables = _foreign("heed_jax_rotary_tables", settings, jax.lax.stop_gradient(arrays), {"cos": shape, "sin": shape})
+    return tables["cos"], tables["sin"]
+
+
+class Turn(NamedTuple):
+    """How columns make pairs, which way these turn, and whether arrays are [B, N, H, D]."""
+
+    layout: str
+    inverse: bool = False
+    steps_first: bool = False
+
+    def settings(self) -> str:
+        """As the library reads them."""
+        flags = ("inverse", "steps_first")
+        return " ".join([f"layout={self.layout}", *(f"{name}=true" for name in flags if getattr(self, name))])
+
+
+def _rotate(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
+    result = {"out": jax.ShapeDtypeStruct(x.shape, x.dtype)}
+    return _foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, result)["out"]
+
+
+def _rotate_forward(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> Any:
+    return rotate(turn, x, cos, sin), (cos, sin)
+
+
+def _rotate_backward(turn: Turn, tables: tuple[jax.Array, jax.Array], d_out: Any) -> Any:
+    return rotate(turn._replace(inverse=not turn.inverse), d_out, *tables), None, None
+
+
+_turned = jax.custom_vjp(_rotate, nondiff_argnums=(0,))
+_turned.defvjp(_rotate_forward, _rotate_backward)
+rotate: Callable[[Turn, jax.Array, jax.Array, jax.Array], jax.Array] = _compiled(_turned)
+"""x with its pairs turned by tables cos, sin [B or 1, N, R], all of one type, float32 or float64; differentiable in x alone."""

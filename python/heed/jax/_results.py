@@ -1,0 +1,66 @@
+"""What attention returns, and which weights it returns: the names of heed's, with arrays of JAX."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from .._described import describe
+
+
+class Statistics(NamedTuple):
+    """Of the weights before dropout, each [B, Hq, Nq]; 0 in rows without weights. No gradient flows through them.
+
+    float64 for float64 inputs, else float32; from packed sequences [Tq, Hq].
+    """
+
+    entropy: jax.Array
+    max_weight: jax.Array
+    mean_distance: jax.Array
+
+
+describe(
+    Statistics,
+    entropy="-sum_j p[j] log p[j]: 0 where one key has all the weight, log(n) where n keys share it equally.",
+    max_weight="The largest p[j].",
+    mean_distance="sum_j p[j] |key position - query position|.",
+)
+
+
+class AttentionOutput(NamedTuple):
+    """What was asked for; None stands for the rest. A pytree, as every named tuple."""
+
+    output: jax.Array
+    lse: jax.Array | None = None
+    weights: jax.Array | None = None
+    statistics: Statistics | None = None
+
+
+describe(
+    AttentionOutput,
+    output="In the type and the layout of the query, with the width of the values.",
+    lse="[B, Hq, Nq] in every layout, packed [Tq, Hq]: natural logarithm of the sum of exponentials of a row's scores, -inf "
+    "for a row without keys; float64 for float64 inputs, else float32. Differentiable.",
+    weights="[B, Hq, Nq, Nk], or the heads and rows of a WeightsOf: before dropout, in the type of lse. No gradient flows "
+    "through them.",
+    statistics="Entropy, largest weight and mean distance of each row.",
+)
+
+
+class WeightsOf(NamedTuple):
+    """Which weights to return: of these heads and queries only, [B, len(heads), len(rows), Nk].
+
+    heed.jax.attention(..., return_weights=heed.jax.WeightsOf(heads=jnp.array([0]))) keeps memory linear in the length.
+    """
+
+    heads: jax.Array | np.ndarray | None = None
+    rows: jax.Array | np.ndarray | None = None
+
+
+describe(
+    WeightsOf,
+    heads="Integers within 0..Hq-1, in any order; None means all heads.",
+    rows="Integers within 0..Nq-1, in any order; None means all queries.",
+)

@@ -1,0 +1,331 @@
+"""Positional schemes for heed.jax.attention(..., position=scheme): heed.positions' names, numbers and formulas.
+
+    Rotary(head_dim)                           turns queries and keys
+    Alibi(heads), RelativeBias(heads, M),
+    T5Bias(heads)                              added to the scores
+    Shaw(head_dim, M, key=key)                 added to keys, values and queries by offset
+
+A scheme is a pytree whose leaves are its parameters, so that jax.grad of a function of the scheme gives their gradients, in a
+scheme; scheme.replace(weight=...) is a copy with other ones.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
+from . import _library, _operators
+from ._arrays import Array, integers, listed, operand, shape_text
+
+__all__ = ["Alibi", "RelativeBias", "Rotary", "Scheme", "Shaw", "T5Bias"]
+
+
+class Scheme:
+    """What heed.jax.attention accepts as `position`. A scheme overrides the parts it has.
+
+    Attributes named in `parameters` are the leaves of the pytree; all others are static, so they must be hashable.
+    """
+
+    parameters: tuple[str, ...] = ()
+    """Names of the attributes that are parameters; one that is None has no leaf."""
+    symmetric: bool = True
+    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
+    rotates: bool = False
+    """Whether rotate does anything."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Registers the class as a pytree."""
+        super().__init_subclass__(**options)
+        jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
+
+    def tensors(self) -> dict[str, Array | None]:
+        """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
+        transformer_xl_positions, transformer_xl_bias, in the shapes of docs/attention.md; None stands for absent."""
+        return {}
+
+    def rotate(
+        self,
+        query: jax.Array,
+        key: jax.Array,
+        query_positions: int | Array = 0,
+        key_positions: int | Array = 0,
+        layout: Literal["BHND", "BNHD"] = "BHND",
+    ) -> tuple[jax.Array, jax.Array]:
+        """query and key of attention turned by their positions, each that of the first token or a list [N] or [B, N]."""
+        return query, key
+
+    def replace(self, **parameters: Any) -> Any:
+        """A copy with these parameters. ValueError for names that are none."""
+        unknown = sorted(parameters.keys() - set(self.parameters))
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__} has the parameters {', '.join(self.parameters) or '(none)'}; got {', '.join(unknown)}"
+            )
+        other = copy.copy(self)
+        vars(other).update(parameters)
+        return other
+
+
+def _leaves(scheme: Scheme) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
+    attributes = vars(scheme)
+    leaves = [(jax.tree_util.GetAttrKey(name), attributes[name]) for name in scheme.parameters]
+    return leaves, tuple(sorted((name, value) for name, value in attributes.items() if name not in scheme.parameters))
+
+
+def _scheme_of(cls: type[Scheme], facts: tuple[tuple[str, Any], ...], leaves: Any) -> Scheme:
+    scheme = object.__new__(cls)  # leaves may be anything that JAX puts there
+    vars(scheme).update(facts)
+    vars(scheme).update(zip(scheme.parameters, leaves))
+    return scheme
+
+
+class Alibi(Scheme):
+    """A fixed slope m per head (trainable on request). Press et al. 2022, "Train Short, Test Long", section 3.
+
+    The bias is -m * |key position - query position|; symmetric=False gives m * (key position - query position), which is the
+    same under a causal mask and favours later keys without one.
+    """
+
+    heads: int
+    """Of the queries."""
+
+    def __init__(self, heads: int, symmetric: bool = True, trainable: bool = False) -> None:
+        """heads: of the queries. trainable: the slopes are a parameter. ValueError for fewer heads than one."""
+        slopes = _library.alibi_slopes(heads)
+        self.heads, self.symmetric = heads, symmetric
+        self.parameters = ("slopes",) if trainable else ()
+        if trainable:
+            vars(self)["slopes"] = jnp.asarray(slopes, jnp.float32)
+
+    @property
+    def slopes(self) -> Array:
+        """[heads] float32, 2^(-8h/heads) for h = 1..heads where heads is a power of two, else as the paper's authors
+        interleave; where they are trainable, what they were trained to."""
+        trained: Array | None = vars(self).get("slopes")
+        return _library.alibi_slopes(self.heads).astype(np.float32) if trained is None else trained
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The slopes, [heads]."""
+        return {"slopes": self.slopes}
+
+
+class RelativeBias(Scheme):
+    """One trainable number per head and offset, clipped to max_distance, added to the scores; zeros at first."""
+
+    parameters: tuple[str, ...] = ("relative_bias",)
+    relative_bias: Array
+    """[heads, 2 * max_distance + 1]; column max_distance + offset belongs to offset = key position - query position."""
+
+    def __init__(self, heads: int, max_distance: int) -> None:
+        """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
+        below 1 or a distance below 0."""
+        if heads < 1 or max_distance < 0:
+            raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
+        self.relative_bias = jnp.zeros((heads, 2 * max_distance + 1), jnp.float32)
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The parameter, [heads, 2 * max_distance + 1]."""
+        return {"relative_bias": self.relative_bias}
+
+
+class T5Bias(Scheme):
+    """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
+
+    Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
+    are alike. bidirectional=False puts the keys after a query into bucket 0: for causal attention. `weight` has the layout of
+    T5's relative_attention_bias.weight. T5 does not scale its scores: use attention(..., scale=1.0) with its weights.
+    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
+    """
+
+    parameters: tuple[str, ...] = ("weight",)
+    weight: Array
+    """[buckets, heads]"""
+    buckets: int
+    """How many."""
+    max_distance: int
+    """From here on all distances share the last bucket."""
+    bidirectional: bool
+    """Whether keys after a query have buckets of their own."""
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
+        """heads: of the queries. ValueError for heads below 1 and for buckets that are odd or too few."""
+        if heads < 1:
+            raise ValueError(f"heads: expected at least 1, got {heads}")
+        self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
+        _library.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+        self.weight = jnp.zeros((buckets, heads), jnp.float32)
+
+    def table(self) -> jax.Array:
+        """The bias by head and offset, [heads, 2 * max_distance + 1]."""
+        # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+        buckets = _library.t5_buckets(self.max_distance, self.buckets, self.max_distance, self.bidirectional)
+        return jnp.asarray(self.weight).T[:, buckets.astype(np.int32)]
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The table, [heads, 2 * max_distance + 1]."""
+        return {"relative_bias": self.table()}
+
+
+class Shaw(Scheme):
+    """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
+
+    head_dim      width of a head
+    max_distance  M: farther offsets share the first and the last row
+    values        whether the values that a query takes have vectors too. Shaw et al. 2018, section 3.2
+    queries       whether the queries that a key meets have vectors too: scores are then
+                  scale * (q.k + q.keys[r] + k.queries[r]). He et al. 2021, "DeBERTa", calls the last term position-to-content
+    value_dim     width of the values, head_dim unless given
+    key           of jax.random, for the numbers at first
+
+    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None where not
+    asked for. Row r = M + offset belongs to offset = key position - query position.
+    """
+
+    parameters: tuple[str, ...] = ("keys", "values", "queries")
+    keys: Array
+    """[2M + 1, head_dim]"""
+    values: Array | None
+    """[2M + 1, value_dim], or None"""
+    queries: Array | None
+    """[2M + 1, head_dim], or None"""
+
+    def __init__(
+        self,
+        head_dim: int,
+        max_distance: int,
+        values: bool = True,
+        queries: bool = False,
+        *,
+        value_dim: int | None = None,
+        key: jax.Array,
+    ) -> None:
+        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance below 0."""
+        if head_dim < 1 or max_distance < 0:
+            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+
+        def vectors(key: jax.Array, width: int) -> jax.Array:
+            return head_dim**-0.5 * jax.random.normal(key, (2 * max_distance + 1, width), jnp.float32)
+
+        of_keys, of_values, of_queries = jax.random.split(key, 3)
+        self.keys = vectors(of_keys, head_dim)
+        self.values = vectors(of_values, value_dim or head_dim) if values else None
+        self.queries = vectors(of_queries, head_dim) if queries else None
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The parameters, None for what was not asked for."""
+        return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(repr(float(number)) for number in value)
+    return str(value) if isinstance(value, (str, int)) else repr(float(value))
+
+
+class Rotary(Scheme):
+    """Turns queries and keys so that their products depend on distance alone. Su et al. 2021, "RoFormer", section 3.2.
+
+    head_dim    width of a head
+    base        pair t turns by base^(-2t/rotary_dim) a step
+    layout      "half" or "interleaved": which columns make a pair, t and t + rotary_dim/2 or 2t and 2t + 1
+    rotary_dim  how many of a head's first columns turn, even; all by default
+    scaling     how the frequencies are stretched for texts longer than those trained on: None, or a dictionary as Hugging Face
+                writes it, {"rope_type": "yarn", "factor": 4.0, ...}. "dynamic" and "longrope" depend on the largest position:
+                keys rotated for a shorter text do not fit a longer one, so cache them unrotated
+    angles      "f64", or "f32_hf": frequencies, angles and tables in float32 as Hugging Face computes them
+    """
+
+    rotates: bool = True
+    """Always."""
+    head_dim: int
+    """Width of a head."""
+    rotary_dim: int
+    """How many of a head's first columns turn."""
+    layout: Literal["half", "interleaved"]
+    """Which columns make a pair."""
+    settings: str
+    """All of what fixes the frequencies, as the library reads it."""
+
+    def __init__(
+        self,
+        head_dim: int,
+        base: float = 10000.0,
+        layout: Literal["half", "interleaved"] = "half",
+        rotary_dim: int | None = None,
+        scaling: Mapping[str, Any] | None = None,
+        angles: Literal["f64", "f32_hf"] = "f64",
+    ) -> None:
+        """Fixes the frequencies; the class says what the arguments mean. No parameters.
+
+        ValueError for an odd rotary_dim or one beyond head_dim, another layout, a scaling that is unknown, lacks a number, has
+        one too many or contradicts base or rotary_dim, and for numbers out of range.
+        """
+        rotary_dim = checked_rotary_dim(head_dim, rotary_dim, layout)
+        options = {"rotary_dim": rotary_dim, "base": base, "angles": angles}
+        options.update(scaling_options(scaling, head_dim, rotary_dim, base))
+        self.head_dim, self.rotary_dim, self.layout = head_dim, rotary_dim, layout
+        self.settings = " ".join(f"{name}={_text(value)}" for name, value in options.items())
+        self.frequencies()
+
+    def frequencies(self, length: int = 0) -> tuple[np.ndarray[Any, Any], float]:
+        """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
+
+        length: the largest position of the text + 1, which is what some scalings depend on; 0 where it is not known.
+        """
+        return _library.rotary_frequencies(self.settings, self.rotary_dim, length)
+
+    def rotate(
+        self,
+        query: jax.Array,
+        key: jax.Array,
+        query_positions: int | Array = 0,
+        key_positions: int | Array = 0,
+        layout: Literal["BHND", "BNHD"] = "BHND",
+    ) -> tuple[jax.Array, jax.Array]:
+        """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], or with the heads behind the steps where the layout is "BNHD", rotated.
+
+        Positions are those of the tokens, integers or float64 (timestamps), [N] or [B, N]; an integer is the position of the
+        first token. Scalings that depend on the length take the largest of all positions + 1. TypeError or ValueError for what
+        does not fit. Differentiable in query and key.
+        """
+        query, key = operand("query", query, "batch, heads, steps, width"), operand("key", key, "batch, heads, steps, width")
+        steps = layout.index("N")
+        queries = self._positions("query_positions", query_positions, "query", query, steps)
+        keys = self._positions("key_positions", key_positions, "key", key, steps)
+        shared = key_positions is query_positions and queries.shape == keys.shape and query.dtype == key.dtype
+        of_queries = self._tables(queries, keys, query)
+        of_keys = of_queries if shared else self._tables(keys, queries, key)
+        turn = _operators.Turn(self.layout, steps_first=layout == "BNHD")
+        return _turned(turn, query, *of_queries), _turned(turn, key, *of_keys)
+
+    def _positions(self, name: str, positions: int | Array, which: str, array: jax.Array, steps_axis: int) -> jax.Array:
+        """[1, N] or [B, N]"""
+        batch, steps = array.shape[0], array.shape[steps_axis]
+        if array.shape[3] != self.head_dim:
+            raise ValueError(f"{which}: expected a width of {self.head_dim} (head_dim), got shape {shape_text(array)}")
+        if isinstance(positions, int) and not isinstance(positions, bool):
+            return integers(name, np.arange(positions, positions + steps, dtype=np.int64))[None]
+        found = listed(name, positions)
+        if found.ndim == 0:
+            return (integers(name, found) + jnp.arange(steps, dtype=found.dtype))[None]
+        if list(found.shape) not in ([steps], [1, steps], [batch, steps]):
+            raise ValueError(f"{name}: expected shape [{steps}] or [{batch}, {steps}], got {shape_text(found)}")
+        return found if found.ndim == 2 else found[None]
+
+    def _tables(self, positions: jax.Array, others: jax.Array, array: jax.Array) -> tuple[jax.Array, jax.Array]:
+        depends = any(f"rope_type={name}" in self.settings for name in DEPENDS_ON_LENGTH)
+        numbers = _operators.accumulator(array.dtype)
+        return _operators.rotary_tables(self.settings, positions, others if depends else None, self.rotary_dim // 2, numbers)
+
+
+def _turned(turn: _operators.Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
+    """16-bit numbers are turned in float32 and rounded once."""
+    return _operators.rotate(turn, x.astype(cos.dtype), cos, sin).astype(x.dtype)

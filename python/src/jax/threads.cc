@@ -1,0 +1,66 @@
+#include "threads.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed::jax {
+namespace {
+
+struct Shared {
+  std::mutex mutex;
+  std::shared_ptr<Executor> threads;
+  std::vector<std::unique_ptr<Workspace>> workspaces;
+};
+
+// Never destroyed: XLA's threads may still compute when the process ends.
+Shared& TheShared() {
+  static Shared& shared = *new Shared;
+  return shared;
+}
+
+}  // namespace
+
+std::shared_ptr<Executor> SharedThreads() {
+  Shared& shared = TheShared();
+  const std::lock_guard lock(shared.mutex);
+  if (!shared.threads) shared.threads = std::make_shared<ThreadPool>();
+  return shared.threads;
+}
+
+void SetThreads(int threads) {
+  if (threads < 1) throw InvalidArgument("n: expected at least 1 thread, got " + std::to_string(threads));
+  std::shared_ptr<Executor> pool = std::make_shared<ThreadPool>(threads);
+  Shared& shared = TheShared();
+  const std::lock_guard lock(shared.mutex);
+  shared.threads.swap(pool);
+}
+
+LentWorkspace::LentWorkspace() {
+  Shared& shared = TheShared();
+  const std::lock_guard lock(shared.mutex);
+  if (shared.workspaces.empty()) {
+    workspace_ = std::make_unique<Workspace>();
+  } else {
+    workspace_ = std::move(shared.workspaces.back());
+    shared.workspaces.pop_back();
+  }
+}
+
+LentWorkspace::~LentWorkspace() {
+  Shared& shared = TheShared();
+  const std::lock_guard lock(shared.mutex);
+  shared.workspaces.push_back(std::move(workspace_));
+}
+
+void ReleaseWorkspaces() {
+  std::vector<std::unique_ptr<Workspace>> released;
+  Shared& shared = TheShared();
+  const std::lock_guard lock(shared.mutex);
+  released.swap(shared.workspaces);
+}
+
+}  // namespace heed::jax
