@@ -1,7 +1,7 @@
 """torch.nn's layers of attention and heed's, made from the same seed; what they take, and what they then compute.
 
-Weights and inputs are float64, in which two orders of summation differ by some ten rounding errors of 1e-16 at values of size 1:
-TIGHT.
+Weights and inputs are float64, in which two orders of summation differ by some ten rounding errors of 1e-16 at values of
+size 1: TIGHT.
 """
 
 import pytest

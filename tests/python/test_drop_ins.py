@@ -63,7 +63,8 @@ def test_signatures_and_attributes_are_those_of_pytorch(name):
         assert ours == theirs
     theirs, ours = pair(name)
     plain = [n for n, value in vars(theirs).items() if isinstance(value, (int, float, str, tuple, type(None)))]
-    assert "training" in plain and len(plain) > 1 and {n: getattr(ours, n) for n in plain} == {n: getattr(theirs, n) for n in plain}
+    assert "training" in plain and len(plain) > 1
+    assert {n: getattr(ours, n) for n in plain} == {n: getattr(theirs, n) for n in plain}
     for attribute in ("self_attn", "multihead_attn"):
         assert hasattr(ours, attribute) == hasattr(theirs, attribute)
         assert type(getattr(ours, attribute, ours)) in (heed.nn.MultiheadAttention, type(ours))
@@ -81,23 +82,33 @@ def test_copies(name):
 
 @each_layer
 def test_torch_func(name):
-    """Gradients of parameters by torch.func.grad, and of each sample and of an ensemble by vmap."""
+    """Gradients of parameters by torch.func.grad, and by vmap of each sample and of an ensemble; nothing is told by numbers in
+    masks, which are hidden there."""
     layers = [pair(name)[1] for _ in range(2)]
     torch.nn.init.normal_(next(layers[1].parameters()))
-    inputs = [t.detach() for t in inputs_of(name)]
-    steps = {n: t for n, t in zip(MASKS[name], (later(5), None)) if t is not None}
+    inputs = [*(t.detach() for t in inputs_of(name)), as_floats(padded(5, 3))]
 
-    def loss(parameters, *inputs):
-        return sum(t.square().sum() for t in outputs_of(functional_call(layers[0], parameters, inputs, steps)))
+    def loss(parameters, *given):
+        *inputs, padding = given
+        outputs = functional_call(layers[0], parameters, tuple(inputs), masks_of(name, as_floats(later(5)), padding))
+        return sum(t.square().sum() for t in outputs_of(outputs))
 
-    parameters, _ = stack_module_state(layers)
-    by_sample = vmap(grad(loss), (None, *(0,) * len(inputs)))(dict(layers[0].named_parameters()), *(t.unsqueeze(1) for t in inputs))
-    ensemble = vmap(grad(loss), (0, *(None,) * len(inputs)))(parameters, *inputs)
+    first, (ensemble, _) = dict(layers[0].named_parameters()), stack_module_state(layers)
+    by_layer = vmap(grad(loss), (0, *(None,) * len(inputs)))(ensemble, *inputs)
+    by_sample = vmap(grad(loss), (None, *(0,) * len(inputs)))(first, *(t.unsqueeze(1) for t in inputs))
     for i, layer in enumerate(layers):
         expected = torch.autograd.grad(loss(dict(layer.named_parameters()), *inputs), layer.parameters())
-        assert_same([t[i] for t in ensemble.values()], expected)
-        alone = loss(dict(layers[0].named_parameters()), *(t[i : i + 1] for t in inputs))
+        assert_same([t[i] for t in by_layer.values()], expected)
+        alone = loss(first, *(t[i : i + 1] for t in inputs))
         assert_same([t[i] for t in by_sample.values()], torch.autograd.grad(alone, layers[0].parameters()))
+
+
+@each_layer
+def test_tensors_without_numbers(name):
+    layer = getattr(heed.nn, name)(**MADE[name], batch_first=True, device="meta")
+    inputs = [torch.empty(2, 5, 12, device="meta") for _ in INPUTS[name]]
+    output = outputs_of(layer(*inputs, **masks_of(name, as_floats(later(5)).to("meta"), as_floats(padded(5, 3)).to("meta"))))[0]
+    assert output.is_meta and output.shape == (2, 5, 12)
 
 
 @pytest.mark.filterwarnings("ignore:Support for mismatched")
@@ -114,14 +125,21 @@ def test_autocast(name):
         torch.testing.assert_close(t.float(), right, rtol=0.02, atol=0.02)
 
 
-# Masks of the queries, and whether the layer is told that they are causal.
-TRACED = {"hint": (as_floats, True), "floats": (as_floats, False), "bool": (torch.clone, False), "none": (None, None)}
+# What makes the mask of the queries and the padding of True where they hide, and whether the layer is told that the mask is the
+# causal one.
+TRACED = {
+    "hint": (as_floats, torch.clone, True),
+    "floats": (as_floats, as_floats, False),
+    "bool": (torch.clone, torch.clone, False),
+    "padding": (None, torch.clone, None),
+}
 
 
 def traced_inputs(name, kind, batch, steps):
-    (make, causal), padding = TRACED[kind], torch.zeros(batch, steps, dtype=torch.bool)
-    padding[1, -1] = True
-    return inputs_of(name, batch, steps), masks_of(name, make and make(later(steps)), padding, causal)
+    mask, padding, causal = TRACED[kind]
+    hidden = torch.zeros(batch, steps, dtype=torch.bool)
+    hidden[1, -1] = True
+    return inputs_of(name, batch, steps), masks_of(name, mask and mask(later(steps)), padding(hidden), causal)
 
 
 @pytest.fixture

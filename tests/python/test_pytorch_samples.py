@@ -1,5 +1,5 @@
-"""PyTorch's own samples: of scaled_dot_product_attention, of the layers that call it, under heed.replace_sdpa(), and of the layers
-that heed.nn has too.
+"""PyTorch's own samples: of scaled_dot_product_attention, of the layers that call it, under heed.replace_sdpa(), and of the
+layers that heed.nn has too.
 
 An error is that of a whole tensor, the largest one, beside the same computed in numpy.longdouble. heed's may be twice PyTorch's
 own plus two eps at the tensor's largest element. The samples have scores of several hundred, whose rounding decides: what is
@@ -206,8 +206,8 @@ def doubled(arguments):
 
 
 def assert_as_close(ours, theirs, exact):
-    """Within the tolerance that PyTorch's tests of these samples have beyond twice what PyTorch itself is off by, and eight eps of
-    the largest number among all: gradients that nearly cancel are off by what their terms are, one way more, one way less."""
+    """Within the tolerance that PyTorch's tests of these samples have beyond twice what PyTorch itself is off by, and eight eps
+    of the largest number among all: gradients that nearly cancel are off by what their terms are, one way more, one way less."""
     rounding = 8 * torch.finfo(torch.float32).eps * max(t.abs().max().item() for t in exact if t is not None)
     for mine, other, right in zip(ours, theirs, exact):
         assert (mine is None) == (right is None)
@@ -256,7 +256,7 @@ def test_layers_compute_the_same_with_heed_inside(info, training, monkeypatch):
     assert samples >= 35 and len(calls) >= 2 * samples
 
 
-DROP_INS = [info for info in LAYERS if hasattr(heed.nn, info.name.removeprefix("nn."))]
+DROP_INS = [info for info in LAYERS if issubclass(getattr(heed.nn, info.module_cls.__name__, object), info.module_cls)]
 
 
 def drop_in_results(info, dtype, training):
@@ -270,7 +270,11 @@ def drop_in_results(info, dtype, training):
         yield *layers, sample.forward_input
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["training", "evaluation"])
+# Without dropout, evaluation is the same computation.
+MODES = [pytest.param(True, id="training"), pytest.param(False, id="evaluation", marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("training", MODES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("info", DROP_INS, ids=lambda info: info.name)
 def test_drop_ins_compute_the_same(info, dtype, training):

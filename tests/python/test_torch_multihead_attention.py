@@ -153,7 +153,8 @@ def test_the_hint_is_believed_where_pytorch_believes_it(taken):
 def test_dropout_is_that_of_heed_and_weights_are_those_before_it():
     ours = pair("MultiheadAttention", dropout=0.4)[1]
     (x, *_), hidden = inputs_of("MultiheadAttention"), padded(5, 3)
-    q, k, v = (t.unflatten(-1, (2, 6)).transpose(1, 2) for t in F.linear(x, ours.in_proj_weight, ours.in_proj_bias).chunk(3, -1))
+    projected = F.linear(x, ours.in_proj_weight, ours.in_proj_bias).chunk(3, -1)
+    q, k, v = (t.unflatten(-1, (2, 6)).transpose(1, 2) for t in projected)
     torch.manual_seed(1)
     heads = heed.attention(q, k, v, mask=~hidden[:, None, None], dropout=0.4)
     expected = ours.out_proj(heads.transpose(1, 2).flatten(2))
@@ -164,6 +165,8 @@ def test_dropout_is_that_of_heed_and_weights_are_those_before_it():
         torch.testing.assert_close(outputs[-1][0], expected, **TIGHT)
     undropped, weights = ours.eval()(x, x, x, hidden)
     assert outputs[1][1] is None and not torch.allclose(undropped, expected)
+    ours.dropout = 0.0
+    assert torch.equal(undropped, ours.train()(x, x, x, hidden)[0])
     torch.testing.assert_close(outputs[0][1], weights, **TIGHT)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 5).double())
 

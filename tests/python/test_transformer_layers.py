@@ -20,11 +20,15 @@ from layer_pairs import (  # noqa: F401
 import heed
 
 
+LAYERS = ("TransformerEncoderLayer", "TransformerDecoderLayer")
+ARGUMENTS = [{}, {"norm_first": True, "activation": torch.tanh}, {"bias": False, "activation": "gelu"}]
+
+
 @pytest.mark.filterwarnings("ignore:Support for mismatched")
 @pytest.mark.parametrize("batch_first", [True, False])
-@pytest.mark.parametrize("arguments", [{}, {"norm_first": True, "activation": torch.tanh}, {"bias": False, "activation": "gelu"}])
-@pytest.mark.parametrize("name", ["TransformerEncoderLayer", "TransformerDecoderLayer"])
-def test_layers_take_every_kind_of_mask(name, arguments, batch_first):
+@pytest.mark.parametrize("arguments", ARGUMENTS)
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_take_every_kind_of_mask(name, arguments, batch_first, taken):
     theirs, ours = pair(name, batch_first=batch_first, **arguments)
     inputs = inputs_of(name, batch_first=batch_first)
     by_head = normal(4, 5, 5) > 0.5
@@ -34,8 +38,12 @@ def test_layers_take_every_kind_of_mask(name, arguments, batch_first):
             options = masks_of(name, mask, padding)
             assert_same(results(ours, *inputs, **options), results(theirs, *inputs, **options))
     if name == "TransformerDecoderLayer":
-        options = {"memory_mask": by_head, "memory_key_padding_mask": padded(2, 4), **masks_of(name, later(5), padded(5, 3), True)}
+        options = {"memory_mask": by_head, "memory_key_padding_mask": padded(2, 4)}
+        options |= masks_of(name, later(5), padded(5, 3), True)
         assert_same(results(ours, *inputs, **options), results(theirs, *inputs, **options))
+    taken.clear()
+    ours(*inputs, **masks_of(name, as_floats(later(5)), padded(5, 3), True))
+    assert taken[0]["causal"] == "top_left" and "bias" not in taken[0]
     one = [t.select(0 if batch_first else 1, 0) for t in inputs]
     assert_same(results(ours, *one), results(theirs, *one))
 
@@ -46,7 +54,7 @@ def stacks(**arguments):
     for nn in (torch.nn, heed.nn):
         torch.manual_seed(4)
         options = {"dtype": torch.float64, "batch_first": True, **arguments}
-        encoder, decoder = (getattr(nn, n)(**{**MADE[n], **options}) for n in ("TransformerEncoderLayer", "TransformerDecoderLayer"))
+        encoder, decoder = (getattr(nn, name)(**{**MADE[name], **options}) for name in LAYERS)
         norm = torch.nn.LayerNorm(12, dtype=torch.float64)
         encoder, decoder = torch.nn.TransformerEncoder(encoder, 2, norm), torch.nn.TransformerDecoder(decoder, 2)
         made.append(torch.nn.Transformer(12, 2, custom_encoder=encoder, custom_decoder=decoder, batch_first=True))
@@ -77,7 +85,7 @@ def theirs_alone(monkeypatch):
     return inside
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested", "ignore:enable_nested_tensor is", "ignore:Support for mismatched")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested", "ignore:enable_nested_tensor", "ignore:Support for mismatched")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("arguments", [{}, {"norm_first": True}, {"bias": False}])
 def test_stacks(arguments, mode, taken, theirs_alone):

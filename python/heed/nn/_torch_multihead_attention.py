@@ -127,10 +127,9 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         need_weights          also return the weights: their mean over the heads [B, L, S], or with average_attn_weights=False
                               [B, num_heads, L, S], without a batch less its dimension. This takes memory of their size; the
                               output stays fused
-        is_causal             says that attn_mask is the causal mask, which is then not read if it is square or if there are
-                              neither key_padding_mask nor need_weights: query i sees the keys up to i. Rows that add_bias_kv
-                              and add_zero_attn append count as later keys, or, as in PyTorch, as in attn_mask where
-                              key_padding_mask or need_weights is given
+        is_causal             says that attn_mask is the causal mask: query i sees the keys up to i, and attn_mask is not read.
+                              Beside key_padding_mask or need_weights, where PyTorch reads it, it is read if it is not square or
+                              if add_bias_kv or add_zero_attn append keys
 
         Masks are read as they are, never expanded. Two float masks are the exception: where key_padding_mask holds other
         numbers than 0 and -inf, requires a gradient or is traced by a compiler, their sum is made, [B, 1, L, S] or

@@ -73,8 +73,9 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
 
         src_mask, src_key_padding_mask and is_causal are attn_mask, key_padding_mask and is_causal of MultiheadAttention.
 
-        A NestedTensor [B, *, d_model] is taken as torch.nn.TransformerEncoder makes it: with batch_first, in evaluation, without
-        masks and where no gradient is wanted, else refused by a TypeError. ValueError for masks and shapes that do not fit.
+        A NestedTensor [B, *, d_model] is taken as torch.nn.TransformerEncoder makes it: with batch_first, in evaluation,
+        without masks and where no gradient is wanted, else refused by a TypeError. ValueError for masks and shapes that do not
+        fit.
         """
         if not on_cpu(src=src):
             return super().forward(src, src_mask, src_key_padding_mask, is_causal)
