@@ -16,6 +16,8 @@ from layer_pairs import (  # noqa: F401
     results,
     taken,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import heed
 
@@ -46,6 +48,36 @@ def test_layers_take_every_kind_of_mask(name, arguments, batch_first, taken):
     assert taken[0]["causal"] == "top_left" and "bias" not in taken[0]
     one = [t.select(0 if batch_first else 1, 0) for t in inputs]
     assert_same(results(ours, *one), results(theirs, *one))
+
+
+class Largest(TorchDispatchMode):
+    """How many elements the largest tensor has that any operation returns."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        result = function(*arguments, **(options or {}))
+        sizes = [t.numel() for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        self.elements = max([self.elements, *sizes])
+        return result
+
+
+@pytest.mark.filterwarnings("ignore:Support for mismatched")
+@pytest.mark.parametrize("masked", ["hint", "bool"])
+@pytest.mark.parametrize("name", LAYERS)
+def test_nothing_of_the_size_of_the_scores_is_made(name, masked):
+    """In a training step with dropout, padding and a mask; PyTorch's layers make scores for every row and head."""
+    steps, found = 64, []
+    mask = later(steps) if masked == "bool" else as_floats(later(steps))
+    options = masks_of(name, mask, padded(64, 40, steps=steps), masked == "hint")
+    for layer in pair(name, dropout=0.3):
+        inputs = inputs_of(name, steps=steps)
+        with Largest() as largest:
+            layer(*inputs, **options).square().sum().backward()
+        found.append(largest.elements)
+    theirs, ours = found
+    assert theirs >= 2 * 2 * steps * steps
+    assert ours <= max(steps * steps, 2 * steps * 3 * 12)
 
 
 def stacks(**arguments):
