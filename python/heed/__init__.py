@@ -13,13 +13,12 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from . import _library
-from . import nn, positions
+from . import nn, positions, transformers
 from ._attention import attention, attention_packed
 from ._cache import KeyValueCache
 from ._results import AttentionOutput, Statistics, WeightsOf
@@ -44,6 +43,7 @@ __all__ = [
     "save_weights",
     "scaled_dot_product_attention",
     "set_num_threads",
+    "transformers",
 ]
 
 
@@ -73,14 +73,3 @@ def info() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-
-
-# Rooms for packages that heed does without: what they need is imported when they are.
-_ON_DEMAND = ("transformers",)
-
-if not TYPE_CHECKING:  # checkers find them as modules, and would take any name to exist
-
-    def __getattr__(name: str) -> Any:
-        if name in _ON_DEMAND:
-            return importlib.import_module(f"{__name__}.{name}")
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
