@@ -21,7 +21,7 @@ from ._shared_libraries import lacks_torch
 
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
-    from . import _library as _library, nn, positions
+    from . import _library as _library, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
@@ -48,17 +48,15 @@ __all__ = [
     "save_weights",
     "scaled_dot_product_attention",
     "set_num_threads",
+    "transformers",
 ]
 
 if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
-    # Rooms for packages that heed does without: what they need is imported when they are.
-    _ON_DEMAND = ("jax", "transformers")
-
     def __getattr__(name: str) -> Any:
-        """The rooms on demand; without torch, what is missing for the other names."""
-        if name in _ON_DEMAND:
-            return importlib.import_module(f"heed.{name}")
+        """heed.jax, which is imported when it is asked for; without torch, what is missing for the other names."""
+        if name == "jax":
+            return importlib.import_module("heed.jax")
         if _LACKS and name in __all__:
             raise ImportError(f"heed.{name} needs {_LACKS}; heed.jax does without")
         if _LACKS and name == "__version__":

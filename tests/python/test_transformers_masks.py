@@ -14,7 +14,6 @@ pytest.importorskip("transformers", reason="transformers is not installed: heed.
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from transformers import masking_utils as masks  # noqa: E402
 
-import heed.transformers  # noqa: E402
 from heed.transformers._key_ranges import KeyRanges, key_ranges  # noqa: E402
 
 
@@ -162,6 +161,10 @@ OTHERS = {
     "positions that fall": masks.remap_positions_for_packed_sequence(
         masks.causal_mask_function, torch.tensor([[5, 4, 3, 2, 1, 0], [0, 2, 4, 1, 3, 5]])
     ),
+    "positions that begin anew within a sequence": masks.packed_sequence_compatibility_function(
+        masks.causal_mask_function, torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 0, 1]]), torch.zeros(2, 6, dtype=torch.long)
+    ),
+    "hidden keys in one of two": lambda b, h, q, k: (TABLE[b, k] & (k <= q)) | (k == q),
     "positions alone": masks.remap_positions_for_packed_sequence(
         masks.sliding_window_causal_mask_function(2), torch.tensor([[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 0, 1]])
     ),
@@ -174,6 +177,15 @@ def test_what_is_no_range_is_transformers_own_array(name):
     made = key_ranges(**asked)
     assert torch.equal(made.to_dense(), dense(asked))
     assert made.mask.shape[2:] == (6, 6)
+
+
+def test_positions_of_a_part_are_not_taken_for_those_of_all():
+    """As many queries as keys, and yet not the same tokens."""
+    function = masks.packed_sequence_compatibility_function(
+        masks.causal_mask_function, torch.tensor([[0, 1, 2, 0, 1, 2, 3]]), torch.tensor([[0, 0, 0, 1, 1, 1, 1]])
+    )
+    asked = {"batch_size": 1, "q_length": 5, "kv_length": 5, "q_offset": 2, "kv_offset": 0, "mask_function": function}
+    assert torch.equal(key_ranges(**asked).to_dense(), dense(asked))
 
 
 RANGES = {

@@ -3,21 +3,12 @@
     heed.transformers.register()
     model = AutoModel.from_pretrained(path, attn_implementation="heed")
 
-`import heed` alone does not import transformers.
+transformers itself, 5.4 or newer, is imported by that call alone.
 """
 
 from __future__ import annotations
 
 import inspect
-
-from transformers import AttentionInterface, AttentionMaskInterface, __version__ as _version
-from transformers.masking_utils import sdpa_mask
-
-if "q_length" not in inspect.signature(sdpa_mask).parameters:
-    raise ImportError(f"heed.transformers: expected transformers 5.4 or newer, got {_version}")
-
-from ._attention import attention_forward
-from ._key_ranges import key_ranges
 
 __all__ = ["register"]
 
@@ -25,21 +16,37 @@ __all__ = ["register"]
 _MEANS_MORE = ("eager", "sdpa", "flash", "flex", "paged", "|", "/", ":", "@")
 
 
+def _check_version() -> None:
+    try:
+        from transformers import __version__
+        from transformers.masking_utils import sdpa_mask
+    except ImportError as error:
+        raise ImportError("heed.transformers: expected transformers 5.4 or newer to be installed") from error
+    if "q_length" not in inspect.signature(sdpa_mask).parameters:
+        raise ImportError(f"heed.transformers: expected transformers 5.4 or newer, got {__version__}")
+
+
 def register(name: str = "heed") -> None:
     """Makes `name` a value of attn_implementation, for all models of this process.
 
-    Then from_pretrained(..., attn_implementation=name), a config with it and model.set_attn_implementation(name) let every layer
-    that goes through transformers' AttentionInterface compute with heed.attention where its tensors are on the CPU, and with
+    Then from_pretrained(..., attn_implementation=name), a configuration with it and model.set_attn_implementation(name) let every
+    layer that goes through transformers' AttentionInterface compute with heed.attention where its tensors are on the CPU, and with
     transformers' own sdpa where they are elsewhere. Masks arrive as a range of keys for each query
     (docs/coming-from-transformers.md says which). Calling it again changes nothing.
 
-    Raises TypeError when the name is not a string; ValueError for one that is taken or that means more to transformers, as
-    those with "sdpa", "eager", "flash" or "/" in them do.
+    Raises TypeError for a name that is not a string; ValueError for one that is taken or that means more to transformers, as those
+    with "sdpa", "eager", "flash" or "/" in them do; ImportError where transformers is missing or older.
     """
     if not isinstance(name, str):
         raise TypeError(f"name: expected a string, got {type(name).__name__}")
     if not name or any(part in name for part in _MEANS_MORE):
         raise ValueError(f"name: expected one without a meaning for transformers, got {name!r}")
+    _check_version()
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    from ._attention import attention_forward
+    from ._key_ranges import key_ranges
+
     attention, masks = AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping
     if attention.get(name, attention_forward) is not attention_forward or masks.get(name, key_ranges) is not key_ranges:
         raise ValueError(f"name: {name!r} is taken by another implementation")

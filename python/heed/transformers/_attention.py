@@ -28,8 +28,8 @@ def _refuse(further: dict[str, Any]) -> None:
 
 
 def _is_causal(module: torch.nn.Module, is_causal: bool | None) -> bool:
-    """Without a mask, as transformers' sdpa decides: what the call says, else the module."""
-    return bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
+    """Without a mask: what the call says, else the module. Nobody's word means no, as no mask hides nothing under "eager"."""
+    return bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
 
 
 def _mask_options(mask: KeyRanges | torch.Tensor, query: torch.Tensor, key: torch.Tensor) -> dict[str, Any]:
