@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, overload
 
 import torch
 from typing_extensions import TypedDict, Unpack
@@ -12,10 +11,9 @@ from typing_extensions import TypedDict, Unpack
 from . import _operators, positions
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, causal_name, window_sides
+from ._places import Places, Positions, add_positions
 from ._results import AttentionOutput, Statistics, WeightsOf
-from ._token_positions import integers, listed
-
-Positions = int | torch.Tensor
+from ._token_positions import integers
 
 
 class Options(TypedDict, total=False):
@@ -61,23 +59,6 @@ def _number(name: str, value: Any) -> Any:
     return value
 
 
-def add_positions(options: dict[str, Any], side: str, places: object) -> None:
-    """The position of the first token, or a list."""
-    name = f"{side}_positions"
-    if isinstance(places, torch.SymInt) or (isinstance(places, int) and not isinstance(places, bool)):
-        options[f"{side}_offset"] = places
-    elif not isinstance(places, torch.Tensor):
-        raise TypeError(f"{name}: expected the position of the first token or a tensor, got {type(places).__name__}")
-    elif places.dtype == torch.bool or places.is_complex():
-        raise ValueError(f"{name}: expected integers or real numbers, got {places.dtype}")
-    elif places.dim() == 0 and places.is_floating_point():
-        raise ValueError(f"{name}: expected a whole number for the position of the first token, got {places.dtype}")
-    elif places.dim() == 0:
-        options[f"{side}_offset"] = int(integers(name, places))
-    else:
-        options[name] = listed(name, places)
-
-
 def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
@@ -111,50 +92,6 @@ def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
         return table.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
     most = torch.finfo(torch.float32).max
     return torch.where(table.isinf(), table, table.clamp(-most, most)).to(torch.float32)
-
-
-class Places(NamedTuple):
-    """Where queries and keys stand: an offset or a list for each side."""
-
-    query_offset: int | None
-    query_list: torch.Tensor | None
-    key_offset: int | None
-    key_list: torch.Tensor | None
-    causal: str | None
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Places:
-        names = ("query_offset", "query_positions", "key_offset", "key_positions")
-        return cls(*(options.get(name) for name in names), causal=options.get("causal"))  # type: ignore[misc]
-
-    @property
-    def lists(self) -> bool:
-        return self.query_list is not None or self.key_list is not None
-
-    def of_keys(self) -> Positions:
-        return self.key_list if self.key_list is not None else self.key_offset or 0
-
-    def of_queries(self, q_len: int, kv_len: int) -> Positions:
-        if self.query_list is not None:
-            return self.query_list
-        if self.query_offset is not None:
-            return self.query_offset
-        return (self.key_offset or 0) + kv_len - q_len if self.causal == "bottom_right" else 0
-
-    def of_packed(
-        self, packed: tuple[torch.Tensor, torch.Tensor], q_len: int, kv_len: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Positions of all tokens [T] of packed sequences, each of which begins anew."""
-        return torch.ops.heed.packed_positions(
-            *packed,
-            self.query_list,
-            self.key_list,
-            queries=q_len,
-            keys=kv_len,
-            bottom_right=self.causal == "bottom_right",
-            query_offset=self.query_offset,
-            key_offset=self.key_offset,
-        )
 
 
 def _add_scheme(

@@ -9,8 +9,9 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import Unpack
 
-from ._attention import Options, Positions, attention
+from ._attention import Options, attention
 from ._foreign_arrays import Array, DLPackArray, Foreign, tensor_of, through
+from ._places import Positions
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers, listed
 from .positions import Scheme

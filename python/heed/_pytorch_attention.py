@@ -8,8 +8,9 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from ._attention import Places, add_positions, dense
+from ._attention import dense
 from ._order import causal_name, window_sides
+from ._places import Places, add_positions
 from ._token_positions import integers
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.

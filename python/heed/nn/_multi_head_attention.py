@@ -10,9 +10,10 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .. import positions
-from .._attention import Positions, attention, autocast_type
+from .._attention import attention, autocast_type
 from .._cache import KeyValueCache
 from .._order import Causal, EmptyRow
+from .._places import Positions
 from .._results import AttentionOutput
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._steps import check_steps, clamped_lens
