@@ -57,8 +57,9 @@ class Exporter {
   }
 
   void CheckLimits(const AttentionShapes& layer) {
+    if (table_.attention.empty()) return;  // any layers of these names
     for (const Shape& shape : {layer.query, layer.key, layer.value, layer.output}) {
-      if (shape.size() != 2) return;
+      if (shape.size() != 2) return Refuse(layer, "other projections than four matrices");
     }
     const AttentionLimits& limits = table_.limits;
     const int64_t width = layer.output[0];
@@ -85,6 +86,9 @@ class Exporter {
 
   void Add(std::size_t target) {
     if (IsSwitchedOff(targets_[target], table_, module_)) return plan_.left_out.push_back(target);
+    if (!table_.attention.empty() && IsOfProjection(targets_[target].name) && AttentionOf(targets_[target].name) == nullptr) {
+      return plan_.faults.push_back(Whom(target) + " belongs to no attention layer whose heads are known");
+    }
     std::optional<Spelling> first;
     for (const Spelling& spelling : SpellingsOf(targets_[target], table_, module_)) {
       if (spelling.is_second_name) {
@@ -102,6 +106,12 @@ class Exporter {
     if (!ThirdOf(layout) || name.ends_with(".bias")) return true;
     const AttentionShapes* layer = AttentionOf(name);
     return layer != nullptr && layer->query == layer->key && layer->query == layer->value;
+  }
+
+  static bool IsOfProjection(const std::string& parameter) {
+    const NamePath path = SplitName(parameter, ".");
+    const std::optional<LayerPart> part = path.size() < 2 ? std::nullopt : PartOf(path[path.size() - 2]);
+    return part && IsProjection(*part);
   }
 
   const AttentionShapes* AttentionOf(const std::string& parameter) const {
@@ -157,16 +167,19 @@ class Exporter {
     }
   }
 
-  // Queries, keys and values, each once.
+  // Queries, keys and values, each once and of one shape.
   void CheckStack(WeightExport::Tensor& tensor) {
     if (!ThirdOf(tensor.parts.front().layout)) return;
     std::ranges::sort(tensor.parts, {}, [](const WeightExport::Part& part) { return ThirdOf(part.layout)->place; });
+    const Shape& shape = targets_[tensor.parts.front().target].facts.shape;
     bool is_whole = tensor.parts.size() == 3;
-    for (std::size_t i = 0; is_whole && i < 3; ++i)
-      is_whole = ThirdOf(tensor.parts[i].layout)->place == static_cast<int64_t>(i);
+    for (std::size_t i = 0; is_whole && i < 3; ++i) {
+      const WeightExport::Part& part = tensor.parts[i];
+      is_whole = ThirdOf(part.layout)->place == static_cast<int64_t>(i) && targets_[part.target].facts.shape == shape;
+    }
     if (is_whole) return;
-    plan_.faults.push_back(Whom(tensor.parts.front().target) + " is stacked with others in " + table_.names_of + ", '" +
-                           ShownName(tensor.name) + "': expected one each of queries, keys and values");
+    plan_.faults.push_back(Whom(tensor.parts.front().target) + " is a part of '" + ShownName(tensor.name) + "' in " +
+                           table_.names_of + ": expected one each of queries, keys and values, of one shape");
   }
 
   bool IsTied(std::size_t a, std::size_t b) const {

@@ -98,7 +98,9 @@ std::vector<float> RowsReversed(const std::vector<float>& theirs, int64_t rows) 
   std::vector<float> reversed;
   reversed.reserve(theirs.size());
   const int64_t columns = rows == 0 ? 0 : static_cast<int64_t>(theirs.size()) / rows;
-  for (int64_t r = rows; r-- > 0;) reversed.insert(reversed.end(), &theirs[r * columns], &theirs[r * columns] + columns);
+  for (int64_t r = rows; r-- > 0;) {
+    reversed.insert(reversed.end(), theirs.begin() + r * columns, theirs.begin() + (r + 1) * columns);
+  }
   return reversed;
 }
 

@@ -27,7 +27,7 @@ at::Tensor Staged(const TensorCopy& copy, const TensorSources& sources, std::vec
   const TensorSource& source = sources.at(copy.source);
   const at::Tensor value = ToHeed(source.read().detach(), copy.layout);
   const at::Tensor& target = copy.target.tensor;
-  const at::Tensor staged = value.to(target.device(), target.scalar_type(), /*non_blocking=*/false, /*copy=*/source.in_memory);
+  at::Tensor staged = value.to(target.device(), target.scalar_type(), /*non_blocking=*/false, /*copy=*/source.in_memory);
   const bool narrowed = at::isFloatingType(value.scalar_type()) && value.scalar_type() != target.scalar_type();
   if (narrowed && at::any(at::logical_and(at::isinf(staged), at::isfinite(value).to(staged.device()))).item<bool>()) {
     faults.push_back("source '" + ShownName(copy.source) + "' holds numbers beyond the range of " +
@@ -76,6 +76,7 @@ void Load(const ModuleWeights& module, const TensorSources& sources, Framework f
 // Shares memory with no parameter.
 at::Tensor Stacked(const TensorExport& own, const WeightExport::Tensor& tensor) {
   std::vector<at::Tensor> parts;
+  parts.reserve(tensor.parts.size());
   for (const WeightExport::Part& part : tensor.parts) {
     const NamedTensor& parameter = own.tensors[part.target];
     if (parameter.tensor.layout() != at::kStrided || parameter.tensor.is_nested() || parameter.tensor.is_meta()) {

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy
 import pytest
 import torch
-from weight_modules import HEADS, WIDTH, Block, Stack, assert_same_state, attention, header, randomised, tensors_of
+from weight_modules import FFN, HEADS, WIDTH, Block, Stack, assert_same_state, attention, header, randomised, tensors_of
 
 import heed
 
@@ -197,6 +197,49 @@ def test_bfloat16_in_every_form(tmp_path):
         numpy.savez(tmp_path / "odd.npz", odd=odd)
         with pytest.raises(RuntimeError, match="expected numbers"):
             heed.load_weights(torch.nn.ParameterDict({"odd": torch.ones(3)}), tmp_path / "odd.npz", "torch")
+
+
+class OthersAttention(torch.nn.Module):
+    """Has the names, and heads that nobody but itself knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.W_q, self.W_k, self.W_v, self.W_o = (torch.nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+
+def without_keys():
+    module = attention(False)
+    module.W_k = torch.nn.Identity()
+    return module
+
+
+def with_another_bias():
+    module = attention()
+    module.W_k.bias = torch.nn.Parameter(torch.ones(WIDTH + 1))
+    return module
+
+
+def with_convolution():
+    module = Block()
+    module.ffn.dense1 = torch.nn.Conv1d(WIDTH, FFN, 1)
+    return module
+
+
+@pytest.mark.parametrize(
+    ("make", "framework", "layers", "message"),
+    [
+        (OthersAttention, "torch", "own", r"'W_q.weight' \[16, 16\] belongs to no attention layer whose heads are known"),
+        (OthersAttention, "flax", "own", "'W_q.weight' .* belongs to no attention layer"),
+        (without_keys, "torch", "own", "the attention layer has other projections than four matrices: no place for that in"),
+        (with_another_bias, "torch", "own", r"'W_q.bias' \[16\] is a part of 'in_proj_bias' in torch.nn's layers: expected one"),
+        (with_another_bias, "keras", "own", r"'W_k.bias' \[17\] is no weight that keras's own attention .* have as 'key/bias'"),
+        (with_convolution, "paddle", "own", r"'ffn.dense1.weight' \[24, 16, 1\] is no weight that paddle.nn's layers have as"),
+    ],
+)
+def test_modules_that_only_look_like_heeds_are_refused(make, framework, layers, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        heed.save_weights(make(), tmp_path / "weights.safetensors", framework, layers=layers)
+    assert not list(tmp_path.iterdir())
 
 
 HOSTILE = ["_" * 1024, "a." * 511 + "b", "h.0." * 200 + "x", "block" + "9" * 1000, "attn.bias", "#", "!", "blks.#.x", "layer.#", "."]
