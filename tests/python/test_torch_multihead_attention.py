@@ -5,7 +5,19 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
-from layer_pairs import TIGHT, as_floats, assert_same, inputs_of, later, normal, padded, pair, results, taken  # noqa: F401
+from layer_pairs import (  # noqa: F401
+    TIGHT,
+    as_floats,
+    assert_same,
+    inputs_of,
+    later,
+    normal,
+    outputs_of,
+    padded,
+    pair,
+    results,
+    taken,
+)
 
 import heed
 
@@ -77,8 +89,11 @@ def test_any_combination_of_arguments(first):
         kinds.add(case.kinds)
         layers = pair("MultiheadAttention", **case.made)
         theirs, ours = (results(layer.train(case.training), *case.operands, **case.options) for layer in layers)
+        with torch.no_grad():
+            outputs = outputs_of(layers[1](*case.operands, **case.options))
         try:
             assert_same(ours, theirs)
+            assert_same(outputs, theirs[: len(outputs)])
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {case.made} {case.kinds} {case.options}") from error
     assert len(kinds) >= 25  # of 32
@@ -99,13 +114,15 @@ def test_a_query_without_any_key_gets_zeros(kind, need_weights):
     empty = torch.zeros(2, 5, dtype=torch.bool)
     empty[:, 3] |= "attn_mask" in options
     empty[1] |= "key_padding_mask" in options
-    output, weights = ours(x, x, x, need_weights=need_weights, **options)
     expected, their_weights = theirs(x, x, x, need_weights=need_weights, **options)
-    torch.testing.assert_close(output[empty], ours.out_proj.bias.expand_as(output[empty]))
-    torch.testing.assert_close(output[~empty], expected[~empty], **TIGHT)
-    if need_weights:
-        assert weights[empty].eq(0).all() and their_weights[empty].isnan().all()
-        torch.testing.assert_close(weights[~empty], their_weights[~empty], **TIGHT)
+    for recorded in (True, False):
+        with torch.set_grad_enabled(recorded):
+            output, weights = ours(x, x, x, need_weights=need_weights, **options)
+        torch.testing.assert_close(output[empty], ours.out_proj.bias.expand_as(output[empty]))
+        torch.testing.assert_close(output[~empty], expected[~empty], **TIGHT)
+        if need_weights:
+            assert weights[empty].eq(0).all() and their_weights[empty].isnan().all()
+            torch.testing.assert_close(weights[~empty], their_weights[~empty], **TIGHT)
     assert not any(t.isnan().any() for t in results(ours, x, x, x, need_weights=need_weights, **options))
 
 

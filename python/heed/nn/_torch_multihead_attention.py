@@ -74,19 +74,21 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
 
 
 def _weights(query: torch.Tensor, key: torch.Tensor, lse: torch.Tensor, options: CallOptions) -> torch.Tensor:
-    """The weights before dropout [B, H, L, S] in the type of lse, differentiable."""
+    """The weights before dropout [B, H, L, S] in the type of lse, differentiable, which heed's own are not."""
     with torch.autocast("cpu", enabled=False):
         scores = query.to(lse.dtype) / math.sqrt(query.shape[-1]) @ key.to(lse.dtype).mT
     bias, mask = options.get("bias"), options.get("mask")
-    if bias is not None:
-        scores = scores + bias
+    empty = None if bias is None and mask is None else lse.isneginf().unsqueeze(-1)
+    if bias is not None and empty is not None:
+        scores = (scores + bias).masked_fill(empty, 0.0)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
     if options.get("causal"):
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
         scores = scores.masked_fill(later, -math.inf)
-    empty = lse.isneginf().unsqueeze(-1)
-    return scores.masked_fill(empty, 0.0).softmax(-1).masked_fill(empty, 0.0)
+    # In a row without keys softmax gives NaN, forward and backward, which the fills behind and before it replace by zeros.
+    weights = scores.softmax(-1)
+    return weights if empty is None else weights.masked_fill(empty, 0.0)
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):
@@ -163,15 +165,15 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         q, k, v = (self._heads(t if batched else t.unsqueeze(0), batched) for t in self._projected(query, key, value))
         if appended:
             k, v = self._appended(k, self.bias_k), self._appended(v, self.bias_v)
-        result = attention(q, k, v, **options, return_lse=True)
-        output = self._joined(result.output, batched)
         if not need_weights:
-            return output, None
+            return self._joined(attention(q, k, v, **options), batched), None
+        result = attention(q, k, v, **options, return_lse=True, return_weights=not torch.is_grad_enabled())
         assert result.lse is not None
-        weights = _weights(q, k, result.lse, options).to(result.output.dtype)
+        weights = _weights(q, k, result.lse, options) if result.weights is None else result.weights
+        weights = weights.to(result.output.dtype)
         if average_attn_weights:
             weights = weights.mean(1)
-        return output, weights if batched else weights.squeeze(0)
+        return self._joined(result.output, batched), weights if batched else weights.squeeze(0)
 
     if TYPE_CHECKING:
         __call__ = forward
