@@ -62,14 +62,24 @@ if(HEED_NN)
   set_target_properties(heed_nn PROPERTIES EXPORT_NAME nn)
   set_property(TARGET heed_nn PROPERTY INSTALL_RPATH $ORIGIN ${heed_rpath})
   heed_install_library(nn)
-  # What pip installs beside the package's sources, and what the package asks before it loads the library.
+endif()
+
+# What pip installs beside the package's sources.
+if(HEED_NN)
   install(TARGETS heed_nn LIBRARY DESTINATION heed/lib COMPONENT python EXCLUDE_FROM_ALL)
+  # What the package asks before it loads the library.
   get_target_property(heed_folder heed_nn LIBRARY_OUTPUT_DIRECTORY)
   if(NOT heed_folder)
     set(heed_folder ${CMAKE_CURRENT_BINARY_DIR})
   endif()
   file(CONFIGURE OUTPUT ${heed_folder}/libheed_nn.torch CONTENT "${HEED_TORCH_VERSION}\n")
   install(FILES ${heed_folder}/libheed_nn.torch DESTINATION heed/lib COMPONENT python EXCLUDE_FROM_ALL)
+endif()
+if(HEED_JAX)
+  set_property(TARGET heed_jax PROPERTY INSTALL_RPATH $ORIGIN)
+  install(TARGETS heed_jax LIBRARY DESTINATION heed/lib COMPONENT python EXCLUDE_FROM_ALL)
+endif()
+if(HEED_NN OR HEED_JAX)
   # Another machine may lack Highway, and the loader looks beside the library that asks for it.
   get_target_property(heed_highway hwy::hwy LOCATION)
   get_target_property(heed_configurations hwy::hwy IMPORTED_CONFIGURATIONS)

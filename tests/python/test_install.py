@@ -1,6 +1,8 @@
-"""heed as pip installs it: the source archive is complete, the wheel needs nothing of the tree it was built in."""
+"""heed as pip installs it: the source archive is complete, the wheel needs nothing of the tree it was built in, nor torch
+where JAX alone is there."""
 
 import email.parser
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -65,11 +67,13 @@ def test_the_archive_holds_what_building_takes_and_nothing_built(archive):
 
 def test_the_wheel_is_the_package_the_library_and_no_more(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    package = {f"heed/{path.name}" for path in (ROOT / "python" / "heed").iterdir() if path.is_file()}
+    sources = [*(ROOT / "python" / "heed").rglob("*.py"), ROOT / "python" / "heed" / "py.typed"]
+    package = {path.relative_to(ROOT / "python").as_posix() for path in sources}
     facts = {name for name in names if ".dist-info/" in name}
     libraries = {name for name in names if name.startswith("heed/lib/")}
     assert set(names) == facts | package | libraries
-    assert libraries - {"heed/lib/libhwy.so.1"} == {"heed/lib/libheed_nn.so", "heed/lib/libheed_nn.torch"}
+    of_jax = {"heed/lib/libheed_jax.so"} if importlib.util.find_spec("jaxlib") else set()
+    assert libraries - {"heed/lib/libhwy.so.1"} == {"heed/lib/libheed_nn.so", "heed/lib/libheed_nn.torch"} | of_jax
     metadata = email.parser.Parser().parsestr(
         zipfile.ZipFile(wheel).read(next(name for name in facts if name.endswith("METADATA"))).decode()
     )
@@ -84,3 +88,23 @@ def test_what_is_installed_runs_readme_and_forgets_where_it_was_built(python, fo
     assert library.startswith(str(folder / "environment"))
     dynamic = run("readelf", "-d", library)
     assert str(ROOT) not in dynamic and str(folder) not in dynamic.replace(library, "")
+
+
+def test_without_torch_it_is_built_and_installed_for_jax(folder, archive):
+    """In an environment whose only packages are JAX's and what builds."""
+    pytest.importorskip("jax", reason="JAX is not installed")
+    venv.create(folder / "without", with_pip=False)
+    python = folder / "without" / "bin" / "python"
+    site = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])").strip())
+    ours = pathlib.Path(sysconfig.get_paths()["purelib"])
+    for name in ("jax", "jaxlib", "numpy", "numpy.libs", "ml_dtypes", "scipy", "scipy.libs", "opt_einsum", "scikit_build_core",
+                 "packaging", "pathspec", "cmake", "ninja"):  # fmt: skip
+        if (ours / name).exists():
+            (site / name).symlink_to(ours / name)
+    command = ["-m", "pip", "--python", python, "install", "--no-build-isolation", "--no-deps", "--no-index"]
+    run(sys.executable, *command, "--config-settings=cmake.define.HEED_NN=OFF", archive)
+    code = "import heed.jax, jax.numpy as jnp; x = jnp.ones((1, 2, 3, 8)); print(heed.jax.attention(x, x, x).sum())"
+    assert run(python, "-c", code, cwd="/").strip() == "48.0"
+    said = run(python, "-c", "import heed\ntry:\n    heed.attention\nexcept ImportError as error:\n    print(error)", cwd="/")
+    assert said.strip() == "heed.attention needs torch, which is not installed; heed.jax does without"
+    assert sorted(path.name for path in (site / "heed" / "lib").iterdir() if "hwy" not in path.name) == ["libheed_jax.so"]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import heed
 from jax_cases import hj, jax, loss, numbers, refuse, same
@@ -98,3 +99,37 @@ print(jax.numpy.ones(2).sum())
     said, summed = result.stdout.splitlines()
     assert said.startswith("heed.jax was built for version 0.") and "has 0.0: build it again with" in said, result.stderr
     assert summed == "2.0"
+
+
+SHARDED = """
+import jax, jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+import heed.jax
+mesh = jax.make_mesh((2,), ("rows",))
+q, k, v = (jax.random.normal(jax.random.key(i), (4, 4, 6, 8)) for i in range(3))
+schemes = heed.jax.positions.RelativeBias(4, 3), heed.jax.positions.Rotary(8)
+
+def attend(scheme, seed, q, k, v, row=0):
+    return heed.jax.attention(
+        q, k, v, causal=True, position=scheme, dropout=0.3, seed=seed, batch_offset=row, return_lse=True, return_statistics=True)
+
+def mapped(scheme, seed, q, k, v):
+    return attend(scheme, seed, q, k, v, 2 * jax.lax.axis_index("rows"))
+
+split = jax.shard_map(mapped, mesh=mesh, in_specs=(P(), P(), P("rows"), P("rows"), P("rows")), out_specs=P("rows"))
+for scheme in schemes:
+    given = scheme, jax.random.key(3), q, k, v
+    whole = attend(*given)
+    print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), jax.jit(split)(*given), whole))))
+    for wanted in (0, 2, (0, 3)):
+        loss = lambda function: jax.jit(jax.grad(lambda *given: jnp.sin(function(*given).output).sum(), argnums=wanted))(*given)
+        print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), loss(split), loss(attend)))))
+"""
+
+
+@pytest.mark.skipif(not hasattr(jax, "shard_map"), reason="jax.shard_map is not there before JAX 0.6")
+def test_shards_of_a_batch_compute_what_the_whole_computes():
+    """With the gradients of what all shards share, which are summed over them."""
+    result = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["True"] * 8

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from . import _library  # noqa: F401  registers the handlers
+from ._manual_axes import alike, result
 
 Arrays = dict[str, jax.Array]
 Shapes = dict[str, jax.ShapeDtypeStruct]
@@ -79,14 +80,14 @@ def _results(call: Call, operands: Arrays) -> Shapes:
     tokens, rows = (*query.shape[:-1], value.shape[-1]), query.shape[:-1]
     if query.ndim == 4 and call.steps_first:
         rows = (rows[0], rows[2], rows[1])
-    numbers = accumulator(query.dtype)
-    results = {"output": jax.ShapeDtypeStruct(tokens, query.dtype), "lse": jax.ShapeDtypeStruct(rows, numbers)}
+    of_rows = result(rows, accumulator(query.dtype), query)
+    results = {"output": result(tokens, query.dtype, query), "lse": of_rows}
     if call.statistics:
-        results.update({name: jax.ShapeDtypeStruct(rows, numbers) for name in STATISTICS})
+        results.update(dict.fromkeys(STATISTICS, of_rows))
     if call.exact:
-        results["correction"] = jax.ShapeDtypeStruct(rows, numbers)
+        results["correction"] = of_rows
         if query.dtype.itemsize == 2:  # others are not rounded
-            results["remainder"] = jax.ShapeDtypeStruct(tokens, jnp.bfloat16)
+            results["remainder"] = result(tokens, jnp.bfloat16, query)
     return results
 
 
@@ -98,7 +99,7 @@ def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
 @_without_derivative
 def _backward(call: tuple[str, tuple[str, ...]], operands: Arrays, options: Arrays, saved: Arrays) -> Arrays:
     settings, wanted = call
-    results = {name: jax.ShapeDtypeStruct(operands[name].shape, operands[name].dtype) for name in wanted}
+    results = {name: result(operands[name].shape, operands[name].dtype, operands[name]) for name in wanted}
     return _foreign("heed_jax_attention_backward", settings, {**operands, **options, **saved}, results)
 
 
@@ -123,14 +124,18 @@ def _given(cotangent: Any) -> jax.Array | None:
     return None if isinstance(cotangent, jax.custom_derivatives.SymbolicZero) else cotangent
 
 
+def _zeros_like(array: jax.Array) -> jax.Array:
+    return alike((jnp.zeros_like(array), array))[0]
+
+
 def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
     operands, options, kept, mark = residuals
     wanted = _marked(sorted(operands), mark)
     d_output, d_lse = map(_given, cotangents[:2])
     # Of what is not wanted too, lest the structure differ from trace to trace; JAX throws these zeros away.
-    gradients = {name: jnp.zeros_like(operand) for name, operand in operands.items()}
+    gradients = {name: _zeros_like(operand) for name, operand in operands.items()}
     if wanted and not (d_output is None and d_lse is None):
-        saved = {**kept, "d_output": jnp.zeros_like(kept["output"]) if d_output is None else d_output}
+        saved = {**kept, "d_output": _zeros_like(kept["output"]) if d_output is None else d_output}
         if d_lse is not None:
             saved["d_lse"] = d_lse
         gradients.update(_backward((call.settings, wanted), operands, options, saved))
@@ -144,17 +149,22 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 _differentiable = jax.custom_vjp(_attend, nondiff_argnums=(0,))
 _differentiable.defvjp(_attend_forward, _attend_backward, symbolic_zeros=True)
-attend: Callable[[Call, Arrays, Arrays], tuple[jax.Array, jax.Array, Arrays]] = _compiled(_differentiable)
-"""(output, lse, statistics) of operands (query, key, value and what else has a gradient) and options; differentiable in the
-operands, by output and lse."""
+_call = _compiled(_differentiable)
+
+
+def attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+    """(output, lse, statistics) of operands (query, key, value and what else has a gradient) and options; differentiable in the
+    operands, by output and lse."""
+    returned: tuple[jax.Array, jax.Array, Arrays] = _call(call, *alike((operands, options)))
+    return returned
 
 
 @functools.partial(jax.jit, static_argnums=(0, 2), inline=True)
 def weights(settings: str, arrays: Arrays, shape: tuple[int, ...]) -> jax.Array:
     """The weights before dropout [B, heads, rows, Nk] of query, key, lse and options, without derivative."""
-    arrays = jax.lax.stop_gradient(arrays)
-    result = jax.ShapeDtypeStruct(shape, arrays["lse"].dtype)
-    return _foreign("heed_jax_attention_weights", settings, arrays, {"weights": result})["weights"]
+    arrays = alike(jax.lax.stop_gradient(arrays))
+    results = {"weights": result(shape, arrays["lse"].dtype, arrays["lse"])}
+    return _foreign("heed_jax_attention_weights", settings, arrays, results)["weights"]
 
 
 @functools.partial(jax.jit, static_argnums=(0, 3, 4), inline=True)
@@ -162,9 +172,9 @@ def rotary_tables(
     settings: str, positions: jax.Array, others: jax.Array | None, pairs: int, dtype: Any
 ) -> tuple[jax.Array, jax.Array]:
     """cos, sin [B, N, pairs] of positions [B, N]; others: further positions of the same text."""
-    arrays = {"positions": positions, **({} if others is None else {"others": others})}
-    shape = jax.ShapeDtypeStruct((*positions.shape, pairs), dtype)
-    tables = _foreign("heed_jax_rotary_tables", settings, jax.lax.stop_gradient(arrays), {"cos": shape, "sin": shape})
+    arrays = alike({"positions": positions, **({} if others is None else {"others": others})})
+    table = result((*positions.shape, pairs), dtype, arrays["positions"])
+    tables = _foreign("heed_jax_rotary_tables", settings, arrays, {"cos": table, "sin": table})
     return tables["cos"], tables["sin"]
 
 
@@ -182,19 +192,24 @@ class Turn(NamedTuple):
 
 
 def _rotate(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
-    result = {"out": jax.ShapeDtypeStruct(x.shape, x.dtype)}
-    return _foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, result)["out"]
+    results = {"out": result(x.shape, x.dtype, x)}
+    return _foreign("heed_jax_rotary", turn.settings(), {"x": x, "cos": cos, "sin": sin}, results)["out"]
 
 
 def _rotate_forward(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> Any:
-    return rotate(turn, x, cos, sin), (cos, sin)
+    return _turn(turn, x, cos, sin), (cos, sin)
 
 
 def _rotate_backward(turn: Turn, tables: tuple[jax.Array, jax.Array], d_out: Any) -> Any:
-    return rotate(turn._replace(inverse=not turn.inverse), d_out, *tables), None, None
+    return _turn(turn._replace(inverse=not turn.inverse), d_out, *tables), None, None
 
 
 _turned = jax.custom_vjp(_rotate, nondiff_argnums=(0,))
 _turned.defvjp(_rotate_forward, _rotate_backward)
-rotate: Callable[[Turn, jax.Array, jax.Array, jax.Array], jax.Array] = _compiled(_turned)
-"""x with its pairs turned by tables cos, sin [B or 1, N, R], all of one type, float32 or float64; differentiable in x alone."""
+_turn = _compiled(_turned)
+
+
+def rotate(turn: Turn, x: jax.Array, cos: jax.Array, sin: jax.Array) -> jax.Array:
+    """x with its pairs turned by tables cos, sin [B or 1, N, R], all of one type, float32 or float64; differentiable in x."""
+    turned: jax.Array = _turn(turn, *alike((x, cos, sin)))
+    return turned
