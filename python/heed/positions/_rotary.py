@@ -149,8 +149,11 @@ class Rotary(Scheme):
     def _made(self, positions: torch.Tensor, last: int | torch.Tensor | None, dtype: torch.dtype) -> _rotation.Tables:
         fixed = self._fixed
         if fixed is None:
-            listed_last = last.cpu() if isinstance(last, torch.Tensor) else None if last is None else torch.full((1,), last)
-            fixed = self.frequencies(listed_last)
+            if isinstance(last, torch.Tensor):
+                last = last if last.is_meta else last.cpu()
+            elif last is not None:
+                last = torch.full((1,), last)
+            fixed = self.frequencies(last)
         if positions.is_meta:
             fixed = (fixed[0].to("meta"), fixed[1].to("meta"))
         places = positions if positions.is_meta else positions.cpu()
