@@ -105,9 +105,9 @@ SHARDED = """
 import jax, jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 import heed.jax
-mesh = jax.make_mesh((2,), ("rows",))
+mesh = jax.sharding.Mesh(jax.devices(), ("rows",))
 q, k, v = (jax.random.normal(jax.random.key(i), (4, 4, 6, 8)) for i in range(3))
-schemes = heed.jax.positions.RelativeBias(4, 3), heed.jax.positions.Rotary(8)
+cases = (heed.jax.positions.RelativeBias(4, 3), (0, 3)), (heed.jax.positions.Rotary(8), 2)
 
 def attend(scheme, seed, q, k, v, row=0):
     return heed.jax.attention(
@@ -117,13 +117,12 @@ def mapped(scheme, seed, q, k, v):
     return attend(scheme, seed, q, k, v, 2 * jax.lax.axis_index("rows"))
 
 split = jax.shard_map(mapped, mesh=mesh, in_specs=(P(), P(), P("rows"), P("rows"), P("rows")), out_specs=P("rows"))
-for scheme in schemes:
+for scheme, wanted in cases:
     given = scheme, jax.random.key(3), q, k, v
     whole = attend(*given)
     print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool((a == b).all()), jax.jit(split)(*given), whole))))
-    for wanted in (0, 2, (0, 3)):
-        loss = lambda function: jax.jit(jax.grad(lambda *given: jnp.sin(function(*given).output).sum(), argnums=wanted))(*given)
-        print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), loss(split), loss(attend)))))
+    loss = lambda function: jax.jit(jax.grad(lambda *given: jnp.sin(function(*given).output).sum(), argnums=wanted))(*given)
+    print(all(jax.tree.leaves(jax.tree.map(lambda a, b: bool(jnp.allclose(a, b, atol=1e-5)), loss(split), loss(attend)))))
 """
 
 
@@ -132,4 +131,4 @@ def test_shards_of_a_batch_compute_what_the_whole_computes():
     """With the gradients of what all shards share, which are summed over them."""
     result = run_python(SHARDED, XLA_FLAGS="--xla_force_host_platform_device_count=2")
     assert result.returncode == 0, result.stderr
-    assert result.stdout.split() == ["True"] * 8
+    assert result.stdout.split() == ["True"] * 4
