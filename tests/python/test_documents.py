@@ -55,8 +55,9 @@ def test_blocks_that_need_another_package_run(page, tmp_path):
 
 
 def test_the_pages_for_newcomers_have_blocks():
-    for page in ("README.md", "docs/coming-from-pytorch.md", "docs/coming-from-the-book.md", "docs/coming-from-transformers.md"):
-        assert PAGES[page], page
+    for page in ("pytorch", "the-book", "transformers", "jax"):
+        assert PAGES[f"docs/coming-from-{page}.md"], page
+    assert PAGES["README.md"]
 
 
 def test_the_reference_names_every_header_and_every_public_name():
