@@ -60,6 +60,12 @@ def test_the_pages_for_newcomers_have_blocks():
     assert PAGES["README.md"]
 
 
+def test_every_document_is_in_the_index():
+    index = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8").splitlines()
+    pages = {path.relative_to(ROOT).with_suffix("").as_posix() for folder in ("docs", "docs/weights") for path in (ROOT / folder).glob("*.md")}
+    assert pages <= set(index)
+
+
 def test_the_reference_names_every_header_and_every_public_name():
     cpp = (ROOT / "docs/reference/cpp.md").read_text(encoding="utf-8")
     named = set(re.findall(r"^```{doxygenfile} (.*)$", cpp, re.MULTILINE))

@@ -270,3 +270,25 @@ def test_constructors_check():
         "factor": lambda: positions.Rotary(8, scaling={"rope_type": "linear", "factor": -1.0}),
     }.items():
         refuse(ValueError, words, make)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"is_causal": True}, {"causal": "top_left"}),
+        ({"local_window_size": (5, 3)}, {"window": (5, 3)}),
+        ({"query_seq_lengths": [40, 22], "key_value_seq_lengths": [40, 13]}, {"query_lengths": [40, 22], "key_lengths": [40, 13]}),
+        ({"scale": 0.3, "bias": True, "mask": True}, {"scale": 0.3, "bias": True, "mask": True}),
+    ],
+)
+def test_the_arguments_of_jax_nn_mean_what_the_page_says(theirs, ours):
+    operands = [jax.random.normal(jax.random.key(i), (2, 40, 4, 16)) for i in range(3)]
+    bias = jax.random.normal(jax.random.key(3), (1, 4, 40, 40))
+    arrays = {"bias": bias, "mask": bias > 0}
+
+    def with_arrays(options):
+        return {n: arrays[n] if v is True and n in arrays else jnp.array(v) if isinstance(v, list) else v for n, v in options.items()}
+
+    expected = jax.nn.dot_product_attention(*operands, **with_arrays(theirs))
+    found = hj.attention(*operands, layout="BNHD", **with_arrays(ours))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=4e-6)
