@@ -94,7 +94,7 @@ class SchemeOption {
     return attention;
   }
 
-  std::list<std::vector<float>> memory_;
+  heed::reference::TableMemory<float> memory_;
   Attention attention_;
   heed::reference::TableGradients<float> d_;
 };

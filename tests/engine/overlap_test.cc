@@ -89,7 +89,7 @@ class Arrays {
     reference::Case c;
     c.shape = {kBatch, kHeads, kHeads, kTokens, kTokens, kWidth, kWidth};
     reference::Random random(1);
-    std::list<std::vector<double>> memory;
+    reference::TableMemory<double> memory;
     reference::RandomTables<double> tables(c.layout, random, memory);
     reference::ForEachScheme([&]<class Scheme>() { Scheme::AddOptions(options); });
     for (const reference::Option& option : options) option.set(c, random);

@@ -19,7 +19,7 @@ import re
 import sys
 
 ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "cli": 4}
-FLOORS = ["include", "core", "simd", "attention", "position", "dispatch"]
+FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
 CORE = ["report", "data", "training", "runs"]
 WHOLE = "study"
 # Rooms that know no framework.
@@ -64,7 +64,7 @@ def part_of_scheme(path):
         return None
     if path.parts[4] == "include":
         return "include"
-    return "reference" if path.name.startswith("reference.") else ""
+    return "reference" if path.name.startswith("reference") else ""
 
 
 def room_of(path):

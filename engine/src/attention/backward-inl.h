@@ -71,7 +71,8 @@ class BackwardChunk {
     panel_ = MakePanel(problem_.plan, problem_.cut, b, h, index, scratch_.lanes);
     if (panel_.count == 0) return;
     const attention::Cut& cut = problem_.cut;
-    const attention::KeyRange reach = attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile);
+    const attention::KeyRange reach =
+        NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile), cut.tile);
     blank_ = problem_.d_q.present();
     if (!reach.empty()) {
       scores_.Begin(panel_, kv_head, {begin_, end_});

@@ -30,9 +30,12 @@ class QueryFinish {
     const int64_t queries = plan.QueryCount(b);
     for (int64_t begin = 0; begin < queries; begin += cut_.panel) {
       const int64_t end = std::min(begin + cut_.panel, queries);
-      const attention::KeyRange reach = plan.Reach(b, h, begin, end - begin);
-      for (int64_t chunk = 1; problem_.d_q_parts && chunk < cut_.chunks; ++chunk)
-        if (!attention::PieceOf(reach, chunk, cut_.chunk, cut_.tile).empty()) AddPart(b, h, chunk, begin, end, own);
+      const attention::PanelRange range = plan.Reach(b, h, begin, end - begin);
+      for (int64_t chunk = 1; problem_.d_q_parts && chunk < cut_.chunks; ++chunk) {
+        const attention::KeyRange keys = attention::PieceOf(range.reach, chunk, cut_.chunk, cut_.tile);
+        // A chunk that a panel saw nothing of has left its part as it was.
+        if (!plan.Narrow(range, {b, {h, h + 1}, {begin, end}, keys}, cut_.tile).empty()) AddPart(b, h, chunk, begin, end, own);
+      }
       for (int64_t i = begin; problem_.d_q_wide && i < end; ++i)
         StoreRow<T>(problem_.WideQueries(b, h) + i * head_dim_, head_dim_, own, i);
     }

@@ -110,7 +110,8 @@ class ForwardPanel {
 
   void WalkTiles(const SoftmaxState<T>& state, int64_t split) {
     const attention::Cut& cut = problem_.cut;
-    const attention::KeyRange keys = attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile);
+    const attention::KeyRange keys =
+        NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile), cut.tile);
     if (panel_.count == 0 || keys.empty()) return;
     const int64_t b = panel_.b, kv_head = panel_.head / (shape_.q_heads / shape_.kv_heads);
     // The keys that the worker walks are those of its split, whatever this panel reaches of them.
@@ -168,6 +169,7 @@ class ForwardPanel {
   template <class D, class KeysAhead, class ValuesAhead>
   HWY_INLINE void TileOf(D d, const SoftmaxState<T>& state, const Strips& strips, const KeysAhead& keys,
                          const ValuesAhead& values) {
+    if (scores_.Hidden(strips)) return;
     if (strips.masked) ClearBlank();
     const std::array<Seen, kMaxStrips> seen = scores_.FillTile(d, strips, scratch_.scores, keys);
     TakeTile(d, state, strips, scratch_.scores);

@@ -96,6 +96,14 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   return panel;
 }
 
+// Of the keys that a panel reaches in a piece of them, those between tiles that are hidden from all of it.
+inline attention::KeyRange NarrowPanel(const attention::Plan& plan, const Panel& panel, const attention::KeyRange& keys,
+                                       int64_t tile) {
+  const attention::PairBlock pairs{
+      panel.b, {panel.head, panel.head + panel.heads}, {panel.begin, panel.begin + panel.count}, keys};
+  return plan.Narrow(panel.range, pairs, tile);
+}
+
 // Whether rows of queries that look at all keys alike are packed or left out.
 enum class Uniform { kTake, kSkip };
 

@@ -74,11 +74,46 @@ PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, Q
   return range;
 }
 
-KeyRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const {
+PanelRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const {
   PanelRange range;
   bool any = false;
-  for (int64_t i = q_begin; i < q_begin + q_count; ++i) Include(Row(b, h, i), false, range, any);
-  return range.reach;
+  for (int64_t w = 0; w < q_count; ++w) {
+    const QueryRow row = Row(b, h, q_begin + w);
+    Include(row, false, range, any);
+    if (row.uniform) range.uniform |= uint64_t{1} << w;
+  }
+  return range;
+}
+
+namespace {
+
+// The first tile of `tiles` (in order, or from the last one back) that some key of is seen, or -1; those that are hidden
+// together are judged together.
+template <class Judge>
+int64_t FirstSeen(const Judge& judge, int64_t begin, int64_t end, bool backwards) {
+  if (begin >= end || judge(begin, end) == Seen::kNone) return -1;
+  if (end - begin == 1) return begin;
+  const int64_t middle = begin + (end - begin) / 2;
+  const int64_t near = backwards ? FirstSeen(judge, middle, end, true) : FirstSeen(judge, begin, middle, false);
+  if (near >= 0) return near;
+  return backwards ? FirstSeen(judge, begin, middle, true) : FirstSeen(judge, middle, end, false);
+}
+
+}  // namespace
+
+KeyRange Plan::Narrow(const PanelRange& range, const PairBlock& pairs, int64_t tile) const {
+  const KeyRange& keys = pairs.keys;
+  // Queries that look at all keys alike are not asked for what they may see.
+  if (!hidden_.judges() || range.uniform != 0 || keys.empty() || pairs.queries.empty()) return keys;
+  const int64_t first_tile = keys.begin / tile, last_tile = DivideUp(keys.end, tile);
+  const auto judge = [&](int64_t begin, int64_t end) {
+    return hidden_.Judge(
+        {pairs.b, pairs.heads, pairs.queries, {std::max(keys.begin, begin * tile), std::min(keys.end, end * tile)}});
+  };
+  const int64_t first = FirstSeen(judge, first_tile, last_tile, false);
+  if (first < 0) return {keys.begin, keys.begin};
+  const int64_t last = FirstSeen(judge, first, last_tile, true);
+  return {std::max(keys.begin, first * tile), std::min(keys.end, (last + 1) * tile)};
 }
 
 bool Plan::SameForAllQueries() const {

@@ -30,12 +30,24 @@ struct PanelRange {
   bool NeedsMask(int64_t begin, int64_t end) const { return begin < interior.begin || end > interior.end; }
 };
 
+// How much of some pairs is seen.
+enum class Seen { kNone, kSome, kAll };
+
+// Pairs of a batch row; no range is empty.
+struct PairBlock {
+  int64_t b;
+  KeyRange heads, queries, keys;
+};
+
 // Pairs that are hidden for a reason of their own, beside order, lengths and masks.
 class HiddenPairs {
  public:
   virtual ~HiddenPairs() = default;
   virtual bool any() const { return false; }  // whether Hidden may say yes
   virtual bool Hidden(int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) const { return false; }
+  // Whether Judge may say anything but kSome; and what it says without looking at every pair.
+  virtual bool judges() const { return false; }
+  virtual Seen Judge(const PairBlock&) const { return Seen::kSome; }
 };
 
 // What q.k is multiplied with.
@@ -50,7 +62,14 @@ class Plan {
   QueryRow Row(int64_t b, int64_t h, int64_t i) const;
   // The rows q_begin .. q_begin + q_count - 1, at most 64, written to `rows`, and what they see together.
   PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
-  KeyRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
+  PanelRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
+
+  // Of the keys of some pairs, which begin with a tile, those from the first to the last tile that is not hidden as a whole.
+  // range: what their queries reach.
+  KeyRange Narrow(const PanelRange& range, const PairBlock& pairs, int64_t tile) const;
+  // What is hidden for a reason of its own: all that is not said by rows, but for a dense mask.
+  bool judges() const { return hidden_.judges(); }
+  Seen Judge(const PairBlock& pairs) const { return hidden_.Judge(pairs); }
 
   const Shape& shape() const { return shape_; }
   const Order& order() const { return order_; }

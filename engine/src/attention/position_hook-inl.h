@@ -61,8 +61,9 @@ struct TileArrays {
   T* d_keys;  // [keys, D padded] gradient of the keys, to be added to; backward only, null where not wanted
 };
 
-// What a scheme adds to the scores belongs to the content, under the soft-cap, or is a bias, after it.
-enum class Term { kContent, kBias };
+// What a scheme adds to the scores belongs to the content, under the soft-cap, or is a bias, after it; or it makes another
+// score of the whole.
+enum class Term { kContent, kBias, kScore };
 
 // Every method may stay as it is. A hook lives as long as its worker. Tiles of one panel come between its Begin and its End,
 // and what belongs to a tile after its Hide and its BeginTile, in this order.
@@ -82,9 +83,14 @@ class PositionHook {
   virtual void BeginTile(const TilePlace&, const TileArrays<T>&) {}
 
   // scores[j, w] += log2(e) * term(query of lane w, key + j); empty: the scores hold nothing yet and count as 0.
-  virtual void AddToScores(const TilePlace&, bool empty, T* scores) = 0;
+  virtual void AddToScores(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
   // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
+
+  // Of a term kScore: puts log2(e) times the new scores in the place of the old ones, after all that is added; backward, their
+  // gradient in the place of that of the new ones, before Accumulate.
+  virtual void Transform(const TilePlace&, T* /*scores*/) {}
+  virtual void TransformGradient(const TilePlace&, T* /*d_scores*/) {}
 
   // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass).
   virtual void Weigh(const TilePlace&, const T* /*weights*/) {}

@@ -26,8 +26,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How much of a tile is seen.
-enum class Seen { kNone, kSome, kAll };
+using attention::Seen;
 
 template <class T>
 class Scores {
@@ -40,6 +39,8 @@ class Scores {
         keys_(scratch.keys, shape_.head_dim) {
     for (const PositionHook<T>* hook : hooks) {
       content_ |= hook->term() == Term::kContent;
+      transforms_ |= hook->term() == Term::kScore;
+      adds_ |= hook->term() != Term::kScore;
       hides_ |= hook->hides();
     }
   }
@@ -69,11 +70,21 @@ class Scores {
   // The caller's keys behind those of a tile.
   const std::byte* After(const TilePlace& place) const { return keys_.stored().At(place.key + place.keys, 0); }
 
+  // Whether every pair of a tile is hidden for a reason that is known without looking at pairs.
+  bool Hidden(const Strips& strips) const {
+    if (!problem_.plan.judges()) return false;
+    for (const TilePlace& place : strips.all())
+      if (Judge(place) != Seen::kNone) return false;
+    return true;
+  }
+
   // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
   Seen See(const TilePlace& place, bool masked) {
     attention::Lanes<T>& lanes = scratch_.lanes;
     const Attention& attention = problem_.attention;
-    const bool dense = attention.mask.present() || hides_;
+    const Seen judged = hides_ ? Judge(place) : Seen::kAll;
+    if (judged == Seen::kNone) return Seen::kNone;
+    const bool hides = judged == Seen::kSome, dense = attention.mask.present() || hides;
     if (!masked && !dense) return Seen::kAll;
     const uint64_t all = LaneBits(place);
     uint64_t* visible = VisibleOf(lanes, place);
@@ -84,7 +95,7 @@ class Scores {
     }
     if (attention.mask.present()) HideByMask(place);
     for (PositionHook<T>* hook : hooks_)
-      if (hook->hides()) hook->Hide(place, visible);
+      if (hides && hook->hides()) hook->Hide(place, visible);
     uint64_t any = 0, every = all;
     for (int64_t j = 0; j < place.keys; ++j) {
       if (dense) visible[j] |= lanes.uniform & all;
@@ -105,7 +116,7 @@ class Scores {
     const TileArrays<T> arrays{.keys = rows.data, .key_stride = rows.row_stride, .d_keys = d_keys};
     for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, arrays);
     const bool capped = problem_.attention.softcap.has_value();
-    bool empty = capped || hooks_.empty();
+    bool empty = capped || !adds_;
     if (!empty) {
       empty = AddHooks(Term::kContent, place, true, scores);
       empty = AddHooks(Term::kBias, place, empty, scores);
@@ -113,10 +124,15 @@ class Scores {
     const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
     Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
             {place.keys, shape_.head_dim, lanes}, tile, ahead);
-    if (!capped) return;
-    AddHooks(Term::kContent, place, false, scores);
-    Cap(place, scores);
-    AddHooks(Term::kBias, place, false, scores);
+    if (capped) {
+      AddHooks(Term::kContent, place, false, scores);
+      Cap(place, scores);
+      AddHooks(Term::kBias, place, false, scores);
+    }
+    if (!transforms_) return;
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kScore) hook->Transform(place, scores);
+    ClearIdle(place, scores);
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
@@ -145,6 +161,8 @@ class Scores {
   // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
   void Accumulate(const TilePlace& place, T* d_scores) {
     for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kScore) hook->TransformGradient(place, d_scores);
+    for (PositionHook<T>* hook : hooks_)
       if (hook->term() == Term::kBias) hook->Accumulate(place, d_scores);
     if (problem_.attention.softcap) Uncap(place, d_scores);
     if (!content_) return;
@@ -153,6 +171,24 @@ class Scores {
   }
 
  private:
+  Seen Judge(const TilePlace& place) const {
+    const int64_t last = place.used_end() - 1;
+    // Queries that look at all keys alike are not asked for what they may see.
+    const bool uniform = (scratch_.lanes.uniform & LaneBits(place)) != 0;
+    if (!problem_.plan.judges() || uniform || last < place.lane_begin) return Seen::kSome;
+    if (place.one_head) {
+      return problem_.plan.Judge({.b = place.b,
+                                  .heads = {place.head, place.head + 1},
+                                  .queries = {place.queries[place.lane_begin], place.queries[last] + 1},
+                                  .keys = {place.key, place.key + place.keys}});
+    }
+    // Heads side by side: each has all queries of the panel.
+    return problem_.plan.Judge({.b = place.b,
+                                .heads = {place.head, place.heads[place.used - 1] + 1},
+                                .queries = {place.query, place.queries[place.used - 1] + 1},
+                                .keys = {place.key, place.key + place.keys}});
+  }
+
   // Lets the hooks of one kind add; into an empty tile the first of them stores. Returns whether it still is empty.
   bool AddHooks(Term term, const TilePlace& place, bool empty, T* scores) {
     for (PositionHook<T>* hook : hooks_) {
@@ -170,6 +206,20 @@ class Scores {
       T* row = rows + j * place.panel;
       std::fill(row + begin, row + (all ? end : place.lane_begin), -std::numeric_limits<T>::infinity());
       std::fill(row + (all ? end : place.lane_end), row + end, -std::numeric_limits<T>::infinity());
+    }
+  }
+
+  // Lanes without a query, or with one that sees nothing, hold what was made of nothing: NaN perhaps, which no weight of 0
+  // takes away.
+  void ClearIdle(const TilePlace& place, T* scores) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+      if ((scratch_.lanes.idle >> w & attention::LowBits(step)) == 0) continue;
+      const auto idle = MaskOf(d_, scratch_.lanes.idle, w);
+      for (int64_t j = 0; j < place.keys; ++j) {
+        T* at = scores + j * place.panel + w;
+        hn::Store(hn::IfThenZeroElse(idle, hn::Load(d_, at)), d_, at);
+      }
     }
   }
 
@@ -219,7 +269,8 @@ class Scores {
   const Shape& shape_;
   attention::ScoreScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
-  bool content_ = false, hides_ = false;  // whether any hook is of the content, hides pairs
+  // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
+  bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
   WalkedRows<T> keys_;
   const int32_t* ranks_ = nullptr;
 };

@@ -56,7 +56,7 @@ class Regions {
   void CheckApart() const;
 
  private:
-  static constexpr std::size_t kMost = 48;
+  static constexpr std::size_t kMost = 96;
   std::array<Region, kMost> regions_{};
   std::array<bool, kMost> written_{};
   std::size_t count_ = 0;

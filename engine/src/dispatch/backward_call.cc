@@ -82,7 +82,7 @@ BiasGradients<T> AllGradients(const Attention& attention) {
 template <class T>
 void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
   const Shape shape = CheckBackward(attention, arrays);
-  const position::HiddenByScheme hidden(attention);
+  const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);

@@ -69,7 +69,7 @@ class ForwardLayout {
 template <class T>
 void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Workspace& workspace, Executor& executor) {
   const Shape shape = CheckForward(attention, arrays);
-  const position::HiddenByScheme hidden(attention);
+  const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutForward(attention, shape, sizeof(T));
   ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q));
@@ -101,7 +101,7 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
 template <class T>
 void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Workspace& workspace, Executor& executor) {
   const Shape shape = CheckWeights(attention, arrays);
-  const position::HiddenByScheme hidden(attention);
+  const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
   ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q));

@@ -30,6 +30,12 @@ struct CallFacts {
   bool backward() const { return pass == Pass::kBackward; }
 };
 
+// The pairs that a scheme hides; the one of a scheme that does is constructed from (attention, shape).
+struct NoSight {
+  NoSight(const Attention&, const Shape&) {}
+  bool Hidden(int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) const { return false; }
+};
+
 // What a scheme says of its options. Scheme stands for the class that derives from this and adds
 //   static bool Present(const Attention&);
 //       whether a call asks for it
@@ -42,9 +48,10 @@ struct CallFacts {
 //   template <class T> using Call = ..;
 //       derives from SchemeCall
 struct Scheme {
-  // Whether it hides pairs of queries and keys.
+  // Whether it hides pairs of queries and keys, and which. A sight may also have `attention::Seen Judge(PairBlock) const`,
+  // which says of many pairs at once whether all, some or none of them are seen.
   static bool Hides(const Attention&) { return false; }
-  static bool Hidden(const Attention&, int64_t /*b*/, int64_t /*h*/, int64_t /*i*/, int64_t /*j*/) { return false; }
+  using Sight = NoSight;
 };
 
 // A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers.

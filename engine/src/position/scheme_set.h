@@ -3,9 +3,11 @@
 #define HEED_POSITION_SCHEME_SET_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "core/arena.h"
 #include "heed/attention.h"
@@ -41,23 +43,56 @@ void ForEachSchemeGradient(const Attention& attention, Gradients& gradients, con
   ForEachScheme([&]<class Scheme>() { Scheme::ForEachGradient(attention, gradients, visit); });
 }
 
+template <class Sight>
+concept JudgesPairs = requires(const Sight& sight, const attention::PairBlock& pairs) { sight.Judge(pairs); };
+
 // The pairs that schemes hide.
 class HiddenByScheme final : public attention::HiddenPairs {
  public:
-  explicit HiddenByScheme(const Attention& attention) : attention_(attention) {
-    ForEachScheme([&]<class Scheme>() { any_ |= Scheme::Hides(attention); });
+  HiddenByScheme(const Attention& attention, const Shape& shape) {
+    ForEachSight([&]<class Scheme>(std::optional<typename Scheme::Sight>& sight) {
+      if (!Scheme::Hides(attention)) return;
+      sight.emplace(attention, shape);
+      any_ = true;
+      judges_ |= JudgesPairs<typename Scheme::Sight>;
+    });
   }
   bool any() const override { return any_; }
   bool Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const override {
-    bool hidden = false;
-    ForEachScheme(
-        [&]<class Scheme>() { hidden = hidden || (Scheme::Hides(attention_) && Scheme::Hidden(attention_, b, h, i, j)); });
-    return hidden;
+    return std::apply([&](const auto&... sight) { return ((sight && sight->Hidden(b, h, i, j)) || ...); }, sights_);
+  }
+  bool judges() const override { return judges_; }
+  attention::Seen Judge(const attention::PairBlock& pairs) const override {
+    attention::Seen seen = attention::Seen::kAll;
+    const auto take = [&]<class Sight>(const std::optional<Sight>& sight) {
+      if (!sight || seen == attention::Seen::kNone) return;
+      if constexpr (JudgesPairs<Sight>) {
+        seen = std::min(seen, sight->Judge(pairs));
+      } else {
+        seen = std::min(seen, attention::Seen::kSome);
+      }
+    };
+    std::apply([&](const auto&... sight) { (take(sight), ...); }, sights_);
+    return seen;
   }
 
  private:
-  const Attention& attention_;
-  bool any_ = false;
+  template <class List>
+  struct SightsOf;
+  template <class... Scheme>
+  struct SightsOf<std::tuple<Scheme...>> {
+    using type = std::tuple<std::optional<typename Scheme::Sight>...>;
+  };
+  template <class Visit>
+  void ForEachSight(const Visit& visit) {
+    const auto each = [&]<std::size_t... X>(std::index_sequence<X...>) {
+      (visit.template operator()<std::tuple_element_t<X, Schemes>>(std::get<X>(sights_)), ...);
+    };
+    each(std::make_index_sequence<std::tuple_size_v<Schemes>>());
+  }
+
+  typename SightsOf<Schemes>::type sights_;
+  bool any_ = false, judges_ = false;
 };
 
 template <class T>

@@ -45,14 +45,16 @@ double Formulas::Position(const Positions& positions, double otherwise, int64_t 
   return (positions.offset ? static_cast<double>(*positions.offset) : otherwise) + static_cast<double>(t);
 }
 
-double Formulas::Offset(const Pair& pair) const {
-  const double first_key = static_cast<double>(attention_.key_positions.offset.value_or(0));
-  double first_query = 0;
+double Formulas::KeyPosition(const Pair& pair) const { return Position(attention_.key_positions, 0, pair.b, pair.j); }
+
+double Formulas::QueryPosition(const Pair& pair) const {
+  double first = 0;
   if (attention_.causal == Causal::kBottomRight)
-    first_query = first_key + static_cast<double>(KeyCount(pair.b) - QueryCount(pair.b));
-  return Position(attention_.key_positions, first_key, pair.b, pair.j) -
-         Position(attention_.query_positions, first_query, pair.b, pair.i);
+    first = static_cast<double>(attention_.key_positions.offset.value_or(0) + KeyCount(pair.b) - QueryCount(pair.b));
+  return Position(attention_.query_positions, first, pair.b, pair.i);
 }
+
+double Formulas::Offset(const Pair& pair) const { return KeyPosition(pair) - QueryPosition(pair); }
 
 bool Formulas::Padded(int64_t b, int64_t i) const {
   const auto& lengths = attention_.query_lengths;
@@ -97,11 +99,17 @@ double Formulas::Product(const Pair& pair) const {
   return Scale() * dot;
 }
 
-Sum Formulas::Score(const Pair& pair) const {
+Sum Formulas::SumOfTerms(const Pair& pair) const {
   Sum score;
   score += Product(pair);
   if (attention_.softcap) score.value = *attention_.softcap * std::tanh(score.value / *attention_.softcap);
   ForEachScheme([&]<class Scheme>() { Scheme::AddToScore(*this, pair, score); });
+  return score;
+}
+
+Sum Formulas::Score(const Pair& pair) const {
+  Sum score = SumOfTerms(pair);
+  ForEachScheme([&]<class Scheme>() { Scheme::MakeScore(*this, pair, score); });
   return score;
 }
 

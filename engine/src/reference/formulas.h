@@ -56,6 +56,8 @@ class Formulas {
     return RowOf(d_out, b, h, FirstQuery(b) + i);
   }
 
+  double QueryPosition(const Pair& pair) const;
+  double KeyPosition(const Pair& pair) const;
   double Offset(const Pair& pair) const;  // key position - query position
   bool Padded(int64_t b, int64_t i) const;
   bool Visible(const Pair& pair) const;
@@ -65,6 +67,7 @@ class Formulas {
 
   // scale * (q.k + what schemes add to it), and the whole score, whose magnitude is the largest before the soft-cap.
   double Product(const Pair& pair) const;
+  Sum SumOfTerms(const Pair& pair) const;  // before a scheme makes another score of it
   Sum Score(const Pair& pair) const;
 
   bool Kept(const Pair& pair) const;

@@ -15,11 +15,18 @@
 
 namespace heed::reference {
 
+// Where tables lie.
+template <class A>
+struct TableMemory {
+  std::list<std::vector<A>> real;
+  std::list<std::vector<int64_t>> whole;
+};
+
 template <class A>
 class RandomTables {
  public:
-  // memory: where the tables lie. size: how large numbers are.
-  RandomTables(Layout layout, Random& random, std::list<std::vector<A>>& memory, double size = 1.0)
+  // size: how large numbers are.
+  RandomTables(Layout layout, Random& random, TableMemory<A>& memory, double size = 1.0)
       : layout_(layout), random_(random), memory_(memory), size_(size) {}
 
   Random& random() const { return random_; }
@@ -31,7 +38,7 @@ class RandomTables {
     const auto plain = View<const A, kDimensions>::Contiguous(nullptr, extent);
     Placement<kDimensions> place{plain.stride, 0, plain.size()};
     if (layout_ == Layout::kRandom) place = RandomPlacement<kDimensions>(extent, false, random_);
-    std::vector<A>& numbers = memory_.emplace_back(static_cast<std::size_t>(place.size) + 1);
+    std::vector<A>& numbers = memory_.real.emplace_back(static_cast<std::size_t>(place.size) + 1);
     std::normal_distribution<double> normal;
     for (A& x : numbers) x = static_cast<A>(size_ * normal(random_));
     for (A& x : numbers) change(x);
@@ -42,10 +49,19 @@ class RandomTables {
     return Make(extent, [](A&) {});
   }
 
+  // Whole numbers, entry by entry from make(place in the order of the dimensions).
+  template <std::size_t kRank, class Number>
+  View<const int64_t, static_cast<int>(kRank)> MakeWhole(const std::array<int64_t, kRank>& extent, const Number& number) {
+    const auto plain = View<const int64_t, static_cast<int>(kRank)>::Contiguous(nullptr, extent);
+    std::vector<int64_t>& numbers = memory_.whole.emplace_back(static_cast<std::size_t>(plain.size()) + 1);
+    for (std::size_t x = 0; x < numbers.size(); ++x) numbers[x] = number(static_cast<int64_t>(x));
+    return {numbers.data(), plain.extent, plain.stride};
+  }
+
  private:
   Layout layout_;
   Random& random_;
-  std::list<std::vector<A>>& memory_;
+  TableMemory<A>& memory_;
   double size_;
 };
 

@@ -77,7 +77,10 @@ void FindPartials(const Formulas& f, const Pair& pair, Partials& partials) {
 }
 
 // One pair's gradients, from that of its score. partials: room for them.
-void PairBackward(const Formulas& f, const Pair& pair, const GradientTerm& score, Partials& partials, const GradientSums& d) {
+void PairBackward(const Formulas& f, const Pair& pair, const GradientTerm& made, Partials& partials, const GradientSums& d) {
+  GradientTerm score = made;
+  const Sum before = f.SumOfTerms(pair);
+  ForEachScheme([&]<class Scheme>() { score = Scheme::PassBack(f, pair, before, score, d); });
   ForEachScheme([&]<class Scheme>() { Scheme::AddScoreGradients(f, pair, score, d); });
   GradientTerm capped = score;
   if (f.attention().softcap) {

@@ -44,6 +44,13 @@ struct SchemeReference {
   // The derivatives of the first, and the gradients of its tables from that of what it adds to.
   static void AddToPartials(const Formulas&, const Pair&, Partials&) {}
   static void AddProductGradients(const Formulas&, const Pair&, const GradientTerm& /*product*/, const GradientSums&) {}
+  // What it makes of the whole score, after all that is added: the new score in the place of the old one, and backward the
+  // gradient of the old one (`before`) from that of the new one.
+  static void MakeScore(const Formulas&, const Pair&, Sum& /*score*/) {}
+  static GradientTerm PassBack(const Formulas&, const Pair&, const Sum& /*before*/, const GradientTerm& score,
+                               const GradientSums&) {
+    return score;
+  }
   static void AddScoreGradients(const Formulas&, const Pair&, const GradientTerm& /*score*/, const GradientSums&) {}
   static void AddValueGradients(const Formulas&, const Pair&, std::span<const double> /*value*/, const GradientSums&) {}
 

@@ -130,7 +130,7 @@ class Setup {
   int64_t rows_ = shape_.batch, queries_ = shape_.q_len, keys_ = shape_.kv_len;
   std::vector<int64_t> query_offsets_, key_offsets_, query_lengths_, key_lengths_, prefix_lengths_, whole_queries_, whole_keys_;
   std::vector<double> real_queries_, real_keys_;
-  std::list<std::vector<A>> tables_;
+  TableMemory<A> tables_;
   std::unique_ptr<bool[]> mask_;
 };
 

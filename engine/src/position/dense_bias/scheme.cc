@@ -12,12 +12,12 @@ void DenseBiasScheme::Check(const Attention& attention, const Shape& shape) {
   std::visit([&](const auto& bias) { core::CheckBroadcast("bias", bias, shape); }, attention.bias->values);
 }
 
-bool DenseBiasScheme::Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j) {
+bool DenseBiasScheme::Sight::Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const {
   return std::visit(
-      [&](const auto& bias) {
-        return static_cast<double>(core::Broadcast(bias, b, h, i, j)) == -std::numeric_limits<double>::infinity();
+      [&](const auto& entries) {
+        return static_cast<double>(core::Broadcast(entries, b, h, i, j)) == -std::numeric_limits<double>::infinity();
       },
-      attention.bias->values);
+      bias.values);
 }
 
 template <class T>

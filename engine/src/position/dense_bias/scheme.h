@@ -56,7 +56,12 @@ struct DenseBiasScheme : Scheme {
   static bool Present(const Attention& attention) { return attention.bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   static bool Hides(const Attention& attention) { return Present(attention); }
-  static bool Hidden(const Attention& attention, int64_t b, int64_t h, int64_t i, int64_t j);
+  struct Sight {
+    const Bias& bias;
+
+    Sight(const Attention& attention, const Shape&) : bias(*attention.bias) {}
+    bool Hidden(int64_t b, int64_t h, int64_t i, int64_t j) const;
+  };
   template <class Options, class Visit>
   static void ForEachArray(Options& attention, const Visit& visit) {
     if (attention.bias) visit("bias", attention.bias->values);

@@ -44,7 +44,8 @@ class RelativeBiasHook final : public PositionHook<T> {
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!d_table_) return;
     if (offsets_.Diagonal(place)) {
-      AccumulateDiagonals(place, d_scores);
+      SumDiagonals(d_, place, d_scores, copies_, call_.diagonals(),
+                   [&](int64_t x, T sum) { d_table_[Column(place, x)] += sum; });
       return;
     }
     for (int64_t j = 0; j < place.keys; ++j)
@@ -70,27 +71,6 @@ class RelativeBiasHook final : public PositionHook<T> {
   // The table's column for diagonal x of a tile.
   int64_t Column(const TilePlace& place, int64_t x) const {
     return offsets_.ClippedRow(offsets_.Corner(place) + place.keys - 1 - x);
-  }
-
-  // Neighbouring keys update overlapping stretches of the diagonals. Each of `lanes` copies is shifted so that its updates are
-  // aligned and no load waits for an unaligned store.
-  void AccumulateDiagonals(const TilePlace& place, const T* d_scores) {
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
-    const int64_t stride = call_.diagonals();
-    const int64_t used = hwy::RoundUpTo(static_cast<size_t>(place.keys + place.panel), static_cast<size_t>(lanes));
-    for (int64_t copy = 0; copy < lanes; ++copy) std::fill_n(copies_ + copy * stride, used, T{0});
-    for (int64_t j = 0; j < place.keys; ++j) {
-      const int64_t start = place.keys - 1 - j, copy = start % lanes;
-      T* sums = copies_ + copy * stride + (start - copy);
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes)
-        hn::Store(hn::Add(hn::Load(d_, sums + w), hn::Load(d_, d_scores + j * place.panel + w)), d_, sums + w);
-    }
-    const int64_t diagonals = place.keys + place.panel - 1;
-    for (int64_t x = 0; x < diagonals; ++x) {
-      T sum = 0;
-      for (int64_t copy = 0; copy < std::min(lanes, x + 1); ++copy) sum += copies_[copy * stride + x - copy];
-      d_table_[Column(place, x)] += sum;
-    }
   }
 
   static constexpr hn::ScalableTag<T> d_{};

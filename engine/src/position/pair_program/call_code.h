@@ -1,0 +1,128 @@
+// A program made ready for one call: its steps, what is computed once before them, and a worker's memory for them.
+#ifndef HEED_POSITION_PAIR_PROGRAM_CALL_CODE_H_
+#define HEED_POSITION_PAIR_PROGRAM_CALL_CODE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "attention/plan.h"
+#include "core/arena.h"
+#include "position/pair_program/form.h"
+#include "position/pair_program/given_values.h"
+#include "program/pair_code.h"
+
+namespace heed::position {
+
+// The pairs of a strip: its keys, and lanes of a panel.
+struct StripExtent {
+  int64_t keys, panel, lane_begin, lane_end;
+};
+
+// Numbers that are the same for all lanes are repeated for a vector of any width.
+constexpr int64_t kRepeats = attention::kLaneQuantum;
+
+template <class T>
+class CallCode {
+ public:
+  // in_bits: whether the one result, where it is given, is wanted in powers of two.
+  CallCode(program::Code code, const program::PairFacts& facts, const PairForm& form, const program::TableReaders& tables,
+           bool in_bits = false)
+      : code_(std::move(code)),
+        domains_(program::DomainsOf(code_, form.positions())),
+        pairs_(program::CompilePairs(code_, domains_, facts)),
+        form_(form),
+        tables_(tables),
+        values_(code_, domains_, pairs_.given, tables_, form_,
+                in_bits && result_is_given() ? pairs_.results[0].operand.index : -1) {}
+  CallCode(const CallCode&) = delete;
+  CallCode& operator=(const CallCode&) = delete;
+
+  void Lay(core::Arena& arena) { values_.Lay(arena); }
+  void Prepare() const { values_.Fill(); }
+
+  const program::Code& code() const { return code_; }
+  const std::vector<program::Domain>& domains() const { return domains_; }
+  const program::PairCode& pairs() const { return pairs_; }
+  const PairForm& form() const { return form_; }
+  bool result_is_given() const { return pairs_.results[0].operand.place == program::Operand::Place::kGiven; }
+
+  template <class E>
+  const E* values(int given, int64_t b, int64_t h) const {
+    if constexpr (std::is_same_v<E, T>)
+      return values_.narrow(given, b, h);
+    else
+      return values_.wide(given, b, h);
+  }
+  // What a reading instruction reads.
+  double Read(const program::Instruction& instruction, const double* indices) const {
+    const int count = static_cast<int>(instruction.operands.size());
+    if (instruction.operation == program::Operation::kDot)
+      return program::InnerProduct(tables_, instruction.reading, indices, count);
+    return tables_[static_cast<std::size_t>(instruction.reading.place)].Read(indices, count);
+  }
+
+ private:
+  program::Code code_;
+  std::vector<program::Domain> domains_;
+  program::PairCode pairs_;
+  const PairForm& form_;
+  const program::TableReaders& tables_;
+  GivenValues<T> values_;
+};
+
+// What a worker computes pairs in.
+struct StripMemory {
+  int64_t rows = 0;  // keys of a strip
+
+  StripMemory() = default;
+  // grouped: whether several heads may stand side by side in a panel.
+  template <class T>
+  StripMemory(core::Arena& arena, const CallCode<T>& code, int64_t panel, bool grouped) : apart_(sizeof(T) < sizeof(double)) {
+    const program::PairCode& pairs = code.pairs();
+    const int64_t bytes = pairs.any_wide ? sizeof(double) : sizeof(T);
+    // Registers share the first-level cache with a tile of scores.
+    constexpr int64_t kBytes = 20 * 1024;
+    rows = 16;
+    while (rows > 2 && pairs.registers * rows * panel * bytes > kBytes) rows /= 2;
+    register_bytes_ = rows * panel * bytes;
+    given_elements_ = rows * (grouped ? panel : kRepeats);
+    registers_ = arena.Take<std::byte>(pairs.registers, register_bytes_);
+    const auto constants = static_cast<int64_t>(pairs.constants.size()), given = static_cast<int64_t>(pairs.given.size());
+    narrow_constants_ = arena.Take<T>(constants, kRepeats);
+    wide_constants_ = arena.Take<double>(apart_ ? constants : 0, kRepeats);
+    narrow_given_ = arena.Take<T>(given, given_elements_);
+    wide_given_ = arena.Take<double>(apart_ ? given : 0, given_elements_);
+  }
+
+  template <class E>
+  E* at(int index) const {
+    return reinterpret_cast<E*>(registers_ + index * register_bytes_);
+  }
+  template <class E>
+  E* constant(std::size_t index) const {
+    return static_cast<E*>(Of<E>(narrow_constants_, wide_constants_)) + static_cast<int64_t>(index) * kRepeats;
+  }
+  template <class E>
+  E* given(std::size_t index) const {
+    return static_cast<E*>(Of<E>(narrow_given_, wide_given_)) + static_cast<int64_t>(index) * given_elements_;
+  }
+
+ private:
+  template <class E>
+  void* Of(void* narrow, void* wide) const {
+    return std::is_same_v<E, float> || !apart_ ? narrow : wide;
+  }
+
+  bool apart_ = false;  // whether wide elements are of another type than narrow ones
+  int64_t register_bytes_ = 0, given_elements_ = 0;
+  std::byte* registers_ = nullptr;
+  void *narrow_constants_ = nullptr, *wide_constants_ = nullptr, *narrow_given_ = nullptr, *wide_given_ = nullptr;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_PAIR_PROGRAM_CALL_CODE_H_

@@ -1,0 +1,217 @@
+// Programs at work on a tile: a score is made of the score, a pair is hidden, and gradients go the way back, strip by strip.
+#if defined(HEED_POSITION_PAIR_PROGRAM_HOOK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_POSITION_PAIR_PROGRAM_HOOK_INL_H_
+#undef HEED_POSITION_PAIR_PROGRAM_HOOK_INL_H_
+#else
+#define HEED_POSITION_PAIR_PROGRAM_HOOK_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <numbers>
+#include <optional>
+
+#include "attention/mask-inl.h"
+#include "attention/position_hook-inl.h"
+#include "hwy/highway.h"
+#include "position/hook_place.h"
+#include "position/offset-inl.h"
+#include "position/pair_program/scheme.h"
+#include "position/pair_program/strip-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+class PairProgramHook final : public PositionHook<T> {
+ public:
+  using Call = position::PairProgramCall<T>;
+  PairProgramHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace&)
+      : call_(call), score_(call.score()), scratch_(scratch) {
+    if (score_) forward_.emplace(score_->code(), scratch.score);
+    if (score_ && scratch.kept) backward_.emplace(score_->gradient_code(), scratch.gradient);
+    if (call.mask()) mask_.emplace(*call.mask(), scratch.mask);
+  }
+
+  Term term() const override { return Term::kScore; }
+  bool hides() const override { return mask_.has_value(); }
+
+  void Begin(const PanelArrays<T>& panel) override {
+    block_ = panel.block;
+    chunk_ = panel.chunk;
+  }
+
+  void Hide(const TilePlace& place, uint64_t* visible) override {
+    ForEachStrip(*mask_, place, nullptr, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+      const StripSource<T> truths = mask_->template result<T>(0);
+      const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+      for (int64_t j = 0; j < extent.keys; ++j)
+        for (int64_t w = extent.lane_begin; w < extent.lane_end; w += step)
+          visible[first + j] &= ~BitsOf(d_, hn::Eq(hn::LoadU(d_, truths.At(j, w)), hn::Zero(d_)), w);
+    });
+  }
+
+  void Transform(const TilePlace& place, T* scores) override {
+    if (!score_) return;
+    if (score_->additive()) {
+      AddBias(place, scores);
+      return;
+    }
+    // Nats are what programs compute with.
+    T* kept = scratch_.kept ? scratch_.kept : scores;
+    const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
+    ForEachVector(place, [&](int64_t at) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d_, scores + at), to_nats), d_, kept + at); });
+    ForEachStrip(*forward_, place, kept, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+      const StripSource<T> result = forward_->template result<T>(0);
+      MapStrip(
+          extent, scores + first * place.panel, [](hn::Vec<D> nats) HWY_ATTR { return NatsToBits(d_, nats); }, result);
+    });
+  }
+
+  void TransformGradient(const TilePlace& place, T* d_scores) override {
+    if (!score_) return;
+    const position::BackwardCode& backward = score_->backward();
+    if (!backward_) {
+      if (backward.severed) ForEachVector(place, [&](int64_t at) HWY_ATTR { hn::Store(hn::Zero(d_), d_, d_scores + at); });
+      return;
+    }
+    const std::size_t count = backward.given.size();
+    for (std::size_t x = 0; x < count; ++x)
+      if (IsGradient(x)) GatherGiven(place, d_scores, x);
+    ForEachStrip(*backward_, place, scratch_.kept, d_scores, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+      const auto same = [](hn::Vec<D> gradient) HWY_ATTR { return gradient; };
+      const auto result = [&](int index) { return backward_->template result<T>(static_cast<std::size_t>(index)); };
+      for (std::size_t x = 0; x < count; ++x)
+        if (!IsGradient(x)) MapStrip(extent, Plain(place, x) + first * place.panel, same, result(backward.given[x].gradient));
+      for (const position::ReadGradient& read : backward.reads) Scatter(place, extent, read);
+      T* rows = d_scores + first * place.panel;
+      if (backward.score >= 0) {
+        MapStrip(extent, rows, same, result(backward.score));
+      } else if (backward.severed) {
+        for (int64_t j = 0; j < extent.keys; ++j)
+          std::fill(rows + j * place.panel + extent.lane_begin, rows + j * place.panel + extent.lane_end, T{0});
+      }
+    });
+    for (std::size_t x = 0; x < count; ++x)
+      if (!IsGradient(x)) GatherGiven(place, Plain(place, x), x);
+  }
+
+ private:
+  using D = hn::ScalableTag<T>;
+  static constexpr D d_{};
+
+  // Computes the pairs of a tile strip by strip; visit(first key of the strip within the tile, its extent).
+  template <class Visit>
+  HWY_INLINE void ForEachStrip(PairStrips<T>& strips, const TilePlace& place, const T* scores, const T* d_scores,
+                               const Visit& visit) {
+    for (int64_t first = 0; first < place.keys; first += strips.rows()) {
+      const int64_t keys = std::min(strips.rows(), place.keys - first), at = first * place.panel;
+      strips.Run(place, first, keys, scores ? scores + at : nullptr, d_scores ? d_scores + at : nullptr);
+      visit(first, strips.extent());
+    }
+  }
+  template <class Visit>
+  HWY_INLINE void ForEachVector(const TilePlace& place, const Visit& visit) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j)
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(j * place.panel + w);
+  }
+
+  // scores += the bias of an additive program, which is there in powers of two where it does not depend on the pair.
+  void AddBias(const TilePlace& place, T* scores) {
+    const bool in_bits = score_->code().result_is_given();
+    ForEachStrip(*forward_, place, nullptr, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+      T* rows = scores + first * place.panel;
+      const StripSource<T> own{rows, place.panel, 1}, bias = forward_->template result<T>(0);
+      if (in_bits) {
+        MapStrip(
+            extent, rows, [](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR { return hn::Add(a, b); }, own, bias);
+      } else {
+        MapStrip(
+            extent, rows, [](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR { return hn::Add(a, NatsToBits(d_, b)); }, own, bias);
+      }
+    });
+  }
+
+  // Whether the gradient of a given value is that of the result.
+  bool IsGradient(std::size_t x) const {
+    const auto result = static_cast<std::size_t>(score_->backward().given[x].gradient);
+    return score_->gradient_code().pairs().results[result].operand.place == program::Operand::Place::kGradient;
+  }
+  T* Plain(const TilePlace& place, std::size_t x) const {
+    return scratch_.plain + static_cast<int64_t>(x) * simd::kTileKeys * place.panel;
+  }
+
+  // The gradient of a value that does not depend on the pair, from that of all pairs of a tile [keys, panel].
+  void GatherGiven(const TilePlace& place, const T* tile, std::size_t x) {
+    const position::GivenGradient& given = score_->backward().given[x];
+    T* part = score_->given_parts(x).At(place.b, place.head, chunk_);
+    switch (given.domain.axis) {
+      case program::Axis::kQuery:
+        return SumOverKeys(place, tile, part + place.query);
+      case program::Axis::kKey:
+        return SumOverLanes(place, tile, part + place.key);
+      case program::Axis::kOffset: {
+        T* first = part + score_->code().form().PlaceOfOffset(place.key + place.keys - 1 - place.query);
+        return SumDiagonals(d_, place, tile, scratch_.diagonals, call_.diagonals(), [&](int64_t y, T sum) { first[y] += sum; });
+      }
+      default: {
+        T sum = 0;
+        auto sums = hn::Zero(d_);
+        ForEachVector(place, [&](int64_t at) HWY_ATTR { sums = hn::Add(sums, hn::Load(d_, tile + at)); });
+        sum = hn::GetLane(hn::SumOfLanes(d_, sums));
+        *part += sum;
+      }
+    }
+  }
+
+  void SumOverKeys(const TilePlace& place, const T* tile, T* sums) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
+      auto sum = hn::LoadU(d_, sums + w);
+      for (int64_t j = 0; j < place.keys; ++j) sum = hn::Add(sum, hn::Load(d_, tile + j * place.panel + w));
+      hn::StoreU(sum, d_, sums + w);
+    }
+  }
+  void SumOverLanes(const TilePlace& place, const T* tile, T* sums) const {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t j = 0; j < place.keys; ++j) {
+      auto sum = hn::Zero(d_);
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
+        sum = hn::Add(sum, hn::Load(d_, tile + j * place.panel + w));
+      sums[j] += hn::GetLane(hn::SumOfLanes(d_, sum));
+    }
+  }
+
+  // Adds the gradients of a strip to the entries of tables that its pairs read.
+  void Scatter(const TilePlace& place, const position::StripExtent& extent, const position::ReadGradient& read) {
+    const auto gradient = static_cast<std::size_t>(read.gradient);
+    const View<T, 4> first = score_->TablePart(read.reading.place, block_, chunk_);
+    const View<T, 4> other = read.dot ? score_->TablePart(read.reading.other, block_, chunk_) : View<T, 4>{};
+    const int64_t used = std::min(place.used_end(), extent.lane_end);
+    for (int64_t j = 0; j < extent.keys; ++j)
+      for (int64_t w = extent.lane_begin; w < used; ++w) {
+        const double arriving = backward_->NumberOf(gradient, j, w);
+        if (arriving == 0) continue;
+        double indices[8]{};
+        for (std::size_t o = 0; o < read.indices.size(); ++o)
+          indices[o] = backward_->NumberOf(static_cast<std::size_t>(read.indices[o]), j, w);
+        score_->ForEachEntry(read, indices, [&](bool of_first, const std::array<int64_t, 4>& index, double factor) {
+          const View<T, 4>& part = of_first ? first : other;
+          if (part.present()) part(index[0], index[1], index[2], index[3]) += static_cast<T>(arriving * factor);
+        });
+      }
+  }
+
+  const Call& call_;
+  const position::ScoreCall<T>* score_;
+  typename Call::Scratch scratch_;
+  std::optional<PairStrips<T>> forward_, backward_, mask_;
+  int64_t block_ = 0, chunk_ = 0;
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,154 @@
+// Programs of the caller's own for scores and masks.
+#ifndef HEED_POSITION_PAIR_PROGRAM_SCHEME_H_
+#define HEED_POSITION_PAIR_PROGRAM_SCHEME_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "position/pair_program/call_code.h"
+#include "position/pair_program/score_code.h"
+#include "position/pair_program/sight.h"
+#include "position/pair_program/table_gradients.h"
+#include "position/scheme.h"
+#include "program/code.h"
+
+namespace heed::position {
+
+// What the tables of a program are called in errors.
+const char* ScoreTableName(std::size_t place);
+const char* ScoreGradientName(std::size_t place);
+const char* MaskTableName(std::size_t place);
+
+// The score program of a call, with its gradients in the backward pass.
+template <class T>
+class ScoreCall {
+ public:
+  ScoreCall(const CallFacts& call, const PairForm& form, const BiasGradients<T>& wanted);
+
+  const CallCode<T>& code() const { return *code_; }
+  bool additive() const { return forward_.additive; }
+  const BackwardCode& backward() const { return backward_; }
+  const CallCode<T>& gradient_code() const { return *gradient_code_; }
+  bool wants_scores() const { return !backward_.given.empty() || !backward_.reads.empty(); }
+  // Whether anything of the backward pass is computed by the program: its gradient is more than that of the result.
+  bool has_gradient_code() const { return gradient_code_ != nullptr; }
+
+  int64_t most_blocks() const;
+  void LayPrepared(core::Arena& arena);
+  void Prepare() const;
+  void LayParts(core::Arena& arena, const Blocks& blocks);
+  int64_t sums() const { return any_wanted_ ? shape_.batch * shape_.q_heads + 1 : 0; }
+  void Clear(int64_t sum) const;
+  void Finish(int64_t sum) const;
+
+  const GivenParts<T>& given_parts(std::size_t x) const { return given_parts_[x]; }
+  // Calls visit(whether it is of the first table, index, factor) for the entries that a reading of the backward pass is made
+  // of.
+  template <class Visit>
+  void ForEachEntry(const ReadGradient& read, const double* indices, const Visit& visit) const {
+    program::ForEachReadEntry(tables_, read.reading, read.dot, indices, static_cast<int>(read.indices.size()),
+                              [&](int place, const std::array<int64_t, 4>& index, double factor) {
+                                visit(place == read.reading.place, index, factor);
+                              });
+  }
+  // Where a block and a chunk add the gradient of a table that is read for pairs; absent where not wanted.
+  View<T, 4> TablePart(int place, int64_t block, int64_t chunk) const;
+
+ private:
+  View<T, 4> WantedOf(std::size_t place) const;
+  void SumGiven(std::size_t x) const;
+  void AddRead(const ReadGradient& read, const double* const* indices, const double* gradients, int64_t count) const;
+
+  const ProgramScore& score_;
+  const PairForm& form_;
+  Shape shape_;
+  program::TableReaders tables_;
+  std::vector<View<T, 4>> wanted_;  // by place
+  bool any_wanted_ = false;
+  ForwardCode forward_;
+  std::unique_ptr<CallCode<T>> code_, gradient_code_;
+  BackwardCode backward_;
+  std::vector<GivenParts<T>> given_parts_;
+  std::vector<TablePairParts<T>> table_parts_;  // by place
+  std::vector<double*> sums_;                   // by place: gradients from given values; null where there are none
+};
+
+template <class T>
+class PairProgramCall : public SchemeCall<T> {
+ public:
+  PairProgramCall(const CallFacts& call, const BiasGradients<T>& wanted);
+
+  const ScoreCall<T>* score() const { return score_ ? &*score_ : nullptr; }
+  const CallCode<T>* mask() const { return mask_ ? &*mask_ : nullptr; }
+
+  void LayPrepared(core::Arena& arena);
+  void Prepare() const;
+  bool wants_scores() const { return score_ && score_->wants_scores(); }
+  int64_t most_blocks() const { return score_ ? score_->most_blocks() : SchemeCall<T>::most_blocks(); }
+  void LayParts(core::Arena& arena, const Blocks& blocks) {
+    if (score_) score_->LayParts(arena, blocks);
+  }
+  int64_t sums() const { return score_ ? score_->sums() : 0; }
+  void Clear(int64_t sum) const { score_->Clear(sum); }
+  void Finish(int64_t sum) const { score_->Finish(sum); }
+
+  struct Scratch {
+    StripMemory score, gradient, mask;
+    T* kept = nullptr;       // [tile, panel] the scores that the program was given, in nats
+    T* plain = nullptr;      // [given gradients, tile, panel] of all pairs of a tile
+    T* diagonals = nullptr;  // copies of sums along diagonals
+
+    Scratch(core::Arena& arena, const PairProgramCall& call);
+  };
+  // Room for the diagonals of a tile.
+  int64_t diagonals() const { return cut_.tile + cut_.panel + attention::kLaneQuantum; }
+
+ private:
+  attention::Cut cut_;
+  bool backward_;
+  PairForm form_;
+  std::optional<ScoreCall<T>> score_;
+  program::TableReaders mask_tables_;
+  std::unique_ptr<CallCode<T>> mask_;
+};
+
+inline bool HoldsReals(const ProgramTable& table) {
+  return std::holds_alternative<View<const float, 4>>(table) || std::holds_alternative<View<const double, 4>>(table);
+}
+
+struct PairProgramScheme : Scheme {
+  static bool Present(const Attention& attention) { return attention.score || attention.mask_program; }
+  static void Check(const Attention& attention, const Shape& shape);
+  static bool Hides(const Attention& attention) { return attention.mask_program.has_value(); }
+  using Sight = PairProgramSight;
+
+  template <class Options, class Visit>
+  static void ForEachArray(Options& attention, const Visit& visit) {
+    if (attention.score)
+      for (std::size_t x = 0; x < attention.score->tables.size(); ++x) visit(ScoreTableName(x), attention.score->tables[x]);
+    if (attention.mask_program)
+      for (std::size_t x = 0; x < attention.mask_program->tables.size(); ++x)
+        visit(MaskTableName(x), attention.mask_program->tables[x]);
+  }
+  // Of tables that hold no real numbers there is no gradient.
+  template <class Gradients, class Visit>
+  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+    const std::size_t tables = attention.score ? attention.score->tables.size() : 0;
+    if constexpr (!std::is_const_v<Gradients>)
+      if (gradients.score_tables.size() < tables) gradients.score_tables.resize(tables);
+    for (std::size_t x = 0; x < gradients.score_tables.size(); ++x) {
+      const bool real = x < tables && HoldsReals(attention.score->tables[x]);
+      visit(ScoreGradientName(x), gradients.score_tables[x], real ? &attention.score->tables[x] : nullptr);
+    }
+  }
+  template <class T>
+  using Call = PairProgramCall<T>;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_PAIR_PROGRAM_SCHEME_H_

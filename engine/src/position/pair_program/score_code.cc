@@ -1,0 +1,156 @@
+#include "position/pair_program/score_code.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "program/derivative.h"
+
+namespace heed::position {
+namespace {
+
+using program::Code;
+using program::CodeBuilder;
+using program::Domain;
+using program::Instruction;
+using program::Kind;
+using enum program::Operation;
+
+std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// By instruction: whether it depends on the score.
+std::vector<char> DependsOnScore(const Code& code) {
+  std::vector<char> depends(At(code.size()), 0);
+  for (int index = 0; index < code.size(); ++index) {
+    depends[At(index)] = code[index].operation == kScore;
+    for (int operand : code[index].operands) depends[At(index)] |= depends[At(operand)];
+  }
+  return depends;
+}
+
+// What an instruction is besides the score that it is added to: an instruction of `builder`, if it is of that form.
+std::optional<int> BiasOf(CodeBuilder& builder, const Code& code, const std::vector<char>& depends, int index) {
+  const Instruction& instruction = code[index];
+  if (instruction.operation == kScore) return builder.Constant(0, Kind::kReal);
+  if (instruction.operation != kAdd && instruction.operation != kSubtract) return std::nullopt;
+  const int a = instruction.operands[0], b = instruction.operands[1];
+  if (depends[At(a)] && !depends[At(b)]) {
+    const auto rest = BiasOf(builder, code, depends, a);
+    return rest ? std::optional(builder.Apply(instruction.operation, {*rest, b})) : std::nullopt;
+  }
+  if (depends[At(b)] && !depends[At(a)] && instruction.operation == kAdd) {
+    const auto rest = BiasOf(builder, code, depends, b);
+    return rest ? std::optional(builder.Apply(kAdd, {a, *rest})) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
+bool Reads(const Instruction& instruction) { return instruction.operation == kRead || instruction.operation == kDot; }
+
+bool Wanted(const Instruction& instruction, const std::vector<char>& wanted) {
+  const auto is = [&](int place) { return place >= 0 && At(place) < wanted.size() && wanted[At(place)] != 0; };
+  return Reads(instruction) && instruction.kind == Kind::kReal &&
+         (is(instruction.reading.place) || is(instruction.reading.other));
+}
+
+// By instruction: whether a gradient is wanted of something that it is made of.
+std::vector<char> MadeOfWanted(const Code& code, const std::vector<char>& wanted) {
+  std::vector<char> made(At(code.size()), 0);
+  for (int index = 0; index < code.size(); ++index) {
+    made[At(index)] = Wanted(code[index], wanted);
+    if (code[index].kind == Kind::kReal && !Reads(code[index]))
+      for (int operand : code[index].operands) made[At(index)] |= made[At(operand)];
+  }
+  return made;
+}
+
+// The way from a given value's gradient to its tables.
+GivenGradient GivenGradientOf(const Code& code, const Domain& domain, int instruction, const program::PositionForm& form,
+                              const std::vector<char>& wanted) {
+  CodeBuilder builder(code);
+  std::vector<int> targets;
+  for (int index : program::NeededBy(code, instruction))
+    if (Wanted(code[index], wanted)) targets.push_back(index);
+  const std::vector<int> gradients = Differentiate(builder, instruction, builder.Leaf(kGradient), targets);
+  GivenGradient given;
+  given.domain = domain;
+  std::vector<int> results;
+  std::vector<std::size_t> read_targets;
+  for (std::size_t x = 0; x < targets.size(); ++x) {
+    if (gradients[x] < 0) continue;
+    read_targets.push_back(x);
+    results.push_back(gradients[x]);
+    for (int index : code[targets[x]].operands) results.push_back(index);
+  }
+  given.code = builder.Finish(results);
+  given.domains = DomainsOf(given.code, form);
+  std::size_t next = 0;
+  for (std::size_t x : read_targets) {
+    const Instruction& read = code[targets[x]];
+    ReadGradient gradient{read.reading, read.operation == kDot, given.code.results()[next++], {}};
+    for (std::size_t o = 0; o < read.operands.size(); ++o) gradient.indices.push_back(given.code.results()[next++]);
+    given.reads.push_back(std::move(gradient));
+  }
+  return given;
+}
+
+}  // namespace
+
+ForwardCode ForwardCodeOf(const Code& program, const program::PositionForm& form) {
+  const Code code = WithOrigins(program, form);
+  CodeBuilder builder(code);
+  const auto bias = BiasOf(builder, code, DependsOnScore(code), code.result());
+  if (!bias) return {code, false};
+  return {builder.Finish({*bias}), true};
+}
+
+BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted) {
+  const Code& code = forward.code;
+  const std::vector<Domain> domains = DomainsOf(code, form);
+  const std::vector<char> made = MadeOfWanted(code, wanted);
+  CodeBuilder builder(code);
+  const int gradient = builder.Leaf(kGradient);
+
+  // Pairs pass their gradient on to the score, to reads of their own, and to what does not depend on the pair.
+  std::vector<char> used_by_pairs(At(code.size()), 0);
+  used_by_pairs[At(code.result())] = 1;
+  for (int index = 0; index < code.size(); ++index)
+    if (domains[At(index)].pair())
+      for (int operand : code[index].operands) used_by_pairs[At(operand)] = 1;
+  int score = -1;
+  std::vector<int> given, reads, targets;
+  for (int index = 0; index < code.size(); ++index) {
+    if (code[index].operation == kScore) score = index;
+    if (domains[At(index)].pair() && Wanted(code[index], wanted)) reads.push_back(index);
+    if (!domains[At(index)].pair() && used_by_pairs[At(index)] && made[At(index)]) given.push_back(index);
+  }
+  if (score >= 0) targets.push_back(score);
+  targets.insert(targets.end(), given.begin(), given.end());
+  targets.insert(targets.end(), reads.begin(), reads.end());
+  const std::vector<int> gradients = Differentiate(builder, code.result(), gradient, targets);
+
+  BackwardCode backward;
+  std::vector<int> results;
+  const auto add = [&](int instruction) {
+    results.push_back(instruction);
+    return static_cast<int>(results.size()) - 1;
+  };
+  backward.severed = !forward.additive && (score < 0 || gradients[0] < 0);
+  for (std::size_t x = 0; x < targets.size(); ++x) {
+    if (gradients[x] < 0) continue;
+    const int target = targets[x], result = add(gradients[x]);
+    if (target == score) {
+      backward.score = result;
+    } else if (!domains[At(target)].pair()) {
+      backward.given.push_back(GivenGradientOf(code, domains[At(target)], target, form, wanted));
+      backward.given.back().gradient = result;
+    } else {
+      ReadGradient read{code[target].reading, code[target].operation == kDot, result, {}};
+      for (int index : code[target].operands) read.indices.push_back(add(index));
+      backward.reads.push_back(std::move(read));
+    }
+  }
+  backward.code = builder.Finish(results);
+  return backward;
+}
+
+}  // namespace heed::position

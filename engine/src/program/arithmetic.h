@@ -1,0 +1,52 @@
+// What operations mean, in double precision, for single numbers; truths are 0 and 1.
+#ifndef HEED_PROGRAM_ARITHMETIC_H_
+#define HEED_PROGRAM_ARITHMETIC_H_
+
+#include <cmath>
+#include <cstdint>
+
+#include "program/operation.h"
+
+namespace heed::program {
+
+// The quotient rounded down; exact where both are whole and exact.
+inline double FloorQuotient(double a, double b) {
+  const double quotient = std::floor(a / b), rest = std::fma(-quotient, b, a);
+  if (rest == 0) return quotient;
+  if ((rest < 0) != (b < 0)) return quotient - 1;
+  return std::abs(rest) >= std::abs(b) ? quotient + 1 : quotient;
+}
+
+// What is left of a behind the quotient rounded down: it has the sign of b.
+inline double FloorRemainder(double a, double b) {
+  const double rest = std::fmod(a, b);
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+inline double Minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+inline double Maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+inline double Sigmoid(double a) { return a >= 0 ? 1 / (1 + std::exp(-a)) : std::exp(a) / (1 + std::exp(a)); }
+
+// Bits as two's complement has them; NaN for what is no whole number of an int64.
+template <class F>
+double BitByBit(double a, double b, const F& f) {
+  constexpr double kLimit = 0x1p62;
+  if (!(std::abs(a) <= kLimit && std::abs(b) <= kLimit)) return std::nan("");
+  return static_cast<double>(f(static_cast<int64_t>(a), static_cast<int64_t>(b)));
+}
+inline double BitAndOf(double a, double b) {
+  return BitByBit(a, b, [](int64_t x, int64_t y) { return x & y; });
+}
+inline double BitOrOf(double a, double b) {
+  return BitByBit(a, b, [](int64_t x, int64_t y) { return x | y; });
+}
+inline double BitXorOf(double a, double b) {
+  return BitByBit(a, b, [](int64_t x, int64_t y) { return x ^ y; });
+}
+
+// An operation without leaves.
+double Compute(Operation operation, const double* operands);
+
+}  // namespace heed::program
+
+#endif  // HEED_PROGRAM_ARITHMETIC_H_

@@ -1,0 +1,160 @@
+#include "program/interval.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "program/arithmetic.h"
+
+namespace heed::program {
+namespace {
+
+using enum Operation;
+
+// Entries of a table that are looked at one by one.
+constexpr double kMostEntries = 512;
+
+Interval Hull(const Interval& a, const Interval& b) {
+  return {std::min(a.low, b.low), std::max(a.high, b.high), a.nan || b.nan};
+}
+
+Interval Truth(bool always, bool never) { return {always ? 1.0 : 0.0, never ? 0.0 : 1.0, false}; }
+
+bool Contains(const Interval& a, double number) { return a.low <= number && number <= a.high; }
+
+// Of the numbers at the corners, for what is monotone in each operand; anything where one of them is no number.
+Interval Corners(Operation operation, const Interval& a, const Interval& b) {
+  Interval corners{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), a.nan || b.nan};
+  for (double x : {a.low, a.high})
+    for (double y : {b.low, b.high}) {
+      const double numbers[] = {x, y};
+      const double corner = Compute(operation, numbers);
+      if (std::isnan(corner)) return Interval::Anything();
+      corners.low = std::min(corners.low, corner);
+      corners.high = std::max(corners.high, corner);
+    }
+  return corners;
+}
+
+// Of a function that grows and may be computed with a few roundings of difference elsewhere.
+Interval Growing(Operation operation, const Interval& a, double lowest) {
+  if (a.low < lowest) return Interval::Anything();
+  constexpr double kLoose = 1e-12;
+  const double low = Compute(operation, &a.low), high = Compute(operation, &a.high);
+  return {low - kLoose * (1 + std::abs(low)), high + kLoose * (1 + std::abs(high)), a.nan};
+}
+
+Interval RemainderOf(const Interval& a, const Interval& b) {
+  if (a.nan || b.nan || Contains(b, 0) || !std::isfinite(a.low) || !std::isfinite(a.high)) return Interval::Anything();
+  if (b.single() && FloorQuotient(a.low, b.low) == FloorQuotient(a.high, b.low)) {
+    const double ends[] = {FloorRemainder(a.low, b.low), FloorRemainder(a.high, b.low)};
+    return {std::min(ends[0], ends[1]), std::max(ends[0], ends[1]), false};
+  }
+  return b.low > 0 ? Interval{0, b.high, false} : Interval{b.low, 0, false};
+}
+
+Interval AbsoluteOf(const Interval& a) {
+  const double low = std::abs(a.low), high = std::abs(a.high);
+  return {Contains(a, 0) ? 0 : std::min(low, high), std::max(low, high), a.nan};
+}
+
+Interval Compare(Operation operation, const Interval& a, const Interval& b) {
+  if (a.nan || b.nan) return Truth(false, false);
+  const bool apart = a.high < b.low || b.high < a.low, same = a.single() && b.single() && a.low == b.low;
+  switch (operation) {
+    case kLess:
+      return Truth(a.high < b.low, a.low >= b.high);
+    case kLessEqual:
+      return Truth(a.high <= b.low, a.low > b.high);
+    case kEqual:
+      return Truth(same, apart);
+    default:
+      return Truth(apart, same);
+  }
+}
+
+Interval ReadOf(const Instruction& read, const Interval* indices, const TableReaders& tables) {
+  const TableReader& table = tables[static_cast<std::size_t>(read.reading.place)];
+  const Interval otherwise = read.kind == Kind::kTruth ? Interval{0, 1, true} : Interval::Anything();
+  const int dimensions = static_cast<int>(read.operands.size());
+  double entries = 1;
+  for (int x = 0; x < dimensions; ++x) {
+    if (indices[x].nan) return otherwise;
+    entries *= indices[x].high - indices[x].low + 1;
+  }
+  if (!(entries <= kMostEntries)) return otherwise;
+  std::array<double, 4> index{};
+  for (int x = 0; x < dimensions; ++x) index[static_cast<std::size_t>(x)] = indices[x].low;
+  Interval all{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(), false};
+  for (int next = 0; next >= 0;) {
+    const double entry = table.Read(index.data(), dimensions);
+    if (std::isnan(entry)) return otherwise;
+    all.low = std::min(all.low, entry);
+    all.high = std::max(all.high, entry);
+    for (next = dimensions - 1; next >= 0; --next) {
+      double& at = index[static_cast<std::size_t>(next)];
+      if (++at <= indices[next].high) break;
+      at = indices[next].low;
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Interval IntervalOf(const Instruction& instruction, const Interval* x, const TableReaders& tables) {
+  constexpr double kLowest = -std::numeric_limits<double>::infinity();
+  switch (instruction.operation) {
+    case kConstant:
+      return std::isnan(instruction.number) ? Interval::Anything() : Interval::Of(instruction.number);
+    case kRead:
+      return ReadOf(instruction, x, tables);
+    case kAdd:
+    case kSubtract:
+    case kMultiply:
+    case kMinimum:
+    case kMaximum:
+      return Corners(instruction.operation, x[0], x[1]);
+    case kDivide:
+    case kFloorDivide:
+      return Contains(x[1], 0) ? Interval::Anything() : Corners(instruction.operation, x[0], x[1]);
+    case kRemainder:
+      return RemainderOf(x[0], x[1]);
+    case kNegate:
+      return {-x[0].high, -x[0].low, x[0].nan};
+    case kAbsolute:
+      return AbsoluteOf(x[0]);
+    case kFloor:
+      return {std::floor(x[0].low), std::floor(x[0].high), x[0].nan};
+    case kTruncate:
+      return {std::trunc(x[0].low), std::trunc(x[0].high), x[0].nan};
+    case kExp:
+    case kExp2:
+    case kTanh:
+    case kSigmoid:
+    case kErf:
+      return Growing(instruction.operation, x[0], kLowest);
+    case kLog:
+    case kSqrt:
+      return Growing(instruction.operation, x[0], 0);
+    case kLog1p:
+      return Growing(instruction.operation, x[0], -1);
+    case kLess:
+    case kLessEqual:
+    case kEqual:
+    case kNotEqual:
+      return Compare(instruction.operation, x[0], x[1]);
+    case kAnd:
+      return Truth(x[0].always() && x[1].always(), x[0].never() || x[1].never());
+    case kOr:
+      return Truth(x[0].always() || x[1].always(), x[0].never() && x[1].never());
+    case kNot:
+      return Truth(x[0].never(), x[0].always());
+    case kSelect:
+      return x[0].always() ? x[1] : x[0].never() ? x[2] : Hull(x[1], x[2]);
+    default:
+      return instruction.kind == Kind::kTruth ? Interval{0, 1, true} : Interval::Anything();
+  }
+}
+
+}  // namespace heed::program

@@ -1,0 +1,32 @@
+// Interval arithmetic over programs: what a mask can say of many pairs at once.
+#ifndef HEED_PROGRAM_INTERVAL_H_
+#define HEED_PROGRAM_INTERVAL_H_
+
+#include <limits>
+
+#include "program/code.h"
+#include "program/table_reader.h"
+
+namespace heed::program {
+
+// All numbers from low to high; `nan`: or none at all.
+struct Interval {
+  double low = 0, high = 0;
+  bool nan = false;
+
+  static Interval Of(double number) { return {number, number, false}; }
+  static Interval Anything() {
+    return {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), true};
+  }
+  bool single() const { return low == high && !nan; }
+  // As a truth: always, never.
+  bool always() const { return low != 0 && !nan; }
+  bool never() const { return high == 0 && !nan; }
+};
+
+// The interval that holds an instruction's results, whatever its operands are within theirs.
+Interval IntervalOf(const Instruction& instruction, const Interval* operands, const TableReaders& tables);
+
+}  // namespace heed::program
+
+#endif  // HEED_PROGRAM_INTERVAL_H_

@@ -1,0 +1,92 @@
+// The operations of programs: names, operands and the kinds of results.
+#ifndef HEED_PROGRAM_OPERATION_H_
+#define HEED_PROGRAM_OPERATION_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "heed/score_program.h"
+
+namespace heed::program {
+
+enum class Operation : uint8_t {
+  // What a pair is told apart by.
+  kScore,
+  kBatch,
+  kHead,
+  kQuery,
+  kKey,
+  kQueryPosition,
+  kKeyPosition,
+  // Of one call: positions of token 0 of each side, where positions count up from it.
+  kQueryOrigin,
+  kKeyOrigin,
+  // Of gradients: that of the result.
+  kGradient,
+  kConstant,
+  kRead,
+  kDot,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kRemainder,
+  kPower,
+  kMinimum,
+  kMaximum,
+  kNegate,
+  kAbsolute,
+  kFloor,
+  kTruncate,
+  kExp,
+  kExp2,
+  kLog,
+  kLog1p,
+  kSqrt,
+  kReciprocal,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kSin,
+  kCos,
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+  kAnd,
+  kOr,
+  kNot,
+  // Bit by bit, of whole numbers.
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kSelect,
+  // a * b, and 0 where a is 0 whatever b is: what gradients are multiplied with.
+  kScaled,
+};
+constexpr int kOperations = static_cast<int>(Operation::kScaled) + 1;
+
+// What kinds operands have and what becomes of them.
+enum class Typing : uint8_t {
+  kLeaf,
+  kArithmetic,  // numbers or truths; whole unless an operand is real
+  kReal,        // numbers or truths; real
+  kWhole,       // numbers or truths; whole
+  kComparison,  // numbers or truths; a truth
+  kLogic,       // truths; a truth
+  kSelection,   // a truth and two of anything; the wider of the two
+};
+
+struct OperationFacts {
+  std::string_view name;  // in texts
+  int operands;           // -1: as many as there are
+  Typing typing;
+  Kind kind;  // of leaves
+};
+
+const OperationFacts& FactsOf(Operation operation);
+
+}  // namespace heed::program
+
+#endif  // HEED_PROGRAM_OPERATION_H_

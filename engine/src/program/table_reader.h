@@ -1,0 +1,85 @@
+// Single numbers of the tables that a call brings along.
+#ifndef HEED_PROGRAM_TABLE_READER_H_
+#define HEED_PROGRAM_TABLE_READER_H_
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <variant>
+#include <vector>
+
+#include "heed/score_program.h"
+#include "program/code.h"
+
+namespace heed::program {
+
+// Where an entry lies: indices of all four dimensions; none where an index is outside.
+struct Entry {
+  std::array<int64_t, 4> index{};
+  bool inside = false;
+};
+
+class TableReader {
+ public:
+  // kind: what its entries are read as; dimensions: those that are indexed, the last ones.
+  TableReader(const ProgramTable& table, Kind kind, int dimensions)
+      : table_(&table), first_(4 - dimensions), truth_(kind == Kind::kTruth) {
+    extent_ = std::visit([](const auto& view) { return view.extent; }, table);
+  }
+
+  int64_t extent(int dimension) const { return extent_[static_cast<std::size_t>(first_ + dimension)]; }
+  int dimensions() const { return 4 - first_; }
+
+  // indices: as many as are given, of the first dimensions that are indexed. Negative ones count from the end.
+  Entry At(const double* indices, int count) const {
+    Entry entry{{}, true};
+    for (int x = 0; x < count; ++x) {
+      const auto limit = static_cast<double>(extent(x));
+      const double index = indices[x] < 0 ? indices[x] + limit : indices[x];
+      if (!(index >= 0 && index < limit)) return {};
+      entry.index[static_cast<std::size_t>(first_ + x)] = static_cast<int64_t>(index);
+    }
+    return entry;
+  }
+  double Number(const Entry& entry) const {
+    if (!entry.inside) return truth_ ? 0 : std::numeric_limits<double>::quiet_NaN();
+    const auto& [b, h, i, j] = entry.index;
+    const double number = std::visit([&](const auto& view) { return static_cast<double>(view(b, h, i, j)); }, *table_);
+    return truth_ ? static_cast<double>(number != 0) : number;
+  }
+  double Read(const double* indices, int count) const { return Number(At(indices, count)); }
+
+ private:
+  const ProgramTable* table_;
+  int first_;
+  bool truth_;
+  std::array<int64_t, 4> extent_;
+};
+
+using TableReaders = std::vector<TableReader>;
+
+// Calls visit(place, index of four dimensions, factor) for the entries that a reading is made of: with the sum of factors times
+// entries being what is read. Nothing where it is outside.
+template <class Visit>
+void ForEachReadEntry(const TableReaders& tables, const Reading& reading, bool dot, const double* indices, int count,
+                      const Visit& visit) {
+  const TableReader& a = tables[static_cast<std::size_t>(reading.place)];
+  Entry entry = a.At(indices, reading.indices);
+  if (!entry.inside) return;
+  if (!dot) return visit(reading.place, entry.index, 1.0);
+  const TableReader& b = tables[static_cast<std::size_t>(reading.other)];
+  Entry other = b.At(indices + reading.indices, count - reading.indices);
+  if (!other.inside) return;
+  for (int64_t x = 0; x < a.extent(a.dimensions() - 1); ++x) {
+    entry.index[3] = other.index[3] = x;
+    visit(reading.place, entry.index, b.Number(other));
+    visit(reading.other, other.index, a.Number(entry));
+  }
+}
+
+// The inner product of two rows; NaN where either is outside.
+double InnerProduct(const TableReaders& tables, const Reading& reading, const double* indices, int count);
+
+}  // namespace heed::program
+
+#endif  // HEED_PROGRAM_TABLE_READER_H_
