@@ -19,7 +19,7 @@
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
-#include "hwy/contrib/math/math-inl.h"
+#include "simd/tanh-inl.h"
 #include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -246,7 +246,7 @@ class Scores {
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
         const int64_t at = j * place.panel + w;
-        const auto tanh = hn::Tanh(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
+        const auto tanh = TanhOf(d_, hn::Mul(hn::Load(d_, scores + at), inverse));
         hn::Store(tanh, d_, scratch_.tanh + at);
         hn::Store(hn::Mul(height, tanh), d_, scores + at);
       }

@@ -77,6 +77,8 @@ double Compute(Operation operation, const double* x) {
       return x[0] != 0 ? x[1] : x[2];
     case kScaled:
       return x[0] == 0 ? 0 : x[0] * x[1];
+    case kBelow:
+      return x[0] < x[1] ? 1 : x[0] == x[1] ? 0.5 : 0;
     default:
       return std::nan("");
   }

@@ -74,6 +74,8 @@ int CodeBuilder::Leaf(Operation operation) { return Add({operation, FactsOf(oper
 
 int CodeBuilder::Constant(double number, Kind kind) { return Add({kConstant, kind, {}, number, {}}); }
 
+int CodeBuilder::Kept(int place) { return Add({kKept, Kind::kReal, {}, static_cast<double>(place), {}}); }
+
 bool CodeBuilder::IsConstant(int index, double number) const {
   return code_[index].operation == kConstant && code_[index].number == number;
 }
@@ -173,6 +175,8 @@ int CodeBuilder::Again(const Instruction& instruction, std::vector<int> operands
   switch (instruction.operation) {
     case kConstant:
       return Constant(instruction.number, instruction.kind);
+    case kKept:
+      return Kept(static_cast<int>(instruction.number));
     case kRead:
       return Read(instruction.reading.place, instruction.kind, std::move(operands));
     case kDot:

@@ -25,7 +25,7 @@ struct Instruction {
   Operation operation;
   Kind kind;
   std::vector<int> operands;  // earlier instructions
-  double number = 0;          // of constants
+  double number = 0;          // of constants; the place of what was kept
   Reading reading;
 };
 
@@ -65,6 +65,7 @@ class CodeBuilder {
 
   int Leaf(Operation operation);
   int Constant(double number, Kind kind);
+  int Kept(int place);  // what was kept under that place; a real
   int Apply(Operation operation, std::vector<int> operands);
   // A table [.., rank] read at as many indices; rows: `indices` of the operands belong to the first table.
   int Read(int place, Kind kind, std::vector<int> indices);

@@ -39,11 +39,20 @@ class ReverseMode {
   }
 
   int Number(double number) { return builder_.Constant(number, Kind::kReal); }
-  int Scaled(int gradient, int factor) { return builder_.Apply(kScaled, {gradient, factor}); }
+  // Constant factors come last, where they meet and often cancel.
+  int Scaled(int gradient, int factor) {
+    const Instruction of = builder_[gradient];
+    if (of.operation != kScaled || builder_[of.operands[1]].operation != kConstant)
+      return builder_.Apply(kScaled, {gradient, factor});
+    if (builder_[factor].operation == kConstant)
+      return builder_.Apply(kScaled, {of.operands[0], Times(of.operands[1], factor)});
+    return builder_.Apply(kScaled, {builder_.Apply(kScaled, {of.operands[0], factor}), of.operands[1]});
+  }
   int Negated(int a) { return builder_.Apply(kNegate, {a}); }
   int Times(int a, int b) { return builder_.Apply(kMultiply, {a, b}); }
   int Inverse(int a) { return builder_.Apply(kReciprocal, {a}); }
   int Choice(int condition, int a, int b) { return builder_.Apply(kSelect, {condition, a, b}); }
+  int Below(int a, int b) { return builder_.Apply(kBelow, {a, b}); }
   int Less(int a, int b) { return builder_.Apply(kLess, {a, b}); }
 
   // What the operands of an instruction get of its gradient.
@@ -79,10 +88,12 @@ class ReverseMode {
         PassOnPower(x[0], x[1], y, g);
         return;
       case kMinimum:
-        Share(x[0], x[1], Less(x[0], x[1]), Less(x[1], x[0]), g);
+        Add(x[0], Scaled(g, Below(x[0], x[1])));
+        Add(x[1], Scaled(g, Below(x[1], x[0])));
         return;
       case kMaximum:
-        Share(x[0], x[1], Less(x[1], x[0]), Less(x[0], x[1]), g);
+        Add(x[0], Scaled(g, Below(x[1], x[0])));
+        Add(x[1], Scaled(g, Below(x[0], x[1])));
         return;
       case kSelect:
         Add(x[1], Choice(x[0], g, Number(0)));
@@ -100,13 +111,6 @@ class ReverseMode {
     const int flat =
         builder_.Apply(kAnd, {builder_.Apply(kEqual, {base, Number(0)}), builder_.Apply(kLessEqual, {Number(0), exponent})});
     Add(exponent, Scaled(g, Choice(flat, Number(0), Times(y, builder_.Apply(kLog, {base})))));
-  }
-
-  // Of the smaller or larger of two; equal ones share.
-  void Share(int a, int b, int a_taken, int b_taken, int g) {
-    const int none = Number(0), half = Times(g, Number(0.5));
-    Add(a, Choice(a_taken, g, Choice(b_taken, none, half)));
-    Add(b, Choice(b_taken, g, Choice(a_taken, none, half)));
   }
 
   // The derivative of a function of one number, from that number and its result; -1 where it is 0.

@@ -45,8 +45,9 @@ class Analysis {
   Domain LeafDomain(Operation operation) const {
     switch (operation) {
       case kScore:
-        return {Axis::kPair, true, true};
+      case kScoreBits:
       case kGradient:
+      case kKept:
         return {Axis::kPair, true, true};
       case kBatch:
         return {Axis::kNone, true, false};

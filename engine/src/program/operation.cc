@@ -13,9 +13,6 @@ const OperationFacts& FactsOf(Operation operation) {
       {"key", 0, Typing::kLeaf, Kind::kWhole},
       {"query_position", 0, Typing::kLeaf, Kind::kReal},
       {"key_position", 0, Typing::kLeaf, Kind::kReal},
-      {"query_origin", 0, Typing::kLeaf, Kind::kWhole},
-      {"key_origin", 0, Typing::kLeaf, Kind::kWhole},
-      {"gradient", 0, Typing::kLeaf, Kind::kReal},
       {"constant", 0, Typing::kLeaf, Kind::kReal},
       {"read", -1, Typing::kLeaf, Kind::kReal},
       {"dot", -1, Typing::kLeaf, Kind::kReal},
@@ -54,7 +51,17 @@ const OperationFacts& FactsOf(Operation operation) {
       {"bit_or", 2, Typing::kWhole, Kind::kReal},
       {"bit_xor", 2, Typing::kWhole, Kind::kReal},
       {"select", 3, Typing::kSelection, Kind::kReal},
+      {"query_origin", 0, Typing::kLeaf, Kind::kWhole},
+      {"key_origin", 0, Typing::kLeaf, Kind::kWhole},
+      {"score_bits", 0, Typing::kLeaf, Kind::kReal},
+      {"gradient", 0, Typing::kLeaf, Kind::kReal},
+      {"kept", 0, Typing::kLeaf, Kind::kReal},
       {"scaled", 2, Typing::kReal, Kind::kReal},
+      {"below", 2, Typing::kReal, Kind::kReal},
+      {"multiply_add", 3, Typing::kReal, Kind::kReal},
+      {"multiply_subtract", 3, Typing::kReal, Kind::kReal},
+      {"subtract_product", 3, Typing::kReal, Kind::kReal},
+      {"scaled_add", 3, Typing::kReal, Kind::kReal},
   }};
   return kFacts[static_cast<std::size_t>(operation)];
 }

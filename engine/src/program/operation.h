@@ -18,11 +18,6 @@ enum class Operation : uint8_t {
   kKey,
   kQueryPosition,
   kKeyPosition,
-  // Of one call: positions of token 0 of each side, where positions count up from it.
-  kQueryOrigin,
-  kKeyOrigin,
-  // Of gradients: that of the result.
-  kGradient,
   kConstant,
   kRead,
   kDot,
@@ -62,10 +57,27 @@ enum class Operation : uint8_t {
   kBitOr,
   kBitXor,
   kSelect,
+  // Further ones are the engine's own, and not in texts.
+  // Of one call: positions of token 0 of each side, where positions count up from it.
+  kQueryOrigin,
+  kKeyOrigin,
+  // The score in powers of two, as the kernels have it.
+  kScoreBits,
+  // Of gradients: that of the result, and what a pair has kept since its result was computed.
+  kGradient,
+  kKept,
   // a * b, and 0 where a is 0 whatever b is: what gradients are multiplied with.
   kScaled,
+  // 1 where a < b, 1/2 where they are equal, else 0: whose the gradient of the smaller of two is.
+  kBelow,
+  // Of steps: a * b + c, a * b - c, c - a * b, and kScaled of a and b plus c.
+  kMultiplyAdd,
+  kMultiplySubtract,
+  kSubtractProduct,
+  kScaledAdd,
 };
-constexpr int kOperations = static_cast<int>(Operation::kScaled) + 1;
+constexpr bool InTexts(Operation operation) { return operation <= Operation::kSelect; }
+constexpr int kOperations = static_cast<int>(Operation::kScaledAdd) + 1;
 
 // What kinds operands have and what becomes of them.
 enum class Typing : uint8_t {

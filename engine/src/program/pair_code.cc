@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "program/interval.h"
@@ -19,6 +20,23 @@ using enum Operation;
 constexpr double kExactInFloat = 0x1p24;
 
 std::size_t At(int index) { return static_cast<std::size_t>(index); }
+
+// Where what every pair has of its own stands, in narrow elements.
+std::optional<Operand> PairLeaf(const Instruction& instruction) {
+  using Place = Operand::Place;
+  switch (instruction.operation) {
+    case kScore:
+      return Operand{Place::kScore, 0};
+    case kScoreBits:
+      return Operand{Place::kScoreBits, 0};
+    case kGradient:
+      return Operand{Place::kGradient, 0};
+    case kKept:
+      return Operand{Place::kKept, static_cast<int>(instruction.number)};
+    default:
+      return std::nullopt;
+  }
+}
 
 // Which values need wide elements.
 class Widths {
@@ -60,7 +78,7 @@ class Widths {
 
   bool Wide(int index, const Domain& domain) const {
     const Instruction& instruction = code_[index];
-    if (instruction.kind == Kind::kTruth || instruction.operation == kScore || instruction.operation == kGradient) return false;
+    if (instruction.kind == Kind::kTruth || PairLeaf(instruction)) return false;
     if (instruction.kind == Kind::kWhole)
       return !(std::max(std::abs(bounds_.back().low), std::abs(bounds_.back().high)) <= kExactInFloat);
     if (facts_.wide_reals || instruction.operation == kQueryPosition || instruction.operation == kKeyPosition) return true;
@@ -94,7 +112,12 @@ class Widths {
 class PairCompiler {
  public:
   PairCompiler(const Code& code, const std::vector<Domain>& domains, const PairFacts& facts)
-      : code_(code), domains_(domains), widths_(code, domains, facts), values_(At(code.size())) {}
+      : code_(code),
+        domains_(domains),
+        widths_(code, domains, facts),
+        fuses_(!facts.wide_reals),
+        values_(At(code.size())),
+        fused_(At(code.size()), 0) {}
 
   PairCode Run() {
     std::vector<char> needed(At(code_.size()), 0);
@@ -102,6 +125,7 @@ class PairCompiler {
     for (int index = code_.size() - 1; index >= 0; --index)
       if (needed[At(index)] && domains_[At(index)].pair())
         for (int operand : code_[index].operands) needed[At(operand)] = 1;
+    if (fuses_) Fuse(needed);
     for (int index = 0; index < code_.size(); ++index)
       if (needed[At(index)] && domains_[At(index)].pair()) Compute(index);
     for (int result : code_.results()) {
@@ -122,6 +146,59 @@ class PairCompiler {
     std::array<int, 2> registers{-1, -1};
   };
 
+  // What an instruction is computed in.
+  Element ElementOf(int index) const {
+    const bool reading = code_[index].operation == kRead || code_[index].operation == kDot;
+    // What is read is converted as it is read.
+    bool wide = widths_.wide(index) && !reading;
+    for (int operand : code_[index].operands) wide = wide || widths_.wide(operand);
+    return wide ? Element::kWide : Element::kNarrow;
+  }
+
+  bool Constant(int index) const { return code_[index].operation == kConstant && std::isfinite(code_[index].number); }
+  // Gradients are finite where it matters: a finite factor needs no look at zeros.
+  Operation Product(int index) const {
+    const Instruction& instruction = code_[index];
+    const bool scaled = instruction.operation == kScaled;
+    return scaled && Constant(instruction.operands[1]) ? kMultiply : instruction.operation;
+  }
+
+  // Products that one sum alone needs are left to it.
+  void Fuse(const std::vector<char>& needed) {
+    std::vector<int> uses(At(code_.size()), 0);
+    for (int result : code_.results()) uses[At(result)] += 2;
+    const auto computed = [&](int index) { return needed[At(index)] && domains_[At(index)].pair(); };
+    for (int index = 0; index < code_.size(); ++index)
+      if (computed(index))
+        for (int operand : code_[index].operands) ++uses[At(operand)];
+    for (int index = 0; index < code_.size(); ++index) {
+      const Instruction& sum = code_[index];
+      if (!computed(index) || sum.kind != Kind::kReal || (sum.operation != kAdd && sum.operation != kSubtract)) continue;
+      for (int operand : sum.operands) {
+        const Operation product = Product(operand);
+        const bool fits = product == kMultiply || (product == kScaled && sum.operation == kAdd);
+        if (!fits || code_[operand].kind != Kind::kReal || !computed(operand) || uses[At(operand)] != 1) continue;
+        if (ElementOf(operand) != ElementOf(index)) continue;
+        fused_[At(operand)] = 1;
+        break;
+      }
+    }
+  }
+
+  // The operation and the operands of an instruction, a product among them taken in.
+  std::pair<Operation, std::vector<int>> StepOf(int index) const {
+    const Instruction& instruction = code_[index];
+    const std::vector<int>& x = instruction.operands;
+    const bool sum = instruction.operation == kAdd || instruction.operation == kSubtract;
+    if (!sum || !(fused_[At(x[0])] || fused_[At(x[1])])) return {Product(index), x};
+    const bool first = fused_[At(x[0])] != 0;
+    const int product = x[first ? 0 : 1], other = x[first ? 1 : 0];
+    std::vector<int> operands = code_[product].operands;
+    operands.push_back(other);
+    if (instruction.operation == kSubtract) return {first ? kMultiplySubtract : kSubtractProduct, operands};
+    return {Product(product) == kScaled ? kScaledAdd : kMultiplyAdd, operands};
+  }
+
   int NewRegister() { return pairs_.registers++; }
 
   Operand OperandOf(int index, Element element) {
@@ -129,9 +206,8 @@ class PairCompiler {
     const Instruction& instruction = code_[index];
     if (instruction.operation == kConstant) return {Place::kConstant, ConstantIndex(instruction.number)};
     if (!domains_[At(index)].pair()) return {Place::kGiven, GivenIndex(index, element)};
-    const bool score = instruction.operation == kScore, gradient = instruction.operation == kGradient;
-    const Place leaf = score ? Place::kScore : Place::kGradient;
-    if ((score || gradient) && element == Element::kNarrow) return {leaf, 0};
+    const std::optional<Operand> leaf = PairLeaf(instruction);
+    if (leaf && element == Element::kNarrow) return *leaf;
     Value& value = values_[At(index)];
     int& own = value.registers[static_cast<std::size_t>(element)];
     if (own < 0) {
@@ -139,7 +215,7 @@ class PairCompiler {
       const int from = value.registers[static_cast<std::size_t>(other)];
       own = NewRegister();
       Step step{Step::Kind::kConvert, element, {}, -1, {}, own};
-      step.operands.push_back(score || gradient ? Operand{leaf, 0} : Operand{Place::kRegister, from});
+      step.operands.push_back(leaf ? *leaf : Operand{Place::kRegister, from});
       pairs_.steps.push_back(std::move(step));
     }
     return {Place::kRegister, own};
@@ -163,16 +239,14 @@ class PairCompiler {
 
   void Compute(int index) {
     const Instruction& instruction = code_[index];
-    if (instruction.operation == kScore || instruction.operation == kGradient) return;
+    if (PairLeaf(instruction) || fused_[At(index)]) return;
     const bool reading = instruction.operation == kRead || instruction.operation == kDot;
-    bool wide = widths_.wide(index) && !reading;
-    for (int operand : instruction.operands) wide = wide || widths_.wide(operand);
-    // What is read is converted as it is read.
-    const Element element = wide ? Element::kWide : Element::kNarrow;
+    const Element element = ElementOf(index);
+    const auto& [operation, operands] = StepOf(index);
     const Element of_result = !reading ? element : widths_.wide(index) ? Element::kWide : Element::kNarrow;
-    Step step{reading ? Step::Kind::kRead : Step::Kind::kCompute, element, instruction.operation, index, {}, 0};
+    Step step{reading ? Step::Kind::kRead : Step::Kind::kCompute, element, operation, index, {}, 0};
     step.of_result = of_result;
-    for (int operand : instruction.operands) step.operands.push_back(OperandOf(operand, element));
+    for (int operand : operands) step.operands.push_back(OperandOf(operand, element));
     step.result = NewRegister();
     values_[At(index)].registers[static_cast<std::size_t>(of_result)] = step.result;
     pairs_.steps.push_back(std::move(step));
@@ -222,7 +296,9 @@ class PairCompiler {
   const Code& code_;
   const std::vector<Domain>& domains_;
   Widths widths_;
+  bool fuses_;
   std::vector<Value> values_;
+  std::vector<char> fused_;  // by instruction: whether it is part of the step of another one
   PairCode pairs_;
 };
 

@@ -23,8 +23,8 @@ enum class Element : uint8_t { kNarrow, kWide };
 
 // Where an operand stands.
 struct Operand {
-  enum class Place : uint8_t { kRegister, kGiven, kConstant, kScore, kGradient } place = Place::kConstant;
-  int index = 0;  // of a register, of a given value, of a constant
+  enum class Place : uint8_t { kRegister, kGiven, kConstant, kScore, kScoreBits, kGradient, kKept } place = Place::kConstant;
+  int index = 0;  // of a register, of a given value, of a constant, of what was kept
 };
 
 struct Step {

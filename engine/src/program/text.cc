@@ -93,8 +93,7 @@ int ReadConstant(Words& words, CodeBuilder& builder) {
 
 int ReadInstruction(Words& words, CodeBuilder& builder, const std::vector<int>& places) {
   const auto operation = OperationOf(words.Next("an operation"));
-  if (!operation || *operation == kQueryOrigin || *operation == kKeyOrigin || *operation == kGradient || *operation == kScaled)
-    words.Refuse("an operation");
+  if (!operation || !InTexts(*operation)) words.Refuse("an operation");
   if (*operation == kConstant) return ReadConstant(words, builder);
   if (*operation == kRead) {
     const Kind kind = words.NextKind();

@@ -85,8 +85,8 @@ struct StripMemory {
     const program::PairCode& pairs = code.pairs();
     const int64_t bytes = pairs.any_wide ? sizeof(double) : sizeof(T);
     // Registers share the first-level cache with a tile of scores.
-    constexpr int64_t kBytes = 20 * 1024;
-    rows = 16;
+    constexpr int64_t kBytes = 40 * 1024;
+    rows = 64;
     while (rows > 2 && pairs.registers * rows * panel * bytes > kBytes) rows /= 2;
     register_bytes_ = rows * panel * bytes;
     given_elements_ = rows * (grouped ? panel : kRepeats);

@@ -30,7 +30,8 @@ class PairProgramHook final : public PositionHook<T> {
   PairProgramHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace&)
       : call_(call), score_(call.score()), scratch_(scratch) {
     if (score_) forward_.emplace(score_->code(), scratch.score);
-    if (score_ && scratch.kept) backward_.emplace(score_->gradient_code(), scratch.gradient);
+    if (score_ && scratch.score_nats) backward_.emplace(score_->gradient_code(), scratch.gradient);
+    reads_nats_ = score_ && score_->reads_nats();
     if (call.mask()) mask_.emplace(*call.mask(), scratch.mask);
   }
 
@@ -43,7 +44,7 @@ class PairProgramHook final : public PositionHook<T> {
   }
 
   void Hide(const TilePlace& place, uint64_t* visible) override {
-    ForEachStrip(*mask_, place, nullptr, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+    ForEachStrip(*mask_, place, {}, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
       const StripSource<T> truths = mask_->template result<T>(0);
       const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
       for (int64_t j = 0; j < extent.keys; ++j)
@@ -58,15 +59,21 @@ class PairProgramHook final : public PositionHook<T> {
       AddBias(place, scores);
       return;
     }
-    // Nats are what programs compute with.
-    T* kept = scratch_.kept ? scratch_.kept : scores;
-    const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
-    ForEachVector(place, [&](int64_t at) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d_, scores + at), to_nats), d_, kept + at); });
-    ForEachStrip(*forward_, place, kept, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
-      const StripSource<T> result = forward_->template result<T>(0);
-      MapStrip(
-          extent, scores + first * place.panel, [](hn::Vec<D> nats) HWY_ATTR { return NatsToBits(d_, nats); }, result);
-    });
+    T* given = scratch_.score_nats ? scratch_.score_nats : scores;
+    if (reads_nats_) {
+      const auto to_nats = hn::Set(d_, std::numbers::ln2_v<T>);
+      ForEachVector(place,
+                    [&](int64_t at) HWY_ATTR { hn::Store(hn::Mul(hn::Load(d_, scores + at), to_nats), d_, given + at); });
+    }
+    const auto factor = hn::Set(d_, static_cast<T>(score_->factor()));
+    ForEachStrip(*forward_, place, {.score = given, .bits = scores},
+                 [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+                   const StripSource<T> result = forward_->template result<T>(0);
+                   MapStrip(
+                       extent, scores + first * place.panel,
+                       [factor](hn::Vec<D> nats) HWY_ATTR { return NatsToBits(d_, hn::Mul(nats, factor)); }, result);
+                   Keep(place, first, extent);
+                 });
   }
 
   void TransformGradient(const TilePlace& place, T* d_scores) override {
@@ -79,7 +86,8 @@ class PairProgramHook final : public PositionHook<T> {
     const std::size_t count = backward.given.size();
     for (std::size_t x = 0; x < count; ++x)
       if (IsGradient(x)) GatherGiven(place, d_scores, x);
-    ForEachStrip(*backward_, place, scratch_.kept, d_scores, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+    const PairArrays<T> own{.score = scratch_.score_nats, .gradient = d_scores, .kept = scratch_.kept};
+    ForEachStrip(*backward_, place, own, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
       const auto same = [](hn::Vec<D> gradient) HWY_ATTR { return gradient; };
       const auto result = [&](int index) { return backward_->template result<T>(static_cast<std::size_t>(index)); };
       for (std::size_t x = 0; x < count; ++x)
@@ -103,11 +111,10 @@ class PairProgramHook final : public PositionHook<T> {
 
   // Computes the pairs of a tile strip by strip; visit(first key of the strip within the tile, its extent).
   template <class Visit>
-  HWY_INLINE void ForEachStrip(PairStrips<T>& strips, const TilePlace& place, const T* scores, const T* d_scores,
-                               const Visit& visit) {
+  HWY_INLINE void ForEachStrip(PairStrips<T>& strips, const TilePlace& place, const PairArrays<T>& own, const Visit& visit) {
     for (int64_t first = 0; first < place.keys; first += strips.rows()) {
-      const int64_t keys = std::min(strips.rows(), place.keys - first), at = first * place.panel;
-      strips.Run(place, first, keys, scores ? scores + at : nullptr, d_scores ? d_scores + at : nullptr);
+      const int64_t keys = std::min(strips.rows(), place.keys - first);
+      strips.Run(place, first, keys, own);
       visit(first, strips.extent());
     }
   }
@@ -121,7 +128,7 @@ class PairProgramHook final : public PositionHook<T> {
   // scores += the bias of an additive program, which is there in powers of two where it does not depend on the pair.
   void AddBias(const TilePlace& place, T* scores) {
     const bool in_bits = score_->code().result_is_given();
-    ForEachStrip(*forward_, place, nullptr, nullptr, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
+    ForEachStrip(*forward_, place, {}, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
       T* rows = scores + first * place.panel;
       const StripSource<T> own{rows, place.panel, 1}, bias = forward_->template result<T>(0);
       if (in_bits) {
@@ -131,7 +138,17 @@ class PairProgramHook final : public PositionHook<T> {
         MapStrip(
             extent, rows, [](hn::Vec<D> a, hn::Vec<D> b) HWY_ATTR { return hn::Add(a, NatsToBits(d_, b)); }, own, bias);
       }
+      Keep(place, first, extent);
     });
+  }
+
+  // Keeps the further results of a strip for the gradient's code.
+  void Keep(const TilePlace& place, int64_t first, const position::StripExtent& extent) {
+    if (!backward_) return;
+    for (std::size_t x = 1; x < score_->code().pairs().results.size(); ++x)
+      MapStrip(
+          extent, scratch_.kept + (static_cast<int64_t>(x) - 1) * simd::kTileKeys * place.panel + first * place.panel,
+          [](hn::Vec<D> number) HWY_ATTR { return number; }, forward_->template result<T>(x));
   }
 
   // Whether the gradient of a given value is that of the result.
@@ -208,6 +225,7 @@ class PairProgramHook final : public PositionHook<T> {
   const position::ScoreCall<T>* score_;
   typename Call::Scratch scratch_;
   std::optional<PairStrips<T>> forward_, backward_, mask_;
+  bool reads_nats_ = false;
   int64_t block_ = 0, chunk_ = 0;
 };
 

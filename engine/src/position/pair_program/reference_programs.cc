@@ -149,7 +149,7 @@ struct Described {
   std::vector<std::array<int64_t, 4>> wholes;
 };
 
-constexpr int kRandomProgram = 14;
+constexpr int kRandomProgram = 15;
 
 Described ScoreOf(int number, uint64_t seed, const Shape& s) {
   const Captured t0(0), t1(1), t2(2);
@@ -188,6 +188,12 @@ Described ScoreOf(int number, uint64_t seed, const Shape& s) {
       return {t0(Head()) * Score() * Score() * 0.1 + t0(-1), {heads}, {}};
     case 13:
       return {Max(Score(), 0.1 * Score()) - Sigmoid(Abs(Offset()) * 0.125) * t0(Query()), {{1, 1, 1, s.q_len}}, {}};
+    case 14: {
+      // Ten operations on the pair.
+      const Expression curved = Score() * 0.9 + Score() * Score() * 0.02;
+      const Expression near = Min(Max(curved - Abs(Offset()) * 0.01, -8.0), 8.0);
+      return {(near + near * t0(Query())) * 1.1, {{1, 1, 1, s.q_len}}, {}};
+    }
     default:
       return {RandomProgram(seed).Make(),
               {heads, {1, 1, 1, s.q_len}, {1, 1, 1, s.kv_len}, {1, 1, s.q_heads, 13}},
@@ -307,7 +313,7 @@ void PairProgramReference::AddCosts(std::vector<Cost>& costs) {
   const auto program = [](int number) { return [number](Case& c) { c.score_program = number; }; };
   costs.push_back({"program: by offset (KERPLE)", program(0)});
   costs.push_back({"program: soft-cap", program(1)});
-  costs.push_back({"program: of pairs", program(13)});
+  costs.push_back({"program: ten operations", program(14)});
   costs.push_back({"mask program: all seen", [](Case& c) { c.mask_rule = 7; }});
 }
 

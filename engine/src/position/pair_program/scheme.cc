@@ -111,15 +111,21 @@ ScoreCall<T>::ScoreCall(const CallFacts& call, const PairForm& form, const BiasG
       tables_(ReadersOf(score_.program.code(), score_.tables)),
       forward_(ForwardCodeOf(score_.program.code(), form.positions())) {
   const program::PairFacts facts = FactsOf(call, sizeof(T), false);
-  code_ = std::make_unique<CallCode<T>>(forward_.code, facts, form_, tables_, forward_.additive);
-  if (!call.backward()) return;
+  if (call.backward()) TakeGradients(call, wanted, facts);
+  KernelCode kernel = KernelCodeOf(call.backward() ? backward_.forward : forward_.code, forward_.additive);
+  factor_ = kernel.factor;
+  code_ = std::make_unique<CallCode<T>>(std::move(kernel.code), facts, form_, tables_, forward_.additive);
+}
+
+template <class T>
+void ScoreCall<T>::TakeGradients(const CallFacts& call, const BiasGradients<T>& wanted, const program::PairFacts& facts) {
   std::vector<char> wanted_places;
   for (std::size_t place = 0; place < score_.tables.size(); ++place) {
     wanted_.push_back(place < wanted.score_tables.size() ? wanted.score_tables[place] : View<T, 4>{});
     wanted_places.push_back(wanted_.back().present());
     any_wanted_ |= wanted_.back().present();
   }
-  backward_ = BackwardCodeOf(forward_, form.positions(), wanted_places);
+  backward_ = BackwardCodeOf(forward_, form_.positions(), wanted_places);
   if (!backward_.code.results().empty()) gradient_code_ = std::make_unique<CallCode<T>>(backward_.code, facts, form_, tables_);
   for (const GivenGradient& given : backward_.given) given_parts_.emplace_back(call, form_, given.domain);
   for (const View<T, 4>& gradient : wanted_) table_parts_.emplace_back(call, gradient);
@@ -284,7 +290,8 @@ PairProgramCall<T>::Scratch::Scratch(core::Arena& arena, const PairProgramCall& 
   if (call.mask_) mask = StripMemory(arena, *call.mask_, cut.panel, grouped);
   if (!gradient) return;
   this->gradient = StripMemory(arena, call.score_->gradient_code(), cut.panel, grouped);
-  kept = arena.Take<T>(cut.tile, cut.panel);
+  score_nats = arena.Take<T>(cut.tile, cut.panel);
+  kept = arena.Take<T>(static_cast<int64_t>(call.score_->code().pairs().results.size()) - 1, cut.tile, cut.panel);
   plain = arena.Take<T>(static_cast<int64_t>(call.score_->backward().given.size()), cut.tile, cut.panel);
   diagonals = arena.Take<T>(attention::kLaneQuantum * call.diagonals());
 }

@@ -31,6 +31,10 @@ class ScoreCall {
 
   const CallCode<T>& code() const { return *code_; }
   bool additive() const { return forward_.additive; }
+  // What the result of `code` is to be multiplied with.
+  double factor() const { return factor_; }
+  // Whether the code, that of the gradient among them, reads scores in nats.
+  bool reads_nats() const { return ReadsScore(code_->code()) || (gradient_code_ && ReadsScore(gradient_code_->code())); }
   const BackwardCode& backward() const { return backward_; }
   const CallCode<T>& gradient_code() const { return *gradient_code_; }
   bool wants_scores() const { return !backward_.given.empty() || !backward_.reads.empty(); }
@@ -59,7 +63,7 @@ class ScoreCall {
   View<T, 4> TablePart(int place, int64_t block, int64_t chunk) const;
 
  private:
-  View<T, 4> WantedOf(std::size_t place) const;
+  void TakeGradients(const CallFacts& call, const BiasGradients<T>& wanted, const program::PairFacts& facts);
   void SumGiven(std::size_t x) const;
   void AddRead(const ReadGradient& read, const double* const* indices, const double* gradients, int64_t count) const;
 
@@ -70,6 +74,7 @@ class ScoreCall {
   std::vector<View<T, 4>> wanted_;  // by place
   bool any_wanted_ = false;
   ForwardCode forward_;
+  double factor_ = 1;
   std::unique_ptr<CallCode<T>> code_, gradient_code_;
   BackwardCode backward_;
   std::vector<GivenParts<T>> given_parts_;
@@ -98,9 +103,10 @@ class PairProgramCall : public SchemeCall<T> {
 
   struct Scratch {
     StripMemory score, gradient, mask;
-    T* kept = nullptr;       // [tile, panel] the scores that the program was given, in nats
-    T* plain = nullptr;      // [given gradients, tile, panel] of all pairs of a tile
-    T* diagonals = nullptr;  // copies of sums along diagonals
+    T* score_nats = nullptr;  // [tile, panel] the scores that the program was given
+    T* kept = nullptr;        // [values kept, tile, panel] for the gradient's code
+    T* plain = nullptr;       // [given gradients, tile, panel] of all pairs of a tile
+    T* diagonals = nullptr;   // copies of sums along diagonals
 
     Scratch(core::Arena& arena, const PairProgramCall& call);
   };

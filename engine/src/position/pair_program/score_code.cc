@@ -1,6 +1,8 @@
 #include "position/pair_program/score_code.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "program/derivative.h"
@@ -93,6 +95,44 @@ GivenGradient GivenGradientOf(const Code& code, const Domain& domain, int instru
   return given;
 }
 
+// What costs more to compute than to keep.
+bool Costly(const Instruction& instruction) {
+  if (instruction.kind != Kind::kReal) return false;
+  const program::Operation operation = instruction.operation;
+  return Reads(instruction) || operation == kDivide || operation == kPower || (operation >= kExp && operation <= kCos);
+}
+
+// Finishes both parts of the backward pass. The gradients' `results` in `builder`, which begins with the forward code, take
+// costly values of pairs from what the forward part keeps.
+void Keep(const CodeBuilder& builder, const Code& forward, const std::vector<Domain>& domains, const std::vector<int>& results,
+          BackwardCode& backward) {
+  constexpr std::size_t kMostKept = 4;  // arrays as large as a tile of scores
+  std::vector<char> needed(At(builder.size()), 0);
+  for (int result : results) needed[At(result)] = 1;
+  std::vector<int> kept{forward.result()};
+  for (int index = builder.size() - 1; index >= 0; --index) {
+    if (!needed[At(index)]) continue;
+    if (index < forward.size() && domains[At(index)].pair() && Costly(builder[index]) && kept.size() <= kMostKept) {
+      kept.push_back(index);
+      continue;
+    }
+    for (int operand : builder[index].operands) needed[At(operand)] = 1;
+  }
+  backward.forward = CodeBuilder(forward).Finish(kept);
+
+  CodeBuilder gradients;
+  std::vector<int> place(At(builder.size()), -1), moved;
+  for (std::size_t x = 1; x < kept.size(); ++x) place[At(kept[x])] = gradients.Kept(static_cast<int>(x) - 1);
+  for (int index = 0; index < builder.size(); ++index) {
+    if (!needed[At(index)] || place[At(index)] >= 0) continue;
+    std::vector<int> operands;
+    for (int operand : builder[index].operands) operands.push_back(place[At(operand)]);
+    place[At(index)] = gradients.Again(builder[index], std::move(operands));
+  }
+  for (int result : results) moved.push_back(place[At(result)]);
+  backward.code = gradients.Finish(moved);
+}
+
 }  // namespace
 
 ForwardCode ForwardCodeOf(const Code& program, const program::PositionForm& form) {
@@ -101,6 +141,56 @@ ForwardCode ForwardCodeOf(const Code& program, const program::PositionForm& form
   const auto bias = BiasOf(builder, code, DependsOnScore(code), code.result());
   if (!bias) return {code, false};
   return {builder.Finish({*bias}), true};
+}
+
+bool ReadsScore(const Code& code) {
+  for (int index = 0; index < code.size(); ++index)
+    if (code[index].operation == kScore) return true;
+  return false;
+}
+
+KernelCode KernelCodeOf(const Code& forward, bool additive) {
+  if (additive) return {forward, 1};
+  CodeBuilder builder;
+  std::vector<int> place;
+  bool scaled_alone = true;
+  for (int index = 0; index < forward.size(); ++index) {
+    const Instruction& instruction = forward[index];
+    const auto is = [&](std::size_t operand, program::Operation operation) {
+      return operand < instruction.operands.size() && forward[instruction.operands[operand]].operation == operation;
+    };
+    std::vector<int> operands;
+    for (int operand : instruction.operands) operands.push_back(place[At(operand)]);
+    const bool first = is(0, kScore), second = is(1, kScore);
+    const bool by_constant = (first && is(1, kConstant)) || (second && is(0, kConstant));
+    if (by_constant && (instruction.operation == kMultiply || (instruction.operation == kDivide && first))) {
+      const double constant = forward[instruction.operands[first ? 1 : 0]].number;
+      const double factor = std::numbers::ln2 * (instruction.operation == kDivide ? 1 / constant : constant);
+      const int bits = builder.Leaf(kScoreBits);
+      place.push_back(builder.Apply(kMultiply, {bits, builder.Constant(factor, Kind::kReal)}));
+      continue;
+    }
+    scaled_alone = scaled_alone && !first && !second && !is(2, kScore);
+    place.push_back(builder.Again(instruction, std::move(operands)));
+  }
+  std::vector<int> results;
+  for (int result : forward.results()) {
+    scaled_alone = scaled_alone && forward[result].operation != kScore;
+    results.push_back(place[At(result)]);
+  }
+  if (!scaled_alone) return {forward, 1};
+  double factor = 1;
+  const Instruction& last = builder[results[0]];
+  const auto factor_at = [&](std::size_t operand) {
+    const Instruction& of = builder[last.operands[operand]];
+    return of.operation == kConstant && of.number != 0 && std::isfinite(of.number);
+  };
+  if (last.operation == kMultiply && (factor_at(0) || factor_at(1))) {
+    const std::size_t constant = factor_at(0) ? 0 : 1;
+    factor = builder[last.operands[constant]].number;
+    results[0] = last.operands[1 - constant];
+  }
+  return {builder.Finish(results), factor};
 }
 
 BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionForm& form, const std::vector<char>& wanted) {
@@ -149,7 +239,7 @@ BackwardCode BackwardCodeOf(const ForwardCode& forward, const program::PositionF
       backward.reads.push_back(std::move(read));
     }
   }
-  backward.code = builder.Finish(results);
+  Keep(builder, code, domains, results, backward);
   return backward;
 }
 

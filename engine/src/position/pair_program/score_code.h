@@ -18,6 +18,16 @@ struct ForwardCode {
 };
 ForwardCode ForwardCodeOf(const program::Code& program, const program::PositionForm& form);
 
+// The forward code as the kernels run it: a score that is only ever scaled is taken in powers of two, as they have it, and a
+// last constant factor is left to them. Further results stay what they are.
+struct KernelCode {
+  program::Code code;
+  double factor = 1;  // of the first result
+};
+KernelCode KernelCodeOf(const program::Code& forward, bool additive);
+// Whether a code reads the score in nats.
+bool ReadsScore(const program::Code& code);
+
 // A table that is read, and where the indices and the gradient stand.
 struct ReadGradient {
   program::Reading reading;
@@ -39,6 +49,9 @@ struct GivenGradient {
 // The backward part: from the gradient of the result (kGradient) to those of the score and of captured tables.
 struct BackwardCode {
   program::Code code;
+  // The forward part once more, for the backward pass: its further results are kept for `code` (kKept), which then need not
+  // compute them again.
+  program::Code forward;
   int score = -1;  // the result that is the gradient of the score; -1: it is that of the result, or 0 where `severed`
   bool severed = false;
   std::vector<GivenGradient> given;

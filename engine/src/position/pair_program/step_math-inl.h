@@ -13,6 +13,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -90,14 +91,34 @@ HWY_INLINE hn::Vec<D> LaneByLane(D d, hn::Vec<D> x, hn::Vec<D> y, const F& f) {
   return hn::Load(d, a);
 }
 
-// f: the vector function, which holds up to `limit`; g: the one of the C library.
+// f: the vector function, which holds up to `limit`; g: the one of the C library. A lane keeps its bits whatever its neighbours
+// hold.
 template <class D, class F, class G>
-HWY_INLINE hn::Vec<D> WaveOf(D d, hn::Vec<D> x, const F& f, const G& g) {
-  const auto near = hn::Le(hn::Abs(x), hn::Set(d, hn::TFromD<D>{30000}));
-  const auto wave = f(x);
-  if (hn::AllTrue(d, near)) return wave;
-  // A lane keeps its bits whatever its neighbours hold.
-  return hn::IfThenElse(near, wave, LaneByLane(d, x, x, [&](auto a, auto) { return g(a); }));
+HWY_INLINE hn::Vec<D> Within(D d, hn::TFromD<D> limit, hn::Vec<D> x, const F& f, const G& g) {
+  const auto near = hn::Le(hn::Abs(x), hn::Set(d, limit));
+  const auto y = f(x);
+  if (hn::AllTrue(d, near)) return y;
+  return hn::IfThenElse(near, y, LaneByLane(d, x, x, [&](auto a, auto) { return g(a); }));
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> Exp2Of(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  return Within(
+      d, T{96}, x, [d](hn::Vec<D> a) HWY_ATTR { return PowerOfTwo(d, a); }, [](T a) { return std::exp2(a); });
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> SinOf(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  return Within(
+      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Sin(d, a); }, [](T a) { return std::sin(a); });
+}
+template <class D>
+HWY_INLINE hn::Vec<D> CosOf(D d, hn::Vec<D> x) {
+  using T = hn::TFromD<D>;
+  return Within(
+      d, T{30000}, x, [d](hn::Vec<D> a) HWY_ATTR { return hn::Cos(d, a); }, [](T a) { return std::cos(a); });
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -18,6 +18,8 @@
 #include "position/pair_program/call_code.h"
 #include "position/pair_program/step_math-inl.h"
 #include "program/arithmetic.h"
+#include "simd/tanh-inl.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -33,14 +35,20 @@ struct StripSource {
   HWY_INLINE const E* At(int64_t j, int64_t w) const { return base + j * key_stride + w * lane_stride; }
 };
 
-// Calls compute(vectors..) for all vectors of a strip.
+// Calls compute(vectors..) for all vectors of a strip. By value, so that nothing is loaded again behind a store of a vector,
+// which might have changed it for all the compiler knows.
 template <class E, class F, class... Source>
-HWY_INLINE void MapStrip(const position::StripExtent& extent, E* out, const F& compute, const Source&... sources) {
+HWY_INLINE void MapStrip(position::StripExtent extent, E* HWY_RESTRICT out, F compute, Source... sources) {
   const hn::ScalableTag<E> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t j = 0; j < extent.keys; ++j)
-    for (int64_t w = extent.lane_begin; w < extent.lane_end; w += lanes)
-      hn::Store(compute(hn::LoadU(d, sources.At(j, w))...), d, out + j * extent.panel + w);
+  out += extent.lane_begin;
+  const int64_t width = extent.lane_end - extent.lane_begin;
+  ((sources.base += extent.lane_begin * sources.lane_stride), ...);
+  for (int64_t j = 0; j < extent.keys; ++j) {
+    for (int64_t w = 0; w < width; w += lanes) hn::Store(compute(hn::LoadU(d, sources.At(0, w))...), d, out + w);
+    out += extent.panel;
+    ((sources.base += sources.key_stride), ...);
+  }
 }
 
 // One operation on a strip of elements E.
@@ -70,6 +78,10 @@ class StripStep {
   template <class F>
   HWY_INLINE void Two(const F& f) const {
     MapStrip(extent_, out_, f, x_[0], x_[1]);
+  }
+  template <class F>
+  HWY_INLINE void Three(const F& f) const {
+    MapStrip(extent_, out_, f, x_[0], x_[1], x_[2]);
   }
 
   template <class F>
@@ -124,7 +136,7 @@ class StripStep {
       case kExp:
         return One([](V a) HWY_ATTR { return ExpOf(d_, a); });
       case kExp2:
-        return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, [](E x, E) { return std::exp2(x); }); });
+        return One([](V a) HWY_ATTR { return Exp2Of(d_, a); });
       case kLog:
         return One([](V a) HWY_ATTR { return LogOf(d_, a, E{0}, [](V x) HWY_ATTR { return hn::Log(d_, x); }); });
       case kLog1p:
@@ -134,21 +146,15 @@ class StripStep {
       case kReciprocal:
         return One([](V a) HWY_ATTR { return hn::Div(hn::Set(d_, E{1}), a); });
       case kTanh:
-        return One([](V a) HWY_ATTR { return KeepNan(d_, a, hn::Tanh(d_, a)); });
+        return One([](V a) HWY_ATTR { return TanhOf(d_, a); });
       case kSigmoid:
         return One([](V a) HWY_ATTR { return SigmoidOf(d_, a); });
       case kErf:
         return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, [](E x, E) { return std::erf(x); }); });
       case kSin:
-        return One([](V a) HWY_ATTR {
-          return WaveOf(
-              d_, a, [](V x) HWY_ATTR { return hn::Sin(d_, x); }, [](E x) { return std::sin(x); });
-        });
+        return One([](V a) HWY_ATTR { return SinOf(d_, a); });
       case kCos:
-        return One([](V a) HWY_ATTR {
-          return WaveOf(
-              d_, a, [](V x) HWY_ATTR { return hn::Cos(d_, x); }, [](E x) { return std::cos(x); });
-        });
+        return One([](V a) HWY_ATTR { return CosOf(d_, a); });
       default:
         return;
     }
@@ -178,10 +184,22 @@ class StripStep {
       case kNot:
         return One([](V a) HWY_ATTR { return Truths(d_, hn::Eq(a, hn::Zero(d_))); });
       case kSelect:
-        return MapStrip(
-            extent_, out_, [](V c, V a, V b) HWY_ATTR { return hn::IfThenElse(Holds(d_, c), a, b); }, x_[0], x_[1], x_[2]);
+        return Three([](V c, V a, V b) HWY_ATTR { return hn::IfThenElse(Holds(d_, c), a, b); });
       case kScaled:
         return Two([](V a, V b) HWY_ATTR { return hn::IfThenZeroElse(hn::Eq(a, hn::Zero(d_)), hn::Mul(a, b)); });
+      case kBelow:
+        return Two([](V a, V b) HWY_ATTR {
+          const auto half = hn::Set(d_, E{0.5});
+          return hn::Add(hn::IfThenElseZero(hn::Lt(a, b), half), hn::IfThenElseZero(hn::Le(a, b), half));
+        });
+      case kMultiplyAdd:
+        return Three([](V a, V b, V c) HWY_ATTR { return hn::MulAdd(a, b, c); });
+      case kMultiplySubtract:
+        return Three([](V a, V b, V c) HWY_ATTR { return hn::MulSub(a, b, c); });
+      case kSubtractProduct:
+        return Three([](V a, V b, V c) HWY_ATTR { return hn::NegMulAdd(a, b, c); });
+      case kScaledAdd:
+        return Three([](V a, V b, V c) HWY_ATTR { return hn::IfThenElse(hn::Eq(a, hn::Zero(d_)), c, hn::MulAdd(a, b, c)); });
       default:
         return;
     }
@@ -205,6 +223,15 @@ HWY_INLINE void NarrowStrip(const position::StripExtent& extent, const StripSour
     for (int64_t w = extent.lane_begin; w < extent.lane_end; ++w) out[j * extent.panel + w] = static_cast<T>(*from.At(j, w));
 }
 
+// What the pairs of a tile have of their own, [keys, panel] each; null where a program does without.
+template <class T>
+struct PairArrays {
+  const T* score = nullptr;     // in nats
+  const T* bits = nullptr;      // in powers of two
+  const T* gradient = nullptr;  // of the result
+  const T* kept = nullptr;      // [values, kTileKeys, panel]
+};
+
 // A worker's machine for the pair code of one program.
 template <class T>
 class PairStrips {
@@ -220,14 +247,12 @@ class PairStrips {
   // How many keys of a tile a strip holds.
   int64_t rows() const { return memory_.rows; }
 
-  // Computes all steps for `keys` keys of a tile from its key `first` on. score, gradient: rows of those keys [keys, panel], or
-  // null where the program does without.
-  void Run(const TilePlace& place, int64_t first, int64_t keys, const T* score, const T* gradient) {
+  // Computes all steps for `keys` keys of a tile from its key `first` on.
+  void Run(const TilePlace& place, int64_t first, int64_t keys, const PairArrays<T>& own) {
     place_ = &place;
     first_ = first;
+    own_ = &own;
     extent_ = {keys, place.panel, place.lane_begin, place.lane_end};
-    score_ = {score, place.panel, 1};
-    gradient_ = {gradient, place.panel, 1};
     for (std::size_t x = 0; x < pairs().given.size(); ++x) {
       if (pairs().given[x].narrow) PlaceGiven<T>(x);
       if (pairs().given[x].wide) PlaceGiven<double>(x);
@@ -283,13 +308,24 @@ class PairStrips {
         else
           return wide_[index];
       case Place::kScore:
-        if constexpr (std::is_same_v<E, T>) return score_;
-        break;
+        return Own<E>(own_->score);
+      case Place::kScoreBits:
+        return Own<E>(own_->bits);
       case Place::kGradient:
-        if constexpr (std::is_same_v<E, T>) return gradient_;
-        break;
+        return Own<E>(own_->gradient);
+      case Place::kKept:
+        return Own<E>(own_->kept + operand.index * simd::kTileKeys * extent_.panel);
     }
     return {};
+  }
+
+  // Numbers of the tile in the strip.
+  template <class E>
+  StripSource<E> Own(const T* tile) const {
+    if constexpr (std::is_same_v<E, T>)
+      return {tile + first_ * extent_.panel, extent_.panel, 1};
+    else
+      return {};
   }
 
   // Where the strip finds a given value.
@@ -377,7 +413,7 @@ class PairStrips {
   const TilePlace* place_ = nullptr;
   int64_t first_ = 0;
   position::StripExtent extent_{};
-  StripSource<T> score_, gradient_;
+  const PairArrays<T>* own_ = nullptr;
   std::vector<StripSource<T>> narrow_;
   std::vector<StripSource<double>> wide_;
 };
