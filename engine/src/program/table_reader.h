@@ -2,6 +2,7 @@
 #ifndef HEED_PROGRAM_TABLE_READER_H_
 #define HEED_PROGRAM_TABLE_READER_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -17,6 +18,39 @@ namespace heed::program {
 struct Entry {
   std::array<int64_t, 4> index{};
   bool inside = false;
+};
+
+// Where a row of entries lies in memory, index by index.
+class EntryRow {
+ public:
+  static constexpr int64_t kMost = 64;
+
+  explicit EntryRow(int64_t count) : count_(count) {
+    std::fill_n(at_.begin(), count, 0);
+    std::fill_n(inside_.begin(), count, char{1});
+  }
+  // The next index of each entry: numbers[n * step]. Negative ones count from the end.
+  template <class E>
+  void Add(int64_t extent, int64_t stride, const E* numbers, int64_t step) {
+    const auto limit = static_cast<double>(extent);
+    for (int64_t n = 0; n < count_; ++n) {
+      const auto number = static_cast<double>(numbers[n * step]);
+      const double index = number < 0 ? number + limit : number;
+      const bool inside = index >= 0 && index < limit;
+      inside_[Place(n)] &= static_cast<char>(inside);
+      at_[Place(n)] += static_cast<int64_t>(inside ? index : 0) * stride;
+    }
+  }
+  int64_t count() const { return count_; }
+  bool inside(int64_t n) const { return inside_[Place(n)] != 0; }
+  int64_t at(int64_t n) const { return at_[Place(n)]; }
+
+ private:
+  static std::size_t Place(int64_t n) { return static_cast<std::size_t>(n); }
+
+  int64_t count_;
+  std::array<int64_t, kMost> at_;
+  std::array<char, kMost> inside_;
 };
 
 class TableReader {
@@ -48,6 +82,24 @@ class TableReader {
     return truth_ ? static_cast<double>(number != 0) : number;
   }
   double Read(const double* indices, int count) const { return Number(At(indices, count)); }
+
+  // Elements between entries that are neighbours along a dimension.
+  int64_t stride(int dimension) const {
+    return std::visit([&](const auto& view) { return view.stride[static_cast<std::size_t>(first_ + dimension)]; }, *table_);
+  }
+  // What Number is of the entries of a row, each located with all its indices.
+  template <class R>
+  void ReadRow(const EntryRow& row, R* numbers) const {
+    const R outside = truth_ ? R{0} : std::numeric_limits<R>::quiet_NaN();
+    std::visit(
+        [&](const auto& view) {
+          for (int64_t n = 0; n < row.count(); ++n) {
+            const R number = row.inside(n) ? static_cast<R>(view.data[row.at(n)]) : outside;
+            numbers[n] = truth_ ? static_cast<R>(number != 0) : number;
+          }
+        },
+        *table_);
+  }
 
  private:
   const ProgramTable* table_;

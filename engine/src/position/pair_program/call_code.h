@@ -57,6 +57,10 @@ class CallCode {
     else
       return values_.wide(given, b, h);
   }
+  // The table that a reading instruction reads, or the first of two.
+  const program::TableReader& table(const program::Instruction& instruction) const {
+    return tables_[static_cast<std::size_t>(instruction.reading.place)];
+  }
   // What a reading instruction reads.
   double Read(const program::Instruction& instruction, const double* indices) const {
     const int count = static_cast<int>(instruction.operands.size());

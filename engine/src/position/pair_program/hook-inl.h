@@ -203,22 +203,41 @@ class PairProgramHook final : public PositionHook<T> {
 
   // Adds the gradients of a strip to the entries of tables that its pairs read.
   void Scatter(const TilePlace& place, const position::StripExtent& extent, const position::ReadGradient& read) {
-    const auto gradient = static_cast<std::size_t>(read.gradient);
-    const View<T, 4> first = score_->TablePart(read.reading.place, block_, chunk_);
-    const View<T, 4> other = read.dot ? score_->TablePart(read.reading.other, block_, chunk_) : View<T, 4>{};
     const int64_t used = std::min(place.used_end(), extent.lane_end);
-    for (int64_t j = 0; j < extent.keys; ++j)
-      for (int64_t w = extent.lane_begin; w < used; ++w) {
-        const double arriving = backward_->NumberOf(gradient, j, w);
-        if (arriving == 0) continue;
-        double indices[8]{};
-        for (std::size_t o = 0; o < read.indices.size(); ++o)
-          indices[o] = backward_->NumberOf(static_cast<std::size_t>(read.indices[o]), j, w);
-        score_->ForEachEntry(read, indices, [&](bool of_first, const std::array<int64_t, 4>& index, double factor) {
-          const View<T, 4>& part = of_first ? first : other;
-          if (part.present()) part(index[0], index[1], index[2], index[3]) += static_cast<T>(arriving * factor);
-        });
+    for (int64_t j = 0; j < extent.keys; ++j) {
+      if (read.dot) {
+        for (int64_t w = extent.lane_begin; w < used; ++w) ScatterProduct(read, j, w);
+      } else if (extent.lane_begin < used) {
+        ScatterRow(read, j, {extent.lane_begin, used});
       }
+    }
+  }
+  void ScatterRow(const position::ReadGradient& read, int64_t j, const attention::KeyRange& lanes) {
+    const View<T, 4> part = score_->TablePart(read.reading.place, block_, chunk_);
+    if (!part.present()) return;
+    program::EntryRow entries(lanes.end - lanes.begin);
+    for (std::size_t o = 0; o < read.indices.size(); ++o) {
+      const std::size_t dimension = 4 - read.indices.size() + o;
+      backward_->WithResult(static_cast<std::size_t>(read.indices[o]), [&](const auto& source) {
+        entries.Add(part.extent[dimension], part.stride[dimension], source.At(j, lanes.begin), source.lane_stride);
+      });
+    }
+    const StripSource<T> gradients = backward_->template result<T>(static_cast<std::size_t>(read.gradient));
+    for (int64_t n = 0; n < entries.count(); ++n) {
+      const T arriving = *gradients.At(j, lanes.begin + n);
+      if (arriving != 0 && entries.inside(n)) part.data[entries.at(n)] += arriving;
+    }
+  }
+  void ScatterProduct(const position::ReadGradient& read, int64_t j, int64_t w) {
+    const double arriving = backward_->NumberOf(static_cast<std::size_t>(read.gradient), j, w);
+    if (arriving == 0) return;
+    double indices[8]{};
+    for (std::size_t o = 0; o < read.indices.size(); ++o)
+      indices[o] = backward_->NumberOf(static_cast<std::size_t>(read.indices[o]), j, w);
+    score_->ForEachEntry(read, indices, [&](int place, const std::array<int64_t, 4>& index, double factor) {
+      const View<T, 4> part = score_->TablePart(place, block_, chunk_);
+      if (part.present()) part(index[0], index[1], index[2], index[3]) += static_cast<T>(arriving * factor);
+    });
   }
 
   const Call& call_;

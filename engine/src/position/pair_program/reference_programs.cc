@@ -314,6 +314,7 @@ void PairProgramReference::AddCosts(std::vector<Cost>& costs) {
   costs.push_back({"program: by offset (KERPLE)", program(0)});
   costs.push_back({"program: soft-cap", program(1)});
   costs.push_back({"program: ten operations", program(14)});
+  costs.push_back({"program: a table of pairs", program(4)});
   costs.push_back({"mask program: all seen", [](Case& c) { c.mask_rule = 7; }});
 }
 

@@ -50,14 +50,10 @@ class ScoreCall {
   void Finish(int64_t sum) const;
 
   const GivenParts<T>& given_parts(std::size_t x) const { return given_parts_[x]; }
-  // Calls visit(whether it is of the first table, index, factor) for the entries that a reading of the backward pass is made
-  // of.
+  // Calls visit(place of the table, index, factor) for the entries that a reading of the backward pass is made of.
   template <class Visit>
   void ForEachEntry(const ReadGradient& read, const double* indices, const Visit& visit) const {
-    program::ForEachReadEntry(tables_, read.reading, read.dot, indices, static_cast<int>(read.indices.size()),
-                              [&](int place, const std::array<int64_t, 4>& index, double factor) {
-                                visit(place == read.reading.place, index, factor);
-                              });
+    program::ForEachReadEntry(tables_, read.reading, read.dot, indices, static_cast<int>(read.indices.size()), visit);
   }
   // Where a block and a chunk add the gradient of a table that is read for pairs; absent where not wanted.
   View<T, 4> TablePart(int place, int64_t block, int64_t chunk) const;

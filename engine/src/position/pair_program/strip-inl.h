@@ -273,6 +273,13 @@ class PairStrips {
   StripSource<E> result(std::size_t index) const {
     return SourceOf<E>(pairs().results[index].operand);
   }
+  // Calls visit(a result of the last Run, as its own element).
+  template <class Visit>
+  void WithResult(std::size_t index, const Visit& visit) const {
+    if constexpr (!std::is_same_v<T, double>)
+      if (element(index) == program::Element::kWide) return visit(result<double>(index));
+    visit(result<T>(index));
+  }
   double NumberOf(std::size_t index, int64_t j, int64_t w) const {
     if (element(index) == program::Element::kWide) return *result<double>(index).At(j, w);
     return static_cast<double>(*result<T>(index).At(j, w));
@@ -392,20 +399,42 @@ class PairStrips {
     StripStep<E>(extent_, sources, out).Compute(step.operation);
   }
 
-  // Entries of tables, pair by pair; 0 in idle lanes.
+  // Entries of tables, or inner products of rows; 0 in idle lanes.
   template <class E, class R>
   void Read(const program::Step& step, R* out) {
     std::array<StripSource<E>, 8> sources;
-    const std::size_t count = step.operands.size();
-    for (std::size_t x = 0; x < count; ++x) sources[x] = SourceOf<E>(step.operands[x]);
+    for (std::size_t x = 0; x < step.operands.size(); ++x) sources[x] = SourceOf<E>(step.operands[x]);
     const program::Instruction& instruction = code_.code()[step.instruction];
-    const int64_t used = place_->used_end();
-    for (int64_t j = 0; j < extent_.keys; ++j)
-      for (int64_t w = extent_.lane_begin; w < extent_.lane_end; ++w) {
-        std::array<double, 8> indices{};
-        for (std::size_t x = 0; x < count; ++x) indices[x] = static_cast<double>(*sources[x].At(j, w));
-        out[j * extent_.panel + w] = w < used ? static_cast<R>(code_.Read(instruction, indices.data())) : R{0};
+    const int64_t begin = extent_.lane_begin, end = std::max(begin, std::min(place_->used_end(), extent_.lane_end));
+    for (int64_t j = 0; j < extent_.keys; ++j) {
+      R* row = out + j * extent_.panel;
+      if (step.operation == program::Operation::kDot) {
+        ReadProducts(instruction, sources, j, {begin, end}, row);
+      } else {
+        ReadEntries(instruction, sources, j, {begin, end}, row + begin);
       }
+      std::fill(row + end, row + extent_.lane_end, R{0});
+    }
+  }
+  template <class E, class R>
+  void ReadEntries(const program::Instruction& instruction, const std::array<StripSource<E>, 8>& sources, int64_t j,
+                   const attention::KeyRange& lanes, R* out) const {
+    const program::TableReader& table = code_.table(instruction);
+    program::EntryRow entries(lanes.end - lanes.begin);
+    for (int x = 0; x < table.dimensions(); ++x) {
+      const StripSource<E>& source = sources[static_cast<std::size_t>(x)];
+      entries.Add(table.extent(x), table.stride(x), source.At(j, lanes.begin), source.lane_stride);
+    }
+    table.ReadRow(entries, out);
+  }
+  template <class E, class R>
+  void ReadProducts(const program::Instruction& instruction, const std::array<StripSource<E>, 8>& sources, int64_t j,
+                    const attention::KeyRange& lanes, R* out) const {
+    for (int64_t w = lanes.begin; w < lanes.end; ++w) {
+      std::array<double, 8> indices{};
+      for (std::size_t x = 0; x < instruction.operands.size(); ++x) indices[x] = static_cast<double>(*sources[x].At(j, w));
+      out[w] = static_cast<R>(code_.Read(instruction, indices.data()));
+    }
   }
 
   const position::CallCode<T>& code_;
