@@ -7,9 +7,9 @@ Milliseconds, least and median; the two take turns, and swap places from round t
 
 import argparse
 import statistics
-import time
 
 import torch
+from turns import milliseconds
 
 import heed
 
@@ -46,19 +46,6 @@ def calls(options, steps):
         train[name] = lambda layer=trained, optimizer=optimizer: training_step(layer, optimizer, X, padding)
         evaluate[name] = lambda layer=evaluated.eval(): evaluation(layer, X, padding)
     return {"training": train, "evaluation": evaluate}
-
-
-def milliseconds(functions, rounds):
-    """{name: the times of all rounds}"""
-    times = {name: [] for name in functions}
-    for function in functions.values():
-        function()
-    for number in range(rounds):
-        for name in list(functions) if number % 2 else reversed(functions):
-            start = time.perf_counter_ns()
-            functions[name]()
-            times[name].append((time.perf_counter_ns() - start) / 1e6)
-    return times
 
 
 def numbers(text):

@@ -9,7 +9,8 @@ Without --threads both use what the process may use: XLA its own pool, heed its 
 import argparse
 import os
 import statistics
-import time
+
+from turns import milliseconds
 
 
 def arguments():
@@ -45,18 +46,6 @@ def calls(options, steps):
         what: {name: lambda run=runs[what]: jax.block_until_ready(run(*operands)) for name, runs in compiled.items()}
         for what in ("forward", "forward and backward")
     }
-
-
-def milliseconds(functions, rounds):
-    taken = {name: [] for name in functions}
-    for function in functions.values():
-        function()
-    for turn in range(rounds):
-        for name in sorted(functions, reverse=turn % 2 == 1):
-            start = time.perf_counter()
-            functions[name]()
-            taken[name].append(1000 * (time.perf_counter() - start))
-    return taken
 
 
 def main():

@@ -7,6 +7,7 @@
 #include "attention_tensors.h"
 #include "executor.h"
 #include "heed/thread_workspace.h"
+#include "program_tables.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -83,6 +84,7 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
     d_biases.content_queries = ViewOf<A, 2>(d.tensors.content_queries);
     d_biases.transformer_xl_positions = ViewOf<A, 3>(d.tensors.transformer_xl_positions);
     d_biases.transformer_xl_bias = ViewOf<A, 2>(d.tensors.transformer_xl_bias);
+    d_biases.score_tables = ProgramGradients<A>(options.score_extents(), d.tensors.score_reals);
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
                 ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),
                 ViewOf<const T, 4>(d_out), ViewOf<T, 4>(d.query), ViewOf<T, 4>(d.key), ViewOf<T, 4>(d.value), d_biases,

@@ -58,6 +58,13 @@ EmptyRow ParseEmptyRow(std::string_view name) {
 
 int64_t ToInt(const IValue& value) { return value.toSymInt().guard_int(__FILE__, __LINE__); }
 
+std::vector<int64_t> ToInts(const IValue& value) {
+  if (value.isIntList()) return value.toIntVector();
+  std::vector<int64_t> ints;
+  for (const IValue& one : value.toListRef()) ints.push_back(ToInt(one));
+  return ints;
+}
+
 // An argument that is no tensor: how it stands in a schema, and what it says.
 struct Number {
   const char* schema;
@@ -88,6 +95,14 @@ constexpr std::array kNumbers{
            [](const IValue& value, AttentionOptions& options) {
              if (!value.isNone()) options.softcap(value.toDouble());
            }},
+    Number{"str score_program=''",
+           [](const IValue& value, AttentionOptions& options) { options.score_text(std::string(value.toStringView())); }},
+    Number{"SymInt[] score_extents=[]",
+           [](const IValue& value, AttentionOptions& options) { options.score_extents(ToInts(value)); }},
+    Number{"str mask_program=''",
+           [](const IValue& value, AttentionOptions& options) { options.mask_text(std::string(value.toStringView())); }},
+    Number{"SymInt[] mask_extents=[]",
+           [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); }},
     Number{"str empty_row='zero'",
            [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); }},
 };

@@ -7,6 +7,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "program_tables.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -89,6 +90,19 @@ at::Tensor TableOfHeads(const char* name, const at::Tensor& table, int64_t dims,
   throw InvalidArgument(std::string(name) + ": expected shape [" + std::to_string(heads) +
                         (offsets ? ", 2 * max_distance + 1, " : ", ") + std::to_string(width) + "], got " + ShapeText(table) +
                         " with query " + ShapeText(query));
+}
+
+// The numbers of a program's tables, end to end.
+at::Tensor EndToEnd(const char* name, const at::Tensor& numbers, const at::Tensor& query) {
+  const at::Tensor typed = Table(name, numbers, 1, query);
+  return typed.defined() ? typed.contiguous() : typed;
+}
+at::Tensor WholesEndToEnd(const char* name, const at::Tensor& numbers) {
+  if (!numbers.defined()) return numbers;
+  if (numbers.dim() != 1 || numbers.scalar_type() != at::kLong)
+    throw InvalidArgument(std::string(name) + ": expected int64 with 1 dimension, got " + ShapeText(numbers) + " " +
+                          at::toString(numbers.scalar_type()));
+  return numbers.contiguous();
 }
 
 void CheckLengths(const char* name, const at::Tensor& lengths, bool per_query) {
@@ -213,6 +227,10 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.content_queries = Table("content_queries", resolved.content_queries, 2, query);
   resolved.transformer_xl_positions = TableOfHeads("transformer_xl_positions", resolved.transformer_xl_positions, 3, query);
   resolved.transformer_xl_bias = TableOfHeads("transformer_xl_bias", resolved.transformer_xl_bias, 2, query);
+  resolved.score_reals = EndToEnd("score_reals", resolved.score_reals, query);
+  resolved.score_wholes = WholesEndToEnd("score_wholes", resolved.score_wholes);
+  resolved.mask_reals = EndToEnd("mask_reals", resolved.mask_reals, query);
+  resolved.mask_wholes = WholesEndToEnd("mask_wholes", resolved.mask_wholes);
   if (resolved.transformer_xl_bias.defined() && !resolved.transformer_xl_positions.defined()) {
     throw InvalidArgument("transformer_xl_bias: expected transformer_xl_positions beside it, got shape " +
                           ShapeText(resolved.transformer_xl_bias) + " alone");
@@ -247,6 +265,12 @@ Attention EngineOptions(const AttentionOptions& options) {
     attention.transformer_xl.emplace().positions = ViewOf<const A, 3>(tensors.transformer_xl_positions);
     if (tensors.transformer_xl_bias.defined()) attention.transformer_xl->bias = ViewOf<const A, 2>(tensors.transformer_xl_bias);
   }
+  if (options.score())
+    attention.score = ProgramScore{
+        *options.score(), ProgramTables<A>("score", options.score_extents(), tensors.score_reals, tensors.score_wholes)};
+  if (options.mask_program())
+    attention.mask_program = ProgramMask{
+        *options.mask_program(), ProgramTables<A>("mask", options.mask_extents(), tensors.mask_reals, tensors.mask_wholes)};
   attention.softcap = options.softcap();
   attention.dropout.probability = options.dropout();
   attention.dropout.seed = static_cast<uint64_t>(options.seed().value_or(0));

@@ -82,11 +82,13 @@ void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
   }
 }
 
-// Self-attention's three projections are one product where there are rows enough to pay for a joint copy of the matrices.
-constexpr int64_t kJointRows = 32;
+// Self-attention's three projections are one product where that pays for a joint copy of the matrices: in training, whose
+// gradients of them are then one product too, in layers that are not wide (bench/python/joint_projection.py).
+constexpr int64_t kJointRows = 64, kJointWidth = 256;
 
 bool Joint(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values) {
-  return queries.is_same(keys) && keys.is_same(values) && queries.dim() == 3 && queries.size(0) * queries.size(1) >= kJointRows;
+  return at::GradMode::is_enabled() && queries.is_same(keys) && keys.is_same(values) && queries.dim() == 3 &&
+         queries.size(2) <= kJointWidth && queries.size(0) * queries.size(1) >= kJointRows;
 }
 
 // A scheme that turns once, for keys that it has turned already.
@@ -194,6 +196,8 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
   call.key_lengths(lengths).query_positions(positions.queries).key_positions(positions.keys);
   call.mask(masks.mask).bias(masks.bias).query_lengths(masks.query_lengths);
+  if (masks.score) call.score(*masks.score, masks.score_tables);
+  if (masks.mask_program) call.mask_program(*masks.mask_program, masks.mask_tables);
   call.position(scheme).window(options.window().left, options.window().right);
   if (options.scale()) call.scale(*options.scale());
   if (options.softcap()) call.softcap(*options.softcap());

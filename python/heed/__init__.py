@@ -5,6 +5,9 @@
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
     heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
+    heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
+    heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
+    heed.score(f), heed.mask(f)                         functions of a score, prepared to run inside the kernel
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
@@ -24,7 +27,10 @@ if TYPE_CHECKING or not _LACKS:
     from . import _library as _library, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
+    from ._flex_attention import flex_attention
+    from ._flex_replacement import replace_flex_attention
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
+    from ._programs import MaskProgram, ScoreProgram, mask, score
     from ._replacement import disable, enable, replace_sdpa
     from ._results import AttentionOutput, Statistics, WeightsOf
     from ._sdpa import scaled_dot_product_attention
@@ -33,20 +39,26 @@ if TYPE_CHECKING or not _LACKS:
 __all__ = [
     "AttentionOutput",
     "KeyValueCache",
+    "MaskProgram",
+    "ScoreProgram",
     "Statistics",
     "WeightsOf",
     "attention",
     "attention_packed",
     "disable",
     "enable",
+    "flex_attention",
     "info",
     "load_weights",
+    "mask",
     "nn",
     "positions",
     "release_workspace",
+    "replace_flex_attention",
     "replace_sdpa",
     "save_weights",
     "scaled_dot_product_attention",
+    "score",
     "set_num_threads",
     "transformers",
 ]

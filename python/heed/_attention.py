@@ -8,10 +8,11 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import TypedDict, Unpack
 
-from . import _operators, positions
+from . import _operators, _programs, positions
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, causal_name, window_sides
 from ._places import Places, Positions, add_positions
+from ._programs import MaskProgram, ScoreProgram
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers
 
@@ -27,8 +28,9 @@ class Options(TypedDict, total=False):
     prefix_lengths: Array | None
     query_positions: Positions | DLPackArray | None
     key_positions: Positions | DLPackArray | None
-    mask: Array | None
+    mask: Array | MaskProgram | None
     bias: Array | None
+    score: ScoreProgram | None
     position: positions.Scheme | None
     softcap: float | None
     dropout: float
@@ -226,8 +228,9 @@ def attention(
     prefix_lengths: Array | None = None,
     query_positions: Positions | DLPackArray | None = None,
     key_positions: Positions | DLPackArray | None = None,
-    mask: Array | None = None,
+    mask: Array | MaskProgram | None = None,
     bias: Array | None = None,
+    score: ScoreProgram | None = None,
     position: positions.Scheme | None = None,
     softcap: float | None = None,
     dropout: float = 0.0,
@@ -254,8 +257,9 @@ def attention(
     query_positions,
     key_positions     the position of the first token, or of every token: [N] or [B, N], integers or float64 (timestamps) in any
                       order; with query_positions, causal=True means key position <= query position
-    mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look
+    mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look. Or what heed.mask made of a function
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
+    score             what heed.score made of a function: what becomes of a score, after all of the above and before masks
     position          a scheme of heed.positions
     softcap           scores become softcap * tanh(score / softcap) before biases and masks
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
@@ -291,7 +295,7 @@ def attention(
         arguments = dict(
             scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
             prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask,
-            bias=bias, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
+            bias=bias, score=score, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
             empty_row=empty_row, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
             packed=packed,
         )
@@ -310,8 +314,14 @@ def attention(
         query, key = _add_scheme(options, position, query, key, packed)
     if bias is not None:
         options["bias"] = _typed("bias", query, dense("bias", bias, False))
-    if mask is not None:
+    if isinstance(mask, MaskProgram):
+        options.update(_programs.arguments("mask", mask, query))
+    elif mask is not None:
         options["mask"] = dense("mask", mask, True)
+    if score is not None:
+        if not isinstance(score, ScoreProgram):
+            raise TypeError(f"score: expected what heed.score returns, got {type(score).__name__}")
+        options.update(_programs.arguments("score", score, query))
     if query_lengths is not None:
         options["query_lengths"] = integers("query_lengths", query_lengths)
     if key_lengths is not None:

@@ -211,8 +211,10 @@ class KeyValueCache:
 
         The options are those of heed.attention; causal is True and position that of the cache, unless given. Where tokens were
         given positions when they were appended, those are their key_positions, and the queries stand at the last of them unless
-        query_positions says otherwise. Returns and raises what heed.attention does, and ValueError for another scheme than the
-        cache's or other key_positions than those that its keys were turned by; the cache stays as it is.
+        query_positions says otherwise. Of score and mask programs q_idx counts the queries of this call and kv_idx all tokens: for
+        decoding prepare them with positions=True and compute with positions, which go on from call to call. Returns and raises
+        what heed.attention does, and ValueError for another scheme than the cache's or other key_positions than
+        those that its keys were turned by; the cache stays as it is.
         """
         options.setdefault("causal", True)
         if not isinstance(query, torch.Tensor):

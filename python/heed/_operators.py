@@ -53,7 +53,7 @@ def _one_by_one(
 ) -> tuple[tuple[torch.Tensor, ...], tuple[int, ...]]:
     """Calls function for each slice along the mapped dimensions and stacks what it returns: exact for every option."""
     results = [
-        function(*(a if d is None else a.select(d, i) for a, d in zip(arguments, in_dims))) for i in range(size)
+        function(*(a.select(d, i) if isinstance(d, int) else a for a, d in zip(arguments, in_dims))) for i in range(size)
     ]
     return tuple(torch.stack(parts) for parts in zip(*results)), (0,) * len(results[0])
 
@@ -73,7 +73,9 @@ def _unfold(results: Sequence[torch.Tensor], size: int) -> tuple[tuple[torch.Ten
     return tuple(unfolded), dims
 
 
-def _folds(options: Sequence[Any], seed: torch.Tensor | None) -> bool:
+def _folds(options: Sequence[Any], seed: torch.Tensor | None, numbers: dict[str, Any]) -> bool:
+    if numbers["score_program"] or numbers["mask_program"]:  # which count batch rows
+        return False
     return seed is None and all(t is None or name in _FOLDABLE for name, t in zip(OPTIONS, options))
 
 
@@ -95,7 +97,8 @@ class _Gradient(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
         tensors = len(_SAVED) + len(OPTIONS) + 1
-        if not _folds(arguments[len(_SAVED) : tensors - 1], arguments[tensors - 1]):
+        numbers = dict(zip(_BACKWARD_NUMBERS, arguments[tensors:]))
+        if not _folds(arguments[len(_SAVED) : tensors - 1], arguments[tensors - 1], numbers):
             # One table serves the whole batch and dropout counts its rows: folding would add up what belongs apart.
             return _one_by_one(_Gradient.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[:tensors], in_dims)]
@@ -151,7 +154,8 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
         options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-2]
-        if statistics or not _folds(options, arguments[len(_TENSORS) - 1]):
+        numbers = dict(zip(_NUMBERS, arguments[len(_TENSORS) :]))
+        if statistics or not _folds(options, arguments[len(_TENSORS) - 1], numbers):
             return _one_by_one(_Attention.apply, info.batch_size, in_dims, arguments)
         folded = [_fold(a, d, info.batch_size) for a, d in zip(arguments[: len(_TENSORS)], in_dims)]
         return _unfold(_Attention.apply(*folded, *arguments[len(_TENSORS):]), info.batch_size)

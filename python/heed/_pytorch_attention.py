@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from ._attention import dense
 from ._order import causal_name, window_sides
 from ._places import Places, add_positions
+from ._programs import MaskProgram
 from ._token_positions import integers
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
-_NOT_THERE = ("softcap", "seed", "return_lse", "return_weights", "return_statistics", "packed")
+_NOT_THERE = ("score", "softcap", "seed", "return_lse", "return_weights", "return_statistics", "packed")
 _NAMES = ("key", "value", "query_lengths", "key_lengths", "prefix_lengths", "query_positions", "key_positions", "mask", "bias")
 
 
@@ -64,6 +65,8 @@ def _check(query: torch.Tensor, arguments: Mapping[str, Any]) -> None:
             raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
+    if isinstance(arguments["mask"], MaskProgram):
+        _refuse("mask", device)
     for name in _NOT_THERE:
         if arguments[name] is not None and arguments[name] is not False:
             _refuse(name, device)

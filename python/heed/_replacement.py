@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
+from . import _flex_replacement
 from ._sdpa import NATIVE, is_foreign, scaled_dot_product_attention
 
 _thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
@@ -64,14 +65,16 @@ _everywhere: _Replacement | None = None
 
 
 def enable() -> None:
-    """From here on, PyTorch's scaled_dot_product_attention is heed's for CPU tensors, on all threads.
+    """From here on, PyTorch's scaled_dot_product_attention and flex_attention are heed's for CPU tensors, on all threads.
 
-    It takes the place of torch.nn.functional.scaled_dot_product_attention, which PyTorch's own layers and other libraries look
-    up at each call, also where they are compiled; tensors of other devices go where they went before. A module that has already
+    The former's replacement takes its place in torch.nn.functional, which PyTorch's own layers and other libraries look up at
+    each call, also where they are compiled; tensors of other devices go where they went before. A module that has already
     imported the function under a name of its own keeps PyTorch's: call enable() before such imports, or use replace_sdpa(),
-    which sees those calls too. Calling it again changes nothing. disable() takes it back.
+    which sees those calls too. Of flex_attention all calls are seen, as inside replace_flex_attention(). Calling it again
+    changes nothing. disable() takes it back. RuntimeError where somebody else's flex_attention has taken the place of PyTorch's.
     """
     global _everywhere
+    _flex_replacement.set_everywhere(True)
     with _lock:
         if _everywhere is None or _standing() is not _everywhere:
             if _everywhere is not None:
@@ -82,8 +85,9 @@ def enable() -> None:
 
 def disable() -> None:
     """Takes back what enable() did: what it found is there again, unless somebody has replaced the function meanwhile. Contexts
-    of replace_sdpa() go on. Without an enable() before it, it does nothing."""
+    of replace_sdpa() and replace_flex_attention() go on. Without an enable() before it, it does nothing."""
     global _everywhere
+    _flex_replacement.set_everywhere(False)
     with _lock:
         if _everywhere is not None:
             _leave(_everywhere)

@@ -60,6 +60,11 @@ std::vector<Call> Calls() {
   whole.options.tensors().transformer_xl_bias = at::randn({2, 8});
   whole.options.query_lengths(ints({3, 2})).key_lengths(ints({5, 4}));
   whole.options.query_positions(ints({3, 1, 2})).key_positions(ints({0, 2, 1, 4, 3}));
+  const heed::program::Captured rate(0), mark = heed::program::Captured::Whole(1);
+  using heed::program::Head, heed::program::Key, heed::program::Query;
+  whole.options.score(ScoreProgram(heed::program::Score() - rate(Head()) * mark(Key())),
+                      {at::randn({2}), ints({1, 0, 2, 1, 3})});
+  whole.options.mask_program(MaskProgram(rate(Query()) < mark(Key())), {at::randn({3}), ints({1, 2, 3, 4, 5})});
   Call prefix{at::randn({2, 2, 3, 8}), at::randn({2, 2, 5, 8}), at::randn({2, 2, 5, 8}), {}, {}, {}};
   prefix.options.causal(true).prefix_lengths(ints({2, 3}));
   Call packed{at::randn({1, 2, 6, 8}), at::randn({1, 2, 6, 8}), at::randn({1, 2, 6, 8}), {}, {}, {}};

@@ -41,6 +41,15 @@ def attention_calls():
         "key_positions": torch.tensor([0, 2, 1, 4, 3]),
         "seed": torch.tensor(17),
         "dropout": 0.25,
+        # score - rate[head] * mark[key], where rate[query] < mark[key].
+        "score_program": "score;head;read real 0 1;key;read whole 1 3;multiply 2 4;subtract 0 5",
+        "score_extents": [0, 1, 1, 1, 2, 1, 1, 1, 1, 5],
+        "score_reals": random(2, seed=14),
+        "score_wholes": torch.tensor([1, 0, 2, 1, 3]),
+        "mask_program": "query;read real 0 0;key;read whole 1 2;less 1 3",
+        "mask_extents": [0, 1, 1, 1, 3, 1, 1, 1, 1, 5],
+        "mask_reals": random(3, seed=15),
+        "mask_wholes": torch.tensor([1, 2, 3, 4, 5]),
     }
     yield {"query": q, "key": k, "value": v, "causal": "bottom_right", "prefix_lengths": torch.tensor([2, 3])}
     tokens = random(1, 2, 6, 8)

@@ -14,6 +14,7 @@ from .._attention import attention, autocast_type
 from .._cache import KeyValueCache
 from .._order import Causal, EmptyRow
 from .._places import Positions
+from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._steps import check_steps, clamped_lens
@@ -22,8 +23,9 @@ from ._steps import check_steps, clamped_lens
 class CallOptions(TypedDict, total=False):
     """The keyword arguments that forward shares with attend, and with the layers around it."""
 
-    mask: torch.Tensor | None
+    mask: torch.Tensor | MaskProgram | None
     bias: torch.Tensor | None
+    score: ScoreProgram | None
     query_lengths: torch.Tensor | None
     query_positions: Positions | None
     key_positions: Positions | None
@@ -214,8 +216,9 @@ class MultiHeadAttention(KeepsWeights):
         values: torch.Tensor,
         valid_lens: torch.Tensor | None = None,
         *,
-        mask: torch.Tensor | None = None,
+        mask: torch.Tensor | MaskProgram | None = None,
         bias: torch.Tensor | None = None,
+        score: ScoreProgram | None = None,
         query_lengths: torch.Tensor | None = None,
         query_positions: Positions | None = None,
         key_positions: Positions | None = None,
@@ -225,8 +228,9 @@ class MultiHeadAttention(KeepsWeights):
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
         valid_lens      [batch] or [batch, n], integers or floats; zero or less means no key, more than m means all
-        mask            bool, broadcastable to [batch, num_heads, n, m]; True where a query may look
+        mask            bool, broadcastable to [batch, num_heads, n, m]; True where a query may look. Or what heed.mask made
         bias            floating point, broadcastable likewise, added to the scores; -inf hides; receives a gradient
+        score           what heed.score made of a function
         query_lengths   integers [batch] within 0..n; the heads of queries at and beyond are 0 and give no gradient, so that
                         their rows of the output hold W_o's bias, or 0 without one
         query_positions,
@@ -246,6 +250,7 @@ class MultiHeadAttention(KeepsWeights):
         options: CallOptions = {
             "mask": mask,
             "bias": bias,
+            "score": score,
             "query_lengths": query_lengths,
             "query_positions": query_positions,
             "key_positions": key_positions,
@@ -321,8 +326,9 @@ class MultiHeadAttention(KeepsWeights):
         cache: KeyValueCache,
         valid_lens: torch.Tensor | None = None,
         *,
-        mask: torch.Tensor | None = None,
+        mask: torch.Tensor | MaskProgram | None = None,
         bias: torch.Tensor | None = None,
+        score: ScoreProgram | None = None,
         query_lengths: torch.Tensor | None = None,
         query_positions: Positions | None = None,
         key_positions: Positions | None = None,
@@ -336,6 +342,7 @@ class MultiHeadAttention(KeepsWeights):
         options: CallOptions = {
             "mask": mask,
             "bias": bias,
+            "score": score,
             "query_lengths": query_lengths,
             "query_positions": query_positions,
             "key_positions": key_positions,

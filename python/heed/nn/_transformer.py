@@ -209,8 +209,8 @@ class TransformerEncoderBlock(torch.nn.Module):
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """X [batch, steps, num_hiddens] -> the same shape.
 
-        valid_lens [batch] or [batch, steps] and the options mask, bias, query_lengths, query_positions and key_positions are
-        those of MultiHeadAttention.forward, and so is what is raised. With a cache, of new_cache, X are the steps behind those
+        valid_lens [batch] or [batch, steps] and the options mask, bias, score, query_lengths, query_positions and key_positions
+        are those of MultiHeadAttention.forward, and so is what is raised. With a cache, of new_cache, X are the steps behind those
         of earlier calls, and valid_lens count from the first of all: for causal blocks and for inference. return_weights: also
         the attention's weights, [batch * num_heads, steps, keys].
         """

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -45,11 +47,14 @@ struct AttentionTensors {
   at::Tensor content_queries;                 // [2M+1, D]; differentiable
   at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
   at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
+  at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
   at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
+  at::Tensor score_wholes;                    // int64 [n], as score_reals
+  at::Tensor mask_reals, mask_wholes;         // [n], int64 [n]: the tables of a mask program
 
   struct Member {
     const char* name;
@@ -66,6 +71,7 @@ struct AttentionTensors {
       Member{"content_queries", &AttentionTensors::content_queries, true},
       Member{"transformer_xl_positions", &AttentionTensors::transformer_xl_positions, true},
       Member{"transformer_xl_bias", &AttentionTensors::transformer_xl_bias, true},
+      Member{"score_reals", &AttentionTensors::score_reals, true},
       Member{"mask", &AttentionTensors::mask, false},
       Member{"query_lengths", &AttentionTensors::query_lengths, false},
       Member{"key_lengths", &AttentionTensors::key_lengths, false},
@@ -74,6 +80,9 @@ struct AttentionTensors {
       Member{"key_positions", &AttentionTensors::key_positions, false},
       Member{"packed_queries", &AttentionTensors::packed_queries, false},
       Member{"packed_keys", &AttentionTensors::packed_keys, false},
+      Member{"score_wholes", &AttentionTensors::score_wholes, false},
+      Member{"mask_reals", &AttentionTensors::mask_reals, false},
+      Member{"mask_wholes", &AttentionTensors::mask_wholes, false},
   };
   static constexpr std::size_t kCount = kMembers.size();
   static constexpr std::size_t kDifferentiable = std::ranges::count(kMembers, true, &Member::differentiable);
@@ -178,6 +187,24 @@ class AttentionOptions {
     return *this;
   }
   AttentionOptions& position(const HoldsPosition auto& holder) { return position(holder.ptr()); }
+  // A program whose result takes the place of the score, after biases and before masks (heed/score_program.h), and the tensors
+  // that it captured, in the order of their places: of at most four dimensions, floating point (differentiable), bool or
+  // integers. Throws heed::InvalidArgument for other tensors.
+  AttentionOptions& score(const ScoreProgram& program, const std::vector<at::Tensor>& tables = {});
+  // A program that says which keys a query may look at; nothing is computed for tiles that it hides.
+  AttentionOptions& mask_program(const MaskProgram& program, const std::vector<at::Tensor>& tables = {});
+  // The same as the operators have them: the texts of programs, empty for none, and of each table its kind (0 real, 1 whole)
+  // and four extents; the numbers are among the tensors. Throws heed::InvalidArgument for a text that is no program.
+  AttentionOptions& score_text(const std::string& text);
+  AttentionOptions& mask_text(const std::string& text);
+  AttentionOptions& score_extents(std::vector<int64_t> value) {
+    score_extents_ = std::move(value);
+    return *this;
+  }
+  AttentionOptions& mask_extents(std::vector<int64_t> value) {
+    mask_extents_ = std::move(value);
+    return *this;
+  }
   AttentionOptions& softcap(double value) {
     softcap_ = value;
     return *this;
@@ -224,6 +251,10 @@ class AttentionOptions {
   const std::optional<int64_t>& key_offset() const { return key_offset_; }
   bool symmetric() const { return symmetric_; }
   const std::shared_ptr<const AttentionPosition>& position() const { return position_; }
+  const std::optional<ScoreProgram>& score() const { return score_; }
+  const std::optional<MaskProgram>& mask_program() const { return mask_program_; }
+  const std::vector<int64_t>& score_extents() const { return score_extents_; }
+  const std::vector<int64_t>& mask_extents() const { return mask_extents_; }
   const std::optional<double>& softcap() const { return softcap_; }
   double dropout() const { return dropout_; }
   const std::optional<int64_t>& seed() const { return seed_; }
@@ -243,6 +274,9 @@ class AttentionOptions {
   std::optional<int64_t> query_offset_, key_offset_;
   bool symmetric_ = true;
   std::shared_ptr<const AttentionPosition> position_;
+  std::optional<ScoreProgram> score_;
+  std::optional<MaskProgram> mask_program_;
+  std::vector<int64_t> score_extents_, mask_extents_;
   std::optional<double> softcap_;
   double dropout_ = 0.0;
   std::optional<int64_t> seed_;

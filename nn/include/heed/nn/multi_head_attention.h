@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -76,6 +77,11 @@ struct AttentionMasks {
   torch::Tensor bias = {};
   // int64 [batch], within 0..n: the heads of queries at and beyond are 0, so their outputs are W_o's bias, or 0 without one
   torch::Tensor query_lengths = {};
+  // Programs, and the tensors that they capture by place (AttentionOptions::score and mask_program).
+  std::optional<ScoreProgram> score = {};
+  std::vector<torch::Tensor> score_tables = {};
+  std::optional<MaskProgram> mask_program = {};
+  std::vector<torch::Tensor> mask_tables = {};
 };
 
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads of width head_dim side by side. Parameters W_q, W_k, W_v, W_o, each

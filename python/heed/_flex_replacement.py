@@ -1,0 +1,109 @@
+"""PyTorch's flex_attention, replaced by heed's: on the calling thread inside a context, or in the whole program."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.attention import flex_attention as _module
+
+from ._flex_attention import flex_attention
+
+_thread = threading.local()  # its `depth` counts the contexts around the calling thread
+_lock = threading.Lock()
+
+
+def _stub(  # type: ignore[no-untyped-def]
+    query, key, value, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None, *,
+    return_aux=None,
+):  # fmt: skip
+    # Its code stands in PyTorch's function and sees the global names of PyTorch's module.
+    from heed._flex_replacement import call
+
+    return call(
+        query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, kernel_options, return_aux=return_aux
+    )
+
+
+class _Replacement:
+    """The code of PyTorch's function, which is exchanged: callers have the function under whatever name they imported it, and
+    torch.compile notices another code and compiles anew."""
+
+    def __init__(self) -> None:
+        self.users, self.everywhere = 0, False
+        self.native: Callable[..., Any] = _module.flex_attention
+        self._found: Any = None
+
+    def add_user(self) -> None:
+        """The first one exchanges the code. RuntimeError where the function is no longer PyTorch's."""
+        if self.users == 0:
+            found = inspect.unwrap(_module.flex_attention)
+            if not isinstance(found, types.FunctionType) or found.__closure__:
+                raise RuntimeError("flex_attention: expected PyTorch's function in torch.nn.attention.flex_attention, got another")
+            native = types.FunctionType(found.__code__, found.__globals__, found.__name__, found.__defaults__)
+            native.__kwdefaults__ = found.__kwdefaults__
+            self.native, self._found = native, found
+            found.__code__ = _stub.__code__
+        self.users += 1
+
+    def remove_user(self) -> None:
+        """The last one puts the code back, unless somebody else has exchanged it meanwhile."""
+        self.users -= 1
+        if self.users == 0 and self._found.__code__ is _stub.__code__:
+            self._found.__code__ = self.native.__code__
+
+
+_replacement = _Replacement()
+
+
+def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+    """What PyTorch's function does with the stub's code. What is compiled for other devices stays so."""
+    return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
+
+
+@torch.compiler.disable(reason="heed.flex_attention traces functions and block masks in Python")  # type: ignore[untyped-decorator]
+def _on_cpu(*args: Any, **kwargs: Any) -> Any:
+    ours = _replacement.everywhere or getattr(_thread, "depth", 0) > 0
+    return (flex_attention if ours else _replacement.native)(*args, **kwargs)
+
+
+def set_everywhere(everywhere: bool) -> None:
+    """Whether all threads get heed's; those in contexts do anyway."""
+    with _lock:
+        if everywhere and not _replacement.everywhere:
+            _replacement.add_user()
+        if _replacement.everywhere and not everywhere:
+            _replacement.remove_user()
+        _replacement.everywhere = everywhere
+
+
+class replace_flex_attention:
+    """Inside `with heed.replace_flex_attention():` every call of PyTorch's flex_attention on CPU tensors goes through heed.
+
+    However the function was imported, and where it was compiled on its own too, torch.compile(flex_attention), as transformers
+    does it; calls with other tensors go where they went before. Gradients flow, which PyTorch has not on the CPU; the backward
+    pass may run outside. What is compiled around a call is compiled in two parts, before and after it: with fullgraph=True
+    torch.compile refuses it and names heed.score and heed.mask.
+
+    Threads: it acts on the calling thread (and the coroutines that run in it), not on another, also if that was started inside;
+    enable() acts on all. While any thread is inside, PyTorch's function holds the code of a stand-in, which hands the calls of
+    other threads on to PyTorch's. Contexts may be nested, and those of different threads may overlap in any order. RuntimeError
+    on entering where somebody else has put another function in its place.
+    """
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def __enter__(self) -> replace_flex_attention:
+        with _lock:
+            _replacement.add_user()
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        return self
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def __exit__(self, *exception: Any) -> None:
+        _thread.depth -= 1
+        with _lock:
+            _replacement.remove_user()

@@ -1,0 +1,98 @@
+"""Score and mask programs: functions of a score that a user writes, inside the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from ._tracing import Traced, trace
+
+_PAIR = ("batch", "head", "query", "key")
+_POSITIONS = ("query_position", "key_position")
+_Self = TypeVar("_Self", bound="Program")
+
+
+class Program:
+    """A function that was traced. The tensors that it captured are read at each call, as they are then."""
+
+    text: str
+    """The instructions, as the operators take them."""
+    captured: tuple[torch.Tensor, ...]
+    """The tensors that it captured."""
+
+    def __init__(self, traced: Traced) -> None:
+        """What heed.score and heed.mask do."""
+        self.text, self.captured, self._before = traced
+
+    def of(self: _Self, captured: Sequence[torch.Tensor]) -> _Self:
+        """The same with other tensors of the same shapes and types."""
+        return type(self)(Traced(self.text, tuple(captured), self._before))
+
+    def tables(self) -> Sequence[torch.Tensor]:
+        """What it reads: what it captured or computes of that, once a call; reals are differentiable."""
+        return self.captured if self._before is None else self._before(*self.captured)
+
+    def __repr__(self) -> str:
+        return f"heed.{type(self).__name__}({self.text.count(';') + 1} operations, {len(self.captured)} tensors)"
+
+
+class ScoreProgram(Program):
+    """What heed.score returns."""
+
+
+class MaskProgram(Program):
+    """What heed.mask returns."""
+
+
+def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProgram:
+    """Prepares function(score, batch, head, q_idx, kv_idx) -> score for heed.attention(..., score=...).
+
+    The function is called once, with tensors of one number each: float for the score, int64 for the indices, which count within
+    the own sequence. With positions=True two more follow, float64: the positions of the query and of the key. It may read
+    tensors that it captures at whole numbers, t[head, kv_idx], multiply and sum rows of them, (a[q_idx] * b[kv_idx]).sum(), and
+    compute anything from captured tensors alone, t.exp()[head]; floating ones receive gradients. torch.where chooses; -inf
+    hides. Types are those of attention: reals are computed in float32, in float64 for float64 inputs, whatever they are cast to.
+
+    A program is for as long as what the function uses stays: numbers, and which tensors, are those of the time when it was
+    prepared. A Parameter whose values change is seen, not another one in its place, as load_state_dict(assign=True) and
+    torch.func.functional_call put it. heed.flex_attention takes functions, and notices.
+
+    Raises NotImplementedError, naming it, for an operation that has no counterpart inside of the kernel, and for what is not the
+    same for every call: `if` and `.item()` on a tensor, random numbers, writing to tensors, torch.no_grad.
+    """
+    return ScoreProgram(trace("score", function, ("score", *_PAIR, *(_POSITIONS if positions else ())), truth=False))
+
+
+def mask(function: Callable[..., Any], *, positions: bool = False) -> MaskProgram:
+    """Prepares function(batch, head, q_idx, kv_idx) -> bool for heed.attention(..., mask=...): True where a query may look.
+
+    As heed.score, without the score. Whole tiles are judged by interval arithmetic over the function, so what is hidden costs
+    nothing and no mask is built.
+    """
+    return MaskProgram(trace("mask", function, (*_PAIR, *(_POSITIONS if positions else ())), truth=True))
+
+
+def arguments(option: str, program: Program, query: torch.Tensor) -> dict[str, Any]:
+    """What the operators take for a program. option: "score" or "mask"."""
+    real = torch.float64 if query.dtype == torch.float64 else torch.float32
+    extents: list[int] = []
+    numbers: dict[str, list[torch.Tensor]] = {"reals": [], "wholes": []}
+    for place, table in enumerate(program.tables()):
+        if not (table.is_cpu or table.is_meta):
+            raise ValueError(f"{option}: expected captured tensors on the CPU, got one on {table.device}")
+        floating = table.is_floating_point()
+        extents += [0 if floating else 1, *(1,) * (4 - table.dim()), *table.shape]
+        typed = table.to(real if floating else torch.int64)
+        numbers["reals" if floating else "wholes"].append(typed.reshape(-1))
+    given: dict[str, Any] = {f"{option}_program": program.text}
+    if extents:
+        given[f"{option}_extents"] = extents
+    for kind, tensors in numbers.items():
+        if tensors:
+            given[f"{option}_{kind}"] = tensors[0].contiguous() if len(tensors) == 1 else torch.cat(tensors)
+    return given
+
+
+__all__: Sequence[str] = ("MaskProgram", "Program", "ScoreProgram", "arguments", "mask", "score")

@@ -1,0 +1,92 @@
+"""Programs as the engine reads them: instructions in a text, each with the numbers of earlier ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+Kind = Literal["truth", "whole", "real"]
+_WIDTH: dict[str, int] = {"truth": 0, "whole": 1, "real": 2}
+_LEAVES: dict[str, Kind] = {
+    "score": "real", "batch": "whole", "head": "whole", "query": "whole", "key": "whole", "query_position": "real",
+    "key_position": "real",
+}  # fmt: skip
+_COMPARISONS = ("less", "less_equal", "equal", "not_equal")
+_LOGIC = ("and", "or", "not")
+_ARITHMETIC = ("add", "subtract", "multiply", "floor_divide", "remainder", "minimum", "maximum", "negate", "absolute", "floor")
+
+
+class Value(NamedTuple):
+    """The result of an instruction."""
+
+    place: int
+    kind: Kind
+
+
+class Text:
+    """Instructions one after the other; what is there already is not written again."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, Value] = {}
+
+    def _add(self, line: str, kind: Kind) -> Value:
+        return self._lines.setdefault(line, Value(len(self._lines), kind))
+
+    def leaf(self, name: str) -> Value:
+        """score, batch, head, query, key, query_position or key_position."""
+        return self._add(name, _LEAVES[name])
+
+    def constant(self, number: float) -> Value:
+        """A truth, a whole number or a real one, as Python has it."""
+        kind: Kind = "truth" if isinstance(number, bool) else "whole" if isinstance(number, int) else "real"
+        if kind == "whole" and abs(number) > 2**53:
+            raise ValueError(f"expected whole numbers within 2^53, got {number}")
+        return self._add(f"constant {kind} {int(number) if kind != 'real' else repr(float(number))}", kind)
+
+    def read(self, table: int, kind: Kind, indices: Sequence[Value]) -> Value:
+        """An entry of a table by its place."""
+        return self._add(" ".join(["read", kind, str(table), *(str(i.place) for i in indices)]), kind)
+
+    def dot(self, a: int, of_a: Sequence[Value], b: int, of_b: Sequence[Value]) -> Value:
+        """The inner product of two rows of tables."""
+        places = (str(i.place) for i in (*of_a, *of_b))
+        return self._add(" ".join(["dot", str(a), str(b), str(len(of_a)), *places]), "real")
+
+    def apply(self, operation: str, *operands: Value) -> Value:
+        """Any other operation."""
+        kinds = [o.kind for o in operands]
+        if operation == "select":
+            kinds = kinds[1:]
+        widest = max(kinds, key=lambda kind: _WIDTH[kind])
+        kind: Kind = "real"
+        if operation in _COMPARISONS or operation in _LOGIC:
+            kind = "truth"
+        elif operation == "truncate" or operation.startswith("bit_"):
+            kind = "whole"
+        elif operation == "select":
+            kind = widest
+        elif operation in _ARITHMETIC:
+            kind = "whole" if widest == "truth" else widest
+        return self._add(" ".join([operation, *(str(o.place) for o in operands)]), kind)
+
+    def real(self, value: Value) -> Value:
+        """The same number as a real one."""
+        return value if value.kind == "real" else self.apply("multiply", value, self.constant(1.0))
+
+    def whole(self, value: Value) -> Value:
+        """Without its fraction; of a truth 0 or 1."""
+        if value.kind == "real":
+            return self.apply("truncate", value)
+        return value if value.kind == "whole" else self.apply("add", value, self.constant(0))
+
+    def truth(self, value: Value) -> Value:
+        """Whether it is not 0."""
+        return value if value.kind == "truth" else self.apply("not_equal", value, self.constant(0))
+
+    def convert(self, value: Value, kind: Kind) -> Value:
+        """The same number as another kind."""
+        return {"real": self.real, "whole": self.whole, "truth": self.truth}[kind](value)
+
+    def finish(self, result: Value) -> str:
+        """The text up to its result, which is its last instruction."""
+        return ";".join(list(self._lines)[: result.place + 1])

@@ -1,0 +1,315 @@
+"""From PyTorch's operations on single numbers to instructions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+from ._text import Kind, Text, Value
+
+Operation = Callable[..., Any]
+
+
+class Refusal(NotImplementedError):
+    """An operation that programs do not have."""
+
+
+class Row(NamedTuple):
+    """A part of a table: its first dimensions are indexed."""
+
+    captured: Captured
+    indices: tuple[Value, ...]
+
+
+class Products(NamedTuple):
+    """Two rows, entry by entry."""
+
+    a: Row
+    b: Row
+
+
+def _kind(dtype: torch.dtype) -> Kind:
+    if dtype.is_complex:
+        raise Refusal("complex numbers")
+    return "real" if dtype.is_floating_point else "truth" if dtype == torch.bool else "whole"
+
+
+class Translation:
+    """Instructions of one function, call by call.
+
+    An argument is a Value, a number, a Row, Products or the place of a captured tensor (Captured).
+    """
+
+    def __init__(self) -> None:
+        self.text = Text()
+
+    # Values from arguments.
+    def value(self, given: Any) -> Value:
+        """A number, a value, or a captured tensor of one number."""
+        if isinstance(given, Value):
+            return given
+        if isinstance(given, Captured):
+            if given.tensor.dim() != 0:
+                raise Refusal(f"a captured tensor of shape {list(given.tensor.shape)} that is not indexed")
+            return self.text.read(given.place, given.kind, [self.text.constant(0)])
+        if isinstance(given, (bool, int, float)):
+            return self.text.constant(given)
+        raise Refusal(f"an operand of type {type(given).__name__}")
+
+    def apply(self, operation: str, *operands: Any) -> Value:
+        """An operation of the engine's."""
+        return self.text.apply(operation, *map(self.value, operands))
+
+    def call(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any], expected: torch.Tensor) -> Any:
+        """A call of one of PyTorch's operators. expected: shape and type of what it returns there.
+
+        Refusal where programs have nothing like it.
+        """
+        result = self._called(target, args, kwargs)
+        if isinstance(result, Value):
+            if expected.numel() != 1:
+                raise Refusal(f"a tensor of shape {list(expected.shape)}")
+            return self.text.convert(result, _kind(expected.dtype))
+        rows = result if isinstance(result, Products) else (result,)
+        if any(row.captured.tensor.shape[len(row.indices) :] != expected.shape for row in rows):
+            raise Refusal("a row in another shape")
+        return result
+
+    def _called(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Value | Row | Products:
+        name = target._schema.name.removeprefix("aten::") if hasattr(target, "_schema") else str(target)
+        if name == "index":
+            return self._index(*args)
+        if name == "select":
+            return self._select(*args)
+        if any(isinstance(a, (Row, Products)) for a in args):
+            return self._of_rows(name, args)
+        found = _OPERATIONS.get(name)
+        if found is None:
+            raise Refusal(f"torch's {name}")
+        return found(self, *args, **kwargs)
+
+    def _of_rows(self, name: str, args: Sequence[Any]) -> Any:
+        rows = [a for a in args if isinstance(a, Row)]
+        if name in ("mul", "dot") and len(rows) == 2:
+            products = Products(*rows)
+            return products if name == "mul" else self._sum(products)
+        if name in ("sum", "linalg_vecdot") and isinstance(args[0], Products):
+            return self._sum(args[0])
+        if name in _SAME and isinstance(args[0], (Row, Products)):
+            return args[0]
+        raise Refusal(f"torch's {name} of a row, beside (a * b).sum() and torch.dot(a, b),")
+
+    def _sum(self, products: Products) -> Value:
+        for row in products:
+            if row.captured.kind != "real" or len(row.indices) != row.captured.tensor.dim() - 1:
+                raise Refusal("a sum of anything but products of rows of real numbers")
+        (a, of_a), (b, of_b) = products
+        return self.text.dot(a.place, of_a, b.place, of_b)
+
+    def _index(self, tensor: Any, indices: Sequence[Any]) -> Any:
+        if any(i is None for i in indices):
+            raise Refusal("a slice of a captured tensor")
+        return self._entry(tensor, [self.value(i) for i in indices])
+
+    def _select(self, tensor: Any, dim: int, index: Any) -> Any:
+        if dim != 0:
+            raise Refusal("a slice of a captured tensor")
+        return self._entry(tensor, [self.value(index)])
+
+    def _entry(self, tensor: Any, further: list[Value]) -> Any:
+        if isinstance(tensor, Captured):
+            tensor = Row(tensor, ())
+        if not isinstance(tensor, Row):
+            raise Refusal("an index into something that is not captured")
+        captured, indices = tensor.captured, (*tensor.indices, *further)
+        if any(i.kind == "real" for i in further):
+            raise Refusal("an index that is not whole")
+        dims = captured.tensor.dim()
+        if dims > 4:
+            raise Refusal(f"a captured tensor of {dims} dimensions; tables have at most 4")
+        if len(indices) > dims:
+            raise Refusal(f"{len(indices)} indices into a captured tensor of {dims} dimensions")
+        if len(indices) == dims:
+            return self.text.read(captured.place, captured.kind, indices)
+        return Row(captured, indices)
+
+    # Operations that PyTorch has and the engine has not, in terms of those it has.
+    def add(self, a: Any, b: Any, *, alpha: Any = 1) -> Value:
+        return self.apply("add", a, b if alpha == 1 else self.apply("multiply", b, alpha))
+
+    def subtract(self, a: Any, b: Any, *, alpha: Any = 1) -> Value:
+        return self.apply("subtract", a, b if alpha == 1 else self.apply("multiply", b, alpha))
+
+    def divide(self, a: Any, b: Any, *, rounding_mode: str | None = None) -> Value:
+        if rounding_mode == "floor":
+            return self.apply("floor_divide", a, b)
+        quotient = self.apply("divide", a, b)
+        if rounding_mode is None:
+            return quotient
+        a, b = self.value(a), self.value(b)
+        whole = self.apply("floor_divide", self.apply("absolute", a), self.apply("absolute", b))
+        signed = self.apply("select", self.apply("less", self.apply("multiply", a, b), 0), self.apply("negate", whole), whole)
+        return signed
+
+    def clamp(self, a: Any, min: Any = None, max: Any = None) -> Value:
+        result = self.value(a)
+        # Where a bound is reached, the gradient goes to the number, as in PyTorch.
+        if min is not None:
+            result = self.apply("select", self.apply("less", result, min), min, result)
+        if max is not None:
+            result = self.apply("select", self.apply("less", max, result), max, result)
+        return result
+
+    def bitwise(self, operation: str, a: Any, b: Any) -> Value:
+        x, y = self.value(a), self.value(b)
+        return self.logical(operation, x, y) if x.kind == y.kind == "truth" else self.apply(f"bit_{operation}", x, y)
+
+    def logical(self, operation: str, a: Any, b: Any) -> Value:
+        x, y = self.text.truth(self.value(a)), self.text.truth(self.value(b))
+        if operation == "xor":
+            return self.apply("not_equal", self.text.whole(x), self.text.whole(y))
+        return self.apply(operation, x, y)
+
+    def detach(self, a: Any) -> Value:
+        if self.value(a).kind == "real":
+            raise Refusal("detach of what it computes (what it captures may be detached)")
+        return self.value(a)
+
+    def shifted_one(self, bits: Any) -> Value:
+        return self.text.whole(self.apply("power", 2, bits))
+
+    def gelu(self, a: Any, *, approximate: str = "none") -> Value:
+        half = self.apply("multiply", a, 0.5)
+        if approximate == "tanh":
+            cube = self.apply("power", a, 3.0)
+            inner = self.apply("multiply", math.sqrt(2 / math.pi), self.add(a, self.apply("multiply", 0.044715, cube)))
+            return self.apply("multiply", half, self.apply("add", 1.0, self.apply("tanh", inner)))
+        return self.apply("multiply", half, self.apply("add", 1.0, self.apply("erf", self.apply("multiply", a, math.sqrt(0.5)))))
+
+    def softplus(self, a: Any, beta: Any = 1, threshold: Any = 20) -> Value:
+        scaled = self.apply("multiply", a, float(beta))
+        # log(1 + e^x) without overflow.
+        smooth = self.apply(
+            "add",
+            self.apply("maximum", scaled, 0.0),
+            self.apply("log1p", self.apply("exp", self.apply("negate", self.apply("absolute", scaled)))),
+        )
+        linear = self.apply("less", float(threshold), scaled)
+        return self.apply("select", linear, self.text.real(self.value(a)), self.apply("divide", smooth, float(beta)))
+
+    def elu(self, a: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> Value:
+        powers = self.apply("exp", self.apply("multiply", a, float(input_scale)))
+        below = self.apply("multiply", self.apply("subtract", powers, 1.0), float(alpha))
+        return self.apply("multiply", self.apply("select", self.apply("less", 0.0, a), a, below), float(scale))
+
+    def leaky(self, a: Any, slope: Any = 0.01) -> Value:
+        return self.apply("select", self.apply("less", 0.0, a), a, self.apply("multiply", a, float(slope)))
+
+    def sign(self, a: Any) -> Value:
+        down = self.apply("select", self.apply("less", a, 0), -1, 0)
+        return self.apply("select", self.apply("less", 0, a), 1, down)
+
+    def remainder_to_zero(self, a: Any, b: Any) -> Value:
+        """torch.fmod: what is left has the sign of a."""
+        x = self.value(a)
+        left = self.apply("remainder", self.apply("absolute", x), self.apply("absolute", b))
+        return self.apply("select", self.apply("less", x, 0), self.apply("negate", left), left)
+
+
+class Captured(NamedTuple):
+    """A tensor that the function brings along, by its place among the tables."""
+
+    place: int
+    tensor: torch.Tensor
+
+    @property
+    def kind(self) -> Kind:
+        return _kind(self.tensor.dtype)
+
+
+def _plain(operation: str) -> Operation:
+    return lambda self, *operands: self.apply(operation, *operands)
+
+
+def _tan(self: Translation, a: Any) -> Value:
+    return self.apply("divide", self.apply("sin", a), self.apply("cos", a))
+
+
+# Of one number it is the number, of a row the row, as long as type and shape are right.
+_SAME = ("_to_copy", "to", "alias", "clone", "view", "_unsafe_view", "reshape", "contiguous", "squeeze", "unsqueeze", "expand",
+         "positive")  # fmt: skip
+
+_OPERATIONS: dict[str, Operation] = {
+    **{name: _plain(name) for name in
+       ("minimum", "maximum", "floor_divide", "remainder", "exp", "exp2", "log", "log1p", "sqrt", "reciprocal", "tanh",
+        "sigmoid", "erf", "sin", "cos", "floor")},
+    "add": Translation.add,
+    "sub": Translation.subtract,
+    "rsub": lambda self, a, b, alpha=1: self.subtract(b, a, alpha=alpha),
+    "mul": _plain("multiply"),
+    "div": Translation.divide,
+    "true_divide": Translation.divide,
+    "fmod": Translation.remainder_to_zero,
+    "pow": _plain("power"),
+    "square": lambda self, a: self.apply("multiply", a, a),
+    "neg": _plain("negate"),
+    "abs": _plain("absolute"),
+    "ceil": lambda self, a: self.apply("negate", self.apply("floor", self.apply("negate", a))),
+    "trunc": _plain("truncate"),
+    "detach": Translation.detach,
+    "sign": Translation.sign,
+    "sgn": Translation.sign,
+    "rsqrt": lambda self, a: self.apply("reciprocal", self.apply("sqrt", a)),
+    "expm1": lambda self, a: self.apply("subtract", self.apply("exp", a), 1.0),
+    "log2": lambda self, a: self.apply("multiply", self.apply("log", a), 1 / math.log(2)),
+    "log10": lambda self, a: self.apply("multiply", self.apply("log", a), 1 / math.log(10)),
+    "tan": _tan,
+    "sinh": lambda self, a: self.apply(
+        "multiply", 0.5, self.apply("subtract", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))),
+    "cosh": lambda self, a: self.apply(
+        "multiply", 0.5, self.apply("add", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))),
+    "erfc": lambda self, a: self.apply("subtract", 1.0, self.apply("erf", a)),
+    "relu": lambda self, a: self.apply("select", self.apply("less", 0, a), a, 0),
+    "silu": lambda self, a: self.apply("multiply", a, self.apply("sigmoid", a)),
+    "gelu": Translation.gelu,
+    "softplus": Translation.softplus,
+    "elu": Translation.elu,
+    "leaky_relu": Translation.leaky,
+    "hardtanh": lambda self, a, low=-1, high=1: self.clamp(a, low, high),
+    "clamp": Translation.clamp,
+    "clamp_min": lambda self, a, bound: self.clamp(a, min=bound),
+    "clamp_max": lambda self, a, bound: self.clamp(a, max=bound),
+    "lerp": lambda self, a, b, weight: self.add(a, self.apply("multiply", weight, self.subtract(b, a))),
+    "where": lambda self, condition, a, b: self.apply("select", self.text.truth(self.value(condition)), a, b),
+    "masked_fill": lambda self, a, mask, number: self.apply("select", self.text.truth(self.value(mask)), number, a),
+    "lt": _plain("less"),
+    "le": _plain("less_equal"),
+    "gt": lambda self, a, b: self.apply("less", b, a),
+    "ge": lambda self, a, b: self.apply("less_equal", b, a),
+    "eq": _plain("equal"),
+    "ne": _plain("not_equal"),
+    "isnan": lambda self, a: self.apply("not_equal", a, a),
+    "logical_and": lambda self, a, b: self.logical("and", a, b),
+    "logical_or": lambda self, a, b: self.logical("or", a, b),
+    "logical_xor": lambda self, a, b: self.logical("xor", a, b),
+    "logical_not": lambda self, a: self.apply("not", self.text.truth(self.value(a))),
+    "bitwise_and": lambda self, a, b: self.bitwise("and", a, b),
+    "bitwise_or": lambda self, a, b: self.bitwise("or", a, b),
+    "bitwise_xor": lambda self, a, b: self.bitwise("xor", a, b),
+    "bitwise_not": lambda self, a: self.bitwise("xor", a, True if self.value(a).kind == "truth" else -1),
+    **{name: lambda self, a, bits: self.apply("multiply", a, self.shifted_one(bits)) for name in
+       ("bitwise_left_shift", "__lshift__")},
+    **{name: lambda self, a, bits: self.apply("floor_divide", a, self.shifted_one(bits)) for name in
+       ("bitwise_right_shift", "__rshift__")},
+    **{name: (lambda operation: lambda self, a, b: self.bitwise(operation, a, b))(name.strip("_")) for name in
+       ("__and__", "__or__", "__xor__")},
+    "scalar_tensor": lambda self, number, **_: self.value(number),
+    **{name: lambda self, _, number, **__: self.value(number) for name in ("full", "full_like")},
+    "new_full": lambda self, a, size, number, **_: self.value(number),
+    **{name: lambda self, *_, **__: self.text.constant(0) for name in ("zeros", "zeros_like", "new_zeros")},
+    **{name: lambda self, *_, **__: self.text.constant(1) for name in ("ones", "ones_like", "new_ones")},
+    **{name: lambda self, a, *_, **__: self.value(a) for name in (*_SAME, "sum", "mean")},
+}  # fmt: skip
