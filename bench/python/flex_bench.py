@@ -31,11 +31,11 @@ def functions(heads, steps, document):
     rate = 0.1 * torch.arange(1, heads + 1)
     return {
         "plain": (lambda s, b, h, q, k: s, None, {}),
-        "ALiBi": (lambda s, b, h, q, k: s - slope[h] * (q - k).abs(), None, {"position": heed.positions.ALiBi(heads)}),
+        "ALiBi": (lambda s, b, h, q, k: s - slope[h] * (q - k).abs(), None, {"position": heed.positions.Alibi(heads)}),
         "KERPLE": (lambda s, b, h, q, k: s - rate[h] * torch.log1p((q - k).abs() * 0.1), None, None),
         "soft-cap": (lambda s, b, h, q, k: 20 * torch.tanh(s / 20), None, {"softcap": 20.0}),
         "causal": (None, causal, {"causal": True}),
-        "window of 256": (None, lambda b, h, q, k: (q >= k) & (q - k < 256), {"causal": True, "window": 255}),
+        "window of 256": (None, lambda b, h, q, k: (q >= k) & (q - k < 256), {"causal": True, "window": (255, 0)}),
         "documents, causal": (None, lambda b, h, q, k: (documents[q] == documents[k]) & (q >= k), None),
     }
 

@@ -13,6 +13,7 @@ from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, causal_name, window_sides
 from ._places import Places, Positions, add_positions
 from ._programs import MaskProgram, ScoreProgram
+from ._reals import typed_reals
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers
 
@@ -87,13 +88,10 @@ def _seed(seed: Any) -> torch.Tensor:
 
 
 def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """A table in the accumulator's type; a finite number stays finite there, because an infinite one means something else."""
+    """A table in the accumulator's type."""
     if not table.is_floating_point():
         raise ValueError(f"{name}: expected floating point, got {table.dtype}")
-    if query.dtype == torch.float64 or table.dtype != torch.float64:
-        return table.to(torch.float64 if query.dtype == torch.float64 else torch.float32)
-    most = torch.finfo(torch.float32).max
-    return torch.where(table.isinf(), table, table.clamp(-most, most)).to(torch.float32)
+    return typed_reals(table, query)
 
 
 def _add_scheme(
@@ -317,6 +315,8 @@ def attention(
     if isinstance(mask, MaskProgram):
         options.update(_programs.arguments("mask", mask, query))
     elif mask is not None:
+        if callable(mask) and not isinstance(mask, torch.Tensor):
+            raise TypeError(f"mask: expected a tensor or what heed.mask returns, got {type(mask).__name__}")
         options["mask"] = dense("mask", mask, True)
     if score is not None:
         if not isinstance(score, ScoreProgram):

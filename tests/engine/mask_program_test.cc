@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -31,8 +33,11 @@ class RandomRule {
       return numbers;
     };
     wholes_ = {fill(kShape.q_len, 12), fill(kShape.kv_len, 12), fill(kShape.q_heads * 10, 40)};
+    const float infinity = std::numeric_limits<float>::infinity(), odd[] = {std::nanf(""), infinity, -infinity};
+    const bool infinite = random_() % 8 == 0;
     for (int64_t x = 0; x < kShape.kv_len; ++x)
-      reals_.push_back(random_() % 40 == 0 ? std::nan("") : static_cast<float>(Whole(100)) / 17 - 2);
+      reals_.push_back(infinite || random_() % 40 == 0 ? odd[infinite ? 2 : random_() % 3]
+                                                       : static_cast<float>(Whole(100)) / 17 - 2);
   }
 
   MaskProgram Make() { return MaskProgram(Truth(4)); }
@@ -126,9 +131,11 @@ class RandomRule {
         default:
           break;
       }
-    switch (random_() % 5) {
+    switch (random_() % 6) {
       case 0:
         return a < b;
+      case 5:
+        return Abs(a * Captured(3)(Key())) >= 0;
       case 1:
         return a <= b;
       case 2:

@@ -20,7 +20,7 @@ namespace {
 
 using namespace heed::program;
 
-// Li et al. 2023, KERPLE's logarithmic form: score - rate[h] log(1 + width[h] |i - j|).
+// Chi et al. 2022, KERPLE's logarithmic form: score - rate[h] log(1 + width[h] |i - j|).
 ScoreProgram Kerple() {
   const Captured rate(0), width(1);
   return ScoreProgram(Score() - rate(Head()) * Log1p(width(Head()) * Abs(Query() - Key())));

@@ -22,6 +22,12 @@ REFUSED = {
     "a captured tensor as an array": (lambda s, b, h, q, k: s * float(ROWS.numpy()[0, 0]), NotImplementedError, ASKS),
     "equality of captured tensors": (lambda s, b, h, q, k: s if torch.equal(ROWS, ONE) else -s, NotImplementedError, ASKS),
     "writing": (lambda s, b, h, q, k: s * ROWS.add_(1)[0, 0], NotImplementedError, "score: torch's add_ writes to a tensor"),
+    "two results": (lambda s, b, h, q, k: (s, s), ValueError, "score: expected a function that returns one number, got tuple"),
+    "a number beyond 2^53": (lambda s, b, h, q, k: s + (q + 2**60), ValueError, "score: expected whole numbers within 2^53"),
+    "five dimensions": (
+        lambda s, b, h, q, k: s + torch.zeros(2, 2, 2, 2, 2)[b, h, q, k, 0], NotImplementedError,
+        "score: a captured tensor of 5 dimensions, more than the 4 of a table, has no counterpart",
+    ),
     "writing to a number": (lambda s, b, h, q, k: s.mul_(2), NotImplementedError, "score: torch's mul_ writes to a tensor"),
     "chance": (lambda s, b, h, q, k: s + torch.rand(()), NotImplementedError, "score: torch's rand is random"),
     "no_grad": (lambda s, b, h, q, k: s + torch.no_grad()(lambda: ROWS[0, 0])(), NotImplementedError, "score: torch.no_grad"),
@@ -40,6 +46,40 @@ def test_what_is_refused(name):
     with pytest.raises(kind) as caught:
         heed.score(score_mod)
     assert str(caught.value).startswith(words)
+
+
+def test_what_is_finite_stays_finite():
+    query, key, value = (t.detach().float() for t in operands())
+    lowest = torch.full((H,), torch.finfo(torch.float64).min, dtype=torch.float64)
+    empty = torch.zeros_like(query)
+    for function in (
+        lambda s, b, h, q, k: torch.where(k == 0, s, lowest[h]),
+        lambda s, b, h, q, k: torch.where(k == 0, s, -1e300),
+        lambda s, b, h, q, k: torch.where(k < 0, s, -1e300),
+    ):
+        output = heed.attention(query, key, value, score=heed.score(function))
+        assert output.isfinite().all() and not torch.equal(output, empty)
+    hidden = heed.score(lambda s, b, h, q, k: torch.where(k < 0, s, -float("inf")))
+    assert torch.equal(heed.attention(query, key, value, score=hidden), empty)
+
+
+def test_a_function_is_no_mask():
+    query, key, value = operands()
+    with pytest.raises(TypeError, match="^mask: expected a tensor or what heed.mask returns, got function"):
+        heed.attention(query, key, value, mask=causal)
+
+
+def test_inner_products_by_other_names():
+    query, key, value = operands()
+    a, b = parameter(N, 3), parameter(H, N, 3)
+    found = [
+        heed.flex_attention(query, key, value, function)
+        for function in (
+            lambda s, b_, h, q, k: s + (a[q] * b[h, k]).sum(),
+            lambda s, b_, h, q, k: s + torch.linalg.vecdot(a[q], b[h, k]),
+        )
+    ]
+    torch.testing.assert_close(found[1:], found[:1])
 
 
 def test_positions_and_other_options():

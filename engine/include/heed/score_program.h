@@ -63,8 +63,8 @@ Expression QueryPosition();
 Expression KeyPosition();
 
 // A table of at most four dimensions that each call brings along (ProgramTable), by its place among the call's tables. Reading
-// takes one whole index a dimension; negative ones count from the end. A read outside of the table is NaN, in a mask program
-// false whatever it is compared with; pairs that are hidden otherwise do not mind.
+// takes one whole index a dimension; negative ones count from the end. A read outside of the table is NaN, of a
+// table of truths false; pairs that are hidden otherwise do not mind.
 class Captured {
  public:
   // Of real numbers, with a gradient.

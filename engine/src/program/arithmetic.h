@@ -2,8 +2,10 @@
 #ifndef HEED_PROGRAM_ARITHMETIC_H_
 #define HEED_PROGRAM_ARITHMETIC_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "program/operation.h"
 
@@ -42,6 +44,13 @@ inline double BitOrOf(double a, double b) {
 }
 inline double BitXorOf(double a, double b) {
   return BitByBit(a, b, [](int64_t x, int64_t y) { return x ^ y; });
+}
+
+// A number as T. What is finite stays finite: infinite ones mean something else.
+template <class T>
+T Narrowed(double number) {
+  constexpr double kMost = std::numeric_limits<T>::max();
+  return static_cast<T>(std::isfinite(number) ? std::clamp(number, -kMost, kMost) : number);
 }
 
 // An operation without leaves.

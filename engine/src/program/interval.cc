@@ -36,16 +36,29 @@ Interval Corners(Operation operation, const Interval& a, const Interval& b) {
   return corners;
 }
 
+bool Endless(const Interval& a) { return std::isinf(a.low) || std::isinf(a.high); }
+
+// 0 times infinity need not be at a corner.
+Interval ProductOf(const Interval& a, const Interval& b) {
+  if ((Endless(a) && Contains(b, 0)) || (Endless(b) && Contains(a, 0))) return Interval::Anything();
+  return Corners(kMultiply, a, b);
+}
+
+Interval QuotientOf(Operation operation, const Interval& a, const Interval& b) {
+  if (Contains(b, 0) || Endless(a) || Endless(b)) return Interval::Anything();
+  return Corners(operation, a, b);
+}
+
 // Of a function that grows and may be computed with a few roundings of difference elsewhere.
 Interval Growing(Operation operation, const Interval& a, double lowest) {
   if (a.low < lowest) return Interval::Anything();
-  constexpr double kLoose = 1e-12;
+  const auto loose = [](double end) { return std::isfinite(end) ? 1e-12 * (1 + std::abs(end)) : 0; };
   const double low = Compute(operation, &a.low), high = Compute(operation, &a.high);
-  return {low - kLoose * (1 + std::abs(low)), high + kLoose * (1 + std::abs(high)), a.nan};
+  return {low - loose(low), high + loose(high), a.nan};
 }
 
 Interval RemainderOf(const Interval& a, const Interval& b) {
-  if (a.nan || b.nan || Contains(b, 0) || !std::isfinite(a.low) || !std::isfinite(a.high)) return Interval::Anything();
+  if (a.nan || b.nan || Contains(b, 0) || Endless(a) || Endless(b)) return Interval::Anything();
   if (b.single() && FloorQuotient(a.low, b.low) == FloorQuotient(a.high, b.low)) {
     const double ends[] = {FloorRemainder(a.low, b.low), FloorRemainder(a.high, b.low)};
     return {std::min(ends[0], ends[1]), std::max(ends[0], ends[1]), false};
@@ -111,13 +124,14 @@ Interval IntervalOf(const Instruction& instruction, const Interval* x, const Tab
       return ReadOf(instruction, x, tables);
     case kAdd:
     case kSubtract:
-    case kMultiply:
     case kMinimum:
     case kMaximum:
       return Corners(instruction.operation, x[0], x[1]);
+    case kMultiply:
+      return ProductOf(x[0], x[1]);
     case kDivide:
     case kFloorDivide:
-      return Contains(x[1], 0) ? Interval::Anything() : Corners(instruction.operation, x[0], x[1]);
+      return QuotientOf(instruction.operation, x[0], x[1]);
     case kRemainder:
       return RemainderOf(x[0], x[1]);
     case kNegate:

@@ -6,10 +6,12 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "heed/score_program.h"
+#include "program/arithmetic.h"
 #include "program/code.h"
 
 namespace heed::program {
@@ -94,7 +96,7 @@ class TableReader {
     std::visit(
         [&](const auto& view) {
           for (int64_t n = 0; n < row.count(); ++n) {
-            const R number = row.inside(n) ? static_cast<R>(view.data[row.at(n)]) : outside;
+            const R number = row.inside(n) ? As<R>(view.data[row.at(n)]) : outside;
             numbers[n] = truth_ ? static_cast<R>(number != 0) : number;
           }
         },
@@ -102,6 +104,14 @@ class TableReader {
   }
 
  private:
+  template <class R, class V>
+  static R As(V number) {
+    if constexpr (std::is_same_v<V, double>)
+      return Narrowed<R>(number);
+    else
+      return static_cast<R>(number);
+  }
+
   const ProgramTable* table_;
   int first_;
   bool truth_;

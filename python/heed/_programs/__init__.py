@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from .._reals import typed_reals
 from ._tracing import Traced, trace
 
 _PAIR = ("batch", "head", "query", "key")
@@ -76,7 +77,6 @@ def mask(function: Callable[..., Any], *, positions: bool = False) -> MaskProgra
 
 def arguments(option: str, program: Program, query: torch.Tensor) -> dict[str, Any]:
     """What the operators take for a program. option: "score" or "mask"."""
-    real = torch.float64 if query.dtype == torch.float64 else torch.float32
     extents: list[int] = []
     numbers: dict[str, list[torch.Tensor]] = {"reals": [], "wholes": []}
     for place, table in enumerate(program.tables()):
@@ -84,7 +84,7 @@ def arguments(option: str, program: Program, query: torch.Tensor) -> dict[str, A
             raise ValueError(f"{option}: expected captured tensors on the CPU, got one on {table.device}")
         floating = table.is_floating_point()
         extents += [0 if floating else 1, *(1,) * (4 - table.dim()), *table.shape]
-        typed = table.to(real if floating else torch.int64)
+        typed = typed_reals(table, query) if floating else table.to(torch.int64)
         numbers["reals" if floating else "wholes"].append(typed.reshape(-1))
     given: dict[str, Any] = {f"{option}_program": program.text}
     if extents:

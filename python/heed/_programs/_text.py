@@ -16,6 +16,10 @@ _LOGIC = ("and", "or", "not")
 _ARITHMETIC = ("add", "subtract", "multiply", "floor_divide", "remainder", "minimum", "maximum", "negate", "absolute", "floor")
 
 
+class OutOfRange(ValueError):
+    """A number that programs cannot hold."""
+
+
 class Value(NamedTuple):
     """The result of an instruction."""
 
@@ -40,7 +44,7 @@ class Text:
         """A truth, a whole number or a real one, as Python has it."""
         kind: Kind = "truth" if isinstance(number, bool) else "whole" if isinstance(number, int) else "real"
         if kind == "whole" and abs(number) > 2**53:
-            raise ValueError(f"expected whole numbers within 2^53, got {number}")
+            raise OutOfRange(f"expected whole numbers within 2^53, got {number}")
         return self._add(f"constant {kind} {int(number) if kind != 'real' else repr(float(number))}", kind)
 
     def read(self, table: int, kind: Kind, indices: Sequence[Value]) -> Value:

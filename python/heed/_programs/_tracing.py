@@ -11,7 +11,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from ._text import Value
+from ._text import OutOfRange, Value
 from ._translation import Captured, Refusal, Translation
 
 _aten = torch.ops.aten
@@ -90,13 +90,15 @@ def _inputs(leaves: Sequence[str]) -> list[torch.Tensor]:
     return [torch.zeros((), dtype=types.get(leaf, torch.int64), device="cpu") for leaf in leaves]
 
 
-def _graph(function: Callable[..., Any], leaves: Sequence[str], calls: _Calls) -> GraphModule:
+def _graph(name: str, function: Callable[..., Any], leaves: Sequence[str], calls: _Calls) -> GraphModule:
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
     from torch.fx.experimental.proxy_tensor import make_fx
 
     def one(*numbers: torch.Tensor) -> Any:
         with _NoValues(), calls:  # type: ignore[no-untyped-call]
             result = function(*numbers)
+        if not isinstance(result, (torch.Tensor, bool, int, float)):
+            raise ValueError(f"{name}: expected a function that returns one number, got {type(result).__name__}")
         return result if isinstance(result, torch.Tensor) else torch.tensor(result)
 
     # With gradients, what autograd saves would be in the graph too.
@@ -113,7 +115,7 @@ def trace(name: str, function: Callable[..., Any], leaves: Sequence[str], truth:
         raise TypeError(f"{name}: expected a function, got {type(function).__name__}")
     calls = _Calls()
     try:
-        graph = _graph(function, leaves, calls)
+        graph = _graph(name, function, leaves, calls)
     except _Unknown as error:
         raise NotImplementedError(
             f"{name}: the function asks for the value of a number (`if`, `int()`, `.item()`), which may be another for every "
@@ -121,7 +123,10 @@ def trace(name: str, function: Callable[..., Any], leaves: Sequence[str], truth:
         ) from error
     except Refusal as error:
         raise NotImplementedError(f"{name}: {error}") from error
-    traced = _Reader(name, graph, leaves).read(truth)
+    try:
+        traced = _Reader(name, graph, leaves).read(truth)
+    except OutOfRange as error:
+        raise ValueError(f"{name}: {error}") from error
     return traced._replace(captured=tuple(map(calls.original, traced.captured)))
 
 

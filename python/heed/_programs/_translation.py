@@ -93,10 +93,10 @@ class Translation:
 
     def _of_rows(self, name: str, args: Sequence[Any]) -> Any:
         rows = [a for a in args if isinstance(a, Row)]
-        if name in ("mul", "dot") and len(rows) == 2:
+        if name in ("mul", "dot", "vdot") and len(rows) == 2:
             products = Products(*rows)
             return products if name == "mul" else self._sum(products)
-        if name in ("sum", "linalg_vecdot") and isinstance(args[0], Products):
+        if name == "sum" and isinstance(args[0], Products):
             return self._sum(args[0])
         if name in _SAME and isinstance(args[0], (Row, Products)):
             return args[0]
@@ -129,7 +129,7 @@ class Translation:
             raise Refusal("an index that is not whole")
         dims = captured.tensor.dim()
         if dims > 4:
-            raise Refusal(f"a captured tensor of {dims} dimensions; tables have at most 4")
+            raise Refusal(f"a captured tensor of {dims} dimensions, more than the 4 of a table,")
         if len(indices) > dims:
             raise Refusal(f"{len(indices)} indices into a captured tensor of {dims} dimensions")
         if len(indices) == dims:

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "program/arithmetic.h"
 #include "simd/tuning.h"
 
 namespace heed::position {
@@ -20,20 +21,13 @@ std::vector<int> AllNeeded(const program::Code& code, const std::vector<int>& in
   return {all.begin(), all.end()};
 }
 
-// What is finite stays finite.
-template <class T>
-T Rounded(double number) {
-  constexpr double kMost = std::numeric_limits<T>::max();
-  return static_cast<T>(std::isfinite(number) ? std::clamp(number, -kMost, kMost) : number);
-}
-
 // A number of nats in powers of two; a bias as low as numbers go stays a number.
 template <class T>
 T InBits(double nats) {
-  return Rounded<T>(std::isfinite(nats)
-                        ? std::clamp(nats, std::numeric_limits<double>::lowest() / 2, std::numeric_limits<double>::max() / 2) *
-                              std::numbers::log2e
-                        : nats);
+  return program::Narrowed<T>(std::isfinite(nats) ? std::clamp(nats, std::numeric_limits<double>::lowest() / 2,
+                                                               std::numeric_limits<double>::max() / 2) *
+                                                        std::numbers::log2e
+                                                  : nats);
 }
 
 std::tuple<program::Axis, bool, bool> KeyOf(const program::Domain& domain) { return {domain.axis, domain.batch, domain.head}; }
@@ -70,7 +64,7 @@ void GivenValues<T>::Store(std::size_t index, const double* values, int64_t row,
     if (!array) return;
     for (int64_t n = 0; n < count; ++n) {
       const double value = values[backwards ? count - 1 - n : n];
-      array[start + first + n] = bits ? InBits<E>(value) : Rounded<E>(value);
+      array[start + first + n] = bits ? InBits<E>(value) : program::Narrowed<E>(value);
     }
     if (first + count == length && domain.axis != program::Axis::kNone)
       std::fill(array + start + length, array + start + Padded(domain.axis), E{0});

@@ -239,7 +239,7 @@ class PairStrips {
   PairStrips(const position::CallCode<T>& code, const position::StripMemory& memory)
       : code_(code), memory_(memory), narrow_(code.pairs().given.size()), wide_(code.pairs().given.size()) {
     for (std::size_t x = 0; x < pairs().constants.size(); ++x) {
-      std::fill_n(memory_.template constant<T>(x), position::kRepeats, static_cast<T>(pairs().constants[x]));
+      std::fill_n(memory_.template constant<T>(x), position::kRepeats, program::Narrowed<T>(pairs().constants[x]));
       std::fill_n(memory_.template constant<double>(x), position::kRepeats, pairs().constants[x]);
     }
   }
@@ -433,7 +433,7 @@ class PairStrips {
     for (int64_t w = lanes.begin; w < lanes.end; ++w) {
       std::array<double, 8> indices{};
       for (std::size_t x = 0; x < instruction.operands.size(); ++x) indices[x] = static_cast<double>(*sources[x].At(j, w));
-      out[w] = static_cast<R>(code_.Read(instruction, indices.data()));
+      out[w] = program::Narrowed<R>(code_.Read(instruction, indices.data()));
     }
   }
 
