@@ -88,8 +88,9 @@ struct StripMemory {
   StripMemory(core::Arena& arena, const CallCode<T>& code, int64_t panel, bool grouped) : apart_(sizeof(T) < sizeof(double)) {
     const program::PairCode& pairs = code.pairs();
     const int64_t bytes = pairs.any_wide ? sizeof(double) : sizeof(T);
-    // Registers share the first-level cache with a tile of scores.
-    constexpr int64_t kBytes = 40 * 1024;
+    // To begin a step costs about as much as 16 vectors: strips are as long as their registers leave the second-level cache to
+    // the operands.
+    constexpr int64_t kBytes = 64 * 1024;
     rows = 64;
     while (rows > 2 && pairs.registers * rows * panel * bytes > kBytes) rows /= 2;
     register_bytes_ = rows * panel * bytes;
