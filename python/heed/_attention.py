@@ -109,6 +109,8 @@ def _add_scheme(
     for name, table in position.tensors().items():
         if table is not None:
             options[name] = _typed(name, query, table)
+    if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
+        raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
     if not position.rotates:
         return query, key
     places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
@@ -313,15 +315,18 @@ def attention(
     if bias is not None:
         options["bias"] = _typed("bias", query, dense("bias", bias, False))
     if isinstance(mask, MaskProgram):
-        options.update(_programs.arguments("mask", mask, query))
+        options.update(_programs.arguments("mask", [(mask, mask.tables())], query))
     elif mask is not None:
         if callable(mask) and not isinstance(mask, torch.Tensor):
             raise TypeError(f"mask: expected a tensor or what heed.mask returns, got {type(mask).__name__}")
         options["mask"] = dense("mask", mask, True)
+    programs = [position.program()] if isinstance(position, positions.ProgramScheme) else []
     if score is not None:
         if not isinstance(score, ScoreProgram):
             raise TypeError(f"score: expected what heed.score returns, got {type(score).__name__}")
-        options.update(_programs.arguments("score", score, query))
+        programs.append((score, score.tables()))
+    if programs:
+        options.update(_programs.arguments("score", programs, query))
     if query_lengths is not None:
         options["query_lengths"] = integers("query_lengths", query_lengths)
     if key_lengths is not None:

@@ -12,6 +12,7 @@ from ._attention import dense
 from ._order import causal_name, window_sides
 from ._places import Places, add_positions
 from ._programs import MaskProgram
+from .positions import ProgramScheme
 from ._token_positions import integers
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
@@ -75,6 +76,8 @@ def _check(query: torch.Tensor, arguments: Mapping[str, Any]) -> None:
     if arguments["empty_row"] != "zero":
         _refuse("empty_row", device)
     scheme = arguments["position"]
+    if isinstance(scheme, ProgramScheme):
+        _refuse(f"position: {type(scheme).__name__}", device)
     tensors = {} if scheme is None else scheme.tensors()
     for name, tensor in tensors.items():
         if tensor is not None and name not in ("relative_bias", "slopes"):

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from .._reals import typed_reals
+from ._text import followed_by
 from ._tracing import Traced, trace
 
 _PAIR = ("batch", "head", "query", "key")
@@ -31,9 +32,11 @@ class Program:
         """The same with other tensors of the same shapes and types."""
         return type(self)(Traced(self.text, tuple(captured), self._before))
 
-    def tables(self) -> Sequence[torch.Tensor]:
-        """What it reads: what it captured or computes of that, once a call; reals are differentiable."""
-        return self.captured if self._before is None else self._before(*self.captured)
+    def tables(self, captured: Sequence[torch.Tensor] | None = None) -> Sequence[torch.Tensor]:
+        """What it reads: what it captured (or what is given for that) or computes of it, once a call; reals are
+        differentiable."""
+        captured = self.captured if captured is None else captured
+        return captured if self._before is None else self._before(*captured)
 
     def __repr__(self) -> str:
         return f"heed.{type(self).__name__}({self.text.count(';') + 1} operations, {len(self.captured)} tensors)"
@@ -75,18 +78,24 @@ def mask(function: Callable[..., Any], *, positions: bool = False) -> MaskProgra
     return MaskProgram(trace("mask", function, (*_PAIR, *(_POSITIONS if positions else ())), truth=True))
 
 
-def arguments(option: str, program: Program, query: torch.Tensor) -> dict[str, Any]:
-    """What the operators take for a program. option: "score" or "mask"."""
+def arguments(option: str, programs: Sequence[tuple[Program, Sequence[torch.Tensor]]], query: torch.Tensor) -> dict[str, Any]:
+    """What the operators take for programs, each with its tables, of which the later ones compute with the results of the
+    earlier ones. option: "score" or "mask"."""
+    text = programs[0][0].text
+    tables = list(programs[0][1])
+    for program, further in programs[1:]:
+        text = followed_by(text, len(tables), program.text)
+        tables += further
     extents: list[int] = []
     numbers: dict[str, list[torch.Tensor]] = {"reals": [], "wholes": []}
-    for place, table in enumerate(program.tables()):
+    for table in tables:
         if not (table.is_cpu or table.is_meta):
             raise ValueError(f"{option}: expected captured tensors on the CPU, got one on {table.device}")
         floating = table.is_floating_point()
         extents += [0 if floating else 1, *(1,) * (4 - table.dim()), *table.shape]
         typed = typed_reals(table, query) if floating else table.to(torch.int64)
         numbers["reals" if floating else "wholes"].append(typed.reshape(-1))
-    given: dict[str, Any] = {f"{option}_program": program.text}
+    given: dict[str, Any] = {f"{option}_program": text}
     if extents:
         given[f"{option}_extents"] = extents
     for kind, tensors in numbers.items():

@@ -27,6 +27,28 @@ class Value(NamedTuple):
     kind: Kind
 
 
+def followed_by(first: str, tables: int, second: str) -> str:
+    """The program that computes `second` of the result of `first`. The tables of the second come behind the `tables` of the
+    first."""
+    lines = first.split(";")
+    places: list[int] = []  # of the instructions of the second
+    result = len(lines) - 1
+    for line in second.split(";"):
+        name, *words = line.split(" ")
+        if name == "score":
+            places.append(result)
+            continue
+        plain = {"constant": 2, "read": 2, "dot": 3}.get(name, 0)  # words that are no instructions
+        numbers = [str(places[int(word)]) for word in words[plain:]]
+        if name == "read":
+            words[1] = str(int(words[1]) + tables)
+        if name == "dot":
+            words[:2] = (str(int(word) + tables) for word in words[:2])
+        places.append(len(lines))
+        lines.append(" ".join([name, *words[:plain], *numbers]))
+    return ";".join(lines[: places[-1] + 1])
+
+
 class Text:
     """Instructions one after the other; what is there already is not written again."""
 

@@ -175,10 +175,18 @@ class _Reader:
 
     def _argument(self, given: Any) -> Any:
         if isinstance(given, Node):
-            return self.values[given] if given in self.values else self._literal(given) or self._table(given)
+            return self.values[given] if given in self.values else self._outside(given)
         if isinstance(given, (list, tuple)):
             return [self._argument(g) for g in given]
         return given
+
+    def _outside(self, node: Node) -> Any:
+        """What does not depend on the pair: a number, an entry or a row of a table, or a table."""
+        if literal := self._literal(node):
+            return literal
+        if node.target is _aten.select.int and node.args[1] == 0:
+            return self.translation.call(node.target, self._argument(node.args), {}, node.meta["val"])
+        return self._table(node)
 
     def _literal(self, node: Node) -> Value | None:
         """A number that the function itself brings, if the node is one."""

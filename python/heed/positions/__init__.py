@@ -6,26 +6,37 @@
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
     Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
+    Kerple(heads), Sandwich(heads), Fire(heads),
+    Temperature(heads), SinusoidalBias(heads)  functions of the score: likewise
+    ProgramScheme                              what they derive from; so may yours
 """
 
 from ._input_encodings import LENGTH_POLICIES, Learned, LengthPolicy, Sinusoidal, sinusoidal_table
+from ._program_scheme import ProgramScheme
 from ._rotary import Rotary
 from ._rotation import apply_rotary
 from ._scheme import None_, Scheme
+from ._score_functions import Fire, Kerple, Sandwich, SinusoidalBias, Temperature
 from ._score_terms import Alibi, RelativeBias, Shaw, T5Bias
 
 __all__ = [
     "Alibi",
+    "Fire",
+    "Kerple",
     "LENGTH_POLICIES",
     "Learned",
     "LengthPolicy",
     "None_",
+    "ProgramScheme",
     "RelativeBias",
     "Rotary",
+    "Sandwich",
     "Scheme",
     "Shaw",
     "Sinusoidal",
+    "SinusoidalBias",
     "T5Bias",
+    "Temperature",
     "apply_rotary",
     "sinusoidal_table",
 ]

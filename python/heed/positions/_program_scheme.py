@@ -1,0 +1,80 @@
+"""Schemes that are functions of the score."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from .._programs import ScoreProgram, score as prepare_score
+from ._scheme import Scheme
+
+
+class ProgramScheme(Scheme):
+    """A scheme that is written as a function of the score, which runs inside the kernel with its gradient (heed.score).
+
+    A subclass has its numbers as parameters and buffers and replaces `score`; heads is how many its tables are for.
+
+        class Decay(heed.positions.ProgramScheme):
+            def __init__(self, heads):
+                super().__init__(heads)
+                self.rate = torch.nn.Parameter(torch.zeros(heads))
+
+            def score(self, score, batch, head, query, key):
+                return score - self.rate.exp()[head] * (query - key).abs()
+
+    It acts after scale, soft-cap and biases, before masks and before a program that a call brings itself. Whoever changes what
+    `score` does but for parameters and buffers calls prepare() again. For torch.compile(fullgraph=True) it has to be prepared
+    before: by prepare(), or by a call.
+    """
+
+    heads: int
+    """Of the queries."""
+
+    def __init__(self, heads: int) -> None:
+        """ValueError for fewer heads than one."""
+        super().__init__()
+        if heads < 1:
+            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
+        self.heads = heads
+        self._prepared: ScoreProgram | None = None
+        self._sources: Sequence[str | torch.Tensor] = ()  # what it captures: names, so that replaced parameters are found
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The new score of a pair. Each is a tensor of one number: batch and head count, query and key are positions, float64,
+        as query_positions and key_positions of the call say. What it may compute: heed.score."""
+        raise NotImplementedError(f"{type(self).__name__} has no score")
+
+    def prepare(self) -> ScoreProgram:
+        """Traces `score`. Raises what heed.score raises."""
+
+        def function(
+            s: torch.Tensor, b: torch.Tensor, h: torch.Tensor, i: torch.Tensor, j: torch.Tensor, at: torch.Tensor, of: torch.Tensor
+        ) -> torch.Tensor:
+            return self.score(s, b, h, at, of)
+
+        program = prepare_score(function, positions=True)
+        own = itertools.chain(self.named_parameters(remove_duplicate=False), self.named_buffers(remove_duplicate=False))
+        names = {id(tensor): name for name, tensor in own}
+        self._sources = [names.get(id(tensor), tensor) for tensor in program.captured]
+        self._prepared = program.of([])
+        return program
+
+    def program(self) -> tuple[ScoreProgram, Sequence[torch.Tensor]]:
+        """What `score` is inside the kernel, and the tables that it reads, of the parameters as they are now."""
+        prepared = self._prepared or self.prepare()
+        return prepared, prepared.tables([self._source(source) for source in self._sources])
+
+    def _source(self, source: str | torch.Tensor) -> torch.Tensor:
+        if isinstance(source, torch.Tensor):
+            return source
+        tensor: torch.Tensor = functools.reduce(getattr, source.split("."), self)  # type: ignore[assignment]
+        return tensor
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_prepared": None, "_sources": ()}

@@ -1,0 +1,145 @@
+"""Schemes of the literature as functions of the score: to use, and to copy from."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+
+from ._program_scheme import ProgramScheme
+
+_LEAST = 0.01
+
+
+class Kerple(ProgramScheme):
+    """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
+
+    kernel "logarithmic": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
+    0.01 count as 0.01, as in the authors' code. Alibi is "power" with rate 1.
+    """
+
+    def __init__(self, heads: int, kernel: Literal["logarithmic", "power"] = "logarithmic") -> None:
+        """Parameters rate, uniform in 0..2, and scale, uniform in 0..1, [heads] each. ValueError for another kernel."""
+        super().__init__(heads)
+        if kernel not in ("logarithmic", "power"):
+            raise ValueError(f"kernel: expected 'logarithmic' or 'power', got {kernel!r}")
+        self.kernel = kernel
+        self.rate = torch.nn.Parameter(2 * torch.rand(heads))
+        self.scale = torch.nn.Parameter(torch.rand(heads))
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The kernel taken from the score."""
+        rate, scale, distance = self.rate.clamp(min=_LEAST)[head], self.scale.clamp(min=_LEAST)[head], (query - key).abs()
+        if self.kernel == "logarithmic":
+            return score - rate * torch.log1p(scale * distance)
+        # 0^rate is 0, and has no gradient there.
+        return score - scale * torch.where(distance > 0, distance.clamp(min=1e-300) ** rate.clamp(max=2.0), 0.0)
+
+
+class Sandwich(ProgramScheme):
+    """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
+    the Lens of Receptive Field Analysis", section 5.
+
+    score + (sum over t = 1..width/2 of cos((i - j) / 10000^(2t / width)) - width/2) / (8 h / heads), h = 1..heads: what is
+    subtracted makes it 0 at distance 0 and changes no weight. No parameters.
+    """
+
+    def __init__(self, heads: int, width: int = 128) -> None:
+        """width: of the encodings, even; a hyperparameter. ValueError for an odd one or one below 2."""
+        super().__init__(heads)
+        if width < 2 or width % 2:
+            raise ValueError(f"width: expected an even number, got {width}")
+        self.width = width
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The bias added to the score."""
+        offset = query - key
+        total = torch.cos(offset * 10000 ** (-2 / self.width))
+        for t in range(2, self.width // 2 + 1):
+            total = total + torch.cos(offset * 10000 ** (-2 * t / self.width))
+        return score + (total - self.width / 2) * self.heads / (8.0 * (head + 1))
+
+
+class Fire(ProgramScheme):
+    """A small network of the distance, relative to how far the query stands. Li et al. 2024, "Functional Interpolation for
+    Relative Positions", section 3.
+
+    score + f(psi(|i - j|) / (psi(max(i, threshold)) + 1e-6)), psi(x) = log(1 + |c x|), f: 1 -> hidden -> ReLU -> heads. It
+    needs to know where the query stands: shifting both positions changes it.
+    """
+
+    def __init__(self, heads: int, hidden: int = 32, threshold: float = 512.0) -> None:
+        """Parameters c, 0.1 at first, threshold (the paper's L, scaled by a trainable multiplier that is 1 at first), and those
+        of the network, uniform within 1 over the root of what a layer takes. hidden: each costs an operation or three a pair.
+        ValueError for no hidden ones, or a threshold that is not above 0."""
+        super().__init__(heads)
+        if hidden < 1 or not threshold > 0:
+            raise ValueError(f"Fire: expected hidden > 0 and threshold > 0, got {hidden} and {threshold}")
+        self.hidden, self.threshold = hidden, float(threshold)
+        self.c = torch.nn.Parameter(torch.tensor([0.1]))
+        self.multiplier = torch.nn.Parameter(torch.tensor([1.0]))
+        bound = 1 / math.sqrt(hidden)
+        self.first_weight = torch.nn.Parameter(torch.empty(hidden).uniform_(-1, 1))
+        self.first_bias = torch.nn.Parameter(torch.empty(hidden).uniform_(-1, 1))
+        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden).uniform_(-bound, bound))
+        self.second_bias = torch.nn.Parameter(torch.empty(heads).uniform_(-bound, bound))
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The network's output for the head, added to the score."""
+        c, threshold = self.c.abs()[0], (self.multiplier * self.threshold).abs()[0]
+        far = torch.log1p(c * torch.maximum(query.to(c.dtype), threshold))
+        x = torch.log1p(c * (query - key).abs()) / (far + 1e-6)
+        total = score + self.second_bias[head]
+        for unit in range(self.hidden):
+            total = total + self.second_weight[head, unit] * torch.relu(self.first_weight[unit] * x + self.first_bias[unit])
+        return total
+
+
+class Temperature(ProgramScheme):
+    """A trainable temperature in each head: score * exp(log_scale)."""
+
+    def __init__(self, heads: int) -> None:
+        """Parameter log_scale, [heads], 0 at first."""
+        super().__init__(heads)
+        self.log_scale = torch.nn.Parameter(torch.zeros(heads))
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The score, scaled."""
+        return score * self.log_scale.exp()[head]
+
+
+class SinusoidalBias(ProgramScheme):
+    """A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
+    sine[h, t] sin(w_t (i - j)), w_t = 10000^(-t / frequencies).
+
+    The inner product of two of the book's positional encodings has this form, with all cosines equal and no sines: what a head
+    may learn from the encoding alone, without its content. Sines tell left from right.
+    """
+
+    def __init__(self, heads: int, frequencies: int = 16) -> None:
+        """Parameters cosine and sine, [heads, frequencies], 0 at first. ValueError for no frequencies."""
+        super().__init__(heads)
+        if frequencies < 1:
+            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
+        self.frequencies = frequencies
+        self.cosine = torch.nn.Parameter(torch.zeros(heads, frequencies))
+        self.sine = torch.nn.Parameter(torch.zeros(heads, frequencies))
+
+    def score(
+        self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
+    ) -> torch.Tensor:
+        """The waves added to the score."""
+        offset = query - key
+        for t in range(self.frequencies):
+            angle = offset * 10000 ** (-t / self.frequencies)
+            score = score + (self.cosine[head, t] * torch.cos(angle) + self.sine[head, t] * torch.sin(angle))
+        return score

@@ -1,0 +1,270 @@
+"""Schemes that are functions of the score: their formulas, gradients, what they keep when positions move, and a user's own."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import heed
+from heed.positions import Alibi, Fire, Kerple, ProgramScheme, Sandwich, SinusoidalBias, Temperature
+
+H, N = 4, 24
+
+
+def operands(heads=H, steps=N, width=8, batch=2, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(0)
+    return [torch.randn(batch, heads, steps, width, dtype=torch.float64, generator=generator).to(dtype) for _ in range(3)]
+
+
+def drawn(scheme):
+    """The scheme in float64 with numbers of its own."""
+    scheme = scheme.double()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in scheme.parameters():
+            parameter += 0.3 * torch.rand(parameter.shape, dtype=torch.float64, generator=generator)
+    return scheme
+
+
+def least(numbers):
+    return numbers.clamp(min=0.01)[:, None, None]
+
+
+def logarithmic(s, i, j):
+    return -least(s.rate) * torch.log1p(least(s.scale) * (i - j).abs())
+
+
+def power(s, i, j):
+    return -least(s.scale) * (i - j).abs() ** least(s.rate).clamp(max=2)
+
+
+def sandwich(s, i, j):
+    t = torch.arange(1, s.width // 2 + 1, dtype=torch.float64)
+    wave = torch.cos((i - j)[..., None] * 10000 ** (-2 * t / s.width)).sum(-1) - s.width / 2
+    return wave / (8 * torch.arange(1, H + 1, dtype=torch.float64) / H)[:, None, None]
+
+
+def fire(s, i, j):
+    def psi(x):
+        return torch.log1p(s.c.abs() * x)
+
+    x = psi((i - j).abs()) / (psi(torch.maximum(i, (s.multiplier * s.threshold).abs())) + 1e-6)
+    hidden = torch.relu(x[..., None] * s.first_weight + s.first_bias)
+    return (hidden @ s.second_weight.T + s.second_bias).permute(2, 0, 1)
+
+
+def waves(s, i, j):
+    angle = (i - j)[..., None] * 10000 ** (-torch.arange(s.frequencies, dtype=torch.float64) / s.frequencies)
+    return torch.einsum("ijt,ht->hij", angle.cos(), s.cosine) + torch.einsum("ijt,ht->hij", angle.sin(), s.sine)
+
+
+BIASES = {
+    "kerple": (lambda: Kerple(H), logarithmic),
+    "kerple, power": (lambda: Kerple(H, "power"), power),
+    "sandwich": (lambda: Sandwich(H, 16), sandwich),
+    "fire": (lambda: Fire(H, hidden=8, threshold=10), fire),
+    "sinusoidal bias": (lambda: SinusoidalBias(H, 4), waves),
+}
+SCHEMES = {**{name: make for name, (make, _) in BIASES.items()}, "temperature": lambda: Temperature(H)}
+
+
+def steps(count, first=0):
+    at = torch.arange(first, first + count, dtype=torch.float64)
+    return at[:, None], at[None, :]
+
+
+@pytest.mark.parametrize("name", BIASES)
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_bias_and_its_gradients_are_those_of_the_formula(name, causal):
+    make, bias = BIASES[name]
+    scheme = drawn(make())
+    q, k, v = (t.requires_grad_() for t in operands())
+    wanted = [q, k, v, *scheme.parameters()]
+    results = [
+        heed.attention(q, k, v, position=scheme, causal=causal),
+        heed.attention(q, k, v, bias=bias(scheme, *steps(N)), causal=causal),
+    ]
+    torch.testing.assert_close(*results, rtol=0, atol=1e-12)
+    gradients = [torch.autograd.grad(result.square().sum(), wanted) for result in results]
+    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-10)
+
+
+def test_a_temperature_scales_the_scores():
+    scheme = drawn(Temperature(H))
+    q, k, v = operands()
+    scaled = q * scheme.log_scale.exp()[:, None, None]
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme), heed.attention(scaled, k, v), rtol=0, atol=1e-12)
+
+
+SMALL = [Kerple(2), Kerple(2, "power"), Sandwich(2, 4), Fire(2, hidden=2, threshold=3), SinusoidalBias(2, 2), Temperature(2)]
+
+
+@pytest.mark.parametrize("scheme", SMALL)
+def test_gradcheck(scheme):
+    scheme = drawn(scheme)
+    q, k, v = operands(heads=2, steps=4, width=2, batch=1)
+    names = [name for name, _ in scheme.named_parameters()]
+    scheme.prepare()
+
+    def function(query, *numbers):
+        replaced = copy.copy(scheme)
+        replaced._prepared, replaced._sources = scheme._prepared, scheme._sources
+        replaced._parameters = dict(zip(names, numbers))
+        return heed.attention(query, k, v, position=replaced)
+
+    numbers = [p.detach().clone().requires_grad_() for p in scheme.parameters()]
+    assert torch.autograd.gradcheck(function, (q.requires_grad_(), *numbers))
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_cached_decoding_equals_the_whole(name):
+    scheme = drawn(SCHEMES[name]())
+    q, k, v = operands()
+    with torch.no_grad():
+        whole = heed.attention(q, k, v, position=scheme, causal=True)
+        cache = heed.KeyValueCache(2, H, 8, dtype=torch.float64)
+        for step in range(N):
+            now = slice(step, step + 1)
+            cache.append(k[:, :, now], v[:, :, now])
+            torch.testing.assert_close(cache.attend(q[:, :, now], position=scheme), whole[:, :, now], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_positions_may_move_together(name):
+    scheme = drawn(SCHEMES[name]())
+    q, k, v = operands()
+    here = heed.attention(q, k, v, position=scheme)
+    moved = heed.attention(q, k, v, position=scheme, query_positions=1000, key_positions=1000)
+    if name == "fire":  # it is told how far the query stands
+        bias = fire(scheme, *steps(N, 1000))
+        torch.testing.assert_close(moved, heed.attention(q, k, v, bias=bias), rtol=0, atol=1e-12)
+        assert not torch.allclose(here, moved, rtol=0, atol=1e-3)
+    else:
+        torch.testing.assert_close(here, moved, rtol=0, atol=1e-10)
+    listed = torch.arange(N)
+    torch.testing.assert_close(
+        heed.attention(q, k, v, position=scheme, query_positions=listed, key_positions=listed), here, rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_padding_on_the_left_and_neighbours_in_a_pack_change_nothing(name):
+    scheme = drawn(SCHEMES[name]())
+    q, k, v = operands(batch=1)
+    alone = heed.attention(q, k, v, position=scheme, causal=True)
+    pad = 5
+    padded = [torch.cat([torch.full_like(t[:, :, :pad], 7.0), t], 2) for t in (q, k, v)]
+    at = torch.arange(-pad, N)
+    mask = torch.arange(pad + N) >= pad
+    found = heed.attention(*padded, position=scheme, causal=True, query_positions=at, key_positions=at, mask=mask)
+    torch.testing.assert_close(found[:, :, pad:], alone, rtol=0, atol=1e-12)
+    tokens = [torch.cat([t[0].transpose(0, 1), t[0].transpose(0, 1)[:9]]) for t in (q, k, v)]
+    offsets = torch.tensor([0, N, N + 9])
+    packed = heed.attention_packed(*tokens, offsets, offsets, position=scheme, causal=True)
+    torch.testing.assert_close(packed[:N].transpose(0, 1)[None], alone, rtol=0, atol=1e-12)
+    torch.testing.assert_close(packed[N:].transpose(0, 1)[None], alone[:, :, :9], rtol=0, atol=1e-12)
+
+
+def test_limits_that_turn_one_scheme_into_another():
+    q, k, v = operands()
+    slopes = Alibi(H, trainable=True)
+    kerple = Kerple(H, "power").double()
+    with torch.no_grad():
+        slopes.slopes.clamp_(min=0.02)
+        kerple.rate.fill_(1.0)
+        kerple.scale.copy_(slopes.slopes)
+    expected = heed.attention(q, k, v, position=slopes)
+    torch.testing.assert_close(heed.attention(q, k, v, position=kerple), expected, rtol=0, atol=1e-12)
+    plain = heed.attention(q, k, v)
+    for scheme in (SinusoidalBias(H), Temperature(H)):
+        torch.testing.assert_close(heed.attention(q, k, v, position=scheme), plain, rtol=0, atol=1e-12)
+    constant = Fire(H).double()
+    with torch.no_grad():
+        constant.second_weight.zero_()
+    torch.testing.assert_close(heed.attention(q, k, v, position=constant), plain, rtol=0, atol=1e-12)
+
+
+def test_a_program_of_the_call_computes_with_what_the_scheme_made():
+    scheme = drawn(Kerple(H))
+    q, k, v = operands()
+    factor = torch.rand(H, dtype=torch.float64)
+    capped = heed.score(lambda s, b, h, i, j: 2 * torch.tanh(s / 2) * factor[h])
+    scores = q @ k.transpose(-1, -2) / 8**0.5 + logarithmic(scheme, *steps(N))
+    expected = torch.softmax(2 * torch.tanh(scores / 2) * factor[:, None, None], -1) @ v
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme, score=capped), expected, rtol=0, atol=1e-12)
+    same = heed.score(lambda s, b, h, i, j: s)
+    torch.testing.assert_close(
+        heed.attention(q, k, v, position=scheme, score=same), heed.attention(q, k, v, position=scheme), rtol=0, atol=0
+    )
+
+
+class Decay(ProgramScheme):
+    """A user's own, whose numbers are those of a module inside."""
+
+    def __init__(self, heads):
+        super().__init__(heads)
+        self.inner = torch.nn.Linear(1, heads, bias=False)
+        self.register_buffer("unit", torch.tensor([0.5]))
+
+    def score(self, score, batch, head, query, key):
+        return score - self.inner.weight.exp()[head, 0] * (query - key).abs() * self.unit[0]
+
+
+def test_a_scheme_of_ones_own_follows_its_parameters():
+    q, k, v = operands(dtype=torch.float32)
+    scheme, other = Decay(H), Decay(H)
+    expected = heed.attention(q, k, v, position=other)
+    assert not torch.allclose(heed.attention(q, k, v, position=scheme), expected)
+    scheme.load_state_dict(other.state_dict(), assign=True)
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme), expected, rtol=0, atol=0)
+    for copied in (copy.deepcopy(scheme), pickle.loads(pickle.dumps(scheme))):
+        with torch.no_grad():
+            copied.inner.weight.add_(1.0)
+        assert not torch.allclose(heed.attention(q, k, v, position=copied), expected)
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme), expected, rtol=0, atol=0)
+    narrow = heed.attention(*(t.bfloat16() for t in (q, k, v)), position=scheme)
+    torch.testing.assert_close(narrow.float(), expected, rtol=0, atol=0.05)
+
+
+def test_modules_train_it():
+    torch.manual_seed(0)
+    module = heed.nn.MultiHeadAttention(16, H, 0.0, position=Kerple(H))
+    X = torch.randn(2, N, 16)
+    module(X, X, X).square().sum().backward()
+    assert {"position.rate", "position.scale"} <= {name for name, p in module.named_parameters() if p.grad is not None}
+    encoder = heed.nn.TransformerEncoder(50, 16, 32, H, 2, 0.0, position=lambda: Kerple(H))
+    encoder(torch.randint(50, (2, N))).sum().backward()
+    assert all(block.attention.position.rate.grad is not None for block in encoder.blks)
+
+
+def test_compiled():
+    q, k, v = (t.requires_grad_() for t in operands(dtype=torch.float32))
+    scheme = Kerple(H)
+    scheme.prepare()
+
+    def function(q, k, v):
+        return heed.attention(q, k, v, position=scheme, causal=True)
+
+    wanted = [q, k, v, *scheme.parameters()]
+    outputs = [torch.compile(function, fullgraph=True, backend="aot_eager")(q, k, v), function(q, k, v)]
+    torch.testing.assert_close(*outputs)
+    torch.testing.assert_close(*(torch.autograd.grad(output.sum(), wanted) for output in outputs))
+
+
+def test_what_is_refused():
+    q, k, v = operands()
+    with pytest.raises(ValueError, match="^position: Kerple has 3 heads, query has 4"):
+        heed.attention(q, k, v, position=Kerple(3))
+    with pytest.raises(ValueError, match="^Kerple: expected heads > 0, got 0"):
+        Kerple(0)
+    with pytest.raises(ValueError, match="^kernel: expected 'logarithmic' or 'power', got 'cubic'"):
+        Kerple(H, "cubic")
+    with pytest.raises(ValueError, match="^width: expected an even number, got 7"):
+        Sandwich(H, 7)
+    with pytest.raises(ValueError, match="^Fire: expected hidden > 0 and threshold > 0, got 0 and 512"):
+        Fire(H, hidden=0)
+    with pytest.raises(ValueError, match="^frequencies: expected at least 1, got 0"):
+        SinusoidalBias(H, 0)
+    with pytest.raises(NotImplementedError, match="^ProgramScheme has no score"):
+        heed.attention(q, k, v, position=ProgramScheme(H))
