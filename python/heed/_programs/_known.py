@@ -11,7 +11,6 @@ import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
-import numpy
 import torch
 
 from . import Program
@@ -33,6 +32,12 @@ _Made = TypeVar("_Made", bound=Program)
 
 class _Changing(Exception):
     """Something whose changes could not be noticed."""
+
+
+def _is_number_of_numpy(value: Any) -> bool:
+    import numpy  # whoever has such a value has imported it
+
+    return isinstance(value, (numpy.number, numpy.bool_))
 
 
 def _is_of_lasting(module: str | None) -> bool:
@@ -87,7 +92,7 @@ class _Fingerprint:
             return kind, repr(value)
         if kind in _TENSORS:
             return self._of_tensor(value)
-        if kind.__module__ == "numpy" and isinstance(value, (numpy.number, numpy.bool_)):
+        if kind.__module__ == "numpy" and _is_number_of_numpy(value):
             return kind, value.tobytes()
         if _lasts(value):
             return kind, value
