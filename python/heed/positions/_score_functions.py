@@ -19,8 +19,15 @@ class Kerple(ProgramScheme):
     0.01 count as 0.01, as in the authors' code. Alibi is "power" with rate 1.
     """
 
+    kernel: str
+    """"logarithmic" or "power"."""
+    rate: torch.nn.Parameter
+    """[heads], uniform in 0..2 at first."""
+    scale: torch.nn.Parameter
+    """[heads], uniform in 0..1 at first."""
+
     def __init__(self, heads: int, kernel: Literal["logarithmic", "power"] = "logarithmic") -> None:
-        """Parameters rate, uniform in 0..2, and scale, uniform in 0..1, [heads] each. ValueError for another kernel."""
+        """heads: of the queries. ValueError for another kernel than those two."""
         super().__init__(heads)
         if kernel not in ("logarithmic", "power"):
             raise ValueError(f"kernel: expected 'logarithmic' or 'power', got {kernel!r}")
@@ -46,6 +53,9 @@ class Sandwich(ProgramScheme):
     score + (sum over t = 1..width/2 of cos((i - j) / 10000^(2t / width)) - width/2) / (8 h / heads), h = 1..heads: what is
     subtracted makes it 0 at distance 0 and changes no weight. No parameters.
     """
+
+    width: int
+    """Of the encodings."""
 
     def __init__(self, heads: int, width: int = 128) -> None:
         """width: of the encodings, even; a hyperparameter. ValueError for an odd one or one below 2."""
@@ -73,10 +83,27 @@ class Fire(ProgramScheme):
     needs to know where the query stands: shifting both positions changes it.
     """
 
+    hidden: int
+    """Units of the network."""
+    threshold: float
+    """The paper's L, in steps."""
+    c: torch.nn.Parameter
+    """[1], 0.1 at first."""
+    multiplier: torch.nn.Parameter
+    """[1], of the threshold, 1 at first."""
+    first_weight: torch.nn.Parameter
+    """[hidden]"""
+    first_bias: torch.nn.Parameter
+    """[hidden]"""
+    second_weight: torch.nn.Parameter
+    """[heads, hidden]"""
+    second_bias: torch.nn.Parameter
+    """[heads]"""
+
     def __init__(self, heads: int, hidden: int = 32, threshold: float = 512.0) -> None:
-        """Parameters c, 0.1 at first, threshold (the paper's L, scaled by a trainable multiplier that is 1 at first), and those
-        of the network, uniform within 1 over the root of what a layer takes. hidden: each costs an operation or three a pair.
-        ValueError for no hidden ones, or a threshold that is not above 0."""
+        """heads: of the queries. hidden: units of the network, each of which costs three operations a pair. threshold: of the
+        query's position, below which the distance alone counts. The network starts as torch.nn.Linear does. ValueError for no
+        units, or a threshold that is not above 0."""
         super().__init__(heads)
         if hidden < 1 or not threshold > 0:
             raise ValueError(f"Fire: expected hidden > 0 and threshold > 0, got {hidden} and {threshold}")
@@ -105,8 +132,11 @@ class Fire(ProgramScheme):
 class Temperature(ProgramScheme):
     """A trainable temperature in each head: score * exp(log_scale)."""
 
+    log_scale: torch.nn.Parameter
+    """[heads], 0 at first."""
+
     def __init__(self, heads: int) -> None:
-        """Parameter log_scale, [heads], 0 at first."""
+        """heads: of the queries."""
         super().__init__(heads)
         self.log_scale = torch.nn.Parameter(torch.zeros(heads))
 
@@ -125,8 +155,15 @@ class SinusoidalBias(ProgramScheme):
     may learn from the encoding alone, without its content. Sines tell left from right.
     """
 
+    frequencies: int
+    """How many waves."""
+    cosine: torch.nn.Parameter
+    """[heads, frequencies], 0 at first."""
+    sine: torch.nn.Parameter
+    """[heads, frequencies], 0 at first."""
+
     def __init__(self, heads: int, frequencies: int = 16) -> None:
-        """Parameters cosine and sine, [heads, frequencies], 0 at first. ValueError for no frequencies."""
+        """heads: of the queries. ValueError for no frequencies."""
         super().__init__(heads)
         if frequencies < 1:
             raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
