@@ -200,6 +200,13 @@ TEST(ProgramTables, AreCheckedBeforeAnythingIsWritten) {
   EXPECT_EQ(words(reads, {whole}), "score.tables[0]: the program reads real numbers, got whole numbers");
   EXPECT_EQ(words(reads, {wide}),
             "score.tables[0]: expected 1 in all but the last 2 extents, which the program reads, got [1, 3, 1, 4]");
+  const ScoreProgram counts(Score() + Captured::Whole(0)(Head(), Key()));
+  EXPECT_EQ(words(counts, {whole}), "nothing is wrong");
+  std::vector<int64_t> large(16, int64_t{1} << 53);
+  const ProgramTable of_large = View<const int64_t, 4>::Contiguous(large.data(), {1, 1, 4, 4});
+  EXPECT_EQ(words(counts, {of_large}), "nothing is wrong");
+  large[15] = -(int64_t{1} << 53) - 1;
+  EXPECT_EQ(words(counts, {of_large}), "score.tables[0]: expected whole numbers within 2^53, got -9007199254740993");
   EXPECT_EQ(words(dots, {real, real}), "nothing is wrong");
   EXPECT_EQ(words(dots, {real, narrow}), "score.tables[1]: expected rows as wide as those of table 0, 4, got 3");
   EXPECT_EQ(words(reads, {View<const float, 4>::Contiguous(nullptr, {1, 1, 4, 4})}),

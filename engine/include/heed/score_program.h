@@ -170,8 +170,8 @@ class MaskProgram {
   std::shared_ptr<const program::Code> code_;
 };
 
-// What a captured table may be. Dimensions that a program does not index come first and have the extent 1: a table that is read
-// at two indices is [1, 1, n, m].
+// What a captured table may be; whole numbers within 2^53. Dimensions that a program does not index come first and have the
+// extent 1: a table that is read at two indices is [1, 1, n, m].
 using ProgramTable = std::variant<View<const float, 4>, View<const double, 4>, View<const int64_t, 4>, View<const bool, 4>>;
 
 // A program with the tables that it captured, in the order of their places. They are read during the call, not kept.

@@ -54,13 +54,30 @@ void CheckTable(const char* name, const ProgramTable& table, const Code::TableUs
                              " extents, which the program reads, got " + core::ShapeText(extent));
 }
 
+// Programs compute whole numbers in double precision.
+void CheckWholes(const char* name, const ProgramTable& table) {
+  const auto* wholes = std::get_if<View<const int64_t, 4>>(&table);
+  if (!wholes) return;
+  constexpr int64_t kMost = int64_t{1} << 53;
+  const auto& extent = wholes->extent;
+  for (int64_t b = 0; b < extent[0]; ++b)
+    for (int64_t h = 0; h < extent[1]; ++h)
+      for (int64_t i = 0; i < extent[2]; ++i)
+        for (int64_t j = 0; j < extent[3]; ++j)
+          if (const int64_t number = (*wholes)(b, h, i, j); number > kMost || number < -kMost)
+            core::Refuse(name, "expected whole numbers within 2^53, got " + std::to_string(number));
+}
+
 void CheckTables(const char* option, const Code& code, const std::vector<ProgramTable>& tables,
                  const char* (*name_of)(std::size_t)) {
   if (tables.size() < code.tables().size() || tables.size() > CodeBuilder::kMostTables)
     core::Refuse(std::string(option) + ".tables",
                  "expected " + std::to_string(code.tables().size()) + " tables, got " + std::to_string(tables.size()));
   for (std::size_t place = 0; place < code.tables().size(); ++place)
-    if (code.tables()[place].dimensions > 0) CheckTable(name_of(place), tables[place], code.tables()[place]);
+    if (code.tables()[place].dimensions > 0) {
+      CheckTable(name_of(place), tables[place], code.tables()[place]);
+      if (code.tables()[place].kind == Kind::kWhole) CheckWholes(name_of(place), tables[place]);
+    }
   for (int index = 0; index < code.size(); ++index) {
     if (code[index].operation != program::Operation::kDot) continue;
     const auto& [place, other, indices] = code[index].reading;
