@@ -35,11 +35,16 @@ Evaluation::Evaluation(const Code& code, const std::vector<Domain>& domains, std
 }
 
 void Evaluation::Run(const Stretch& stretch) {
+  const bool elsewhere = !last_ || stretch.first != last_->first || stretch.count != last_->count;
+  const bool other_row = !last_ || stretch.b != last_->b, other_head = !last_ || stretch.h != last_->h;
+  last_ = stretch;
   Stretch one = stretch;
   one.count = std::min<int64_t>(1, stretch.count);
   for (std::size_t x = 0; x < instructions_.size(); ++x) {
+    const Domain& domain = domains_[static_cast<std::size_t>(instructions_[x])];
+    if (!elsewhere && !(other_row && domain.batch) && !(other_head && domain.head)) continue;
     double* values = values_.data() + static_cast<int64_t>(x) * kMost;
-    const bool once = domains_[static_cast<std::size_t>(instructions_[x])].axis == Axis::kNone;
+    const bool once = domain.axis == Axis::kNone;
     Compute(code_[instructions_[x]], once ? one : stretch, values);
     if (once) std::fill(values + one.count, values + stretch.count, values[0]);
   }

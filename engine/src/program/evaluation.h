@@ -3,6 +3,7 @@
 #define HEED_PROGRAM_EVALUATION_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "program/code.h"
@@ -28,6 +29,7 @@ class Evaluation {
   // Computes the instructions given, in their order; they need no others. What has no axis is computed once a stretch.
   Evaluation(const Code& code, const std::vector<Domain>& domains, std::vector<int> instructions, const TableReaders& tables);
 
+  // What does not change from the stretch before to this one, of another batch row or head, is not computed again.
   void Run(const Stretch& stretch);
   // [count] of one of the instructions.
   const double* values(int instruction) const { return values_.data() + place_[static_cast<std::size_t>(instruction)] * kMost; }
@@ -42,6 +44,7 @@ class Evaluation {
   const TableReaders& tables_;
   std::vector<int64_t> place_;  // of an instruction among those computed
   std::vector<double> values_;
+  std::optional<Stretch> last_;
 };
 
 }  // namespace heed::program

@@ -28,9 +28,10 @@ class Stretches {
     // Without rows nothing reads them, and there may be no positions to make them of.
     const bool none = form_.shape().batch == 0 || form_.shape().q_heads == 0;
     const int64_t length = none ? 0 : form_.Length(domain_.axis);
-    for (int64_t b = 0; b < (domain_.batch ? form_.shape().batch : 1); ++b)
-      for (int64_t h = 0; h < (domain_.head ? form_.shape().q_heads : 1); ++h)
-        for (int64_t first = 0; first < length; first += program::Evaluation::kMost) {
+    // Heads one after the other: what they share is computed for the first of them.
+    for (int64_t first = 0; first < length; first += program::Evaluation::kMost)
+      for (int64_t b = 0; b < (domain_.batch ? form_.shape().batch : 1); ++b)
+        for (int64_t h = 0; h < (domain_.head ? form_.shape().q_heads : 1); ++h) {
           const int64_t count = std::min(program::Evaluation::kMost, length - first), row = form_.Row(domain_, b, h);
           program::Stretch stretch = form_.StretchOf(domain_.axis, b, h, first, count);
           stretch.gradients = gradients(row, first, count);
