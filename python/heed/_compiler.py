@@ -12,12 +12,12 @@ import torch
 
 _COMPILER = "torch._dynamo"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_waiting: list[Callable[..., Any]] = []
+_waiting: list[Callable[[], object]] = []
 
 
 def _tell() -> None:
     while _waiting:
-        torch.compiler.allow_in_graph(_waiting.pop())
+        _waiting.pop()()
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
@@ -42,11 +42,16 @@ class _OnImport(importlib.abc.MetaPathFinder):
         return spec
 
 
-def keep_in_graph(function: _Function) -> _Function:
-    """A decorator: torch.compiler.allow_in_graph, which takes effect when the compiler is imported."""
+def when_imported(tell: Callable[[], object]) -> None:
+    """Calls tell() as soon as the compiler is there: now, if it is."""
     if not _waiting and _COMPILER not in sys.modules:
         sys.meta_path.insert(0, _OnImport())
-    _waiting.append(function)
+    _waiting.append(tell)
     if _COMPILER in sys.modules:
         _tell()
+
+
+def keep_in_graph(function: _Function) -> _Function:
+    """A decorator: torch.compiler.allow_in_graph, which takes effect when the compiler is imported."""
+    when_imported(lambda: torch.compiler.allow_in_graph(function))
     return function

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._attention import attention
+from ._compiler import when_imported
 from ._programs import MaskProgram, ScoreProgram, mask, score
 from ._programs._known import Known
 from ._results import AttentionOutput
@@ -148,7 +149,15 @@ def _attend(
     return result.output, AuxOutput(lse=result.lse if return_aux.lse else None, max_scores=largest)
 
 
-# A compiler cannot look into the tracing of functions.
-_attend_outside = torch.compiler.disable(
-    _attend, reason="heed.flex_attention traces functions and block masks in Python; heed.score and heed.mask prepare them"
-)
+_attend_outside = _attend
+
+
+def _keep_outside() -> None:
+    # A compiler cannot look into the tracing of functions.
+    global _attend_outside
+    _attend_outside = torch.compiler.disable(
+        _attend, reason="heed.flex_attention traces functions and block masks in Python; heed.score and heed.mask prepare them"
+    )
+
+
+when_imported(_keep_outside)

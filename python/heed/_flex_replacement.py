@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.nn.attention import flex_attention as _module
 
+from ._compiler import when_imported
 from ._flex_attention import flex_attention
 
 _thread = threading.local()  # its `depth` counts the contexts around the calling thread
@@ -65,7 +66,6 @@ def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
 
 
-@torch.compiler.disable(reason="heed.flex_attention traces functions and block masks in Python")  # type: ignore[untyped-decorator]
 def _on_cpu(*args: Any, **kwargs: Any) -> Any:
     ours = _replacement.everywhere or getattr(_thread, "depth", 0) > 0
     return (flex_attention if ours else _replacement.native)(*args, **kwargs)
@@ -95,15 +95,23 @@ class replace_flex_attention:
     on entering where somebody else has put another function in its place.
     """
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __enter__(self) -> replace_flex_attention:
         with _lock:
             _replacement.add_user()
         _thread.depth = getattr(_thread, "depth", 0) + 1
         return self
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __exit__(self, *exception: Any) -> None:
         _thread.depth -= 1
         with _lock:
             _replacement.remove_user()
+
+
+def _keep_outside() -> None:
+    global _on_cpu
+    _on_cpu = torch.compiler.disable(_on_cpu, reason="heed.flex_attention traces functions and block masks in Python")
+    for method in ("__enter__", "__exit__"):
+        setattr(replace_flex_attention, method, torch.compiler.disable(getattr(replace_flex_attention, method)))
+
+
+when_imported(_keep_outside)
