@@ -109,7 +109,7 @@ bool WillNeedGradient(const variable_list& operands) {
 AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
-  for (std::size_t t = 0; t < AttentionTensors::kDifferentiable; ++t) {
+  for (std::size_t t = 0; t < AttentionTensors::kCount; ++t) {
     const at::Tensor& tensor = *own.All()[t];
     if (!tensor.defined()) continue;
     if (given[t]->defined()) {

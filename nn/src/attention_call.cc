@@ -81,7 +81,11 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
     d_biases.slopes = ViewOf<A, 1>(d.tensors.slopes);
     d_biases.content_keys = ViewOf<A, 2>(d.tensors.content_keys);
     d_biases.content_values = ViewOf<A, 2>(d.tensors.content_values);
-    d_biases.content_queries = ViewOf<A, 2>(d.tensors.content_queries);
+    if (const at::Tensor& queries = d.tensors.content_queries; queries.defined() && queries.dim() == 3) {
+      d_biases.content_head_queries = ViewOf<A, 3>(queries);
+    } else {
+      d_biases.content_queries = ViewOf<A, 2>(queries);
+    }
     d_biases.transformer_xl_positions = ViewOf<A, 3>(d.tensors.transformer_xl_positions);
     d_biases.transformer_xl_bias = ViewOf<A, 2>(d.tensors.transformer_xl_bias);
     d_biases.score_tables = ProgramGradients<A>(options.score_extents(), d.tensors.score_reals);

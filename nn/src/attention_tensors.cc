@@ -224,13 +224,18 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   resolved.slopes = Table("slopes", resolved.slopes, 1, query);
   resolved.content_keys = Table("content_keys", resolved.content_keys, 2, query);
   resolved.content_values = Table("content_values", resolved.content_values, 2, query);
-  resolved.content_queries = Table("content_queries", resolved.content_queries, 2, query);
+  const bool by_head = resolved.content_queries.defined() && resolved.content_queries.dim() == 3;
+  resolved.content_queries = by_head ? TableOfHeads("content_queries", resolved.content_queries, 3, query)
+                                     : Table("content_queries", resolved.content_queries, 2, query);
   resolved.transformer_xl_positions = TableOfHeads("transformer_xl_positions", resolved.transformer_xl_positions, 3, query);
   resolved.transformer_xl_bias = TableOfHeads("transformer_xl_bias", resolved.transformer_xl_bias, 2, query);
   resolved.score_reals = EndToEnd("score_reals", resolved.score_reals, query);
   resolved.score_wholes = WholesEndToEnd("score_wholes", resolved.score_wholes);
   resolved.mask_reals = EndToEnd("mask_reals", resolved.mask_reals, query);
   resolved.mask_wholes = WholesEndToEnd("mask_wholes", resolved.mask_wholes);
+  resolved.column_decay = Table("column_decay", resolved.column_decay, 1, query);
+  if (resolved.column_decay.defined() && resolved.column_decay.requires_grad() && at::GradMode::is_enabled())
+    throw InvalidArgument("column_decay: expected rates that require no gradient, which they do not get");
   if (resolved.transformer_xl_bias.defined() && !resolved.transformer_xl_positions.defined()) {
     throw InvalidArgument("transformer_xl_bias: expected transformer_xl_positions beside it, got shape " +
                           ShapeText(resolved.transformer_xl_bias) + " alone");
@@ -259,7 +264,9 @@ Attention EngineOptions(const AttentionOptions& options) {
     attention.content_bias.emplace();
     if (tensors.content_keys.defined()) attention.content_bias->keys = ViewOf<const A, 2>(tensors.content_keys);
     if (tensors.content_values.defined()) attention.content_bias->values = ViewOf<const A, 2>(tensors.content_values);
-    if (tensors.content_queries.defined()) attention.content_bias->queries = ViewOf<const A, 2>(tensors.content_queries);
+    const at::Tensor& queries = tensors.content_queries;
+    if (queries.defined() && queries.dim() == 3) attention.content_bias->head_queries = ViewOf<const A, 3>(queries);
+    if (queries.defined() && queries.dim() == 2) attention.content_bias->queries = ViewOf<const A, 2>(queries);
   }
   if (tensors.transformer_xl_positions.defined()) {
     attention.transformer_xl.emplace().positions = ViewOf<const A, 3>(tensors.transformer_xl_positions);
@@ -271,6 +278,7 @@ Attention EngineOptions(const AttentionOptions& options) {
   if (options.mask_program())
     attention.mask_program = ProgramMask{
         *options.mask_program(), ProgramTables<A>("mask", options.mask_extents(), tensors.mask_reals, tensors.mask_wholes)};
+  if (tensors.column_decay.defined()) attention.column_decay = ColumnDecay{ViewOf<const A, 1>(tensors.column_decay)};
   attention.softcap = options.softcap();
   attention.dropout.probability = options.dropout();
   attention.dropout.seed = static_cast<uint64_t>(options.seed().value_or(0));

@@ -293,9 +293,13 @@ class BackwardChunk {
   }
 
   void Products(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
-    if (problem_.d_q.present()) AddToPanel(place, seen, key_rows);
     if (problem_.d_v.present())
       AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
+    if (PositionHook<T>* multiplier = scores_.multiplier(); multiplier && problem_.wants_scores) {
+      multiplier->MultiplyGradient(place, seen == Seen::kSome, scratch_.d_scores);
+      return;
+    }
+    if (problem_.d_q.present()) AddToPanel(place, seen, key_rows);
     if (problem_.d_k.present())
       AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
   }

@@ -62,8 +62,8 @@ struct TileArrays {
 };
 
 // What a scheme adds to the scores belongs to the content, under the soft-cap, or is a bias, after it; or it makes another
-// score of the whole.
-enum class Term { kContent, kBias, kScore };
+// score of the whole; or it makes the products of queries and keys in the place of the kernels (one hook of a call at most).
+enum class Term { kContent, kBias, kScore, kProduct };
 
 // Every method may stay as it is. A hook lives as long as its worker. Tiles of one panel come between its Begin and its End,
 // and what belongs to a tile after its Hide and its BeginTile, in this order.
@@ -86,6 +86,12 @@ class PositionHook {
   virtual void AddToScores(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
   // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
+
+  // Of a term kProduct: scores[j, w] += the product of the query of lane w, in the panel's array, and key + j; empty as above.
+  // Backward: adds what the gradient of that product gives to the tile's d_keys, and to the panel's d_queries at its End; some:
+  // pairs are masked, whose numbers may be none.
+  virtual void Multiply(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
+  virtual void MultiplyGradient(const TilePlace&, bool /*some*/, const T* /*d_scores*/) {}
 
   // Of a term kScore: puts log2(e) times the new scores in the place of the old ones, after all that is added; backward, their
   // gradient in the place of that of the new ones, before Accumulate.

@@ -37,11 +37,12 @@ class Scores {
         scratch_(scratch),
         hooks_(hooks),
         keys_(scratch.keys, shape_.head_dim) {
-    for (const PositionHook<T>* hook : hooks) {
+    for (PositionHook<T>* hook : hooks) {
       content_ |= hook->term() == Term::kContent;
       transforms_ |= hook->term() == Term::kScore;
-      adds_ |= hook->term() != Term::kScore;
+      adds_ |= hook->term() == Term::kContent || hook->term() == Term::kBias;
       hides_ |= hook->hides();
+      if (hook->term() == Term::kProduct) multiplier_ = hook;
     }
   }
 
@@ -121,9 +122,13 @@ class Scores {
       empty = AddHooks(Term::kContent, place, true, scores);
       empty = AddHooks(Term::kBias, place, empty, scores);
     }
-    const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
-    Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
-            {place.keys, shape_.head_dim, lanes}, tile, ahead);
+    if (multiplier_) {
+      multiplier_->Multiply(place, empty, scores);
+    } else {
+      const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
+      Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
+              {place.keys, shape_.head_dim, lanes}, tile, ahead);
+    }
     if (capped) {
       AddHooks(Term::kContent, place, false, scores);
       Cap(place, scores);
@@ -157,6 +162,9 @@ class Scores {
     }
     return seen;
   }
+
+  // Who makes the products of queries and keys in the place of the kernels; null if nobody does.
+  PositionHook<T>* multiplier() const { return multiplier_; }
 
   // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
   void Accumulate(const TilePlace& place, T* d_scores) {
@@ -271,6 +279,7 @@ class Scores {
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
+  PositionHook<T>* multiplier_ = nullptr;
   WalkedRows<T> keys_;
   const int32_t* ranks_ = nullptr;
 };

@@ -96,6 +96,49 @@ class TableParts {
   T* data_ = nullptr;
 };
 
+// The gradient of tables that every query head has one of, [Hq, rows, width]: batch rows add to the same.
+template <class T>
+class HeadTableParts {
+ public:
+  // padded: elements from one row of a part to the next.
+  HeadTableParts(const CallFacts& call, const View<T, 3>& wanted, int64_t padded)
+      : wanted_(wanted), padded_(padded), chunks_(call.cut.chunks) {}
+
+  bool wanted() const { return wanted_.present(); }
+  void ShareIn(Blocks& blocks) const {
+    if (wanted()) blocks.Share(true, false, attention::DivideUp(simd::kBiasTasks, chunks_), simd::kBiasCopies);
+  }
+  void Lay(core::Arena& arena, const Blocks& blocks) {
+    if (!wanted()) return;
+    copies_ = blocks.copies();
+    data_ = arena.Take<T>(wanted_.extent[0], copies_, chunks_, wanted_.extent[1], padded_);
+  }
+  // The part [rows, padded] of a block, a head and a chunk, null where not wanted.
+  T* At(int64_t block, int64_t head, int64_t chunk) const {
+    return wanted() ? data_ + ((head * copies_ + block % copies_) * chunks_ + chunk) * size() : nullptr;
+  }
+
+  // Steps of clearing and summing: a head each.
+  int64_t sums() const { return wanted() ? wanted_.extent[0] : 0; }
+  void Clear(int64_t head) const { std::fill_n(At(0, head, 0), copies_ * chunks_ * size(), T{0}); }
+  void Finish(int64_t head) const {
+    const T* parts = At(0, head, 0);
+    for (int64_t r = 0; r < wanted_.extent[1]; ++r)
+      for (int64_t c = 0; c < wanted_.extent[2]; ++c) {
+        T total = 0;
+        for (int64_t part = 0; part < copies_ * chunks_; ++part) total += parts[part * size() + r * padded_ + c];
+        wanted_(head, r, c) = total;
+      }
+  }
+
+ private:
+  int64_t size() const { return wanted_.extent[1] * padded_; }
+
+  const View<T, 3> wanted_;
+  int64_t padded_, chunks_, copies_ = 1;
+  T* data_ = nullptr;
+};
+
 }  // namespace heed::position
 
 #endif  // HEED_POSITION_TABLE_PARTS_H_

@@ -23,7 +23,7 @@ class ContentBiasHook final : public PositionHook<T> {
   using Call = position::ContentBiasCall<T>;
   ContentBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place) {
     if (call.keys() || call.values()) keys_values_.emplace(call, scratch, place);
-    if (call.queries()) queries_.emplace(call, scratch, place);
+    if (call.has_queries()) queries_.emplace(call, scratch, place);
   }
 
   Term term() const override { return Term::kContent; }

@@ -52,7 +52,8 @@ class ContentQueries final : public PositionHook<T> {
 
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
-    d_table_ = call_.backward() ? call_.queries()->parts.At(panel.block, panel.chunk) : nullptr;
+    head_ = panel.head;
+    d_table_ = call_.backward() ? call_.QueriesPart(panel.block, panel.head, panel.chunk) : nullptr;
   }
 
   void BeginTile(const TilePlace& place, const TileArrays<T>& arrays) override {
@@ -65,6 +66,10 @@ class ContentQueries final : public PositionHook<T> {
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
+    if (call_.by_head() && !place.one_head) {
+      AddHeadByHead(place, empty, scores);
+      return;
+    }
     if (const T* edge = Edge(place)) {
       AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t) HWY_ATTR { return hn::Set(d_, edge[j]); });
       return;
@@ -93,17 +98,30 @@ class ContentQueries final : public PositionHook<T> {
     Gather(place, d_scores);
     // d_k[j] += scale * sum over rows of gathered[j, r] * table[r]
     if (arrays_.d_keys)
-      Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {call_.query_rows() + first_ * width_, width_},
+      Product(d_, Scalars<T>{scratch_.key_content, stride_, 1}, {call_.QueryRows(head_) + first_ * width_, width_},
               {place.keys, count_, width_}, AddedTo(arrays_.d_keys, width_));
     if (d_table_) AddToTable(place);
   }
 
  private:
+  // Lanes of several heads, each with a table of its own: few queries, whose lanes take their products one by one.
+  void AddHeadByHead(const TilePlace& place, bool empty, T* scores) {
+    for (int64_t j = 0; empty && j < place.keys; ++j)
+      std::fill(scores + j * place.panel + place.lane_begin, scores + j * place.panel + place.lane_end, T{0});
+    for (int64_t w = place.lane_begin; w < place.used_end();) {
+      head_ = place.heads[w];
+      Products(place);
+      for (; w < place.used_end() && place.heads[w] == head_; ++w)
+        for (int64_t j = 0; j < place.keys; ++j)
+          scores[j * place.panel + w] += scratch_.key_content[j * stride_ + offsets_.Row(place, j, w) - first_];
+    }
+  }
+
   int64_t Padded() const { return attention::RoundUp(count_, attention::kLaneQuantum); }
 
   // key_content[j, r] = key j . row first_ + r
   void Products(const TilePlace& place) {
-    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {call_.query_columns() + first_, call_.columns()},
+    Product(d_, Scalars<T>{arrays_.keys, arrays_.key_stride, 1}, {call_.QueryColumns(head_) + first_, call_.columns()},
             {place.keys, head_dim_, Padded()}, Fresh(scratch_.key_content, stride_));
   }
 
@@ -113,7 +131,10 @@ class ContentQueries final : public PositionHook<T> {
     const int64_t row = first_ + common_, tile = place.tile_key / tile_;
     const bool last = row == call_.rows() - 1;
     if (common_ < 0 || place.key != place.tile_key || (row != 0 && !last)) return nullptr;
-    const int64_t number = ((place.b * kv_heads_ + place.head / group_) * tiles_ + tile) * (tile_ + 1) + place.keys;
+    // Heads of other tables are of other products, even if they share their keys.
+    const int64_t heads =
+        call_.by_head() ? place.b * kv_heads_ * group_ + place.head : place.b * kv_heads_ + place.head / group_;
+    const int64_t number = (heads * tiles_ + tile) * (tile_ + 1) + place.keys;
     const int64_t slot = tile % scratch_.slots;
     T* edges = scratch_.edges + slot * 2 * tile_;
     if (scratch_.edge_tiles[slot] != number) {
@@ -133,7 +154,7 @@ class ContentQueries final : public PositionHook<T> {
   // Where all pairs share a row: d_k[j] += scale * g[j] * row, d_row += scale * g[j] * k[j] with g[j] the sum of d_scores[j,
   // w].
   void AccumulateCommon(const TilePlace& place, const T* d_scores) {
-    const T *row = call_.query_rows() + (first_ + common_) * width_, scale = static_cast<T>(scale_);
+    const T *row = call_.QueryRows(head_) + (first_ + common_) * width_, scale = static_cast<T>(scale_);
     T* d_row = d_table_ ? d_table_ + (first_ + common_) * width_ : nullptr;
     for (int64_t j = 0; j < place.keys; ++j) {
       const T sum = SumOver(d_scores + j * place.panel, place);
@@ -228,6 +249,7 @@ class ContentQueries final : public PositionHook<T> {
   int64_t kv_heads_, group_, tile_, tiles_;  // query heads a key head, keys a tile, tiles
   Offsets offsets_;
   const typename Call::Scratch scratch_;
+  int64_t head_ = 0;      // whose table the products are made with
   T* d_table_ = nullptr;  // where the panel at hand adds the table's gradient
   TileArrays<T> arrays_{};
   // Of the tile at hand: the row of the first product, how many follow, and which of them serves all pairs (or -1).

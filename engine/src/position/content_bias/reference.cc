@@ -18,6 +18,8 @@ constexpr auto content = [](int64_t distance) { return [distance](Case& c) { c.c
 constexpr auto keys_only = [](Case& c) { c.content_values = false; };
 constexpr auto values_only = [](Case& c) { c.content_keys = false; };
 constexpr auto and_queries = [](Case& c) { c.content_queries = true; };
+constexpr auto head_queries = [](Case& c) { c.content_queries = false, c.content_head_queries = true; };
+constexpr auto head_queries_only = [](Case& c) { c.content_keys = c.content_values = false, c.content_head_queries = true; };
 constexpr auto queries_only = [](Case& c) { c.content_keys = c.content_values = false, c.content_queries = true; };
 // Of other schemes.
 constexpr auto slopes = [](Case& c) { c.slopes = true; };
@@ -28,7 +30,8 @@ bool HasValues(const Formulas& f) { return f.attention().content_bias && f.atten
 
 // The row of the tables for a pair.
 int64_t RowFor(const Formulas& f, const Pair& pair) {
-  const auto& [keys, values, queries] = *f.attention().content_bias;
+  const auto& [keys, values, queries, head_queries] = *f.attention().content_bias;
+  if (head_queries) return f.Clipped(TableExtent(*head_queries)[1], pair);
   return f.Clipped(TableExtent(keys ? *keys : values ? *values : *queries)[0], pair);
 }
 
@@ -54,6 +57,7 @@ double ContentBiasReference::ProductTerm(const Formulas& f, const Pair& pair) {
   for (int64_t c = 0; c < f.head_dim(); ++c) {
     if (content.keys) dot += query(c) * TableEntry(*content.keys, row, c);
     if (content.queries) dot += key(c) * TableEntry(*content.queries, row, c);
+    if (content.head_queries) dot += key(c) * TableEntry(*content.head_queries, pair.h, row, c);
   }
   return dot;
 }
@@ -65,19 +69,25 @@ void ContentBiasReference::AddToPartials(const Formulas& f, const Pair& pair, Pa
   for (int64_t c = 0; c < f.head_dim(); ++c) {
     if (content.keys) partials.by_query[static_cast<size_t>(c)] += TableEntry(*content.keys, row, c);
     if (content.queries) partials.by_key[static_cast<size_t>(c)] += TableEntry(*content.queries, row, c);
+    if (content.head_queries) partials.by_key[static_cast<size_t>(c)] += TableEntry(*content.head_queries, pair.h, row, c);
   }
 }
 
 void ContentBiasReference::AddProductGradients(const Formulas& f, const Pair& pair, const GradientTerm& product,
                                                const GradientSums& d) {
   if (!f.attention().content_bias) return;
+  const ContentBias& content = *f.attention().content_bias;
   const int64_t row = RowFor(f, pair);
-  const auto add = [&](const char* name, const Formulas::Row& factor) {
+  const auto add = [&](const char* name, int64_t at, const Formulas::Row& factor) {
     const ArraySums d_table = d.Of(name);
-    for (int64_t c = 0; c < f.head_dim(); ++c) d_table.Add(row * f.head_dim() + c, product.Times(factor(c)));
+    for (int64_t c = 0; c < f.head_dim(); ++c) d_table.Add(at * f.head_dim() + c, product.Times(factor(c)));
   };
-  if (f.attention().content_bias->keys) add("dContentKeys", f.Query(pair.b, pair.h, pair.i));
-  if (f.attention().content_bias->queries) add("dContentQueries", f.Key(pair.b, pair.h, pair.j));
+  if (content.keys) add("dContentKeys", row, f.Query(pair.b, pair.h, pair.i));
+  if (content.queries) add("dContentQueries", row, f.Key(pair.b, pair.h, pair.j));
+  if (content.head_queries) {
+    const int64_t rows = TableExtent(*content.head_queries)[1];
+    add("dContentHeadQueries", pair.h * rows + row, f.Key(pair.b, pair.h, pair.j));
+  }
 }
 
 void ContentBiasReference::AddToValue(const Formulas& f, const Pair& pair, std::span<Sum> value) {
@@ -102,6 +112,7 @@ bool ContentBiasReference::Draw(Case& c, Random& random) {
   if (!Chance(random, 4) || c.positions == PositionKind::kReal) return false;
   const int64_t sides = Pick(random, {1, 2, 3, 4, 5, 6, 7});
   SetContent(c, random, sides & 1, sides & 2, sides & 4);
+  if (c.content_queries && Chance(random, 3)) head_queries(c);
   return true;
 }
 
@@ -126,6 +137,22 @@ void ContentBiasReference::AddCases(CaseTable& table) {
   table.Add("content queries, packed, window", {4, 2, 2, 70, 90, 16, 16}, content(9), queries_only, packed, window(30, 12));
   table.Add("content queries, offsets, spread", {2, 2, 2, 40, 90, 20, 16}, content(15), queries_only, offsets(1000000, 999990),
             layout(Layout::kSpread));
+  table.Add("content queries by head", {2, 4, 2, 70, 90, 16, 24}, content(5), keys_only, head_queries);
+  table.Add("content queries by head, causal, wide", {2, 3, 3, 130, 190, 17, 16}, content(400), head_queries_only,
+            causal(Causal::kBottomRight));
+  table.Add("content queries by head, several chunks", {3, 2, 1, 80, 1100, 16, 16}, content(70), head_queries, dropout(0.2));
+  table.Add("content queries by head, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, content(6), head_queries_only,
+            keys(LengthKind::kPerQuery), uniform);
+  table.Add("content queries by head, shuffled positions", {2, 2, 2, 70, 90, 16, 16}, content(40), head_queries_only,
+            positions(PositionKind::kShuffled));
+  table.Add("content queries by head, packed, window", {4, 2, 2, 70, 90, 16, 16}, content(9), head_queries_only, packed,
+            window(30, 12));
+  table.Add("content queries by head, random strides", {2, 2, 2, 40, 90, 20, 16}, content(15), head_queries_only,
+            offsets(1000000, 999990), layout(Layout::kRandom), softcap(2.0));
+  table.Add("content queries by head, Transformer-XL", {2, 4, 2, 100, 150, 16, 16}, content(30), head_queries_only,
+            [](Case& c) { c.xl_distance = 30, c.xl_bias = false; });
+  table.Add("decoding, content queries by head", {2, 6, 2, 3, 2100, 16, 16}, content(40), head_queries,
+            causal(Causal::kBottomRight));
   table.Add("soft-cap, content queries", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), and_queries);
   table.Add("soft-cap, content, bias", {2, 2, 2, 70, 90, 16, 16}, softcap(2.0), content(4), bias(9),
             causal(Causal::kBottomRight));
@@ -143,11 +170,21 @@ void ContentBiasReference::AddOptions(std::vector<Option>& options) {
   add("content keys", true, false, false);
   add("content values", false, true, false);
   add("content queries", false, false, true);
+  options.push_back({"content queries by head",
+                     "content_bias",
+                     [](Case& c, Random& random) {
+                       SetContent(c, random, false, false, false);
+                       c.content_head_queries = true;
+                     },
+                     {.joins = true, .refuses = {"real positions", "content queries"}}});
 }
 
 void ContentBiasReference::AddCosts(std::vector<Cost>& costs) {
   costs.push_back({"content, 33 offsets", content(16)});
   costs.push_back({"content queries, 33 offsets", [](Case& c) { content(16)(c), queries_only(c); }});
+  costs.push_back({"content queries by head, 33 offsets", [](Case& c) { content(16)(c), head_queries_only(c); }});
+  costs.push_back(
+      {"content queries by head, every offset", [](Case& c) { content(c.shape.q_len - 1)(c), head_queries_only(c); }});
 }
 
 }  // namespace heed::reference

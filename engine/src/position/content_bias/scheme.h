@@ -30,21 +30,30 @@ class ContentBiasCall : public SchemeCall<T> {
   int64_t rows() const { return rows_; }
   const std::optional<ContentTable<T>>& keys() const { return keys_; }
   const std::optional<ContentTable<T>>& values() const { return values_; }
-  const std::optional<ContentTable<T>>& queries() const { return queries_; }
-  // The table beside queries as columns [D, columns()], times scale * log2(e) as scores are, and as rows [2M+1, D padded] times
-  // scale, for the backward pass.
-  const T* query_columns() const { return query_columns_; }
-  const T* query_rows() const { return query_rows_; }
+  // Whether there is a table beside queries, and whether every query head has its own.
+  bool has_queries() const { return queries_ || by_head(); }
+  bool by_head() const { return head_queries_.has_value(); }
+  // The table beside queries of a head as columns [D, columns()], times scale * log2(e) as scores are, and as rows [2M+1, D
+  // padded] times scale, for the backward pass.
+  const T* QueryColumns(int64_t head) const { return query_columns_ + TableOf(head) * columns() * cut_.head_dim; }
+  const T* QueryRows(int64_t head) const { return query_rows_ + TableOf(head) * rows_ * cut_.head_dim; }
+  // Where a chunk gathers its gradient [2M+1, D padded]; null where not wanted.
+  T* QueriesPart(int64_t block, int64_t head, int64_t chunk) const {
+    return by_head() ? head_queries_->At(block, head, chunk) : queries_->parts.At(block, chunk);
+  }
   int64_t columns() const { return attention::RoundUp(rows_, attention::kLaneQuantum); }
 
   // The weights by offset gather behind the output.
   int64_t output_rows() const { return values_ && !backward_ ? rows_ : 0; }
   void LayPrepared(core::Arena& arena);
   void Prepare() const;
-  bool wants_scores() const { return Wanted(keys_) || Wanted(queries_); }
+  bool wants_scores() const { return Wanted(keys_) || Wanted(queries_) || (by_head() && head_queries_->wanted()); }
+  void ShareIn(Blocks& blocks) const {
+    if (by_head()) head_queries_->ShareIn(blocks);
+  }
   int64_t most_blocks() const;
   void LayParts(core::Arena& arena, const Blocks& blocks);
-  int64_t sums() const { return Sums(keys_) + Sums(values_) + Sums(queries_); }
+  int64_t sums() const { return Sums(keys_) + Sums(values_) + Sums(queries_) + (by_head() ? head_queries_->sums() : 0); }
   void Clear(int64_t sum) const {
     ForSum(sum, [](const auto& parts, int64_t own) { parts.Clear(own); });
   }
@@ -71,14 +80,19 @@ class ContentBiasCall : public SchemeCall<T> {
  private:
   static bool Wanted(const std::optional<ContentTable<T>>& table) { return table && table->parts.wanted(); }
   static int64_t Sums(const std::optional<ContentTable<T>>& table) { return table ? table->parts.sums() : 0; }
-  // Calls visit(parts, its own step) for one of all steps of the three tables.
+  // Calls visit(parts, its own step) for one of all steps of the tables.
   template <class Visit>
   void ForSum(int64_t sum, const Visit& visit) const {
     for (const auto* table : {&keys_, &values_, &queries_}) {
       if (const int64_t own = Sums(*table); sum < own) return visit((*table)->parts, sum);
       sum -= Sums(*table);
     }
+    visit(*head_queries_, sum);
   }
+  int64_t TableOf(int64_t head) const { return by_head() ? head : 0; }
+  // The tables beside queries, as the kernels read them: visit(head, table of two dimensions).
+  template <class Visit>
+  void ForEachQueryTable(const Visit& visit) const;
   // Products that a tile of keys may need with the table beside queries: one a diagonal from an aligned column on, or all of
   // them where positions are listed.
   int64_t KeyColumns() const;
@@ -91,6 +105,8 @@ class ContentBiasCall : public SchemeCall<T> {
   int64_t walked_;  // keys that one task walks at most
   bool listed_;
   std::optional<ContentTable<T>> keys_, values_, queries_;
+  std::optional<HeadTableParts<T>> head_queries_;
+  int64_t query_tables_ = 0;  // 0, 1 or one for every query head
   T *query_columns_ = nullptr, *query_rows_ = nullptr;
 };
 
@@ -100,19 +116,21 @@ struct ContentBiasScheme : Scheme {
   template <class Options, class Visit>
   static void ForEachArray(Options& attention, const Visit& visit) {
     if (!attention.content_bias) return;
-    auto& [keys, values, queries] = *attention.content_bias;
+    auto& [keys, values, queries, head_queries] = *attention.content_bias;
     if (keys) visit("content_bias.keys", *keys);
     if (values) visit("content_bias.values", *values);
     if (queries) visit("content_bias.queries", *queries);
+    if (head_queries) visit("content_bias.head_queries", *head_queries);
   }
   template <class Gradients, class Visit>
   static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
-    const auto table = [&](std::optional<Table<2>> ContentBias::*side) -> const Table<2>* {
+    const auto table = [&]<class Table>(std::optional<Table> ContentBias::*side) -> const Table* {
       return attention.content_bias && (*attention.content_bias).*side ? &*((*attention.content_bias).*side) : nullptr;
     };
     visit("d_content_keys", gradients.content_keys, table(&ContentBias::keys));
     visit("d_content_values", gradients.content_values, table(&ContentBias::values));
     visit("d_content_queries", gradients.content_queries, table(&ContentBias::queries));
+    visit("d_content_head_queries", gradients.content_head_queries, table(&ContentBias::head_queries));
   }
   template <class T>
   using Call = ContentBiasCall<T>;

@@ -1,11 +1,9 @@
 #include "position/transformer_xl/scheme.h"
 
-#include <algorithm>
 #include <numbers>
 #include <string>
 
 #include "core/refuse.h"
-#include "simd/tuning.h"
 
 namespace heed::position {
 
@@ -31,7 +29,7 @@ TransformerXlCall<T>::TransformerXlCall(const CallFacts& call, const BiasGradien
       backward_(call.backward()),
       extent_(ExtentOf(option_.positions)),
       scale_(attention::ScaleOf(call.attention, call.shape)),
-      d_positions_(wanted.transformer_xl_positions),
+      positions_parts_(call, wanted.transformer_xl_positions, cut_.head_dim),
       d_bias_(wanted.transformer_xl_bias),
       bias_parts_(call, extent_[2]) {
   if (const auto* own = std::get_if<View<const T, 3>>(&option_.positions)) positions_ = *own;
@@ -81,41 +79,21 @@ void TransformerXlCall<T>::Prepare() const {
 }
 
 template <class T>
-void TransformerXlCall<T>::ShareIn(Blocks& blocks) const {
-  if (!d_positions_.present()) return;
-  blocks.Share(true, false, attention::DivideUp(simd::kBiasTasks, cut_.chunks), simd::kBiasCopies);
-}
-
-template <class T>
 void TransformerXlCall<T>::LayParts(core::Arena& arena, const Blocks& blocks) {
-  copies_ = blocks.copies();
-  if (d_positions_.present()) parts_ = arena.Take<T>(extent_[0], copies_, cut_.chunks, extent_[1], cut_.head_dim);
+  positions_parts_.Lay(arena, blocks);
   if (d_bias_.present()) bias_parts_.Lay(arena);
 }
 
 template <class T>
-T* TransformerXlCall<T>::PositionsPart(int64_t block, int64_t head, int64_t chunk) const {
-  if (!d_positions_.present()) return nullptr;
-  return parts_ + ((head * copies_ + block % copies_) * cut_.chunks + chunk) * extent_[1] * cut_.head_dim;
-}
-
-template <class T>
 void TransformerXlCall<T>::Clear(int64_t head) const {
-  if (d_positions_.present()) std::fill_n(PositionsPart(0, head, 0), copies_ * cut_.chunks * extent_[1] * cut_.head_dim, T{0});
+  if (positions_parts_.wanted()) positions_parts_.Clear(head);
   if (d_bias_.present()) bias_parts_.Clear(head);
 }
 
 template <class T>
 void TransformerXlCall<T>::Finish(int64_t head) const {
+  if (positions_parts_.wanted()) positions_parts_.Finish(head);
   for (int64_t c = 0; d_bias_.present() && c < extent_[2]; ++c) d_bias_(head, c) = bias_parts_.Sum(head, c);
-  if (!d_positions_.present()) return;
-  for (int64_t r = 0; r < extent_[1]; ++r)
-    for (int64_t c = 0; c < extent_[2]; ++c) {
-      T total = 0;
-      for (int64_t part = 0; part < copies_ * cut_.chunks; ++part)
-        total += PositionsPart(0, head, 0)[(part * extent_[1] + r) * cut_.head_dim + c];
-      d_positions_(head, r, c) = total;
-    }
 }
 
 template class TransformerXlCall<float>;

@@ -7,6 +7,7 @@
 
 #include "position/scheme.h"
 #include "position/table_checks.h"
+#include "position/table_parts.h"
 
 namespace heed::position {
 
@@ -24,16 +25,15 @@ class TransformerXlCall : public SchemeCall<T> {
 
   void LayPrepared(core::Arena& arena);
   void Prepare() const;
-  bool wants_scores() const { return d_positions_.present() || d_bias_.present(); }
-  // Batch rows add to the same table, query heads to tables of their own.
-  void ShareIn(Blocks& blocks) const;
+  bool wants_scores() const { return positions_parts_.wanted() || d_bias_.present(); }
+  void ShareIn(Blocks& blocks) const { positions_parts_.ShareIn(blocks); }
   void LayParts(core::Arena& arena, const Blocks& blocks);
   int64_t sums() const { return wants_scores() ? extent_[0] : 0; }
   void Clear(int64_t head) const;
   void Finish(int64_t head) const;
 
   // The gradients of a head's table [2M+1, D padded] and of its bias [D] from one chunk of keys; null where not wanted.
-  T* PositionsPart(int64_t block, int64_t head, int64_t chunk) const;
+  T* PositionsPart(int64_t block, int64_t head, int64_t chunk) const { return positions_parts_.At(block, head, chunk); }
   T* BiasPart(int64_t b, int64_t head, int64_t chunk) const {
     return d_bias_.present() ? bias_parts_.At(b, head, chunk) : nullptr;
   }
@@ -57,10 +57,8 @@ class TransformerXlCall : public SchemeCall<T> {
   double scale_;
   View<const T, 3> positions_;  // the caller's own, or a copy
   T *copy_ = nullptr, *constants_ = nullptr;
-  const View<T, 3> d_positions_;
+  HeadTableParts<T> positions_parts_;
   const View<T, 2> d_bias_;
-  T* parts_ = nullptr;  // [Hq, copies of a block's group, chunks, 2M+1, D padded]
-  int64_t copies_ = 1;
   HeadParts<T> bias_parts_;
 };
 

@@ -44,7 +44,7 @@ struct AttentionTensors {
   at::Tensor relative_bias;                   // [Hq or 1, 2M+1]; differentiable
   at::Tensor slopes;                          // [Hq]; differentiable
   at::Tensor content_keys, content_values;    // [2M+1, D], [2M+1, Dv]; differentiable
-  at::Tensor content_queries;                 // [2M+1, D]; differentiable
+  at::Tensor content_queries;                 // [2M+1, D] or, a table a head, [Hq, 2M+1, D]; differentiable
   at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
   at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
   at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
@@ -55,6 +55,7 @@ struct AttentionTensors {
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
   at::Tensor score_wholes;                    // int64 [n], as score_reals
   at::Tensor mask_reals, mask_wholes;         // [n], int64 [n]: the tables of a mask program
+  at::Tensor column_decay;                    // [D], 0 or more, with causal alone; see heed::ColumnDecay
 
   struct Member {
     const char* name;
@@ -83,6 +84,7 @@ struct AttentionTensors {
       Member{"score_wholes", &AttentionTensors::score_wholes, false},
       Member{"mask_reals", &AttentionTensors::mask_reals, false},
       Member{"mask_wholes", &AttentionTensors::mask_wholes, false},
+      Member{"column_decay", &AttentionTensors::column_decay, false},
   };
   static constexpr std::size_t kCount = kMembers.size();
   static constexpr std::size_t kDifferentiable = std::ranges::count(kMembers, true, &Member::differentiable);
