@@ -99,9 +99,10 @@ TEST(ProgramText, OfHostileOriginIsRefusedByItsInstruction) {
       {"query;read real 0 0;read whole 0 0;add 1 2", "program: table 0 is read in two ways"},
       {"query;dot 0 1 3 0", "program: expected as many indices as there are"},
   }};
-  for (const auto& [text, words] : cases)
-    EXPECT_TRUE(WordsOf([&] { ScoreProgram::FromText(text); }).starts_with(words))
-        << text << ": " << WordsOf([&] { ScoreProgram::FromText(text); });
+  for (const auto& [text, words] : cases) {
+    const std::string refused = WordsOf([&text = text] { ScoreProgram::FromText(text); });
+    EXPECT_TRUE(refused.starts_with(words)) << text << ": " << refused;
+  }
   std::string long_text = "score";
   for (int x = 0; x < 5000; ++x) long_text += ";negate " + std::to_string(x);
   EXPECT_EQ(WordsOf([&] { ScoreProgram::FromText(long_text); }), "program: expected at most 4096 operations");
@@ -191,7 +192,7 @@ TEST(ProgramTables, AreCheckedBeforeAnythingIsWritten) {
     SerialExecutor serial;
     Attention attention;
     attention.score = ProgramScore{program, std::move(tables)};
-    const std::string refused = WordsOf([&] { problem.Forward(attention, serial); });
+    std::string refused = WordsOf([&] { problem.Forward(attention, serial); });
     EXPECT_EQ(std::isnan(problem.out[0]), refused != "nothing is wrong");
     return refused;
   };

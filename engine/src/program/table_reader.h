@@ -63,7 +63,7 @@ class TableReader {
     extent_ = std::visit([](const auto& view) { return view.extent; }, table);
   }
 
-  int64_t extent(int dimension) const { return extent_[static_cast<std::size_t>(first_ + dimension)]; }
+  int64_t extent(int dimension) const { return extent_[Of(dimension)]; }
   int dimensions() const { return 4 - first_; }
 
   // indices: as many as are given, of the first dimensions that are indexed. Negative ones count from the end.
@@ -73,7 +73,7 @@ class TableReader {
       const auto limit = static_cast<double>(extent(x));
       const double index = indices[x] < 0 ? indices[x] + limit : indices[x];
       if (!(index >= 0 && index < limit)) return {};
-      entry.index[static_cast<std::size_t>(first_ + x)] = static_cast<int64_t>(index);
+      entry.index[Of(x)] = static_cast<int64_t>(index);
     }
     return entry;
   }
@@ -87,7 +87,7 @@ class TableReader {
 
   // Elements between entries that are neighbours along a dimension.
   int64_t stride(int dimension) const {
-    return std::visit([&](const auto& view) { return view.stride[static_cast<std::size_t>(first_ + dimension)]; }, *table_);
+    return std::visit([&](const auto& view) { return view.stride[Of(dimension)]; }, *table_);
   }
   // What Number is of the entries of a row, each located with all its indices.
   template <class R>
@@ -104,6 +104,9 @@ class TableReader {
   }
 
  private:
+  // Which of the four dimensions is the one of those that are indexed.
+  std::size_t Of(int dimension) const { return static_cast<std::size_t>(int64_t{first_} + dimension); }
+
   template <class R, class V>
   static R As(V number) {
     if constexpr (std::is_same_v<V, double>)
