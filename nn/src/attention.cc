@@ -11,7 +11,8 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
-#include "heed/nn/positions.h"
+#include "heed/nn/attention_position.h"
+#include "program_tables.h"
 #include "token_positions.h"
 
 namespace heed::nn {
@@ -105,8 +106,8 @@ bool WillNeedGradient(const variable_list& operands) {
   return at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(operands);
 }
 
-// The options with a scheme's tensors among them and no scheme.
-AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions options) {
+// Adds a scheme's tensors to the options.
+void AddTensorsOf(const AttentionPosition& scheme, AttentionOptions& options) {
   AttentionTensors own = scheme.tensors();
   const auto given = options.tensors().All();
   for (std::size_t t = 0; t < AttentionTensors::kCount; ++t) {
@@ -119,7 +120,19 @@ AttentionOptions WithTensorsOf(const AttentionPosition& scheme, AttentionOptions
     *given[t] = tensor;
   }
   if (own.slopes.defined()) options.slopes(own.slopes, scheme.symmetric());
-  return options.position(nullptr);
+}
+
+// The options with what a scheme adds to them.
+AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions options, const at::Tensor& query) {
+  AddTensorsOf(scheme, options);
+  if (const std::optional<PositionProgram> program = scheme.program()) {
+    if (program->heads != 0 && program->heads != query.size(1)) {
+      throw InvalidArgument(c10::str("position: the scheme is for ", program->heads, " heads, query has ", query.size(1)));
+    }
+    PutBefore(program->program, program->tables, options);
+  }
+  if (const std::optional<double> scale = scheme.default_scale(query.size(3)); scale && !options.scale()) options.scale(*scale);
+  return options;
 }
 
 }  // namespace
@@ -132,12 +145,15 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   const at::Tensor heads = DenseIndices("heads", options.weights_of_heads()),
                    rows = DenseIndices("rows", options.weights_of_rows());
   const AttentionPosition* scheme = options.position().get();
-  AttentionOptions resolved = scheme ? WithTensorsOf(*scheme, options) : options;
+  AttentionOptions resolved = scheme ? WithScheme(*scheme, options, query) : options;
+  const AxesPositions on_axes = TakeAxes(resolved);
+  resolved.position(nullptr);
   resolved.tensors() = Resolved(resolved.tensors(), query);
   if (scheme && scheme->rotates()) {
-    const CallPositions positions = PositionsOf(resolved, query.size(2), key.size(2));
+    const CallPositions positions = PositionsOf(resolved, query.size(2), key.size(2), on_axes);
     std::tie(query, key) = scheme->rotate(query, key, positions.queries, positions.keys);
   }
+  if (scheme && scheme->places()) PlaceTokens(*scheme, on_axes, query.size(2), key.size(2), resolved);
   if (options.dropout() != 0.0 && !options.seed()) resolved.seed(DrawSeed());
 
   const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});

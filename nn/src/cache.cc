@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include "cache_memory.h"
 #include "heed/error.h"
-#include "heed/nn/positions.h"
+#include "heed/nn/attention_position.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -49,10 +50,21 @@ at::Tensor KeyValueCache::PlacesWith(const at::Tensor& key, const at::Tensor& po
       throw InvalidArgument("KeyValueCache: positions: expected those of the new tokens, as earlier ones have theirs");
     return {};
   }
-  const at::Tensor before = listed ? places_ : at::arange(length_, at::kLong).unsqueeze(0);
   const at::Tensor added = positions.dim() == 1 ? positions.unsqueeze(0) : positions;
+  if (added.dim() < 2 || added.dim() > 3 || added.size(1) != key.size(2) ||
+      (added.size(0) != 1 && added.size(0) != key.size(0))) {
+    throw InvalidArgument("KeyValueCache: positions: expected shape [" + std::to_string(key.size(2)) + "] or [" +
+                          std::to_string(key.size(0)) + ", " + std::to_string(key.size(2)) + "], got " + ShapeText(positions));
+  }
+  if (length_ == 0) return added.clone();
+  const at::Tensor before = listed ? places_ : at::arange(length_, at::kLong).unsqueeze(0);
   const int64_t batch = std::max(before.size(0), added.size(0));
-  return at::cat({before.expand({batch, -1}), added.expand({batch, key.size(2)})}, 1);
+  const auto rows = [batch](const at::Tensor& list) {
+    std::vector<int64_t> all = list.sizes().vec();
+    all[0] = batch;
+    return list.expand(all);
+  };
+  return at::cat({rows(before), rows(added)}, 1);
 }
 
 void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -97,6 +98,13 @@ class BesideTurnedKeys : public AttentionPosition {
   explicit BesideTurnedKeys(std::shared_ptr<const AttentionPosition> scheme) : scheme_(std::move(scheme)) {}
   AttentionTensors tensors() const override { return scheme_->tensors(); }
   bool symmetric() const override { return scheme_->symmetric(); }
+  std::optional<PositionProgram> program() const override { return scheme_->program(); }
+  std::optional<double> default_scale(int64_t head_dim) const override { return scheme_->default_scale(head_dim); }
+  int64_t axes() const override { return scheme_->axes(); }
+  bool places() const override { return scheme_->places(); }
+  TokenPositions place(const TokenPositions& positions, int64_t steps) const override {
+    return scheme_->place(positions, steps);
+  }
   bool rotates() const override { return true; }
   std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
                                            const TokenPositions& query_positions,
@@ -108,11 +116,15 @@ class BesideTurnedKeys : public AttentionPosition {
   std::shared_ptr<const AttentionPosition> scheme_;
 };
 
+// Which dimension of a list of positions counts steps.
+int64_t StepsOf(const at::Tensor& positions) { return positions.dim() == 1 ? 0 : 1; }
+
 // Turned keys stand where they were turned: `held`, or 0, 1, ... where that is undefined.
 void CheckSame(const at::Tensor& given, const at::Tensor& held, int64_t length) {
   if (!given.defined()) return;
   const at::Tensor own = held.defined() ? held : at::arange(length, at::kLong).unsqueeze(0);
-  if (given.dim() == 0 || given.size(-1) != length || !at::eq(own, given).all().item<bool>()) {
+  const bool fits = given.dim() > 0 && given.size(StepsOf(given)) == length && (given.dim() == 3) == (own.dim() == 3);
+  if (!fits || !at::eq(own, given).all().item<bool>()) {
     throw InvalidArgument("MultiHeadAttention: key positions: expected those that the cached keys were turned by");
   }
 }
@@ -153,6 +165,10 @@ void MultiHeadAttentionImpl::reset() {
   W_k = linear("W_k", options.key_size(), kv_width);
   W_v = linear("W_v", options.value_size(), kv_width);
   W_o = linear("W_o", width, options.num_hiddens());
+  if (options.query_key_norm() != QueryKeyNormKind::kNone) {
+    query_key_norm =
+        register_module("query_key_norm", QueryKeyNorm(options.query_key_norm(), options.num_heads(), options.head_dim()));
+  }
   // A copy that clone() makes still points to the original's scheme and gets one of its own, or that of the modules which
   // share it.
   position =
@@ -160,16 +176,23 @@ void MultiHeadAttentionImpl::reset() {
   if (position) register_module("position", AsModule(position));
 }
 
+// What a projection gives, [batch, steps, heads * head_dim], by head and with its norm.
+torch::Tensor MultiHeadAttentionImpl::Normed(const torch::Tensor& projected, bool queries) {
+  const at::Tensor X = SplitHeads(projected, queries ? options.num_heads() : options.kv_heads());
+  if (!query_key_norm) return X;
+  return queries ? query_key_norm->norm_query(X) : query_key_norm->norm_key(X);
+}
+
 torch::Tensor MultiHeadAttentionImpl::ProjectedQueries(const torch::Tensor& queries) {
   CheckInput("queries", queries, options.query_size());
-  return SplitHeads(W_q(queries), options.num_heads());
+  return Normed(W_q(queries), /*queries=*/true);
 }
 
 std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAndValues(const torch::Tensor& keys,
                                                                                        const torch::Tensor& values) {
   CheckInput("keys", keys, options.key_size());
   CheckInput("values", values, options.value_size());
-  return {SplitHeads(W_k(keys), options.kv_heads()), SplitHeads(W_v(values), options.kv_heads())};
+  return {Normed(W_k(keys), /*queries=*/false), SplitHeads(W_v(values), options.kv_heads())};
 }
 
 std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tensor& queries, const torch::Tensor& keys,
@@ -185,8 +208,7 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
   const at::Tensor bias = options.bias() ? at::cat({W_q->bias, W_k->bias, W_v->bias}) : at::Tensor();
   const std::vector<at::Tensor> parts =
       at::linear(queries, weight, bias).split_with_sizes({W_q->weight.size(0), W_k->weight.size(0), W_v->weight.size(0)}, -1);
-  return {SplitHeads(parts[0], options.num_heads()), SplitHeads(parts[1], options.kv_heads()),
-          SplitHeads(parts[2], options.kv_heads())};
+  return {Normed(parts[0], /*queries=*/true), Normed(parts[1], /*queries=*/false), SplitHeads(parts[2], options.kv_heads())};
 }
 
 torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
@@ -199,7 +221,9 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   if (masks.score) call.score(*masks.score, masks.score_tables);
   if (masks.mask_program) call.mask_program(*masks.mask_program, masks.mask_tables);
   call.position(scheme).window(options.window().left, options.window().right);
-  if (options.scale()) call.scale(*options.scale());
+  std::optional<double> scale = options.scale();
+  if (!scale && query_key_norm) scale = query_key_norm->default_scale();
+  if (scale) call.scale(*scale);
   if (options.softcap()) call.softcap(*options.softcap());
   if (is_training()) call.dropout(options.dropout());
   if (observer) observer(query, key, value, call);
@@ -240,7 +264,8 @@ void MultiHeadAttentionImpl::Append(const torch::Tensor& key, const torch::Tenso
     return;
   }
   const int64_t before = cache.length();
-  cache.append(key, value, position, key_positions.defined() ? key_positions.slice(-1, before) : at::Tensor());
+  cache.append(key, value, position,
+               key_positions.defined() ? key_positions.slice(StepsOf(key_positions), before) : at::Tensor());
 }
 
 torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const torch::Tensor& query,

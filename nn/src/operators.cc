@@ -13,7 +13,7 @@ namespace heed::nn {
 namespace {
 
 at::Tensor SinusoidalTableOperator(int64_t steps, int64_t width, int64_t first_position, c10::string_view layout, double base,
-                                   c10::string_view angles) {
+                                   c10::string_view angles, c10::string_view spacing) {
   return TranslateErrors([&] {
     if (steps < 0 || width < 0) throw InvalidArgument("steps, width: expected 0 or more, got a negative number");
     SinusoidalOptions options;
@@ -24,8 +24,12 @@ at::Tensor SinusoidalTableOperator(int64_t steps, int64_t width, int64_t first_p
     if (angles != "f64" && angles != "f32") {
       throw InvalidArgument("angles: expected 'f64' or 'f32', got '" + std::string(angles) + "'");
     }
+    if (spacing != "geometric" && spacing != "inclusive") {
+      throw InvalidArgument("spacing: expected 'geometric' or 'inclusive', got '" + std::string(spacing) + "'");
+    }
     options.layout = layout == "halves" ? SinusoidalLayout::kHalves : SinusoidalLayout::kInterleaved;
     options.angles = angles == "f32" ? Angles::kFloat32 : Angles::kFloat64;
+    options.spacing = spacing == "inclusive" ? SinusoidalSpacing::kInclusive : SinusoidalSpacing::kGeometric;
     at::Tensor table = at::empty({steps, width}, at::kFloat);
     if (table.numel() > 0) SinusoidalTable(options, first_position, ViewOf<float, 2>(table));
     return table;
@@ -45,7 +49,7 @@ std::string VersionOperator() { return HEED_VERSION; }
 TORCH_LIBRARY(heed, m) {
   m.def(
       "sinusoidal_table(int steps, int width, int first_position=0, str layout='interleaved', float base=10000.0, "
-      "str angles='f64') -> Tensor",
+      "str angles='f64', str spacing='geometric') -> Tensor",
       &SinusoidalTableOperator);
   m.def("alibi_slopes(int heads) -> float[]", &AlibiSlopesOperator);
   m.def("supported_targets() -> str[]", &SupportedTargetsOperator);

@@ -1,6 +1,7 @@
 #include "heed/nn/positional_encoding.h"
 
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
@@ -47,6 +48,28 @@ at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_positi
   return table;
 }
 
+// The rows of positions [steps] or [batch or 1, steps], with one more dimension.
+at::Tensor SinusoidalRowsAt(const SinusoidalOptions& options, const at::Tensor& positions, const at::Tensor& X) {
+  CheckDense("PositionalEncoding: positions", positions);
+  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
+    throw InvalidArgument(std::string("PositionalEncoding: positions: expected int64 or float64, got ") +
+                          at::toString(positions.scalar_type()));
+  }
+  const bool row = positions.dim() == 1 || (positions.dim() == 2 && (positions.size(0) == 1 || positions.size(0) == X.size(0)));
+  if (!row || positions.size(-1) != X.size(1)) {
+    throw InvalidArgument("PositionalEncoding: positions: expected shape [" + std::to_string(X.size(1)) + "] or [" +
+                          std::to_string(X.size(0)) + ", " + std::to_string(X.size(1)) + "], got " + ShapeText(positions));
+  }
+  if (positions.requires_grad())
+    throw InvalidArgument("PositionalEncoding: positions: expected positions that require no gradient");
+  const at::Tensor list = Dense("positions", positions).to(at::kDouble).reshape({-1});
+  at::Tensor table = at::empty({list.size(0), X.size(2)}, at::kFloat);
+  if (list.size(0) > 0) SinusoidalTable(options, ViewOf<const double, 1>(list), ViewOf<float, 2>(table));
+  std::vector<int64_t> shape = positions.sizes().vec();
+  shape.push_back(X.size(2));
+  return table.view(shape);
+}
+
 }  // namespace
 
 PositionalEncodingImpl::PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len, LengthPolicy length_policy,
@@ -61,11 +84,14 @@ void PositionalEncodingImpl::reset() {
   dropout_ = register_module("dropout", Dropout(probability_));
 }
 
-torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t offset) {
+torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t offset, const torch::Tensor& positions) {
   CheckInput("PositionalEncoding", X, num_hiddens_, offset);
   const int64_t steps = X.size(1);
   at::Tensor rows;
-  if (steps <= max_len_ && offset <= max_len_ - steps) {
+  if (positions.defined()) {
+    if (offset != 0) throw InvalidArgument("PositionalEncoding: offset: give it or positions, not both");
+    rows = SinusoidalRowsAt(options_, positions, X);
+  } else if (steps <= max_len_ && offset <= max_len_ - steps) {
     rows = table_.squeeze(0).narrow(0, offset, steps);
   } else if (length_policy_ == LengthPolicy::kExtend) {
     rows = SinusoidalRows(options_, offset, steps, num_hiddens_);

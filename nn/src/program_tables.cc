@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -90,6 +91,12 @@ Flat Flatten(const char* option, const std::vector<at::Tensor>& tables) {
   return flat;
 }
 
+// The numbers of two programs' tables, end to end.
+at::Tensor Joined(const at::Tensor& first, const at::Tensor& second) {
+  if (!first.defined() || !second.defined()) return first.defined() ? first : second;
+  return at::cat({first, second});
+}
+
 }  // namespace
 
 template <class A>
@@ -136,6 +143,27 @@ AttentionOptions& AttentionOptions::score(const ScoreProgram& program, const std
   tensors_.score_reals = std::move(flat.reals);
   tensors_.score_wholes = std::move(flat.wholes);
   return *this;
+}
+
+void PutBefore(const ScoreProgram& program, const std::vector<at::Tensor>& tables, AttentionOptions& options) {
+  const auto captured = static_cast<std::size_t>(program.tables());
+  if (tables.size() < captured) {
+    throw InvalidArgument("position: its program captured " + std::to_string(captured) + " tables, got " +
+                          std::to_string(tables.size()));
+  }
+  const std::optional<ScoreProgram> own = options.score();
+  const std::vector<int64_t> extents = options.score_extents();
+  const at::Tensor reals = options.tensors().score_reals, wholes = options.tensors().score_wholes;
+  options.score(program, {tables.begin(), tables.begin() + static_cast<std::ptrdiff_t>(captured)});
+  if (!own) return;
+  std::vector<int64_t> all = options.score_extents();
+  all.insert(all.end(), extents.begin(), extents.end());
+  const at::Tensor all_reals = Joined(options.tensors().score_reals, reals);
+  const at::Tensor all_wholes = Joined(options.tensors().score_wholes, wholes);
+  options.score(program.Then(*own));
+  options.score_extents(std::move(all));
+  options.tensors().score_reals = all_reals;
+  options.tensors().score_wholes = all_wholes;
 }
 
 AttentionOptions& AttentionOptions::mask_program(const MaskProgram& program, const std::vector<at::Tensor>& tables) {

@@ -8,6 +8,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "heed/attention.h"
+#include "heed/nn/attention.h"
+#include "heed/score_program.h"
 
 namespace heed::nn {
 
@@ -20,6 +22,10 @@ std::vector<ProgramTable> ProgramTables(const char* option, const std::vector<in
 // Where the gradients of the tables lie in that of `reals`; absent for whole numbers, and where it is undefined.
 template <class A>
 std::vector<View<A, 4>> ProgramGradients(const std::vector<int64_t>& extents, const at::Tensor& d_reals);
+
+// Makes a program the one that a call's own, where it has one, works on the results of. Throws InvalidArgument unless the
+// tables are those that it captured.
+void PutBefore(const ScoreProgram& program, const std::vector<at::Tensor>& tables, AttentionOptions& options);
 
 }  // namespace heed::nn
 

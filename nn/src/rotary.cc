@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <sstream>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "executor.h"
-#include "heed/error.h"
+#include "refuse.h"
 #include "rotary_call.h"
 #include "tensor_view.h"
 
@@ -20,13 +19,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
-
-template <class... Parts>
-[[noreturn]] void Refuse(const Parts&... parts) {
-  std::ostringstream text;
-  (text << ... << parts);
-  throw InvalidArgument(text.str());
-}
 
 at::Tensor DensePositions(const at::Tensor& positions) {
   CheckDense("positions", positions);

@@ -1,11 +1,15 @@
 #include "token_positions.h"
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
@@ -22,47 +26,133 @@ at::Tensor Counts(const char* name, const at::Tensor& starts, int64_t tokens) {
   return counts;
 }
 
+int64_t Longest(const at::Tensor& counts) { return counts.numel() == 0 ? 0 : counts.max().item<int64_t>(); }
+
 // Positions [T] of tokens that lie end to end; each sequence counts up from its first position, or reads its row of a list
-// [1 or B, longest].
+// [1 or B, longest], where each position may be one of several axes.
 at::Tensor Spread(const char* name, const at::Tensor& starts, const at::Tensor& counts, const at::Tensor& first,
                   const at::Tensor& list) {
   const at::Tensor sequence = at::repeat_interleave(counts);
   const at::Tensor token = at::arange(sequence.size(0), at::kLong) - starts.index_select(0, sequence);
   if (!list.defined()) return token + first.index_select(0, sequence);
-  const int64_t longest = counts.numel() == 0 ? 0 : counts.max().item<int64_t>();
+  const int64_t longest = Longest(counts);
   if ((list.size(0) != 1 && list.size(0) != counts.size(0)) || list.size(1) != longest) {
     throw InvalidArgument(std::string(name) + ": expected [1 or " + std::to_string(counts.size(0)) + ", " +
                           std::to_string(longest) + "] for the packed sequences, got " + ShapeText(list));
   }
-  return list.expand({counts.size(0), -1}).index({sequence, token});
+  std::vector<int64_t> all = list.sizes().vec();
+  all[0] = counts.size(0);
+  const at::Tensor positions = list.expand(all).index({sequence, token});
+  return list.dim() == 3 ? positions.unsqueeze(0) : positions;
 }
 
-CallPositions PackedPositions(const AttentionOptions& options, int64_t q_len, int64_t kv_len) {
+// Sequences that lie end to end: how many tokens each has, and where its first one stands, [B].
+struct PackedCounts {
+  at::Tensor queries, keys, first_query, first_key;
+};
+
+PackedCounts CountsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len) {
   const AttentionTensors& tensors = options.tensors();
-  const at::Tensor queries = Counts("packed_queries", tensors.packed_queries, q_len);
-  const at::Tensor keys = Counts("packed_keys", tensors.packed_keys, kv_len);
-  if (queries.size(0) != keys.size(0)) {
-    throw InvalidArgument("packed_keys: expected as many sequences as packed_queries has, " + std::to_string(queries.size(0)) +
-                          ", got " + std::to_string(keys.size(0)));
+  PackedCounts counts;
+  counts.queries = Counts("packed_queries", tensors.packed_queries, q_len);
+  counts.keys = Counts("packed_keys", tensors.packed_keys, kv_len);
+  if (counts.queries.size(0) != counts.keys.size(0)) {
+    throw InvalidArgument("packed_keys: expected as many sequences as packed_queries has, " +
+                          std::to_string(counts.queries.size(0)) + ", got " + std::to_string(counts.keys.size(0)));
   }
-  const at::Tensor first_key = at::full_like(keys, options.key_offset().value_or(0));
-  at::Tensor first_query = at::full_like(queries, options.query_offset().value_or(0));
-  if (!options.query_offset() && options.causal() == Causal::kBottomRight) first_query = first_key + keys - queries;
-  return {Spread("query_positions", tensors.packed_queries, queries, first_query, tensors.query_positions),
-          Spread("key_positions", tensors.packed_keys, keys, first_key, tensors.key_positions)};
+  counts.first_key = at::full_like(counts.keys, options.key_offset().value_or(0));
+  const bool aligned = !options.query_offset() && options.causal() == Causal::kBottomRight;
+  counts.first_query = aligned ? counts.first_key + counts.keys - counts.queries
+                               : at::full_like(counts.queries, options.query_offset().value_or(0));
+  return counts;
+}
+
+bool Packed(const AttentionTensors& tensors) { return tensors.packed_queries.defined() || tensors.packed_keys.defined(); }
+
+const at::Tensor& Listed(const at::Tensor& on_axes, const at::Tensor& list) { return on_axes.defined() ? on_axes : list; }
+
+CallPositions PackedPositions(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes) {
+  const AttentionTensors& tensors = options.tensors();
+  const PackedCounts counts = CountsOf(options, q_len, kv_len);
+  return {
+      Spread("query_positions", tensors.packed_queries, counts.queries, counts.first_query,
+             Listed(on_axes.queries, tensors.query_positions)),
+      Spread("key_positions", tensors.packed_keys, counts.keys, counts.first_key, Listed(on_axes.keys, tensors.key_positions))};
+}
+
+// Lists [B, longest] of sequences that count up; what is behind the end of one stands where its last token does.
+at::Tensor CountedUp(const at::Tensor& counts, const at::Tensor& first) {
+  const at::Tensor last = (counts - 1).clamp_min(0).unsqueeze(1);
+  return first.unsqueeze(1) + at::minimum(at::arange(Longest(counts), at::kLong).unsqueeze(0), last);
+}
+
+// Takes a list of three dimensions.
+at::Tensor TakeAxes(const char* name, const AttentionOptions& options, at::Tensor& list) {
+  if (!list.defined() || list.dim() != 3) return {};
+  const int64_t axes = options.position() ? options.position()->axes() : 1;
+  const std::string own_name = name;
+  if (axes < 2) {
+    throw InvalidArgument(own_name + ": expected shape [steps] or [batch, steps], got " + ShapeText(list) +
+                          "; positions of several axes are for schemes that have axes");
+  }
+  if (list.size(2) != axes) {
+    throw InvalidArgument(own_name + ": expected shape [batch, steps, " + std::to_string(axes) + "], got " + ShapeText(list));
+  }
+  if (list.scalar_type() != at::kLong && list.scalar_type() != at::kDouble)
+    throw InvalidArgument(own_name + ": expected int64 or float64, got " + at::toString(list.scalar_type()));
+  return Dense(name, std::exchange(list, at::Tensor()));
 }
 
 }  // namespace
 
-CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len) {
+AxesPositions TakeAxes(AttentionOptions& options) {
+  AttentionTensors& tensors = options.tensors();
+  const AxesPositions taken{TakeAxes("query_positions", options, tensors.query_positions),
+                            TakeAxes("key_positions", options, tensors.key_positions)};
+  const bool listed = taken.queries.defined() || taken.keys.defined();
+  if (listed && options.causal() != Causal::kNone)
+    throw InvalidArgument("causal: positions of several axes have no order; expected a call that is not causal");
+  const bool axes = options.position() && options.position()->axes() > 1;
+  if (axes && (listed || options.position()->places()) && (options.window().left != -1 || options.window().right != -1))
+    throw InvalidArgument("window: not defined for a scheme whose positions have several axes");
+  return taken;
+}
+
+CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes) {
   const AttentionTensors& tensors = options.tensors();
-  if (tensors.packed_queries.defined() || tensors.packed_keys.defined()) return PackedPositions(options, q_len, kv_len);
+  if (Packed(tensors)) return PackedPositions(options, q_len, kv_len, on_axes);
   const int64_t first_key = options.key_offset().value_or(0);
   const int64_t aligned = options.causal() == Causal::kBottomRight ? first_key + kv_len - q_len : 0;
   CallPositions positions{options.query_offset().value_or(aligned), first_key};
-  if (tensors.query_positions.defined()) positions.queries = tensors.query_positions;
-  if (tensors.key_positions.defined()) positions.keys = tensors.key_positions;
+  const at::Tensor &queries = Listed(on_axes.queries, tensors.query_positions),
+                   &keys = Listed(on_axes.keys, tensors.key_positions);
+  if (queries.defined()) positions.queries = queries;
+  if (keys.defined()) positions.keys = keys;
   return positions;
+}
+
+void PlaceTokens(const AttentionPosition& scheme, const AxesPositions& on_axes, int64_t q_len, int64_t kv_len,
+                 AttentionOptions& options) {
+  AttentionTensors& tensors = options.tensors();
+  CallPositions positions;
+  if (Packed(tensors)) {
+    const PackedCounts counts = CountsOf(options, q_len, kv_len);
+    const at::Tensor &queries = Listed(on_axes.queries, tensors.query_positions),
+                     &keys = Listed(on_axes.keys, tensors.key_positions);
+    positions.queries = queries.defined() ? queries : CountedUp(counts.queries, counts.first_query);
+    positions.keys = keys.defined() ? keys : CountedUp(counts.keys, counts.first_key);
+  } else {
+    positions = PositionsOf(options, q_len, kv_len, on_axes);
+  }
+  const auto list = [&](const char* name, const TokenPositions& given, int64_t steps) {
+    const TokenPositions placed = scheme.place(given, steps);
+    const auto* places = std::get_if<at::Tensor>(&placed);
+    const at::Tensor row = places != nullptr ? *places : at::arange(steps, at::kLong) + std::get<int64_t>(placed);
+    return Dense(name, row.dim() == 1 ? row.unsqueeze(0) : row);
+  };
+  options.query_offset(std::nullopt).key_offset(std::nullopt);
+  tensors.query_positions = list("query_positions", positions.queries, q_len);
+  tensors.key_positions = list("key_positions", positions.keys, kv_len);
 }
 
 }  // namespace heed::nn

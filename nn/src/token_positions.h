@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "heed/nn/attention.h"
-#include "heed/nn/positions.h"
+#include "heed/nn/attention_position.h"
 
 namespace heed::nn {
 
@@ -13,9 +13,22 @@ struct CallPositions {
   TokenPositions queries, keys;
 };
 
+// Where tokens stand on the axes of a scheme, [B or 1, N, axes]; undefined where a call does not say so.
+struct AxesPositions {
+  at::Tensor queries, keys;
+};
+
+// Takes lists of three dimensions out of the options. Throws InvalidArgument where their scheme has not as many axes, or the
+// options ask for an order that positions on axes do not have.
+AxesPositions TakeAxes(AttentionOptions& options);
+
 // Of a call with q_len queries and kv_len keys, as the options list, offset, align or pack them. The options' tensors are
 // resolved. Throws InvalidArgument where packed sequences or their lists do not fit the tokens.
-CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len);
+CallPositions PositionsOf(const AttentionOptions& options, int64_t q_len, int64_t kv_len, const AxesPositions& on_axes = {});
+
+// Lists in the options the places that a scheme has tokens count by.
+void PlaceTokens(const AttentionPosition& scheme, const AxesPositions& on_axes, int64_t q_len, int64_t kv_len,
+                 AttentionOptions& options);
 
 }  // namespace heed::nn
 

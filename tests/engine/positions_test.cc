@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "heed/error.h"
@@ -61,6 +62,52 @@ TEST(SinusoidalTable, TakesOddWidthsAndHalves) {
       EXPECT_NEAR(odd.view(i, 2 * t + 1), std::cos(angle), 1e-7);
       EXPECT_NEAR(halves.view(i, 3 + t), std::cos(angle), 1e-7);
     }
+}
+
+// tensor2tensor's get_timing_signal_1d: the slowest of the frequencies is 1 / base, and an odd width is padded.
+TEST(SinusoidalTable, SpacesFrequenciesUpToTheBaseItself) {
+  for (const int64_t width : {2, 5, 8}) {
+    const SinusoidalOptions options{SinusoidalLayout::kHalves, 100.0, Angles::kFloat64, SinusoidalSpacing::kInclusive};
+    SinusoidalOptions interleaved = options;
+    interleaved.layout = SinusoidalLayout::kInterleaved;
+    const Table halves(4, width, 3, options), pairs(4, width, 3, interleaved);
+    const int64_t timescales = width / 2;
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t t = 0; t < timescales; ++t) {
+        const double steps =
+            timescales == 1 ? 1.0 : std::pow(100.0, static_cast<double>(t) / static_cast<double>(timescales - 1));
+        const double angle = static_cast<double>(3 + i) / steps;
+        EXPECT_NEAR(halves.view(i, t), std::sin(angle), 1e-7);
+        EXPECT_NEAR(halves.view(i, timescales + t), std::cos(angle), 1e-7);
+        EXPECT_EQ(pairs.view(i, 2 * t), halves.view(i, t));
+        EXPECT_EQ(pairs.view(i, 2 * t + 1), halves.view(i, timescales + t));
+      }
+      if (width % 2 == 1) {
+        EXPECT_EQ(halves.view(i, width - 1), 0.0f);
+        EXPECT_EQ(pairs.view(i, width - 1), 0.0f);
+      }
+    }
+  }
+}
+
+TEST(SinusoidalTable, TakesPositionsThatAreListed) {
+  const std::vector<double> positions{7, 2.5, -1, 1e6};
+  std::vector<float> values(4 * 6);
+  const auto view = View<float, 2>::Contiguous(values.data(), {4, 6});
+  const auto listed = [&](int64_t count) { return View<const double, 1>::Contiguous(positions.data(), {count}); };
+  SinusoidalTable({}, listed(4), view);
+  const Table seventh(1, 6, 7), million(1, 6, 1000000);
+  for (int64_t c = 0; c < 6; ++c) {
+    EXPECT_EQ(view(0, c), seventh.view(0, c));
+    EXPECT_EQ(view(3, c), million.view(0, c));
+  }
+  EXPECT_FLOAT_EQ(view(1, 0), std::sin(2.5f));
+  EXPECT_FLOAT_EQ(view(2, 1), std::cos(1.0f));
+  EXPECT_THROW(SinusoidalTable({}, listed(3), view), InvalidArgument);
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_THROW(
+      SinusoidalTable({}, View<const double, 1>::Contiguous(&infinite, {1}), View<float, 2>::Contiguous(values.data(), {1, 6})),
+      InvalidArgument);
 }
 
 // The inner product of two rows depends on their distance alone, and every row has the norm sqrt(width / 2).

@@ -41,7 +41,8 @@ TEST(PermutationTest, HoldsWithoutPositionsAndFailsWithThem) {
   // Only the order of sums differs: a few units in the last place. A scheme shifts the output by about its own size.
   EXPECT_LT(defect(options), 1e-13);
   EXPECT_GT(defect(MultiHeadAttentionOptions(options).causal(Causal::kBottomRight)), 1e-3);
-  for (const char* name : {"rotary", "alibi", "relative", "t5", "shaw"}) {
+  for (const char* name : {"rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich", "fire",
+                           "sinusoidal_bias", "transformer_xl"}) {
     EXPECT_GT(defect(MultiHeadAttentionOptions(options).position({.scheme = ParsePositionScheme(name), .max_distance = 20})),
               1e-3)
         << name;

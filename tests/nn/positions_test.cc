@@ -47,10 +47,22 @@ std::vector<Named> Schemes(int64_t heads = kHeads) {
       {"rotary", Rotary(kWidth).ptr()},
       {"rotary, interleaved, partial", Rotary(kWidth, RotaryOptions{.rotary_dim = 4}, RotaryLayout::kInterleaved).ptr()},
       {"rotary, yarn", Rotary(kWidth, RotaryOptions{.scaling = YarnScaling{4.0, 8}}).ptr()},
+      {"Transformer-XL", TransformerXL(heads, kWidth, 3).ptr()},
+      {"KERPLE", Kerple(heads).ptr()},
+      {"KERPLE, power", Kerple(heads, KerpleKind::kPower).ptr()},
+      {"Sandwich", Sandwich(heads, 6).ptr()},
+      {"FIRE", Fire(heads, 5, 3.5).ptr()},
+      {"temperature", Temperature(heads).ptr()},
+      {"sinusoidal bias", SinusoidalBias(heads, 3).ptr()},
   };
   for (const Named& named : schemes) {
     ModuleOf(named.scheme)->to(at::kDouble);
-    for (const at::Tensor& parameter : ModuleOf(named.scheme)->parameters()) torch::nn::init::normal_(parameter, 0.0, 0.5);
+    // Of one sign, so that no clamp holds a number back.
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& parameter : ModuleOf(named.scheme)->parameters()) {
+      torch::nn::init::normal_(parameter, 0.0, 0.5);
+      if (ModuleOf(named.scheme)->as<KerpleImpl>()) parameter.abs_().add_(0.1);
+    }
   }
   return schemes;
 }
@@ -71,7 +83,8 @@ TEST(PositionsTest, ShiftingAllPositionsChangesNothing) {
     const auto at_offset = [&](int64_t offset) {
       return attention(in.q, in.k, in.v, Causally(named).query_offset(offset).key_offset(offset)).output;
     };
-    EXPECT_TRUE(at::allclose(at_offset(5000), at_offset(0), 0, 1e-9)) << named.name;
+    // FIRE alone looks at where a query stands.
+    EXPECT_EQ(at::allclose(at_offset(5000), at_offset(0), 0, 1e-9), named.name != "FIRE") << named.name;
     const auto apart = attention(in.q, in.k, in.v, Causally(named).query_offset(3)).output;
     EXPECT_FALSE(at::allclose(apart, at_offset(0), 0, 1e-3)) << named.name;
   }
@@ -322,7 +335,9 @@ TEST(PositionsTest, RefusalsNameTheArgument) {
 TEST(PositionSchemeTest, NamesGoBothWays) {
   for (const std::string& name : PositionSchemeNames()) EXPECT_EQ(ToString(ParsePositionScheme(name)), name);
   ExpectRefused([] { ParsePositionScheme("cope"); },
-                {"'cope'", "none, sinusoidal, learned, rotary, alibi, relative, t5, shaw"});
+                {"'cope'",
+                 "none, sinusoidal, learned, rotary, alibi, relative, t5, shaw, kerple, kerple_power, sandwich, fire, "
+                 "temperature, sinusoidal_bias, transformer_xl"});
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace {
 using namespace heed::program;
 
 // Chi et al. 2022, KERPLE's logarithmic form: score - rate[h] log(1 + width[h] |i - j|).
-ScoreProgram Kerple() {
+ScoreProgram LogKernel() {
   const Captured rate(0), width(1);
   return ScoreProgram(Score() - rate(Head()) * Log1p(width(Head()) * Abs(Query() - Key())));
 }
@@ -55,11 +55,11 @@ struct ProgramSample {
 
 TEST(NnScoreProgramTest, EqualsTheFormula) {
   const ProgramSample s;
-  const auto options = AttentionOptions().score(Kerple(), {s.rate, s.width}).mask_program(Documents(), {s.documents});
+  const auto options = AttentionOptions().score(LogKernel(), {s.rate, s.width}).mask_program(Documents(), {s.documents});
   EXPECT_TRUE(at::allclose(attention(s.q, s.k, s.v, options).output, s.Expected(), 0, 1e-12));
   const auto of_views =
       AttentionOptions()
-          .score(Kerple(), {at::stack({s.rate, s.rate}, 1).select(1, 1), s.width.to(at::kFloat).to(at::kDouble)})
+          .score(LogKernel(), {at::stack({s.rate, s.rate}, 1).select(1, 1), s.width.to(at::kFloat).to(at::kDouble)})
           .mask_program(Documents(), {s.documents.to(at::kInt)});
   EXPECT_TRUE(at::allclose(attention(s.q, s.k, s.v, of_views).output, s.Expected(), 0, 1e-6));
 }
@@ -68,7 +68,7 @@ TEST(NnScoreProgramTest, GradientsReachWhatIsCaptured) {
   const ProgramSample s;
   testing::ExpectGradientsMatch(
       [&](const std::vector<at::Tensor>& x) {
-        const auto options = AttentionOptions().score(Kerple(), {x[3], x[4]}).mask_program(Documents(), {s.documents});
+        const auto options = AttentionOptions().score(LogKernel(), {x[3], x[4]}).mask_program(Documents(), {s.documents});
         return attention(x[0], x[1], x[2], options).output;
       },
       {s.q, s.k, s.v, s.rate, s.width});
@@ -80,7 +80,7 @@ TEST(NnScoreProgramTest, ServesModules) {
   module->to(at::kDouble);
   const at::Tensor X = Random({2, 6, 8});
   const AttentionMasks by_program{
-      .score = Kerple(), .score_tables = {s.rate, s.width}, .mask_program = Documents(), .mask_tables = {s.documents}};
+      .score = LogKernel(), .score_tables = {s.rate, s.width}, .mask_program = Documents(), .mask_tables = {s.documents}};
   const AttentionMasks dense{.mask = s.Seen(), .bias = s.Bias()};
   const auto run = [&](const AttentionMasks& masks) { return module->forward(X, X, X, {}, nullptr, {}, masks); };
   EXPECT_TRUE(at::allclose(run(by_program), run(dense), 0, 1e-12));
@@ -94,7 +94,7 @@ TEST(NnScoreProgramTest, ServesModules) {
 TEST(NnScoreProgramTest, RefusesTablesThatDoNotFit) {
   const ProgramSample s;
   const auto refuses = [&](const std::vector<at::Tensor>& tables, const std::vector<std::string>& parts) {
-    ExpectRefused([&] { attention(s.q, s.k, s.v, AttentionOptions().score(Kerple(), tables)); }, parts);
+    ExpectRefused([&] { attention(s.q, s.k, s.v, AttentionOptions().score(LogKernel(), tables)); }, parts);
   };
   refuses({s.rate}, {"score.tables", "expected 2 tables, got 1"});
   refuses({s.rate, s.documents}, {"score.tables[1]", "real numbers, got whole numbers"});
@@ -105,7 +105,7 @@ TEST(NnScoreProgramTest, RefusesTablesThatDoNotFit) {
   ExpectRefused([&] { AttentionOptions().score_text("score;add 0 7"); }, {"program", "an earlier instruction"});
   ExpectRefused([&] { AttentionOptions().mask_text("score"); }, {"mask", "a truth"});
   AttentionOptions wrong;
-  wrong.score_text(Kerple().Text()).score_extents({0, 1, 1, 1, 2, 0, 1, 1});
+  wrong.score_text(LogKernel().Text()).score_extents({0, 1, 1, 1, 2, 0, 1, 1});
   ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, {"score_extents", "a kind and four extents"});
   wrong.score_extents({0, 1, 1, 1, 2, 0, 1, 1, 1, std::numeric_limits<int64_t>::max()});
   ExpectRefused([&] { attention(s.q, s.k, s.v, wrong); }, {"extents"});

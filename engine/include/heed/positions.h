@@ -20,16 +20,27 @@ enum class Angles {
   kFloat32,  // position / base^(2t/d) in float, as d2l's PyTorch edition computes them
 };
 
+// How many steps frequency t takes for a radian.
+enum class SinusoidalSpacing {
+  kGeometric,  // base^(2t/width)
+  kInclusive,  // base^(t/(width/2 - 1)), from 1 to the base itself: tensor2tensor and fairseq
+};
+
 struct SinusoidalOptions {
   SinusoidalLayout layout = SinusoidalLayout::kInterleaved;
   double base = 10000.0;
   Angles angles = Angles::kFloat64;
+  SinusoidalSpacing spacing = SinusoidalSpacing::kGeometric;
 };
 
-// table[i, :] encodes position first_position + i: angle(position, t) = position / base^(2t/width) for frequency t, its sine
-// and cosine placed by the layout. Odd widths have ceil(width/2) sines and floor(width/2) cosines. table [steps, width].
+// table[i, :] encodes position first_position + i: angle(position, t) is the position over the spacing's steps for frequency t,
+// its sine and cosine placed by the layout. Odd widths have ceil(width/2) sines and floor(width/2) cosines; where the spacing
+// is inclusive, as many sines as cosines and a last column of zeros. table [steps, width].
 void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<float, 2> table);
 void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<double, 2> table);
+// The same where table[i, :] encodes positions[i], finite numbers. Throws InvalidArgument, naming the argument.
+void SinusoidalTable(const SinusoidalOptions& options, View<const double, 1> positions, View<float, 2> table);
+void SinusoidalTable(const SinusoidalOptions& options, View<const double, 1> positions, View<double, 2> table);
 
 // The angular frequencies base^(-2t/width), t = 0 .. ceil(width/2)-1, in radians per step.
 std::vector<double> SinusoidalFrequencies(int64_t width, double base = 10000.0);

@@ -148,6 +148,12 @@ class ScoreProgram {
   static ScoreProgram FromText(const std::string& text);
   std::string Text() const;
 
+  // The program that computes `next` of the result of this one. Its tables are the first tables() of this one, and behind them
+  // those of `next`. Throws InvalidArgument for more than 4096 operations or 16 tables.
+  ScoreProgram Then(const ScoreProgram& next) const;
+  // How many tables a call has to bring along.
+  int tables() const;
+
   const program::Code& code() const { return *code_; }
 
  private:

@@ -20,31 +20,63 @@ void CheckTable(bool present, int64_t steps, int64_t width, double base) {
   if (!(base > 0)) throw InvalidArgument("base: expected a positive number, got " + std::to_string(base));
 }
 
-// The angle of frequency t at a position, rounded as the option asks.
-double Angle(Angles angles, double base, int64_t position, int64_t t, int64_t width) {
-  const double exponent = 2.0 * static_cast<double>(t) / static_cast<double>(width);
-  if (angles == Angles::kFloat64) return static_cast<double>(position) / std::pow(base, exponent);
-  const float divisor = std::pow(static_cast<float>(base), static_cast<float>(exponent));
+// The exponent of the base that frequency t is divided by.
+double Exponent(SinusoidalSpacing spacing, int64_t t, int64_t width) {
+  if (spacing == SinusoidalSpacing::kGeometric) return 2.0 * static_cast<double>(t) / static_cast<double>(width);
+  return static_cast<double>(t) / static_cast<double>(std::max<int64_t>(1, width / 2 - 1));
+}
+
+// The angle of an exponent at a position, rounded as the option asks.
+double Angle(const SinusoidalOptions& options, double position, double exponent) {
+  if (options.angles == Angles::kFloat64) return position / std::pow(options.base, exponent);
+  const float divisor = std::pow(static_cast<float>(options.base), static_cast<float>(exponent));
   return static_cast<float>(position) / divisor;
 }
 
-template <class T>
-void FillSinusoidal(const SinusoidalOptions& options, int64_t first_position, View<T, 2> table) {
+// position_of(i): of row i.
+template <class T, class PositionOf>
+void FillSinusoidal(const SinusoidalOptions& options, View<T, 2> table, const PositionOf& position_of) {
   const int64_t steps = table.extent[0], width = table.extent[1];
-  CheckTable(table.present(), steps, width, options.base);
-  core::CheckPresent("table", table);
-  core::CheckDistinct("table", table);
-  core::CheckedSum(first_position, std::max<int64_t>(0, steps - 1), "first_position");
-  const int64_t sines = (width + 1) / 2;
+  const bool inclusive = options.spacing == SinusoidalSpacing::kInclusive;
+  const int64_t sines = inclusive ? width / 2 : (width + 1) / 2;
   const bool interleaved = options.layout == SinusoidalLayout::kInterleaved;
   for (int64_t i = 0; i < steps; ++i) {
+    const double position = position_of(i);
     for (int64_t t = 0; t < sines; ++t) {
-      const double angle = Angle(options.angles, options.base, first_position + i, t, width);
+      const double angle = Angle(options, position, Exponent(options.spacing, t, width));
       table(i, interleaved ? 2 * t : t) = static_cast<T>(std::sin(angle));
       const int64_t cosine = interleaved ? 2 * t + 1 : sines + t;
       if (cosine < width) table(i, cosine) = static_cast<T>(std::cos(angle));
     }
+    if (inclusive && width % 2 == 1) table(i, width - 1) = 0;
   }
+}
+
+template <class T>
+void CheckSinusoidal(const SinusoidalOptions& options, View<T, 2> table) {
+  CheckTable(table.present(), table.extent[0], table.extent[1], options.base);
+  core::CheckPresent("table", table);
+  core::CheckDistinct("table", table);
+}
+
+template <class T>
+void FillInARow(const SinusoidalOptions& options, int64_t first_position, View<T, 2> table) {
+  CheckSinusoidal(options, table);
+  core::CheckedSum(first_position, std::max<int64_t>(0, table.extent[0] - 1), "first_position");
+  FillSinusoidal(options, table, [&](int64_t i) { return static_cast<double>(first_position + i); });
+}
+
+template <class T>
+void FillListed(const SinusoidalOptions& options, View<const double, 1> positions, View<T, 2> table) {
+  CheckSinusoidal(options, table);
+  core::CheckPresent("positions", positions);
+  if (positions.extent[0] != table.extent[0])
+    throw InvalidArgument("positions: expected one for each of the table's " + std::to_string(table.extent[0]) + " rows, got " +
+                          std::to_string(positions.extent[0]));
+  for (int64_t i = 0; i < positions.extent[0]; ++i)
+    if (!std::isfinite(positions(i)))
+      throw InvalidArgument("positions: expected finite numbers, got " + std::to_string(positions(i)));
+  FillSinusoidal(options, table, [&](int64_t i) { return positions(i); });
 }
 
 template <class T>
@@ -73,11 +105,19 @@ std::vector<double> PowerOfTwoSlopes(int64_t heads) {
 }  // namespace
 
 void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<float, 2> table) {
-  FillSinusoidal(options, first_position, table);
+  FillInARow(options, first_position, table);
 }
 
 void SinusoidalTable(const SinusoidalOptions& options, int64_t first_position, View<double, 2> table) {
-  FillSinusoidal(options, first_position, table);
+  FillInARow(options, first_position, table);
+}
+
+void SinusoidalTable(const SinusoidalOptions& options, View<const double, 1> positions, View<float, 2> table) {
+  FillListed(options, positions, table);
+}
+
+void SinusoidalTable(const SinusoidalOptions& options, View<const double, 1> positions, View<double, 2> table) {
+  FillListed(options, positions, table);
 }
 
 std::vector<double> SinusoidalFrequencies(int64_t width, double base) {

@@ -81,6 +81,29 @@ Code CodeOf(const Expression& result) {
   return builder.Finish({places.at(result.node().get())});
 }
 
+// The instructions of `second` behind those of `first`, whose result they take for the score.
+Code Chained(const Code& first, const Code& second) {
+  CodeBuilder builder(first);
+  int score = first.result();
+  // What is whole there is real here, as scores are.
+  if (first[score].kind == Kind::kWhole) score = builder.Apply(kMultiply, {score, builder.Constant(1, Kind::kReal)});
+  const int tables = static_cast<int>(first.tables().size());
+  std::vector<int> places;
+  for (int index = 0; index < second.size(); ++index) {
+    Instruction instruction = second[index];
+    if (instruction.operation == kScore) {
+      places.push_back(score);
+      continue;
+    }
+    for (int* place : {&instruction.reading.place, &instruction.reading.other})
+      if (*place >= 0) *place += tables;
+    std::vector<int> operands;
+    for (int operand : instruction.operands) operands.push_back(places[static_cast<std::size_t>(operand)]);
+    places.push_back(builder.Again(instruction, std::move(operands)));
+  }
+  return builder.Finish({places[static_cast<std::size_t>(second.result())]});
+}
+
 std::shared_ptr<const Code> CheckedScore(Code code) {
   if (code[code.result()].kind == Kind::kTruth)
     core::Refuse("score", "expected a program whose result is a number, got a truth");
@@ -174,6 +197,10 @@ ScoreProgram ScoreProgram::FromText(const std::string& text) {
   return ScoreProgram(program::CheckedScore(program::FromText(text)));
 }
 std::string ScoreProgram::Text() const { return program::ToText(*code_); }
+ScoreProgram ScoreProgram::Then(const ScoreProgram& next) const {
+  return ScoreProgram(program::CheckedScore(program::Chained(*code_, *next.code_)));
+}
+int ScoreProgram::tables() const { return static_cast<int>(code_->tables().size()); }
 
 MaskProgram::MaskProgram(const program::Expression& result) : code_(program::CheckedMask(program::CodeOf(result))) {}
 MaskProgram MaskProgram::FromText(const std::string& text) {

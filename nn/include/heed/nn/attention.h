@@ -51,7 +51,7 @@ struct AttentionTensors {
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
   at::Tensor prefix_lengths;                  // int64 [B]
-  at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]
+  at::Tensor query_positions, key_positions;  // int64 or float64, [N] or [B, N]; of schemes with axes [B, N, axes]
   at::Tensor packed_queries, packed_keys;     // int64 [B + 1], cumulative lengths
   at::Tensor score_wholes;                    // int64 [n], as score_reals
   at::Tensor mask_reals, mask_wholes;         // [n], int64 [n]: the tables of a mask program
@@ -133,15 +133,16 @@ class AttentionOptions {
     tensors_.prefix_lengths = std::move(value);
     return *this;
   }
-  AttentionOptions& query_offset(int64_t value) {
+  // Of the first token; absent: see heed/call_options.h.
+  AttentionOptions& query_offset(std::optional<int64_t> value) {
     query_offset_ = value;
     return *this;
   }
-  AttentionOptions& key_offset(int64_t value) {
+  AttentionOptions& key_offset(std::optional<int64_t> value) {
     key_offset_ = value;
     return *this;
   }
-  // [N] or [B, N], int64 or float64.
+  // [N] or [B, N], int64 or float64; [B, N, axes] beside a scheme that has axes, and then without causality and a window.
   AttentionOptions& query_positions(at::Tensor value) {
     tensors_.query_positions = std::move(value);
     return *this;
@@ -183,7 +184,8 @@ class AttentionOptions {
     return *this;
   }
   // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
-  // above, not by both. A scheme that rotates takes the positions that the other options say.
+  // above, not by both. A scheme that rotates takes the positions that the other options say. Where it has a program, that of
+  // score() works on what it leaves; where it has a scale of its own, scale() takes its place.
   AttentionOptions& position(std::shared_ptr<const AttentionPosition> value) {
     position_ = std::move(value);
     return *this;

@@ -27,8 +27,8 @@ class KeyValueCache {
   // Throws InvalidArgument before anything changes.
   void append(const at::Tensor& key, const at::Tensor& value);
   // The same with keys that the scheme turns, once and for all (AttentionPosition::turns_once). positions: where these tokens
-  // stand, [n] or [batch, n], int64 or float64; undefined: behind those there are. A cache holds keys that one scheme turned,
-  // or none, and the positions of all its tokens are given or those of none.
+  // stand, [n] or [batch, n], int64 or float64, or [batch, n, axes] of a scheme with axes; undefined: behind those there are. A
+  // cache holds keys that one scheme turned, or none, and the positions of all its tokens are given or those of none.
   void append(const at::Tensor& key, const at::Tensor& value, const std::shared_ptr<const AttentionPosition>& scheme,
               const at::Tensor& positions = {});
   // Forgets all tokens from `length` on, 0 <= length <= length().
@@ -42,7 +42,7 @@ class KeyValueCache {
   at::Tensor values() const;
   // The scheme that has turned the keys; null where they are as given.
   const std::shared_ptr<const AttentionPosition>& turned_by() const { return turned_by_; }
-  // Where turned keys stand, [1 or batch, length]; undefined where they count up from 0.
+  // Where turned keys stand, [1 or batch, length], and axes where the scheme has them; undefined where they count up from 0.
   const at::Tensor& key_positions() const { return places_; }
 
  private:

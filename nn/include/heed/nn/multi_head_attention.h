@@ -17,6 +17,7 @@
 #include "heed/nn/cache.h"
 #include "heed/nn/cloneable.h"
 #include "heed/nn/positions.h"
+#include "heed/nn/query_key_norm.h"
 
 namespace heed::nn {
 
@@ -32,10 +33,12 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(int64_t, key_size) = 0;
   TORCH_ARG(int64_t, value_size) = 0;
   TORCH_ARG(Causal, causal) = Causal::kNone;
-  TORCH_ARG(Window, window);                  // keys around a query's own position
-  TORCH_ARG(std::optional<double>, scale);    // 1/sqrt(head width) by default
+  TORCH_ARG(Window, window);  // keys around a query's own position
+  // Where absent: 1 beside query_key_norm kL2, else what the scheme says, else 1/sqrt(head width).
+  TORCH_ARG(std::optional<double>, scale);
   TORCH_ARG(std::optional<double>, softcap);  // scores become softcap * tanh(score / softcap)
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
+  TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;  // of projected queries and keys, before positions
   TORCH_ARG(bool, keep_attention_weights) = false;  // keep weights [batch * num_heads, queries, keys], as d2l does
 
  public:
@@ -62,9 +65,10 @@ struct MultiHeadAttentionOptions {
   std::shared_ptr<AttentionPosition> position_module_;
 };
 
-// Where steps stand, [n] or [batch, n], int64 or float64 (timestamps); undefined where they count up, as AttentionOptions says.
-// Either side alone is allowed. With a cache, `keys` are those of all it holds; where its keys are turned, they stay what they
-// were at the first call, and the queries stand at the last of them unless told otherwise.
+// Where steps stand, [n] or [batch, n], int64 or float64 (timestamps); [batch, n, axes] of a scheme with axes; undefined where
+// they count up, as AttentionOptions says. Either side alone is allowed. With a cache, `keys` are those of all it holds; where
+// its keys are turned, they stay what they were at the first call, and the queries stand at the last of them unless told
+// otherwise.
 struct StepPositions {
   torch::Tensor queries, keys;
 };
@@ -86,7 +90,7 @@ struct AttentionMasks {
 
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads of width head_dim side by side. Parameters W_q, W_k, W_v, W_o, each
 // a Linear as d2l's PyTorch edition names them (initialised as torch::nn::Linear is); a scheme is the submodule `position`, so
-// its parameters are position.relative_bias, position.weight, position.keys and so on.
+// its parameters are position.relative_bias, position.weight, position.keys and so on; a norm is `query_key_norm`.
 class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
  public:
   explicit MultiHeadAttentionImpl(MultiHeadAttentionOptions options);
@@ -118,6 +122,7 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
 
   MultiHeadAttentionOptions options;
   torch::nn::Linear W_q{nullptr}, W_k{nullptr}, W_v{nullptr}, W_o{nullptr};
+  QueryKeyNorm query_key_norm{nullptr};         // null without one
   std::shared_ptr<AttentionPosition> position;  // null without a scheme
 
   // Where set, sees what each forward pass is about to hand to heed::nn::attention: query [B, Hq, Nq, D], key and value
@@ -136,6 +141,7 @@ class MultiHeadAttentionImpl : public Cloneable<MultiHeadAttentionImpl> {
   // All three of forward's inputs, together where they are one.
   std::array<torch::Tensor, 3> Projected(const torch::Tensor& queries, const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor ProjectedQueries(const torch::Tensor& queries);  // [batch, heads, n, head_dim]
+  torch::Tensor Normed(const torch::Tensor& projected, bool queries);
   std::pair<torch::Tensor, torch::Tensor> ProjectedKeysAndValues(const torch::Tensor& keys, const torch::Tensor& values);
   torch::Tensor Output(const torch::Tensor& query, const torch::Tensor& key, const torch::Tensor& value,
                        const torch::Tensor& lengths, const StepPositions& positions, const AttentionMasks& masks,

@@ -24,8 +24,9 @@ class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImp
   PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
                          LengthPolicy length_policy = LengthPolicy::kError, SinusoidalOptions table = {});
   void reset() override;
-  // offset: position of the first step.
-  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0);
+  // offset: position of the first step. positions: where every step stands instead, [steps] or [batch or 1, steps], int64 or
+  // float64 (timestamps); their rows are computed by the formula, whatever max_len is.
+  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0, const torch::Tensor& positions = {});
   const torch::Tensor& P() const { return table_; }
 
   void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
@@ -33,7 +34,7 @@ class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImp
   void to(torch::Device device, bool non_blocking = false) override;
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})})
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})}, {2, torch::nn::AnyValue(torch::Tensor())})
 
  private:
   int64_t num_hiddens_, max_len_;

@@ -1,0 +1,78 @@
+// Schemes that turn queries and keys by their positions.
+#ifndef HEED_NN_ROTATIONS_H_
+#define HEED_NN_ROTATIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+#include "heed/nn/attention_position.h"
+#include "heed/nn/rotary.h"
+#include "heed/rotary.h"
+
+namespace heed::nn {
+
+class KeptTables;
+
+// Turns queries and keys so that their products depend on distance alone; nothing is trained. See heed/rotary.h for the
+// formulas and the scalings. Su et al. 2021, "RoFormer", section 3.2.
+class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPosition {
+ public:
+  // options.rotary_dim 0: all columns of a head.
+  explicit RotaryImpl(int64_t head_dim, RotaryOptions options = {}, RotaryLayout layout = RotaryLayout::kHalf);
+  void reset() override {}
+  bool rotates() const override { return true; }
+  // Where the frequencies depend on the length of the text, it is the largest of all positions + 1. Keys that were turned for
+  // a shorter text then do not fit a longer one: keep them unturned.
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& key_positions) const override;
+  bool turns_once() const override { return fixed_.has_value(); }
+  at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
+  at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
+
+ private:
+  RotaryTables Tables(const at::Tensor& x, const TokenPositions& positions, std::optional<int64_t> last) const;
+  at::Tensor Turned(const at::Tensor& x, const RotaryTables& tables) const;
+
+  int64_t head_dim_;
+  RotaryOptions options_;
+  RotaryLayout layout_;
+  std::optional<RotaryFrequencies> fixed_;  // unless they depend on the length
+  std::shared_ptr<KeptTables> kept_;        // copies share it: their frequencies are the same
+};
+TORCH_MODULE(Rotary);
+
+// Rotary positions of tokens that stand on several axes: the columns of a head are `axes` blocks, and block a turns by the
+// position on axis a, as a Rotary of its own width would. Calls list positions [B, N, axes], int64 or float64. Nothing is
+// trained. Heo et al. 2024, "Rotary Position Embedding for Vision Transformer", section 3.2.
+class AxialRotaryImpl : public torch::nn::Cloneable<AxialRotaryImpl>, public AttentionPosition {
+ public:
+  explicit AxialRotaryImpl(int64_t head_dim, int64_t axes = 2, double base = 10000.0,
+                           RotaryLayout layout = RotaryLayout::kHalf);
+  void reset() override {}
+  int64_t axes() const override { return axes_; }
+  bool rotates() const override { return true; }
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& key_positions) const override;
+  bool turns_once() const override { return true; }
+  at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
+  at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
+
+ private:
+  at::Tensor Turned(const char* operand, const at::Tensor& x, const TokenPositions& positions) const;
+
+  int64_t head_dim_, axes_;
+  RotaryLayout layout_;
+  RotaryFrequencies frequencies_;  // of a block
+};
+TORCH_MODULE(AxialRotary);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_ROTATIONS_H_

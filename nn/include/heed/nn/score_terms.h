@@ -1,0 +1,116 @@
+// Schemes that add to the scores: biases by offset and distance, and content by offset.
+#ifndef HEED_NN_SCORE_TERMS_H_
+#define HEED_NN_SCORE_TERMS_H_
+
+#include <cstdint>
+#include <utility>
+
+#include <torch/nn/cloneable.h>
+#include <torch/nn/pimpl.h>
+
+#include "heed/nn/attention_position.h"
+#include "heed/positions.h"
+
+namespace heed::nn {
+
+// A fixed slope m per head: the bias is -m * |key position - query position|, or, where not symmetric, m * (key position -
+// query position), which is the same under a causal mask. Press et al. 2022, "Train Short, Test Long", section 3.
+class AlibiImpl : public torch::nn::Cloneable<AlibiImpl>, public AttentionPosition {
+ public:
+  explicit AlibiImpl(int64_t heads, bool symmetric = true, bool trainable = false);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  bool symmetric() const override { return symmetric_; }
+  // Slopes stay float32 where a module goes to 16 bits, which would round them.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  using torch::nn::Module::to;
+  torch::Tensor slopes;  // [heads] float32; a parameter where trainable, else out of the state dict
+
+ private:
+  int64_t heads_;
+  bool symmetric_, trainable_;
+};
+TORCH_MODULE(Alibi);
+
+// One trainable number per head and offset, clipped to max_distance; zeros at first.
+class RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>, public AttentionPosition {
+ public:
+  RelativeBiasImpl(int64_t heads, int64_t max_distance);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  torch::Tensor relative_bias;  // [heads, 2 * max_distance + 1]
+
+ private:
+  int64_t heads_, max_distance_;
+};
+TORCH_MODULE(RelativeBias);
+
+// One trainable number per bucket of offsets and head, zeros at first; `weight` has the layout of T5's
+// relative_attention_bias.weight. T5 does not scale its scores, so its weights want scale(1.0); attention and
+// MultiHeadAttention keep 1/sqrt(D) unless told otherwise. Raffel et al. 2020, "Exploring the Limits of Transfer Learning",
+// section 2.1.
+class T5BiasImpl : public torch::nn::Cloneable<T5BiasImpl>, public AttentionPosition {
+ public:
+  explicit T5BiasImpl(int64_t heads, T5Options options = {});
+  void reset() override;
+  at::Tensor table() const;  // the bias by head and offset, [heads, 2 * max_distance + 1]
+  AttentionTensors tensors() const override;
+  torch::Tensor weight;  // [buckets, heads]
+
+ private:
+  int64_t heads_;
+  T5Options options_;
+  at::Tensor bucket_of_offset_;  // int64 [2 * max_distance + 1]
+};
+TORCH_MODULE(T5Bias);
+
+// Trainable vectors by clipped offset, shared by all heads, N(0, 1/sqrt(head_dim)) at first: row max_distance + offset is added
+// to the key that a query sees at that offset, and, where asked for, to the value and to the query that a key meets. Shaw et
+// al. 2018, "Self-Attention with Relative Position Representations", section 3.2; queries: He et al. 2021, "DeBERTa".
+class ShawImpl : public torch::nn::Cloneable<ShawImpl>, public AttentionPosition {
+ public:
+  // value_dim 0: head_dim.
+  ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values = true, bool with_queries = false, int64_t value_dim = 0);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  torch::Tensor keys;     // [2 * max_distance + 1, head_dim]
+  torch::Tensor values;   // [2 * max_distance + 1, value_dim]; undefined without values
+  torch::Tensor queries;  // [2 * max_distance + 1, head_dim]; undefined without queries
+
+ private:
+  int64_t head_dim_, max_distance_, value_dim_;
+  bool with_values_, with_queries_;
+};
+TORCH_MODULE(Shaw);
+
+// Transformer-XL's scores: scale * ((q + u).k + (q + v).(W r)), r the sinusoidal encoding (halves) of query position - key
+// position, which is clipped to max_distance. u is added to the queries themselves (rotate), v and W make the tables. Dai et
+// al. 2019, "Transformer-XL", section 3.3.
+class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public AttentionPosition {
+ public:
+  // width: of the encoding; 0: heads * head_dim.
+  TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance = 512, int64_t width = 0);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  bool rotates() const override { return true; }
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& key_positions) const override;
+  bool turns_once() const override { return true; }
+  at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
+  at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
+  // All N(0, 0.02) at first.
+  torch::Tensor projection;     // W, [heads * head_dim, width]
+  torch::Tensor content_bias;   // u, [heads, head_dim]
+  torch::Tensor position_bias;  // v, [heads, head_dim]
+
+ private:
+  int64_t heads_, head_dim_, max_distance_, width_;
+  at::Tensor encoding_;  // [2 * max_distance + 1, width] float64, by key position - query position
+};
+TORCH_MODULE(TransformerXL);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_SCORE_TERMS_H_

@@ -1,0 +1,45 @@
+#include "heed/nn/random_fourier.h"
+
+#include <cmath>
+#include <numbers>
+
+#include <ATen/ATen.h>
+
+#include "refuse.h"
+#include "tensor_view.h"
+
+namespace heed::nn {
+
+RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double deviation)
+    : width_(width), axes_(axes), deviation_(deviation) {
+  if (width < 2 || width % 2 != 0 || axes < 1 || !(deviation > 0 && std::isfinite(deviation))) {
+    Refuse("RandomFourier: expected an even width, axes > 0 and a finite deviation > 0, got ", width, ", ", axes, " and ",
+           deviation);
+  }
+  reset();
+}
+
+void RandomFourierImpl::reset() { directions = register_buffer("directions", at::randn({axes_, width_ / 2}) * deviation_); }
+
+torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Tensor& positions) {
+  if (!X.defined() || X.dim() != 3 || X.size(2) != width_) {
+    Refuse("RandomFourier: X: expected shape [batch, steps, ", width_, "], got ",
+           X.defined() ? ShapeText(X) : "an undefined tensor");
+  }
+  CheckDense("RandomFourier: positions", positions);
+  if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble)
+    Refuse("RandomFourier: positions: expected int64 or float64, got ", at::toString(positions.scalar_type()));
+  const bool flat = axes_ == 1 && (positions.dim() < 2 || positions.size(-1) != 1 || positions.size(-2) != X.size(1));
+  const at::Tensor places = flat ? positions.unsqueeze(-1) : positions;
+  const bool row = places.dim() == 2 || (places.dim() == 3 && (places.size(0) == 1 || places.size(0) == X.size(0)));
+  if (!row || places.size(-2) != X.size(1) || places.size(-1) != axes_) {
+    Refuse("RandomFourier: positions: expected shape [", X.size(0), ", ", X.size(1), ", ", axes_, "], got ",
+           ShapeText(positions));
+  }
+  // In double: a wave of a far position is told by its fraction of a turn.
+  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places.to(at::kDouble), directions.to(at::kDouble));
+  const at::Tensor waves = at::cat({angles.cos(), angles.sin()}, -1);
+  return X + waves.to(X.is_floating_point() ? X.scalar_type() : directions.scalar_type());
+}
+
+}  // namespace heed::nn

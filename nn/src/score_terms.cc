@@ -1,0 +1,160 @@
+#include "heed/nn/score_terms.h"
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "refuse.h"
+#include "tensor_view.h"
+
+namespace heed::nn {
+namespace {
+
+bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::elementSize(type) < sizeof(float); }
+
+}  // namespace
+
+AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
+    : heads_(heads), symmetric_(symmetric), trainable_(trainable) {
+  reset();
+}
+
+void AlibiImpl::reset() {
+  slopes = at::tensor(AlibiSlopes(heads_), at::kFloat);
+  if (trainable_) slopes = register_parameter("slopes", slopes);
+}
+
+void AlibiImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Module::to(device, IsNarrow(dtype) ? slopes.scalar_type() : dtype, non_blocking);
+}
+
+void AlibiImpl::to(torch::Dtype dtype, bool non_blocking) {
+  if (!IsNarrow(dtype)) Module::to(dtype, non_blocking);
+}
+
+AttentionTensors AlibiImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.slopes = slopes;
+  return tensors;
+}
+
+RelativeBiasImpl::RelativeBiasImpl(int64_t heads, int64_t max_distance) : heads_(heads), max_distance_(max_distance) {
+  if (heads < 1 || max_distance < 0) {
+    Refuse("RelativeBias: expected heads > 0 and max_distance >= 0, got ", heads, " and ", max_distance);
+  }
+  reset();
+}
+
+void RelativeBiasImpl::reset() {
+  relative_bias = register_parameter("relative_bias", at::zeros({heads_, 2 * max_distance_ + 1}));
+}
+
+AttentionTensors RelativeBiasImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.relative_bias = relative_bias;
+  return tensors;
+}
+
+T5BiasImpl::T5BiasImpl(int64_t heads, T5Options options) : heads_(heads), options_(options) {
+  if (heads < 1) Refuse("T5Bias: heads: expected at least 1, got ", heads);
+  reset();
+}
+
+void T5BiasImpl::reset() {
+  T5Thresholds(options_);  // throws before a table of nonsensical size is made
+  // Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+  const int64_t offsets = 2 * options_.max_distance + 1;
+  bucket_of_offset_ = at::empty({offsets}, at::kLong);
+  T5Buckets(options_, options_.max_distance, ViewOf<int64_t, 1>(bucket_of_offset_));
+  weight = register_parameter("weight", at::zeros({options_.buckets, heads_}));
+}
+
+at::Tensor T5BiasImpl::table() const { return weight.t().index_select(1, bucket_of_offset_); }
+
+AttentionTensors T5BiasImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.relative_bias = table();
+  return tensors;
+}
+
+ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, bool with_queries, int64_t value_dim)
+    : head_dim_(head_dim),
+      max_distance_(max_distance),
+      value_dim_(value_dim == 0 ? head_dim : value_dim),
+      with_values_(with_values),
+      with_queries_(with_queries) {
+  if (head_dim < 1 || max_distance < 0 || value_dim < 0) {
+    Refuse("Shaw: expected head_dim > 0, max_distance >= 0 and value_dim >= 0, got ", head_dim, ", ", max_distance, " and ",
+           value_dim);
+  }
+  reset();
+}
+
+void ShawImpl::reset() {
+  const auto vectors = [this](const char* name, int64_t width) {
+    at::Tensor rows = register_parameter(name, at::empty({2 * max_distance_ + 1, width}));
+    return torch::nn::init::normal_(rows, 0.0, 1.0 / std::sqrt(static_cast<double>(head_dim_)));
+  };
+  keys = vectors("keys", head_dim_);
+  if (with_values_) values = vectors("values", value_dim_);
+  if (with_queries_) queries = vectors("queries", head_dim_);
+}
+
+AttentionTensors ShawImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.content_keys = keys;
+  tensors.content_values = values;
+  tensors.content_queries = queries;
+  return tensors;
+}
+
+TransformerXLImpl::TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t width)
+    : heads_(heads), head_dim_(head_dim), max_distance_(max_distance), width_(width == 0 ? heads * head_dim : width) {
+  if (heads < 1 || head_dim < 1 || max_distance < 0 || width < 0) {
+    Refuse("TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width >= 0, got ", heads, ", ", head_dim,
+           ", ", max_distance, " and ", width);
+  }
+  reset();
+}
+
+void TransformerXLImpl::reset() {
+  SinusoidalOptions halves;
+  halves.layout = SinusoidalLayout::kHalves;
+  const at::Tensor rows = at::empty({2 * max_distance_ + 1, width_}, at::kDouble);
+  SinusoidalTable(halves, -max_distance_, ViewOf<double, 2>(rows));
+  encoding_ = rows.flip(0);  // the distance falls as the offset grows
+  const auto normal = [this](const char* name, int64_t count, int64_t width) {
+    return torch::nn::init::normal_(register_parameter(name, at::empty({count, width})), 0.0, 0.02);
+  };
+  projection = normal("projection", heads_ * head_dim_, width_);
+  content_bias = normal("content_bias", heads_, head_dim_);
+  position_bias = normal("position_bias", heads_, head_dim_);
+}
+
+AttentionTensors TransformerXLImpl::tensors() const {
+  AttentionTensors tensors;
+  const at::Tensor rows = at::linear(encoding_.to(projection.options()), projection);
+  tensors.transformer_xl_positions = rows.view({-1, heads_, head_dim_}).transpose(0, 1);
+  tensors.transformer_xl_bias = position_bias - content_bias;
+  return tensors;
+}
+
+at::Tensor TransformerXLImpl::rotate_query(const at::Tensor& query, const TokenPositions&) const {
+  if (!query.defined() || query.dim() != 4 || query.size(1) != heads_ || query.size(3) != head_dim_) {
+    Refuse("TransformerXL: query: expected shape [batch, ", heads_, ", steps, ", head_dim_, "], got ",
+           query.defined() ? ShapeText(query) : "an undefined tensor");
+  }
+  // Of 16 bits the sum is rounded once.
+  return (query + content_bias.unsqueeze(1)).to(query.scalar_type());
+}
+
+at::Tensor TransformerXLImpl::rotate_key(const at::Tensor& key, const TokenPositions&) const { return key; }
+
+std::pair<at::Tensor, at::Tensor> TransformerXLImpl::rotate(const at::Tensor& query, const at::Tensor& key,
+                                                            const TokenPositions& query_positions,
+                                                            const TokenPositions& /*key_positions*/) const {
+  return {rotate_query(query, query_positions), key};
+}
+
+}  // namespace heed::nn

@@ -1,0 +1,86 @@
+// What is added to the input for positions that a call lists.
+#include <cmath>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include "heed/nn/positional_encoding.h"
+#include "heed/nn/random_fourier.h"
+#include "refusal.h"
+#include "tests/nn/random_tensor.h"
+
+namespace heed::nn {
+namespace {
+
+TEST(PositionalEncodingTest, StepsStandWhereTheCallerSays) {
+  PositionalEncoding encoding(6, 0.0, 8);
+  const at::Tensor X = at::randn({2, 3, 6}), P = encoding->P()[0];
+  const at::Tensor whole = at::tensor({5, 0, 7, 1, 2, 2}, at::kLong).view({2, 3});
+  const at::Tensor rows = P.index_select(0, whole.flatten()).view({2, 3, 6});
+  EXPECT_TRUE(at::equal(encoding(X, 0, whole), X + rows));
+  EXPECT_TRUE(at::equal(encoding(X, 0, whole.to(at::kDouble)), X + rows));
+  EXPECT_TRUE(at::equal(encoding(X, 0, whole[0]), X + rows[0]));
+  EXPECT_TRUE(at::equal(encoding(X, 0, whole.slice(0, 0, 1)), X + rows[0]));
+  // Between two rows, and far beyond max_len.
+  const at::Tensor times = at::tensor({0.5, -3.25, 1e6}, at::kDouble);
+  const at::Tensor angles = times.unsqueeze(1) * at::pow(10000.0, -at::arange(3, at::kDouble) / 3.0);
+  const at::Tensor expected = at::stack({angles.sin(), angles.cos()}, 2).flatten(1).to(at::kFloat);
+  EXPECT_TRUE(at::allclose(encoding(at::zeros({1, 3, 6}), 0, times)[0], expected, 0, 1e-7));
+  torch::nn::AnyModule any(encoding);
+  EXPECT_TRUE(at::equal(any.forward(X), X + P.slice(0, 0, 3)));
+}
+
+TEST(PositionalEncodingTest, RefusesPositionsThatDoNotFit) {
+  PositionalEncoding encoding(6, 0.0, 8);
+  const at::Tensor X = at::randn({2, 3, 6}), row = at::arange(3, at::kLong);
+  ExpectRefused([&] { encoding(X, 1, row); }, {"offset", "not both"});
+  ExpectRefused([&] { encoding(X, 0, at::arange(4, at::kLong)); }, {"positions", "[3] or [2, 3], got [4]"});
+  ExpectRefused([&] { encoding(X, 0, row.expand({3, 3})); }, {"positions", "got [3, 3]"});
+  ExpectRefused([&] { encoding(X, 0, row.to(at::kFloat)); }, {"positions", "int64 or float64"});
+  ExpectRefused([&] { encoding(X, 0, row.to(at::kDouble).set_requires_grad(true)); }, {"positions", "no gradient"});
+  ExpectRefused([&] { encoding(X, 0, row / 0.0 * at::ones({3}, at::kDouble)); }, {"positions", "finite"});
+}
+
+TEST(RandomFourierTest, AddsWavesOfTheDirections) {
+  at::manual_seed(5);
+  RandomFourier encoding(64, 2, 3.0);
+  EXPECT_EQ(encoding->named_buffers().keys(), std::vector<std::string>{"directions"});
+  EXPECT_TRUE(encoding->parameters().empty());
+  EXPECT_EQ(encoding->directions.sizes(), at::IntArrayRef({2, 32}));
+  EXPECT_NEAR(encoding->directions.std().item<double>(), 3.0, 0.8);
+  const at::Tensor X = at::randn({2, 5, 64}), places = at::rand({2, 5, 2}, at::kDouble);
+  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places, encoding->directions.to(at::kDouble));
+  const at::Tensor expected = X + at::cat({angles.cos(), angles.sin()}, 2).to(at::kFloat);
+  EXPECT_TRUE(at::allclose(encoding(X, places), expected, 0, 1e-6));
+  EXPECT_TRUE(at::allclose(encoding(X, places[0])[0], expected[0], 0, 1e-6));
+  EXPECT_EQ(encoding(X.to(at::kBFloat16), places).scalar_type(), at::kBFloat16);
+  const auto copy = std::dynamic_pointer_cast<RandomFourierImpl>(encoding->clone());
+  EXPECT_TRUE(at::equal(copy->forward(X, places), encoding(X, places)));
+  RandomFourier line(8);
+  const at::Tensor row = at::rand({2, 5}, at::kDouble), Y = at::zeros({2, 5, 8});
+  EXPECT_TRUE(at::equal(line(Y, row), line(Y, row.unsqueeze(2))));
+  EXPECT_TRUE(at::equal(line(Y, row[1])[0], line(Y, row)[1]));
+  // The inner product of two encodings depends on the difference of their positions alone.
+  const at::Tensor here = line(Y, row)[0], there = line(Y, row + 0.7)[0];
+  EXPECT_TRUE(at::allclose(at::mm(here, here.t()), at::mm(there, there.t()), 0, 1e-5));
+}
+
+TEST(RandomFourierTest, RefusalsNameTheArgument) {
+  RandomFourier encoding(8, 2);
+  const at::Tensor X = at::zeros({2, 5, 8});
+  ExpectRefused([&] { encoding(X.slice(2, 1), at::zeros({5, 2}, at::kLong)); }, {"X", "steps, 8]"});
+  ExpectRefused([&] { encoding(X, at::zeros({5, 3}, at::kLong)); }, {"positions", "[2, 5, 2], got [5, 3]"});
+  ExpectRefused([&] { encoding(X, at::zeros({5}, at::kLong)); }, {"positions", "got [5]"});
+  ExpectRefused([&] { encoding(X, at::zeros({5, 2})); }, {"positions", "int64 or float64"});
+  ExpectRefused([&] { encoding(X, at::Tensor()); }, {"positions"});
+  ExpectRefused([] { RandomFourier(7); }, {"even width"});
+  ExpectRefused([] { RandomFourier(8, 0); }, {"axes > 0"});
+}
+
+}  // namespace
+}  // namespace heed::nn
