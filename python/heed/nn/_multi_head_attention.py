@@ -16,6 +16,7 @@ from .._order import Causal, EmptyRow
 from .._places import Positions
 from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
+from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
 from ._steps import check_steps, clamped_lens
 
@@ -159,7 +160,7 @@ class MultiHeadAttention(KeepsWeights):
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         if position is not None and not isinstance(position, positions.Scheme):
             raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
-        if isinstance(position, (positions.Sinusoidal, positions.Learned)):
+        if isinstance(position, InputScheme):
             raise ValueError(f"position: {type(position).__name__} is added to the input, not inside attention; apply it before")
         self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
         self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)

@@ -1,7 +1,8 @@
 """Positional encodings: encodings added to the input, rotations of queries and keys, and biases added to the scores.
 
     None_()                                    no order at all
-    Sinusoidal(width), Learned(width)          added to the input: scheme(X, offset)
+    Sinusoidal(width), Learned(width),
+    RandomFourier(width)                       added to the input: scheme(X, offset), scheme(X, positions=seconds)
     Rotary(head_dim)                           turns queries and keys: heed.attention(..., position=scheme)
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
@@ -11,13 +12,15 @@
     ProgramScheme                              what they derive from; so may yours
 """
 
-from ._input_encodings import LENGTH_POLICIES, Learned, LengthPolicy, Sinusoidal, sinusoidal_table
+from ._input_encodings import LENGTH_POLICIES, Learned, LengthPolicy, Sinusoidal
 from ._program_scheme import ProgramScheme
+from ._random_fourier import RandomFourier
 from ._rotary import Rotary
 from ._rotation import apply_rotary
 from ._scheme import None_, Scheme
 from ._score_functions import Fire, Kerple, Sandwich, SinusoidalBias, Temperature
 from ._score_terms import Alibi, RelativeBias, Shaw, T5Bias
+from ._sinusoids import sinusoidal, sinusoidal_table
 
 __all__ = [
     "Alibi",
@@ -28,6 +31,7 @@ __all__ = [
     "LengthPolicy",
     "None_",
     "ProgramScheme",
+    "RandomFourier",
     "RelativeBias",
     "Rotary",
     "Sandwich",
@@ -38,5 +42,6 @@ __all__ = [
     "T5Bias",
     "Temperature",
     "apply_rotary",
+    "sinusoidal",
     "sinusoidal_table",
 ]

@@ -47,6 +47,16 @@ class None_(Scheme):
     """No positional encoding: attention then sees a set of tokens, with what order a causal mask gives them."""
 
 
+class InputScheme(Scheme):
+    """A scheme that is added to the input; heed.attention refuses it as `position`."""
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """ValueError: there is nothing to add to scores."""
+        raise ValueError(
+            f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
+        )
+
+
 class BesideTurnedKeys(Scheme):
     """A scheme that turns once, for keys that it has turned already."""
 
