@@ -37,6 +37,7 @@ def schemes(heads=2, width=8):
         "Shaw, all three": positions.Shaw(width, 2, queries=True),
         "rotary": positions.Rotary(width),
         "rotary, interleaved, partial": positions.Rotary(width, layout="interleaved", rotary_dim=4),
+        "Transformer-XL": positions.TransformerXL(heads, width, 3, width=6),
     }
     for scheme in made.values():
         scheme.double()
@@ -90,7 +91,7 @@ def test_packed_sequences_equal_each_alone(name):
     q = random(10, 4, 8)
     k, v = random(14, 2, 8, seed=1), random(14, 2, 8, seed=2)
     scheme = {"alibi": positions.Alibi(4), "trainable slopes": positions.Alibi(4, symmetric=False)}.get(name, scheme)
-    if name in ("relative bias", "T5"):
+    if name in ("relative bias", "T5", "Transformer-XL"):
         scheme = schemes(heads=4)[name]
     offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
     packed = heed.attention_packed(q, k, v, offsets, key_offsets, causal=True, position=scheme)

@@ -7,6 +7,7 @@
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
     Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
+    TransformerXL(heads, D)                    projected sinusoids of the distance, met by queries: likewise
     Kerple(heads), Sandwich(heads), Fire(heads),
     Temperature(heads), SinusoidalBias(heads)  functions of the score: likewise
     ProgramScheme                              what they derive from; so may yours
@@ -21,6 +22,7 @@ from ._scheme import None_, Scheme
 from ._score_functions import Fire, Kerple, Sandwich, SinusoidalBias, Temperature
 from ._score_terms import Alibi, RelativeBias, Shaw, T5Bias
 from ._sinusoids import sinusoidal, sinusoidal_table
+from ._transformer_xl import TransformerXL
 
 __all__ = [
     "Alibi",
@@ -41,6 +43,7 @@ __all__ = [
     "SinusoidalBias",
     "T5Bias",
     "Temperature",
+    "TransformerXL",
     "apply_rotary",
     "sinusoidal",
     "sinusoidal_table",
