@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import TypedDict, Unpack
 
-from . import _operators, _programs, positions
+from . import _axes, _operators, _programs, positions
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, causal_name, window_sides
 from ._places import Places, Positions, add_positions
@@ -111,7 +111,10 @@ def _add_scheme(
             options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
-    if not position.rotates:
+    scale = position.default_scale(query.shape[3])
+    if scale is not None:
+        options["scale"] = scale
+    if not position.rotates or position.axes is not None:
         return query, key
     places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
     if packed is not None:
@@ -256,7 +259,8 @@ def attention(
     prefix_lengths    integers [B]; keys before it are seen whatever causality says
     query_positions,
     key_positions     the position of the first token, or of every token: [N] or [B, N], integers or float64 (timestamps) in any
-                      order; with query_positions, causal=True means key position <= query position
+                      order; with query_positions, causal=True means key position <= query position. [B, N, axes] (B may be 1)
+                      for schemes of several axes, beside which causal, window and return_statistics are refused
     mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look. Or what heed.mask made of a function
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     score             what heed.score made of a function: what becomes of a score, after all of the above and before masks
@@ -304,6 +308,9 @@ def attention(
         _check_operand(name, tensor)
     query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))  # type: ignore[union-attr]
     options: dict[str, Any] = {}
+    if _axes.are_several(position, query_positions, key_positions):
+        _axes.check_order(position, causal, window, return_statistics=return_statistics, score=score, mask=mask)
+        query, key, query_positions, key_positions = _axes.placed(position, query, key, query_positions, key_positions, packed)
     if key_positions is not None:
         add_positions(options, "key", key_positions)
     if query_positions is not None:

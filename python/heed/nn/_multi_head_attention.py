@@ -54,7 +54,7 @@ def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> t
 def _behind(before: int, key_positions: Positions | None) -> Positions | None:
     """Of the positions of all tokens those behind the first `before`."""
     if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
-        return key_positions[..., before:]
+        return key_positions[before:] if key_positions.dim() == 1 else key_positions[:, before:]
     return None if key_positions is None else key_positions + before
 
 

@@ -4,6 +4,9 @@
     Sinusoidal(width), Learned(width),
     RandomFourier(width)                       added to the input: scheme(X, offset), scheme(X, positions=seconds)
     Rotary(head_dim)                           turns queries and keys: heed.attention(..., position=scheme)
+    AxialRotary(head_dim)                      likewise, by positions [B, N, axes]
+    SwinBias(heads, window),
+    SwinV2Bias(heads, window)                  added to the scores by offset within a window of an image: likewise
     Alibi(heads), RelativeBias(heads, M),
     T5Bias(heads)                              added to the scores: heed.attention(..., position=scheme)
     Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
@@ -13,6 +16,7 @@
     ProgramScheme                              what they derive from; so may yours
 """
 
+from ._axial_rotary import AxialRotary
 from ._input_encodings import LENGTH_POLICIES, Learned, LengthPolicy, Sinusoidal
 from ._program_scheme import ProgramScheme
 from ._random_fourier import RandomFourier
@@ -23,9 +27,11 @@ from ._score_functions import Fire, Kerple, Sandwich, SinusoidalBias, Temperatur
 from ._score_terms import Alibi, RelativeBias, Shaw, T5Bias
 from ._sinusoids import sinusoidal, sinusoidal_table
 from ._transformer_xl import TransformerXL
+from ._window_bias import SwinBias, SwinV2Bias
 
 __all__ = [
     "Alibi",
+    "AxialRotary",
     "Fire",
     "Kerple",
     "LENGTH_POLICIES",
@@ -41,6 +47,8 @@ __all__ = [
     "Shaw",
     "Sinusoidal",
     "SinusoidalBias",
+    "SwinBias",
+    "SwinV2Bias",
     "T5Bias",
     "Temperature",
     "TransformerXL",

@@ -18,6 +18,19 @@ class Scheme(torch.nn.Module):
     """Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
     the queries and rotate_key of the keys."""
 
+    axes: int | None = None
+    """How many numbers a position has, for a scheme of places in an image or a volume: positions are then [B, N, axes]. None:
+    positions are numbers, [N] or [B, N]."""
+
+    def default_scale(self, head_dim: int) -> float | None:
+        """What scores are scaled by where a call gives no scale; None: 1/sqrt(head_dim)."""
+        return None
+
+    def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
+        """Of a scheme with axes that does not rotate: positions [B, N, axes], or None for so many steps of which the call says
+        nothing, as numbers [B, N] or [steps] that its tables count offsets by."""
+        raise NotImplementedError(f"{type(self).__name__} has no place for positions of several axes")
+
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
         content_queries, transformer_xl_positions, transformer_xl_bias. Their shapes are those of torch.ops.heed.attention
@@ -31,7 +44,8 @@ class Scheme(torch.nn.Module):
         query_positions: int | torch.Tensor,
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]."""
+        """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]; of a
+        scheme with axes a tensor [B, N, axes], B the batch or 1."""
         return query, key
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
@@ -65,7 +79,10 @@ class BesideTurnedKeys(Scheme):
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
         self.scheme = scheme
-        self.symmetric = scheme.symmetric
+        self.symmetric, self.axes = scheme.symmetric, scheme.axes
+
+    def default_scale(self, head_dim: int) -> float | None:
+        return self.scheme.default_scale(head_dim)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         return self.scheme.tensors()
