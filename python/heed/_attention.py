@@ -16,6 +16,7 @@ from ._programs import MaskProgram, ScoreProgram
 from ._reals import typed_reals
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers
+from .positions._scheme import check_needs_no_later_keys
 
 
 class Options(TypedDict, total=False):
@@ -100,12 +101,14 @@ def _add_scheme(
     query: torch.Tensor,
     key: torch.Tensor,
     packed: tuple[torch.Tensor, torch.Tensor] | None,
+    window: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them."""
     if not isinstance(position, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     if not position.symmetric:
         options["symmetric"] = False
+    check_needs_no_later_keys(position, options.get("causal", "none"), window)
     for name, table in position.tensors().items():
         if table is not None:
             options[name] = _typed(name, query, table)
@@ -309,8 +312,10 @@ def attention(
     query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))  # type: ignore[union-attr]
     options: dict[str, Any] = {}
     if _axes.are_several(position, query_positions, key_positions):
-        _axes.check_order(position, causal, window, return_statistics=return_statistics, score=score, mask=mask)
-        query, key, query_positions, key_positions = _axes.placed(position, query, key, query_positions, key_positions, packed)
+        given: dict[str, Any] = {"causal": causal, "window": window, "return_statistics": return_statistics}
+        _axes.check(position, query_positions, key_positions, **given, programs={"score": score, "mask": mask})
+        placed = _axes.placed(position, query, key, query_positions, key_positions, packed)  # type: ignore[arg-type]
+        query, key, query_positions, key_positions = placed
     if key_positions is not None:
         add_positions(options, "key", key_positions)
     if query_positions is not None:
@@ -318,7 +323,7 @@ def attention(
     if causal is not None:
         options["causal"] = causal_name(causal, query_positions)
     if position is not None:
-        query, key = _add_scheme(options, position, query, key, packed)
+        query, key = _add_scheme(options, position, query, key, packed, window)
     if bias is not None:
         options["bias"] = _typed("bias", query, dense("bias", bias, False))
     if isinstance(mask, MaskProgram):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 
 from . import positions
 from ._order import Causal, causal_name
-from ._programs import MaskProgram, ScoreProgram
+from ._programs import Program
 from ._token_positions import listed
-from .positions._scheme import BesideTurnedKeys, InputScheme
+from .positions._scheme import InputScheme, kind_of
 
 Packed = tuple[torch.Tensor, torch.Tensor]
 
@@ -19,34 +20,43 @@ def _axes_of(scheme: object) -> int | None:
     return scheme.axes if isinstance(scheme, positions.Scheme) and not isinstance(scheme, InputScheme) else None
 
 
-def _kind(scheme: object) -> str:
-    """What errors call it."""
-    return type(scheme.scheme if isinstance(scheme, BesideTurnedKeys) else scheme).__name__
-
-
 def are_several(scheme: object, query_positions: object, key_positions: object) -> bool:
     """Whether tokens of this call stand in several axes."""
     given = (query_positions, key_positions)
     return _axes_of(scheme) is not None or any(isinstance(p, torch.Tensor) and p.dim() == 3 for p in given)
 
 
-def check_order(scheme: object, causal: Causal, window: object, **options: Any) -> None:
-    """That nothing of the call needs one axis. options: return_statistics, score and mask, where the call has them."""
-    name = "positions of several axes" if scheme is None else _kind(scheme)
+def check(
+    scheme: positions.Scheme | None,
+    query_positions: object,
+    key_positions: object,
+    *,
+    causal: Causal,
+    window: object,
+    return_statistics: bool = False,
+    programs: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """That the scheme has axes, and that nothing else of the call needs a single one. programs: score and mask by name."""
+    axes, kind = _axes_of(scheme), "none" if scheme is None else kind_of(scheme)
+    for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
+        if axes is None and isinstance(places, torch.Tensor) and places.dim() == 3:
+            raise ValueError(
+                f"{name}: positions of several axes, of shape {list(places.shape)}, are for schemes such as AxialRotary and "
+                f"SwinBias; position is {kind}, for which they have shape [N] or [B, N]"
+            )
     if causal_name(causal, None) != "none":
-        raise ValueError(f"causal: cannot be combined with {name}: places of several axes have no order")
+        raise ValueError(f"causal: cannot be combined with {kind}: places of several axes have no order")
     if window is not None:
-        raise ValueError(f"window: cannot be combined with {name}: it counts along one axis")
-    if options.get("return_statistics"):
-        raise ValueError(f"return_statistics: cannot be combined with {name}: mean distances are those of one axis")
-    for option in ("score", "mask"):
-        program = options.get(option)
-        if isinstance(program, (ScoreProgram, MaskProgram)) and "_position" in program.text:
-            raise ValueError(f"{option}: positions=True cannot be combined with {name}: its positions are single numbers")
+        raise ValueError(f"window: cannot be combined with {kind}: it counts along one axis")
+    if return_statistics:
+        raise ValueError(f"return_statistics: cannot be combined with {kind}: mean distances are those of one axis")
+    for name, program in programs.items():
+        if isinstance(program, Program) and "_position" in program.text:
+            raise ValueError(f"{name}: positions=True cannot be combined with {kind}: its positions are single numbers")
 
 
 def placed(
-    scheme: object,
+    scheme: positions.Scheme,
     query: torch.Tensor,
     key: torch.Tensor,
     query_positions: object,
@@ -57,20 +67,12 @@ def placed(
 
     packed: the offsets of sequences that lie end to end; positions are then those of each.
     """
-    axes = _axes_of(scheme)
     given = {"query_positions": query_positions, "key_positions": key_positions}
-    if axes is None or not isinstance(scheme, positions.Scheme):
-        name = next(name for name, p in given.items() if isinstance(p, torch.Tensor) and p.dim() == 3)
-        kind = "none" if scheme is None else _kind(scheme)
-        raise ValueError(
-            f"{name}: positions of several axes, of shape {list(given[name].shape)}, are for schemes such as "  # type: ignore[attr-defined]
-            f"AxialRotary and SwinBias; position is {kind}, for which they have shape [N] or [B, N]"
-        )
     sides = [_listed(name, p, scheme) for name, p in given.items()]
     if scheme.rotates:
         for (name, p), side in zip(given.items(), sides):
             if side is None:
-                raise ValueError(f"{name}: expected shape [B, N, {axes}], which {_kind(scheme)} turns by, got none")
+                raise ValueError(f"{name}: expected shape [B, N, {scheme.axes}], which {kind_of(scheme)} turns by, got none")
         if packed is not None:
             sides = _of_tokens(sides, packed, query.shape[2], key.shape[2])  # type: ignore[arg-type]
         query, key = scheme.rotate(query, key, *sides)  # type: ignore[arg-type]
@@ -83,7 +85,7 @@ def placed(
 def _listed(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
     if places is None:
         return None
-    kind, shape = _kind(scheme), f"[B, N, {scheme.axes}]"
+    kind, shape = kind_of(scheme), f"[B, N, {scheme.axes}]"
     if not isinstance(places, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor of shape {shape} for {kind}, got {type(places).__name__}")
     if places.dim() != 3 or places.shape[2] != scheme.axes:

@@ -15,6 +15,7 @@ from ._places import Places, add_positions
 from ._programs import MaskProgram
 from .positions import ProgramScheme
 from ._token_positions import integers
+from .positions._scheme import check_needs_no_later_keys
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
 _NOT_THERE = ("score", "softcap", "seed", "return_lse", "return_weights", "return_statistics", "packed")
@@ -38,14 +39,16 @@ def attend(query: torch.Tensor, key: Any, value: Any, arguments: Mapping[str, An
     _check(query, {"key": key, "value": value, **arguments})
     scheme, options = arguments["position"], dict[str, Any]()
     if _axes.are_several(scheme, arguments["query_positions"], arguments["key_positions"]):
-        _axes.check_order(scheme, arguments["causal"], arguments["window"])
         sides = (arguments["query_positions"], arguments["key_positions"])
+        _axes.check(scheme, *sides, causal=arguments["causal"], window=arguments["window"])
         query, key, *sides = _axes.placed(scheme, query, key, *sides)  # type: ignore[assignment]
         arguments = {**arguments, "query_positions": sides[0], "key_positions": sides[1]}
     for side in ("key", "query"):
         if arguments[f"{side}_positions"] is not None:
             add_positions(options, side, arguments[f"{side}_positions"])
     options["causal"] = causal_name(arguments["causal"], arguments["query_positions"])
+    if scheme is not None:
+        check_needs_no_later_keys(scheme, options["causal"], arguments["window"])
     places = Places.of(options)
     if scheme is not None and scheme.rotates and scheme.axes is None:
         q_len, kv_len = query.shape[2], key.shape[2]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+
+from .._order import window_sides
 
 
 class Scheme(torch.nn.Module):
@@ -17,6 +21,9 @@ class Scheme(torch.nn.Module):
     turns_once: bool = False
     """Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
     the queries and rotate_key of the keys."""
+
+    needs_causal: bool = False
+    """Whether calls without causality, or a window that hides later keys, are refused."""
 
     axes: int | None = None
     """How many numbers a position has, for a scheme of places in an image or a volume: positions are then [B, N, axes]. None:
@@ -33,8 +40,8 @@ class Scheme(torch.nn.Module):
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
-        content_queries, transformer_xl_positions, transformer_xl_bias. Their shapes are those of torch.ops.heed.attention
-        (docs/attention.md); None stands for absent."""
+        content_queries, transformer_xl_positions, transformer_xl_bias; and column_decay, which receives no gradient. Their
+        shapes are those of torch.ops.heed.attention (docs/attention.md); None stands for absent."""
         return {}
 
     def rotate(
@@ -79,7 +86,7 @@ class BesideTurnedKeys(Scheme):
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
         self.scheme = scheme
-        self.symmetric, self.axes = scheme.symmetric, scheme.axes
+        self.symmetric, self.axes, self.needs_causal = scheme.symmetric, scheme.axes, scheme.needs_causal
 
     def default_scale(self, head_dim: int) -> float | None:
         return self.scheme.default_scale(head_dim)
@@ -95,3 +102,17 @@ class BesideTurnedKeys(Scheme):
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return self.scheme.rotate_query(query, query_positions), key
+
+
+def kind_of(scheme: Scheme) -> str:
+    """What errors call it."""
+    return type(scheme.scheme if isinstance(scheme, BesideTurnedKeys) else scheme).__name__
+
+
+def check_needs_no_later_keys(scheme: Scheme, causal: str, window: Any) -> None:
+    """That a scheme for causal attention gets it. ValueError."""
+    if scheme.needs_causal and causal == "none" and (window is None or window_sides(window)[1] != 0):
+        raise ValueError(
+            f"position: {kind_of(scheme)} needs causal=True, or a window without later keys: scores with later keys would grow "
+            "with the distance, without bound"
+        )
