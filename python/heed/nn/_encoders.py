@@ -26,12 +26,13 @@ _CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru"
 class AttentionEncoder(SequenceEncoder):
     """Layers of TransformerEncoderBlock, behind positions that are added to the input where the scheme is of that kind.
 
-    position        a name, "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5" or "shaw", or a function
-                    without arguments that makes a scheme of heed.positions: a layer's own, or, of Sinusoidal or Learned, the
-                    input's
+    position        a name, or a function without arguments that makes a scheme of heed.positions: a layer's own, or, of
+                    Sinusoidal or Learned, the input's. Names: "none", "sinusoidal", "learned", "rotary", "xpos" (causal alone),
+                    "alibi", "relative", "t5", "shaw", "transformer_xl", "deberta", "kerple", "kerple_power", "sandwich", "fire",
+                    "temperature", "sinusoidal_bias"
     max_len,
     length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
-    max_distance    of the names "relative", "t5" and "shaw": where offsets are clipped
+    max_distance    of the names "relative", "t5", "shaw", "transformer_xl" and "deberta": where offsets are clipped
 
     heads           of the attention, which divide the width
     bias            of its projections

@@ -253,8 +253,8 @@ class TransformerEncoder(KeepsWeights):
     vocab_size              tokens are 0..vocab_size-1
     num_blks                blocks; the arguments between are those of TransformerEncoderBlock
     max_len                 rows of the table of positions
-    position                a scheme inside attention besides: a name ("rotary", "alibi", "relative", "t5" or "shaw") or a
-                            function without arguments that makes the scheme of a block, such as
+    position                a scheme inside attention besides: a name, as AttentionEncoder has them ("rotary", "alibi", "t5"), or
+                            a function without arguments that makes the scheme of a block, such as
                             `lambda: heed.positions.Rotary(16)`
     query_key_norm          of every block
     edition                 with one, the encoder keeps the weights of its last call too, as `attention_weights`
