@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import torch
 from typing_extensions import TypedDict, Unpack
 
-from . import _operators, _programs, positions
+from . import _axes, _operators, _programs, positions
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, causal_name, window_sides
 from ._places import Places, Positions, add_positions
@@ -16,6 +16,7 @@ from ._programs import MaskProgram, ScoreProgram
 from ._reals import typed_reals
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers
+from .positions._scheme import check_needs_no_later_keys
 
 
 class Options(TypedDict, total=False):
@@ -100,18 +101,23 @@ def _add_scheme(
     query: torch.Tensor,
     key: torch.Tensor,
     packed: tuple[torch.Tensor, torch.Tensor] | None,
+    window: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them."""
     if not isinstance(position, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     if not position.symmetric:
         options["symmetric"] = False
+    check_needs_no_later_keys(position, options.get("causal", "none"), window)
     for name, table in position.tensors().items():
         if table is not None:
             options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
-    if not position.rotates:
+    scale = position.default_scale(query.shape[3])
+    if scale is not None:
+        options["scale"] = scale
+    if not position.rotates or position.axes is not None:
         return query, key
     places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
     if packed is not None:
@@ -256,7 +262,8 @@ def attention(
     prefix_lengths    integers [B]; keys before it are seen whatever causality says
     query_positions,
     key_positions     the position of the first token, or of every token: [N] or [B, N], integers or float64 (timestamps) in any
-                      order; with query_positions, causal=True means key position <= query position
+                      order; with query_positions, causal=True means key position <= query position. [B, N, axes] (B may be 1)
+                      for schemes of several axes, beside which causal, window and return_statistics are refused
     mask              bool, broadcastable to [B, Hq, Nq, Nk]; True where a query may look. Or what heed.mask made of a function
     bias              broadcastable likewise, added after the soft-cap; -inf hides; its gradient has its own shape
     score             what heed.score made of a function: what becomes of a score, after all of the above and before masks
@@ -304,6 +311,11 @@ def attention(
         _check_operand(name, tensor)
     query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))  # type: ignore[union-attr]
     options: dict[str, Any] = {}
+    if _axes.are_several(position, query_positions, key_positions):
+        given: dict[str, Any] = {"causal": causal, "window": window, "return_statistics": return_statistics}
+        _axes.check(position, query_positions, key_positions, **given, programs={"score": score, "mask": mask})
+        placed = _axes.placed(position, query, key, query_positions, key_positions, packed)  # type: ignore[arg-type]
+        query, key, query_positions, key_positions = placed
     if key_positions is not None:
         add_positions(options, "key", key_positions)
     if query_positions is not None:
@@ -311,7 +323,7 @@ def attention(
     if causal is not None:
         options["causal"] = causal_name(causal, query_positions)
     if position is not None:
-        query, key = _add_scheme(options, position, query, key, packed)
+        query, key = _add_scheme(options, position, query, key, packed, window)
     if bias is not None:
         options["bias"] = _typed("bias", query, dense("bias", bias, False))
     if isinstance(mask, MaskProgram):

@@ -75,7 +75,8 @@ class KeyValueCache:
         self._grows = capacity is None
         self.position = position
         self._beside = BesideTurnedKeys(position) if position is not None and position.turns_once else None
-        self._places: torch.Tensor | None = None  # [1 or batch, length] of turned keys; None where they count up from 0
+        # [1 or batch, length] of turned keys, with a third dimension for axes; None where they count up from 0
+        self._places: torch.Tensor | None = None
         self._keys = torch.empty(batch, kv_heads, capacity or 0, head_dim, dtype=dtype, device=device)
         self._values = torch.empty(batch, kv_heads, capacity or 0, value_dim, dtype=dtype, device=device)
 
@@ -113,7 +114,8 @@ class KeyValueCache:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
 
         positions: for keys that are turned here, where the tokens stand: that of the first, or a list [n] or [batch, n] of
-        integers or float64; behind those there are, unless earlier ones were given theirs.
+        integers or float64; behind those there are, unless earlier ones were given theirs. [batch, n, axes] for a scheme of
+        several axes.
 
         ValueError for what does not fit, or requires a gradient while gradients are recorded; the cache then stays as it was.
         """
@@ -131,20 +133,31 @@ class KeyValueCache:
 
     def _with_places(self, positions: Positions | None, key: torch.Tensor) -> tuple[torch.Tensor | None, Positions]:
         """The places of all tokens with those of the key's behind them, and the latter as a scheme takes them."""
+        axes = None if self.position is None else self.position.axes
         if positions is None:
+            if axes is not None:
+                raise ValueError(f"positions: expected those of the new tokens, [batch, n, {axes}], got none")
             if self._places is not None:
                 raise ValueError("positions: expected those of the new tokens, because earlier ones were given theirs")
             return None, self.length
+        if axes is not None:
+            if not isinstance(positions, torch.Tensor) or positions.dim() != 3:
+                raise ValueError(f"positions: expected those of the new tokens, [batch, n, {axes}]")
+            new = listed("positions", positions)
+            before = new[:, :0] if self._places is None else self._places
+            return _joined(before, new), new
         if self._places is None and not isinstance(positions, torch.Tensor) and positions == self.length:
             return None, self.length
         before, new = _row(self._places_of_all(), self.length, key.device), _row(positions, key.shape[2], key.device)
-        batch = max(before.shape[0], new.shape[0])
-        return torch.cat([before.expand(batch, -1), new.expand(batch, -1)], dim=1), positions
+        return _joined(before, new), positions
 
     def _check_places(self, key_positions: Positions) -> None:
         """That turned keys stand there."""
         if self._places is None and not isinstance(key_positions, torch.Tensor):
             same = key_positions == 0 or self.length == 0
+        elif self._places is not None and self._places.dim() == 3:
+            fits = isinstance(key_positions, torch.Tensor) and key_positions.shape[1:] == self._places.shape[1:]
+            same = fits and bool((self._places == key_positions).all())
         else:
             given, own = (_row(p, self.length, self._keys.device) for p in (key_positions, self._places_of_all()))
             same = given.shape[-1] == self.length and bool((own == given).all())
@@ -209,14 +222,17 @@ class KeyValueCache:
     def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
-        The options are those of heed.attention; causal is True and position that of the cache, unless given. Where tokens were
+        The options are those of heed.attention; causal is True (None beside a scheme of several axes) and position that of the
+        cache, unless given. Where tokens were
         given positions when they were appended, those are their key_positions, and the queries stand at the last of them unless
         query_positions says otherwise. Of score and mask programs q_idx counts the queries of this call and kv_idx all tokens: for
         decoding prepare them with positions=True and compute with positions, which go on from call to call. Returns and raises
         what heed.attention does, and ValueError for another scheme than the cache's or other key_positions than
         those that its keys were turned by; the cache stays as it is.
         """
-        options.setdefault("causal", True)
+        if "causal" not in options:
+            scheme = self.position or options.get("position")
+            options["causal"] = None if scheme is not None and scheme.axes is not None else True
         if not isinstance(query, torch.Tensor):
             return through(self.attend, {"query": query, **options})
         options["position"] = self._scheme(options.get("position"))
@@ -256,6 +272,12 @@ def _known(positions: Positions | DLPackArray | None) -> Positions | None:
     if positions is None or isinstance(positions, (int, torch.SymInt, torch.Tensor)):
         return positions
     return tensor_of("positions", positions)
+
+
+def _joined(before: torch.Tensor, new: torch.Tensor) -> torch.Tensor:
+    """Places [1 or batch, n, ...] one behind the other."""
+    batch = max(before.shape[0], new.shape[0])
+    return torch.cat([places.expand(batch, *places.shape[1:]) for places in (before, new)], dim=1)
 
 
 def _row(positions: Positions, steps: int, device: torch.device) -> torch.Tensor:

@@ -8,12 +8,14 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from . import _axes
 from ._attention import dense
 from ._order import causal_name, window_sides
 from ._places import Places, add_positions
 from ._programs import MaskProgram
 from .positions import ProgramScheme
 from ._token_positions import integers
+from .positions._scheme import check_needs_no_later_keys
 
 # What scaled_dot_product_attention has no argument for and no mask can stand for.
 _NOT_THERE = ("score", "softcap", "seed", "return_lse", "return_weights", "return_statistics", "packed")
@@ -35,16 +37,26 @@ def attend(query: torch.Tensor, key: Any, value: Any, arguments: Mapping[str, An
     device's generator. ValueError for tensors on several devices and for what PyTorch's function cannot express, by name.
     """
     _check(query, {"key": key, "value": value, **arguments})
-    options: dict[str, Any] = {}
+    scheme, options = arguments["position"], dict[str, Any]()
+    if _axes.are_several(scheme, arguments["query_positions"], arguments["key_positions"]):
+        sides = (arguments["query_positions"], arguments["key_positions"])
+        _axes.check(scheme, *sides, causal=arguments["causal"], window=arguments["window"])
+        query, key, *sides = _axes.placed(scheme, query, key, *sides)  # type: ignore[assignment]
+        arguments = {**arguments, "query_positions": sides[0], "key_positions": sides[1]}
     for side in ("key", "query"):
         if arguments[f"{side}_positions"] is not None:
             add_positions(options, side, arguments[f"{side}_positions"])
     options["causal"] = causal_name(arguments["causal"], arguments["query_positions"])
-    scheme, places = arguments["position"], Places.of(options)
-    if scheme is not None and scheme.rotates:
+    if scheme is not None:
+        check_needs_no_later_keys(scheme, options["causal"], arguments["window"])
+    places = Places.of(options)
+    if scheme is not None and scheme.rotates and scheme.axes is None:
         q_len, kv_len = query.shape[2], key.shape[2]
         query, key = scheme.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
-    call: dict[str, Any] = {"scale": arguments["scale"], "dropout_p": arguments["dropout"], "enable_gqa": True}
+    scale = arguments["scale"]
+    if scale is None and scheme is not None:
+        scale = scheme.default_scale(query.shape[3])
+    call: dict[str, Any] = {"scale": scale, "dropout_p": arguments["dropout"], "enable_gqa": True}
     if _is_plainly_causal(arguments, options["causal"], query, key):
         output = F.scaled_dot_product_attention(query, key, value, is_causal=True, **call)
     else:

@@ -221,7 +221,7 @@ def test_a_cache_computes_with_its_scheme(name):
     scheme = schemes()[name]
     whole = heed.attention(q, k, v, causal=True, position=scheme)
     cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64, position=scheme)
-    assert cache.turns_keys == (name in ROTARY)
+    assert cache.turns_keys == scheme.turns_once
     outputs = []
     for a, b, c in zip(*(t.split([10, 1, 1, 11], dim=2) for t in (q, k, v))):
         cache.append(b, c)

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from operator_terms import need
 
 import heed
 from heed import nn
@@ -227,13 +228,56 @@ def test_decoding_under_autocast():
             torch.testing.assert_close(steps.float(), encoder(X).float(), rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("name", ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"])
+# Names of schemes, and what makes the same for 2 heads of 4 and offsets up to 5.
+BY_NAME = {
+    "none": lambda p: None,
+    "sinusoidal": lambda p: p.Sinusoidal(8),
+    "learned": lambda p: p.Learned(8),
+    "rotary": lambda p: p.Rotary(4),
+    "alibi": lambda p: p.Alibi(2),
+    "relative": lambda p: p.RelativeBias(2, 5),
+    "t5": lambda p: p.T5Bias(2, max_distance=20),
+    "shaw": lambda p: p.Shaw(4, 5),
+    "kerple": lambda p: p.Kerple(2),
+    "kerple_power": lambda p: p.Kerple(2, "power"),
+    "sandwich": lambda p: p.Sandwich(2),
+    "fire": lambda p: p.Fire(2),
+    "temperature": lambda p: p.Temperature(2),
+    "sinusoidal_bias": lambda p: p.SinusoidalBias(2),
+    "transformer_xl": lambda p: p.TransformerXL(2, 4, 5),
+    "deberta": lambda p: p.Deberta(2, 4, 5),
+    "xpos": lambda p: p.XPos(4),
+}
+TERMS = {"deberta": "DeBERTa", "xpos": "xPos"}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
 def test_every_scheme_tells_order_apart_and_none_does_not(name):
-    encoder, X = make("attention", position=name), sample(1, 9)
+    need(TERMS.get(name))
+    encoder, X = make("attention", position=name, causal=name == "xpos"), sample(1, 9)
     torch.nn.init.normal_(encoder.learned.weight) if encoder.learned is not None else None
     order = torch.tensor([3, 1, 4, 0, 5, 8, 2, 6, 7])
     defect = (encoder(X[:, order]) - encoder(X)[:, order]).abs().max()
-    assert defect < 1e-12 if name == "none" else defect > 1e-3
+    assert defect < 1e-12 if name in ("none", "temperature") else defect > 1e-3
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_a_name_stands_for_a_scheme_of_the_sizes_of_the_layer(name):
+    reach = 20 if name == "t5" else 5  # of its 32 buckets each has an offset
+    encoder = nn.AttentionEncoder(8, heads=2, layers=2, position=name, max_distance=reach, causal=name == "xpos")
+    made, expected = [encoder.sinusoidal or encoder.learned or encoder.block0.attention.position], BY_NAME[name](heed.positions)
+    if expected is None or isinstance(expected, (heed.positions.Sinusoidal, heed.positions.Learned)):
+        assert encoder.block0.attention.position is None and encoder.block1.attention.position is None
+    else:
+        made.append(encoder.block1.attention.position)
+        assert made[0] is not made[1]
+    for scheme in made:
+        assert type(scheme) is type(expected)
+        numbers = [] if scheme is None else [{n: list(t.shape) for n, t in s.state_dict().items()} for s in (scheme, expected)]
+        assert numbers[:1] == numbers[1:] and getattr(scheme, "kind", 0) == getattr(expected, "kind", 0)
+    if name == "xpos":
+        with pytest.raises(ValueError, match="^position: 'xpos' needs causal attention"):
+            nn.AttentionEncoder(8, heads=2, position=name)
 
 
 def test_schemes_of_layers():
@@ -286,7 +330,7 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.make_encoder("attention", 0), "width of at least 1"),
         (lambda: nn.make_encoder("rnn", 8, dropout=-0.1), "dropout"),
         (lambda: nn.make_encoder("attention", 8, norm="mid"), "norm: expected 'post' or 'pre'"),
-        (lambda: nn.make_encoder("attention", 8, position="roatry"), "position: expected one of none, sinusoidal, .*'roatry'"),
+        (lambda: nn.make_encoder("attention", 8, position="roatry"), "position: expected one of none, sinusoidal, .*, kerple, .*xpos, got 'roatry'"),
         (lambda: nn.make_encoder("attention", 8, position="learned", length_policy="extend"), "cannot be extended"),
         (lambda: nn.DecomposableAttention(8, 3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2, max_distance=-1), "max_distance"),

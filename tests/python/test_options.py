@@ -8,6 +8,7 @@ import numpy
 import pytest
 import torch
 from golden import Case
+from operator_terms import Schemes, need
 
 import heed
 from heed import positions
@@ -26,7 +27,7 @@ def operands(batch=2, heads=2, queries=7, keys=7, width=8, dtype=torch.float64, 
 def schemes(heads=2, width=8):
     """One of each kind, with parameters that differ from zero."""
     torch.manual_seed(0)
-    made = {
+    made = Schemes({
         "alibi": positions.Alibi(heads),
         "trainable slopes": positions.Alibi(heads, symmetric=False, trainable=True),
         "relative bias": positions.RelativeBias(heads, 3),
@@ -37,7 +38,11 @@ def schemes(heads=2, width=8):
         "Shaw, all three": positions.Shaw(width, 2, queries=True),
         "rotary": positions.Rotary(width),
         "rotary, interleaved, partial": positions.Rotary(width, layout="interleaved", rotary_dim=4),
-    }
+        "Transformer-XL": positions.TransformerXL(heads, width, 3, width=6),
+        "DeBERTa": positions.Deberta(heads, width, 4, width=6),
+        "xPos": positions.XPos(width, scale_base=16.0),
+        "xPos, interleaved": positions.XPos(width, scale_base=16.0, layout="interleaved"),
+    })
     for scheme in made.values():
         scheme.double()
         for parameter in scheme.parameters():
@@ -90,7 +95,7 @@ def test_packed_sequences_equal_each_alone(name):
     q = random(10, 4, 8)
     k, v = random(14, 2, 8, seed=1), random(14, 2, 8, seed=2)
     scheme = {"alibi": positions.Alibi(4), "trainable slopes": positions.Alibi(4, symmetric=False)}.get(name, scheme)
-    if name in ("relative bias", "T5"):
+    if name in ("relative bias", "T5", "Transformer-XL", "DeBERTa"):
         scheme = schemes(heads=4)[name]
     offsets, key_offsets = (torch.tensor([0, *n]).cumsum(0) for n in (lengths, key_lengths))
     packed = heed.attention_packed(q, k, v, offsets, key_offsets, causal=True, position=scheme)
@@ -117,6 +122,7 @@ AROUND = {
 def test_gradients(name, options):
     q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
     scheme = schemes()[name]
+    options = {**options, "causal": True} if scheme.needs_causal else options
     parameters = list(scheme.parameters())
     finite = heed.attention(q, k, v, position=scheme, **options, return_lse=True).lse.isfinite()
 
@@ -361,7 +367,8 @@ from test_options import schemes
 scheme = schemes(heads=1, width=16)[sys.argv[1]].float()
 q, k, v, d_output = (torch.randn(1, 1, 16384, 16) for _ in range(4))
 few = q[:, :, :64]
-heed.attention(few, few, few, position=scheme)
+causal = scheme.needs_causal
+heed.attention(few, few, few, position=scheme, causal=causal)
 
 def mib(field):
     return int(re.search(field + r":\\s*(\\d+) kB", open("/proc/self/status").read())[1]) / 1024
@@ -369,7 +376,7 @@ def mib(field):
 open("/proc/self/clear_refs", "w").write("5")  # the peak so far, of importing, is forgotten
 before = mib("VmRSS")
 q, k, v = (t.requires_grad_() for t in (q, k, v))
-heed.attention(q, k, v, position=scheme).backward(d_output)
+heed.attention(q, k, v, position=scheme, causal=causal).backward(d_output)
 print(mib("VmHWM") - before)
 """
 
@@ -378,6 +385,7 @@ print(mib("VmHWM") - before)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_memory_of_a_scheme_is_linear(name):
     """A matrix of 16384 x 16384 floats is 1 GiB. A process of its own, because the peak of another test would hide it."""
+    need(name)
     command = [sys.executable, "-c", MEMORY, name, str(pathlib.Path(__file__).parent)]
     grown = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert 1 < grown < 200

@@ -40,8 +40,8 @@ def power(s, i, j):
 
 
 def sandwich(s, i, j):
-    t = torch.arange(1, s.width // 2 + 1, dtype=torch.float64)
-    wave = torch.cos((i - j)[..., None] * 10000 ** (-2 * t / s.width)).sum(-1) - s.width / 2
+    t = torch.arange(1, s.head_dim // 2 + 1, dtype=torch.float64)
+    wave = torch.cos((i - j)[..., None] * 10000 ** (-2 * t / s.head_dim)).sum(-1) - s.head_dim / 2
     return wave / (8 * torch.arange(1, H + 1, dtype=torch.float64) / H)[:, None, None]
 
 
@@ -63,7 +63,7 @@ BIASES = {
     "kerple": (lambda: Kerple(H), logarithmic),
     "kerple, power": (lambda: Kerple(H, "power"), power),
     "sandwich": (lambda: Sandwich(H, 16), sandwich),
-    "fire": (lambda: Fire(H, hidden=8, threshold=10), fire),
+    "fire": (lambda: Fire(H, width=8, threshold=10), fire),
     "sinusoidal bias": (lambda: SinusoidalBias(H, 4), waves),
 }
 SCHEMES = {**{name: make for name, (make, _) in BIASES.items()}, "temperature": lambda: Temperature(H)}
@@ -97,7 +97,7 @@ def test_a_temperature_scales_the_scores():
     torch.testing.assert_close(heed.attention(q, k, v, position=scheme), heed.attention(scaled, k, v), rtol=0, atol=1e-12)
 
 
-SMALL = [Kerple(2), Kerple(2, "power"), Sandwich(2, 4), Fire(2, hidden=2, threshold=3), SinusoidalBias(2, 2), Temperature(2)]
+SMALL = [Kerple(2), Kerple(2, "power"), Sandwich(2, 4), Fire(2, width=2, threshold=3), SinusoidalBias(2, 2), Temperature(2)]
 
 
 @pytest.mark.parametrize("scheme", SMALL)
@@ -258,12 +258,12 @@ def test_what_is_refused():
         heed.attention(q, k, v, position=Kerple(3))
     with pytest.raises(ValueError, match="^Kerple: expected heads > 0, got 0"):
         Kerple(0)
-    with pytest.raises(ValueError, match="^kernel: expected 'logarithmic' or 'power', got 'cubic'"):
+    with pytest.raises(ValueError, match="^kind: expected 'log' or 'power', got 'cubic'"):
         Kerple(H, "cubic")
-    with pytest.raises(ValueError, match="^width: expected an even number, got 7"):
+    with pytest.raises(ValueError, match="^head_dim: expected an even number, got 7"):
         Sandwich(H, 7)
-    with pytest.raises(ValueError, match="^Fire: expected hidden > 0 and threshold > 0, got 0 and 512"):
-        Fire(H, hidden=0)
+    with pytest.raises(ValueError, match="^Fire: expected width > 0 and threshold > 0, got 0 and 512"):
+        Fire(H, width=0)
     with pytest.raises(ValueError, match="^frequencies: expected at least 1, got 0"):
         SinusoidalBias(H, 0)
     with pytest.raises(NotImplementedError, match="^ProgramScheme has no score"):

@@ -14,6 +14,7 @@ from ._encoders import (
 )
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
+from ._query_key_norm import QueryKeyNorm
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder
 from ._torch_multihead_attention import MultiheadAttention
 from ._transformer import AddNorm, PositionWiseFFN, TransformerEncoder, TransformerEncoderBlock
@@ -34,6 +35,7 @@ __all__ = [
     "MultiheadAttention",
     "PositionWiseFFN",
     "PositionalEncoding",
+    "QueryKeyNorm",
     "RecurrentAttentionEncoder",
     "RecurrentEncoder",
     "ResidualEncoder",

@@ -14,6 +14,7 @@ from .._cache import KeyValueCache
 from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
 from ._multi_head_attention import MultiHeadAttention
+from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder, StackOptions, blank, padding
 from ._transformer import TransformerEncoderBlock, activate
@@ -25,15 +26,17 @@ _CELLS: dict[str, Callable[..., torch.nn.RNNBase]] = {"rnn": torch.nn.RNN, "gru"
 class AttentionEncoder(SequenceEncoder):
     """Layers of TransformerEncoderBlock, behind positions that are added to the input where the scheme is of that kind.
 
-    position        a name, "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5" or "shaw", or a function
-                    without arguments that makes a scheme of heed.positions: a layer's own, or, of Sinusoidal or Learned, the
-                    input's
+    position        a name, or a function without arguments that makes a scheme of heed.positions: a layer's own, or, of
+                    Sinusoidal or Learned, the input's. Names: "none", "sinusoidal", "learned", "rotary", "xpos" (causal alone),
+                    "alibi", "relative", "t5", "shaw", "transformer_xl", "deberta", "kerple", "kerple_power", "sandwich", "fire",
+                    "temperature", "sinusoidal_bias"
     max_len,
     length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
-    max_distance    of the names "relative", "t5" and "shaw": where offsets are clipped
+    max_distance    of the names "relative", "t5", "shaw", "transformer_xl" and "deberta": where offsets are clipped
 
     heads           of the attention, which divide the width
     bias            of its projections
+    query_key_norm  "l2" or "rms", of its queries and keys, as MultiHeadAttention takes it
 
     The other arguments are those of SequenceEncoder. Submodules block0, block1, ..., final_norm; learned (or sinusoidal, which
     has no parameters).
@@ -54,6 +57,7 @@ class AttentionEncoder(SequenceEncoder):
         max_len: int = 1000,
         length_policy: positions.LengthPolicy = "error",
         max_distance: int = 128,
+        query_key_norm: Norms | None = None,
         **stack: Unpack[StackOptions],
     ) -> None:
         """The class says what the arguments mean. ValueError for sizes out of range, a width that is no multiple of heads, and
@@ -77,6 +81,7 @@ class AttentionEncoder(SequenceEncoder):
                 layer_norm_eps=self.layer_norm_eps,
                 causal=self.causal,
                 position=None if added else scheme if layer == 0 else make(),
+                query_key_norm=query_key_norm,
             )
             self.add_module(f"block{layer}", block)
 

@@ -16,7 +16,9 @@ from .._order import Causal, EmptyRow
 from .._places import Positions
 from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
+from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
+from ._query_key_norm import Norms, QueryKeyNorm
 from ._steps import check_steps, clamped_lens
 
 
@@ -42,6 +44,7 @@ class LayerOptions(TypedDict, total=False):
     scale: float | None
     softcap: float | None
     empty_row: EmptyRow
+    query_key_norm: Norms | None
 
 
 def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:
@@ -53,7 +56,7 @@ def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> t
 def _behind(before: int, key_positions: Positions | None) -> Positions | None:
     """Of the positions of all tokens those behind the first `before`."""
     if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
-        return key_positions[..., before:]
+        return key_positions[before:] if key_positions.dim() == 1 else key_positions[:, before:]
     return None if key_positions is None else key_positions + before
 
 
@@ -69,6 +72,8 @@ class MultiHeadAttention(KeepsWeights):
     position, causal,
     window, scale, softcap,
     empty_row               as heed.attention takes them
+    query_key_norm          "l2" or "rms": queries and keys are normalised in each head before the scheme sees them, by a
+                            QueryKeyNorm; with "l2" scores are cosines times a trainable number, and scale is 1 unless given
     edition                 whose numbers and attention_weights the layer has. "d2l-1.0.3" or "d2l-0.17.6": queries without keys
                             take the mean of all values (empty_row "uniform"), and every call keeps its weights before dropout,
                             [batch * num_heads, queries, keys], as `attention_weights` and as `attention.attention_weights`: the
@@ -100,6 +105,8 @@ class MultiHeadAttention(KeepsWeights):
     """What the heads of a query without any key hold: "zero" or "uniform"."""
     position: positions.Scheme | None
     """A scheme of heed.positions, whose parameters are part of this module."""
+    query_key_norm: QueryKeyNorm | None
+    """Of queries and keys, or None."""
     W_q: torch.nn.Linear
     """query_size -> num_heads * head_dim"""
     W_k: torch.nn.Linear
@@ -131,13 +138,14 @@ class MultiHeadAttention(KeepsWeights):
         scale: float | None = None,
         softcap: float | None = None,
         empty_row: EmptyRow = "zero",
+        query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
         """The projections, as torch.nn.Linear initialises them; the class says what the arguments mean.
 
         ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
-        kv_heads, widths below 1, dropout outside [0, 1), an unknown edition or a scheme that is added to the input; TypeError
-        for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap and empty_row,
+        kv_heads, widths below 1, dropout outside [0, 1), an unknown norm or edition or a scheme that is added to the input;
+        TypeError for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap and empty_row,
         forward refuses.
         """
         super().__init__()
@@ -159,12 +167,13 @@ class MultiHeadAttention(KeepsWeights):
             raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         if position is not None and not isinstance(position, positions.Scheme):
             raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
-        if isinstance(position, (positions.Sinusoidal, positions.Learned)):
+        if isinstance(position, InputScheme):
             raise ValueError(f"position: {type(position).__name__} is added to the input, not inside attention; apply it before")
         self.num_hiddens, self.num_heads, self.kv_heads, self.head_dim = num_hiddens, num_heads, kv_heads, head_dim
         self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
         self.window, self.scale, self.softcap = window, scale, softcap
         self.empty_row = empty_row if edition is None else "uniform"
+        self.query_key_norm = None if query_key_norm is None else QueryKeyNorm(query_key_norm, num_heads, head_dim)
         self.W_q = torch.nn.Linear(widths["query_size"], num_heads * head_dim, bias=bias)
         self.W_k = torch.nn.Linear(widths["key_size"], kv_heads * head_dim, bias=bias)
         self.W_v = torch.nn.Linear(widths["value_size"], kv_heads * head_dim, bias=bias)
@@ -245,7 +254,7 @@ class MultiHeadAttention(KeepsWeights):
 
         ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for what is no tensor.
         """
-        query = _heads("queries", queries, self.W_q, self.num_heads)
+        query = self._projected_query(queries)
         key, value = self._projected(keys, values)
         options: CallOptions = {
             "mask": mask,
@@ -338,7 +347,7 @@ class MultiHeadAttention(KeepsWeights):
 
         The options and what is raised are those of forward.
         """
-        query = _heads("queries", queries, self.W_q, self.num_heads)
+        query = self._projected_query(queries)
         options: CallOptions = {
             "mask": mask,
             "bias": bias,
@@ -363,8 +372,14 @@ class MultiHeadAttention(KeepsWeights):
             key, value = key.to(cache.dtype), value.to(cache.dtype)
         cache.append(key, value, positions if cache.turns_keys else None)
 
+    def _projected_query(self, queries: torch.Tensor) -> torch.Tensor:
+        query = _heads("queries", queries, self.W_q, self.num_heads)
+        return query if self.query_key_norm is None else self.query_key_norm.query(query)
+
     def _projected(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return _heads("keys", keys, self.W_k, self.kv_heads), _heads("values", values, self.W_v, self.kv_heads)
+        key = _heads("keys", keys, self.W_k, self.kv_heads)
+        key = key if self.query_key_norm is None else self.query_key_norm.key(key)
+        return key, _heads("values", values, self.W_v, self.kv_heads)
 
     def _output(
         self,
@@ -381,7 +396,7 @@ class MultiHeadAttention(KeepsWeights):
             key_lengths=clamped_lens(valid_lens, query.shape[0], query.shape[2], steps),
             causal=self.causal,
             window=self.window,
-            scale=self.scale,
+            scale=self.query_key_norm.scale if self.scale is None and self.query_key_norm is not None else self.scale,
             softcap=self.softcap,
             position=self.position,
             dropout=self.dropout if self.training else 0.0,

@@ -24,7 +24,8 @@ class PositionalEncoding(positions.Sinusoidal):
         super().__init__(num_hiddens, max_len, length_policy)
         self.dropout = torch.nn.Dropout(dropout)
 
-    def forward(self, X: torch.Tensor, offset: int = 0) -> torch.Tensor:
-        """X [batch, steps, num_hiddens] -> the same shape; the first step stands at `offset`. ValueError for another shape, an
-        offset below 0, and steps beyond max_len under the policy "error"."""
-        return self.dropout(super().forward(X, offset))
+    def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """X [batch, steps, num_hiddens] -> the same shape; the first step stands at `offset`, or each at its own of `positions`,
+        as heed.positions.Sinusoidal takes them. ValueError for another shape, an offset below 0, and steps beyond max_len under
+        the policy "error"."""
+        return self.dropout(super().forward(X, offset, positions))

@@ -9,7 +9,6 @@ from .. import positions
 SchemeChoice = str | Callable[[], positions.Scheme] | None
 
 
-
 def scheme_maker(
     choice: SchemeChoice,
     *,
@@ -23,7 +22,7 @@ def scheme_maker(
     """What makes a new scheme for a layer of this width with so many heads.
 
     max_len and length_policy are for the names of tables that are added to the input, max_distance for those that clip offsets.
-    ValueError for an unknown name, TypeError for what is neither a name nor a function: a scheme itself would be one for all
+    ValueError for an unknown name and for "xpos" without causality, TypeError for what is neither a name nor a function: a scheme itself would be one for all
     layers.
     """
     if choice is None:
@@ -45,9 +44,20 @@ def scheme_maker(
         "relative": lambda: positions.RelativeBias(heads, max_distance),
         "t5": lambda: positions.T5Bias(heads, max_distance=max_distance, bidirectional=not causal),
         "shaw": lambda: positions.Shaw(head_dim, max_distance),
+        "kerple": lambda: positions.Kerple(heads),
+        "kerple_power": lambda: positions.Kerple(heads, "power"),
+        "sandwich": lambda: positions.Sandwich(heads),
+        "fire": lambda: positions.Fire(heads),
+        "temperature": lambda: positions.Temperature(heads),
+        "sinusoidal_bias": lambda: positions.SinusoidalBias(heads),
+        "transformer_xl": lambda: positions.TransformerXL(heads, head_dim, max_distance),
+        "deberta": lambda: positions.Deberta(heads, head_dim, max_distance),
+        "xpos": lambda: positions.XPos(head_dim),
     }
     if choice not in makers:
         raise ValueError(f"position: expected one of {', '.join(makers)}, got {choice!r}")
+    if choice == "xpos" and not causal:
+        raise ValueError("position: 'xpos' needs causal attention: scores with later keys would grow with the distance")
     return makers[choice]
 
 

@@ -15,6 +15,7 @@ from .._cache import KeyValueCache
 from ._edition import Edition, KeepsWeights
 from ._multi_head_attention import CallOptions, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
+from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
 
 Norm = Literal["post", "pre"]
@@ -130,7 +131,8 @@ class TransformerEncoderBlock(torch.nn.Module):
     activation              "relu" or "gelu" (exact)
     layer_norm_eps          epsilon of the norms; see AddNorm
     causal, empty_row,
-    position, edition       of the attention
+    position,
+    query_key_norm, edition of the attention
 
     Vaswani et al. 2017, section 3.1.
     """
@@ -160,6 +162,7 @@ class TransformerEncoderBlock(torch.nn.Module):
         causal: Causal = None,
         empty_row: EmptyRow = "zero",
         position: positions.Scheme | None = None,
+        query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
         """The class says what the arguments mean. ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and
@@ -170,7 +173,15 @@ class TransformerEncoderBlock(torch.nn.Module):
         self.norm = checked_norm(norm)
         checked_activation(activation)
         self.attention = MultiHeadAttention(
-            num_hiddens, num_heads, dropout, use_bias, position=position, causal=causal, empty_row=empty_row, edition=edition
+            num_hiddens,
+            num_heads,
+            dropout,
+            use_bias,
+            position=position,
+            causal=causal,
+            empty_row=empty_row,
+            query_key_norm=query_key_norm,
+            edition=edition,
         )
         self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
         self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
@@ -242,9 +253,10 @@ class TransformerEncoder(KeepsWeights):
     vocab_size              tokens are 0..vocab_size-1
     num_blks                blocks; the arguments between are those of TransformerEncoderBlock
     max_len                 rows of the table of positions
-    position                a scheme inside attention besides: a name ("rotary", "alibi", "relative", "t5" or "shaw") or a
-                            function without arguments that makes the scheme of a block, such as
+    position                a scheme inside attention besides: a name, as AttentionEncoder has them ("rotary", "alibi", "t5"), or
+                            a function without arguments that makes the scheme of a block, such as
                             `lambda: heed.positions.Rotary(16)`
+    query_key_norm          of every block
     edition                 with one, the encoder keeps the weights of its last call too, as `attention_weights`
 
     The embedding starts as torch.nn.Embedding does, N(0, 1), as in the book: after the factor sqrt(num_hiddens) it outweighs
@@ -284,6 +296,7 @@ class TransformerEncoder(KeepsWeights):
         causal: Causal = None,
         empty_row: EmptyRow = "zero",
         position: SchemeChoice = None,
+        query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
         """The class says what the arguments mean. ValueError for sizes below 1 (num_blks: 0) and as TransformerEncoderBlock
@@ -308,6 +321,7 @@ class TransformerEncoder(KeepsWeights):
                 causal=causal,
                 empty_row=empty_row,
                 position=make(),
+                query_key_norm=query_key_norm,
                 edition=edition,
             )
             self.blks.add_module(f"block{number}", block)

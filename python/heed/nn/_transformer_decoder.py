@@ -13,6 +13,7 @@ from ._caches import DecoderBlockCache, DecoderCache
 from ._edition import Edition, KeepsWeights
 from ._multi_head_attention import MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
+from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
 from ._transformer import (
     Activation,
@@ -38,7 +39,8 @@ class TransformerDecoderBlock(torch.nn.Module):
 
     encoder_size            width of the encoder's outputs, num_hiddens unless given
     position                a scheme inside self-attention
-    empty_row, edition      of both attentions
+    empty_row,
+    query_key_norm, edition of both attentions
 
     The other arguments are those of TransformerEncoderBlock. Vaswani et al. 2017, section 3.1.
     """
@@ -72,6 +74,7 @@ class TransformerDecoderBlock(torch.nn.Module):
         layer_norm_eps: float = 1e-5,
         empty_row: EmptyRow = "zero",
         position: positions.Scheme | None = None,
+        query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
         """The class says what the arguments mean. ValueError as TransformerEncoderBlock raises it."""
@@ -81,7 +84,15 @@ class TransformerDecoderBlock(torch.nn.Module):
         self.norm = checked_norm(norm)
         checked_activation(activation)
         self.attention1 = MultiHeadAttention(
-            num_hiddens, num_heads, dropout, use_bias, position=position, causal=True, empty_row=empty_row, edition=edition
+            num_hiddens,
+            num_heads,
+            dropout,
+            use_bias,
+            position=position,
+            causal=True,
+            empty_row=empty_row,
+            query_key_norm=query_key_norm,
+            edition=edition,
         )
         self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
         self.attention2 = MultiHeadAttention(
@@ -92,6 +103,7 @@ class TransformerDecoderBlock(torch.nn.Module):
             key_size=encoder_size,
             value_size=encoder_size,
             empty_row=empty_row,
+            query_key_norm=query_key_norm,
             edition=edition,
         )
         self.addnorm2 = AddNorm(num_hiddens, dropout, layer_norm_eps)
@@ -228,6 +240,7 @@ class TransformerDecoder(KeepsWeights):
         layer_norm_eps: float = 1e-5,
         empty_row: EmptyRow = "zero",
         position: SchemeChoice = None,
+        query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
         """The class says what the arguments mean. Raises what TransformerEncoder does."""
@@ -251,6 +264,7 @@ class TransformerDecoder(KeepsWeights):
                 layer_norm_eps=layer_norm_eps,
                 empty_row=empty_row,
                 position=make(),
+                query_key_norm=query_key_norm,
                 edition=edition,
             )
             self.blks.add_module(f"block{number}", block)

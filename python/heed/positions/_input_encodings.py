@@ -6,33 +6,16 @@ from typing import Any, Literal
 
 import torch
 
-from ._scheme import Scheme
+from .._token_positions import integers
+from ._scheme import InputScheme
+from ._sinusoids import Layout, Spacing, sinusoidal, sinusoidal_table
 
-_ops = torch.ops.heed
 LENGTH_POLICIES = ("error", "extend", "clamp")
 LengthPolicy = Literal["error", "extend", "clamp"]
 
 
-def sinusoidal_table(
-    steps: int,
-    width: int,
-    layout: Literal["interleaved", "halves"] = "interleaved",
-    *,
-    base: float = 10000.0,
-    angles: Literal["f64", "f32"] = "f64",
-    first_position: int = 0,
-) -> torch.Tensor:
-    """Rows first_position .. first_position + steps - 1 of the sinusoidal encoding, [steps, width] float32.
-
-    Frequency t turns by base^(-2t/width) a step; "interleaved" places sin, cos, sin, cos, ..., "halves" all sines first. An
-    odd width has one sine more than cosines. angles: "f64", or "f32" as d2l's PyTorch edition computes them.
-    ValueError for sizes, a base, a layout or angles out of range. Vaswani et al. 2017, section 3.5.
-    """
-    return _ops.sinusoidal_table(steps, width, first_position, layout, base, angles)
-
-
-class _InputEncoding(Scheme):
-    """What is added to the input; heed.attention refuses it as `position`."""
+class _InputEncoding(InputScheme):
+    """Rows by position."""
 
     width: int
     """Width of the input."""
@@ -40,12 +23,6 @@ class _InputEncoding(Scheme):
     """Rows of the table."""
     length_policy: LengthPolicy
     """What happens to steps beyond max_len: "error", "extend" (the formula goes on) or "clamp" (the last row again)."""
-
-    def tensors(self) -> dict[str, torch.Tensor | None]:
-        """ValueError: there is nothing to add to scores."""
-        raise ValueError(
-            f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
-        )
 
     def __init__(self, width: int, max_len: int, length_policy: LengthPolicy) -> None:
         super().__init__()
@@ -58,13 +35,24 @@ class _InputEncoding(Scheme):
     def _further_rows(self, offset: int, steps: int) -> torch.Tensor:
         raise NotImplementedError
 
-    def _rows(self, table: torch.Tensor, X: torch.Tensor, offset: int) -> torch.Tensor:
-        """table[offset : offset + steps], [steps, width]; beyond the table what the policy says."""
+    def _check_input(self, X: torch.Tensor, offset: int, positions: object) -> None:
         name = type(self).__name__
         if X.dim() != 3 or X.shape[2] != self.width:
             raise ValueError(f"{name}: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}")
-        if offset < 0:
-            raise ValueError(f"{name}: offset: expected 0 or more, got {offset}")
+        if positions is None:
+            if offset < 0:
+                raise ValueError(f"{name}: offset: expected 0 or more, got {offset}")
+            return
+        if offset != 0:
+            raise ValueError(f"{name}: offset: expected none beside positions, got {offset}")
+        if not isinstance(positions, torch.Tensor):
+            raise TypeError(f"{name}: positions: expected a tensor, got {type(positions).__name__}")
+        batch, steps = X.shape[:2]
+        if list(positions.shape) not in ([steps], [1, steps], [batch, steps]):
+            raise ValueError(f"{name}: positions: expected shape [{steps}] or [{batch}, {steps}], got {list(positions.shape)}")
+
+    def _rows(self, table: torch.Tensor, X: torch.Tensor, offset: int) -> torch.Tensor:
+        """table[offset : offset + steps], [steps, width]; beyond the table what the policy says."""
         steps = X.shape[1]
         if offset + steps <= self.max_len:
             return table[offset : offset + steps]
@@ -73,8 +61,8 @@ class _InputEncoding(Scheme):
         if self.length_policy == "extend":
             return self._further_rows(offset, steps)
         raise ValueError(
-            f"{name}: X has {steps} steps from offset {offset} on, which needs {offset + steps} positions, but max_len is "
-            f"{self.max_len}; raise max_len, or choose another length_policy"
+            f"{type(self).__name__}: X has {steps} steps from offset {offset} on, which needs {offset + steps} positions, but "
+            f"max_len is {self.max_len}; raise max_len, or choose another length_policy"
         )
 
 
@@ -87,40 +75,53 @@ class Sinusoidal(_InputEncoding):
     P: torch.Tensor
     """The table, [1, max_len, width] float32."""
     table_options: dict[str, Any]
-    """layout, base and angles, as sinusoidal_table takes them."""
+    """layout, base, angles and spacing, as sinusoidal_table takes them."""
 
     def __init__(
         self,
         width: int,
         max_len: int = 1000,
         length_policy: LengthPolicy = "error",
-        layout: Literal["interleaved", "halves"] = "interleaved",
+        layout: Layout = "interleaved",
         base: float = 10000.0,
         angles: Literal["f64", "f32"] = "f64",
+        *,
+        spacing: Spacing = "geometric",
     ) -> None:
         """The table of max_len rows.
 
         width                  of the input
         length_policy          for steps beyond max_len: "error" raises ValueError, "extend" goes on by the formula, "clamp"
                                repeats the last row
-        layout, base, angles   those of sinusoidal_table
+        layout, base, angles,
+        spacing                those of sinusoidal_table
 
-        ValueError for sizes below 1 and for other policies.
+        ValueError for sizes below 1, for other policies, and as sinusoidal_table raises it.
         """
         super().__init__(width, max_len, length_policy)
-        self.table_options = {"layout": layout, "base": base, "angles": angles}
+        self.table_options = {"layout": layout, "base": base, "angles": angles, "spacing": spacing}
         self.register_buffer("P", sinusoidal_table(max_len, width, **self.table_options).unsqueeze(0), persistent=False)
 
     def _further_rows(self, offset: int, steps: int) -> torch.Tensor:
         return sinusoidal_table(steps, self.width, first_position=offset, **self.table_options)
 
-    def forward(self, X: torch.Tensor, offset: int = 0) -> torch.Tensor:
+    def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape, of X's type (float32 for integers): the first step stands at `offset`.
 
-        ValueError for another shape, an offset below 0, and steps beyond max_len under the policy "error".
+        positions   [steps] or [batch, steps], where each step stands instead: integers or float64 (times), any numbers, in any
+                    order. They are computed, in float64 whatever `angles` say, so that neither max_len nor the policy for steps
+                    beyond it concerns them
+
+        ValueError for another shape, an offset below 0, steps beyond max_len under the policy "error", an offset beside
+        positions, and positions of another type or shape; TypeError for positions that are no tensor.
         """
+        self._check_input(X, offset, positions)
         # Rounded to a floating type, as the sum would be; never to whole numbers.
-        return X + self._rows(self.P[0], X, offset).to(X.device, X.dtype if X.is_floating_point() else self.P.dtype)
+        dtype = X.dtype if X.is_floating_point() else self.P.dtype
+        if positions is None:
+            return X + self._rows(self.P[0], X, offset).to(X.device, dtype)
+        how = {name: option for name, option in self.table_options.items() if name != "angles"}
+        return X + sinusoidal(positions, self.width, **how, dtype=dtype).to(X.device)
 
 
 class Learned(_InputEncoding):
@@ -139,6 +140,29 @@ class Learned(_InputEncoding):
             raise ValueError("length_policy: a learned table cannot be extended; choose 'error' or 'clamp'")
         self.weight = torch.nn.Parameter(torch.empty(max_len, width).normal_(0.0, 0.02))
 
-    def forward(self, X: torch.Tensor, offset: int = 0) -> torch.Tensor:
-        """X [batch, steps, width] -> the same shape; the first step stands at `offset`. ValueError as Sinusoidal raises it."""
-        return X + self._rows(self.weight, X, offset)
+    def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
+        """X [batch, steps, width] -> the same shape; the first step stands at `offset`.
+
+        positions   [steps] or [batch, steps], integers from 0 on: the row of each step instead, as for texts that are padded on
+                    the left. Those beyond the table are what the policy is for
+
+        TypeError and ValueError as Sinusoidal raises them, and ValueError for positions that are not whole or below 0.
+        """
+        self._check_input(X, offset, positions)
+        return X + (self._rows(self.weight, X, offset) if positions is None else self.weight[self._listed(positions)])
+
+    def _listed(self, positions: torch.Tensor) -> torch.Tensor:
+        rows = integers("positions", positions).to(self.weight.device)
+        last = self.max_len - 1
+        if self.length_policy == "clamp":
+            refused, rows = rows < 0, rows.clamp(max=last)
+        else:
+            refused = (rows < 0) | (rows > last)
+        if torch.compiler.is_compiling():
+            torch._assert_async(~refused.any(), f"positions: expected 0..{last}")
+        elif not rows.is_meta and refused.any():
+            raise ValueError(
+                f"Learned: positions: expected 0..{last}, got {positions.min().item()}..{positions.max().item()}; raise max_len, "
+                "or choose another length_policy"
+            )
+        return rows

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+
+from .._order import window_sides
 
 
 class Scheme(torch.nn.Module):
@@ -18,10 +22,26 @@ class Scheme(torch.nn.Module):
     """Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
     the queries and rotate_key of the keys."""
 
+    needs_causal: bool = False
+    """Whether calls without causality, or a window that hides later keys, are refused."""
+
+    axes: int | None = None
+    """How many numbers a position has, for a scheme of places in an image or a volume: positions are then [B, N, axes]. None:
+    positions are numbers, [N] or [B, N]."""
+
+    def default_scale(self, head_dim: int) -> float | None:
+        """What scores are scaled by where a call gives no scale; None: 1/sqrt(head_dim)."""
+        return None
+
+    def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
+        """Of a scheme with axes that does not rotate: positions [B, N, axes], or None for so many steps of which the call says
+        nothing, as numbers [B, N] or [steps] that its tables count offsets by."""
+        raise NotImplementedError(f"{type(self).__name__} has no place for positions of several axes")
+
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
-        content_queries, transformer_xl_positions, transformer_xl_bias. Their shapes are those of torch.ops.heed.attention
-        (docs/attention.md); None stands for absent."""
+        content_queries, transformer_xl_positions, transformer_xl_bias; and column_decay, which receives no gradient. Their
+        shapes are those of torch.ops.heed.attention (docs/attention.md); None stands for absent."""
         return {}
 
     def rotate(
@@ -31,7 +51,8 @@ class Scheme(torch.nn.Module):
         query_positions: int | torch.Tensor,
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]."""
+        """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]; of a
+        scheme with axes a tensor [B, N, axes], B the batch or 1."""
         return query, key
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
@@ -47,6 +68,16 @@ class None_(Scheme):
     """No positional encoding: attention then sees a set of tokens, with what order a causal mask gives them."""
 
 
+class InputScheme(Scheme):
+    """A scheme that is added to the input; heed.attention refuses it as `position`."""
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """ValueError: there is nothing to add to scores."""
+        raise ValueError(
+            f"position: {type(self).__name__} is added to the input, not to the scores; apply it before the projections"
+        )
+
+
 class BesideTurnedKeys(Scheme):
     """A scheme that turns once, for keys that it has turned already."""
 
@@ -55,7 +86,10 @@ class BesideTurnedKeys(Scheme):
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
         self.scheme = scheme
-        self.symmetric = scheme.symmetric
+        self.symmetric, self.axes, self.needs_causal = scheme.symmetric, scheme.axes, scheme.needs_causal
+
+    def default_scale(self, head_dim: int) -> float | None:
+        return self.scheme.default_scale(head_dim)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         return self.scheme.tensors()
@@ -68,3 +102,17 @@ class BesideTurnedKeys(Scheme):
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         return self.scheme.rotate_query(query, query_positions), key
+
+
+def kind_of(scheme: Scheme) -> str:
+    """What errors call it."""
+    return type(scheme.scheme if isinstance(scheme, BesideTurnedKeys) else scheme).__name__
+
+
+def check_needs_no_later_keys(scheme: Scheme, causal: str, window: Any) -> None:
+    """That a scheme for causal attention gets it. ValueError."""
+    if scheme.needs_causal and causal == "none" and (window is None or window_sides(window)[1] != 0):
+        raise ValueError(
+            f"position: {kind_of(scheme)} needs causal=True, or a window without later keys: scores with later keys would grow "
+            "with the distance, without bound"
+        )

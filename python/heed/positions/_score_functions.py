@@ -15,23 +15,23 @@ _LEAST = 0.01
 class Kerple(ProgramScheme):
     """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
 
-    kernel "logarithmic": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
+    kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
     0.01 count as 0.01, as in the authors' code. Alibi is "power" with rate 1.
     """
 
-    kernel: str
-    """"logarithmic" or "power"."""
+    kind: Literal["log", "power"]
+    """"log" or "power"."""
     rate: torch.nn.Parameter
     """[heads], uniform in 0..2 at first."""
     scale: torch.nn.Parameter
     """[heads], uniform in 0..1 at first."""
 
-    def __init__(self, heads: int, kernel: Literal["logarithmic", "power"] = "logarithmic") -> None:
-        """heads: of the queries. ValueError for another kernel than those two."""
+    def __init__(self, heads: int, kind: Literal["log", "power"] = "log") -> None:
+        """heads: of the queries. ValueError for another kind than those two."""
         super().__init__(heads)
-        if kernel not in ("logarithmic", "power"):
-            raise ValueError(f"kernel: expected 'logarithmic' or 'power', got {kernel!r}")
-        self.kernel = kernel
+        if kind not in ("log", "power"):
+            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+        self.kind = kind
         self.rate = torch.nn.Parameter(2 * torch.rand(heads))
         self.scale = torch.nn.Parameter(torch.rand(heads))
 
@@ -40,7 +40,7 @@ class Kerple(ProgramScheme):
     ) -> torch.Tensor:
         """The kernel taken from the score."""
         rate, scale, distance = self.rate.clamp(min=_LEAST)[head], self.scale.clamp(min=_LEAST)[head], (query - key).abs()
-        if self.kernel == "logarithmic":
+        if self.kind == "log":
             return score - rate * torch.log1p(scale * distance)
         # 0^rate is 0, and has no gradient there.
         return score - scale * torch.where(distance > 0, distance.clamp(min=1e-300) ** rate.clamp(max=2.0), 0.0)
@@ -50,40 +50,41 @@ class Sandwich(ProgramScheme):
     """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
     the Lens of Receptive Field Analysis", section 5.
 
-    score + (sum over t = 1..width/2 of cos((i - j) / 10000^(2t / width)) - width/2) / (8 h / heads), h = 1..heads: what is
+    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads: what is
     subtracted makes it 0 at distance 0 and changes no weight. No parameters.
     """
 
-    width: int
-    """Of the encodings."""
+    head_dim: int
+    """Width of the encodings."""
 
-    def __init__(self, heads: int, width: int = 128) -> None:
-        """width: of the encodings, even; a hyperparameter. ValueError for an odd one or one below 2."""
+    def __init__(self, heads: int, head_dim: int = 128) -> None:
+        """head_dim: width of the encodings, even; a hyperparameter, which need not be that of a head. ValueError for an odd one
+        or one below 2."""
         super().__init__(heads)
-        if width < 2 or width % 2:
-            raise ValueError(f"width: expected an even number, got {width}")
-        self.width = width
+        if head_dim < 2 or head_dim % 2:
+            raise ValueError(f"head_dim: expected an even number, got {head_dim}")
+        self.head_dim = head_dim
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
         """The bias added to the score."""
         offset = query - key
-        total = torch.cos(offset * 10000 ** (-2 / self.width))
-        for t in range(2, self.width // 2 + 1):
-            total = total + torch.cos(offset * 10000 ** (-2 * t / self.width))
-        return score + (total - self.width / 2) * self.heads / (8.0 * (head + 1))
+        total = torch.cos(offset * 10000 ** (-2 / self.head_dim))
+        for t in range(2, self.head_dim // 2 + 1):
+            total = total + torch.cos(offset * 10000 ** (-2 * t / self.head_dim))
+        return score + (total - self.head_dim / 2) * self.heads / (8.0 * (head + 1))
 
 
 class Fire(ProgramScheme):
     """A small network of the distance, relative to how far the query stands. Li et al. 2024, "Functional Interpolation for
     Relative Positions", section 3.
 
-    score + f(psi(|i - j|) / (psi(max(i, threshold)) + 1e-6)), psi(x) = log(1 + |c x|), f: 1 -> hidden -> ReLU -> heads. It
+    score + f(psi(|i - j|) / (psi(max(i, threshold)) + 1e-6)), psi(x) = log(1 + |c x|), f: 1 -> width -> ReLU -> heads. It
     needs to know where the query stands: shifting both positions changes it.
     """
 
-    hidden: int
+    width: int
     """Units of the network."""
     threshold: float
     """The paper's L, in steps."""
@@ -92,28 +93,28 @@ class Fire(ProgramScheme):
     multiplier: torch.nn.Parameter
     """[1], of the threshold, 1 at first."""
     first_weight: torch.nn.Parameter
-    """[hidden]"""
+    """[width]"""
     first_bias: torch.nn.Parameter
-    """[hidden]"""
+    """[width]"""
     second_weight: torch.nn.Parameter
-    """[heads, hidden]"""
+    """[heads, width]"""
     second_bias: torch.nn.Parameter
     """[heads]"""
 
-    def __init__(self, heads: int, hidden: int = 32, threshold: float = 512.0) -> None:
-        """heads: of the queries. hidden: units of the network, each of which costs three operations a pair. threshold: of the
+    def __init__(self, heads: int, width: int = 32, threshold: float = 512.0) -> None:
+        """heads: of the queries. width: units of the network, each of which costs three operations a pair. threshold: of the
         query's position, below which the distance alone counts. The network starts as torch.nn.Linear does. ValueError for no
         units, or a threshold that is not above 0."""
         super().__init__(heads)
-        if hidden < 1 or not threshold > 0:
-            raise ValueError(f"Fire: expected hidden > 0 and threshold > 0, got {hidden} and {threshold}")
-        self.hidden, self.threshold = hidden, float(threshold)
+        if width < 1 or not threshold > 0:
+            raise ValueError(f"Fire: expected width > 0 and threshold > 0, got {width} and {threshold}")
+        self.width, self.threshold = width, float(threshold)
         self.c = torch.nn.Parameter(torch.tensor([0.1]))
         self.multiplier = torch.nn.Parameter(torch.tensor([1.0]))
-        bound = 1 / math.sqrt(hidden)
-        self.first_weight = torch.nn.Parameter(torch.empty(hidden).uniform_(-1, 1))
-        self.first_bias = torch.nn.Parameter(torch.empty(hidden).uniform_(-1, 1))
-        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden).uniform_(-bound, bound))
+        bound = 1 / math.sqrt(width)
+        self.first_weight = torch.nn.Parameter(torch.empty(width).uniform_(-1, 1))
+        self.first_bias = torch.nn.Parameter(torch.empty(width).uniform_(-1, 1))
+        self.second_weight = torch.nn.Parameter(torch.empty(heads, width).uniform_(-bound, bound))
         self.second_bias = torch.nn.Parameter(torch.empty(heads).uniform_(-bound, bound))
 
     def score(
@@ -124,7 +125,7 @@ class Fire(ProgramScheme):
         far = torch.log1p(c * torch.maximum(query.to(c.dtype), threshold))
         x = torch.log1p(c * (query - key).abs()) / (far + 1e-6)
         total = score + self.second_bias[head]
-        for unit in range(self.hidden):
+        for unit in range(self.width):
             total = total + self.second_weight[head, unit] * torch.relu(self.first_weight[unit] * x + self.first_bias[unit])
         return total
 

@@ -1,0 +1,108 @@
+"""Positions of several axes: rows and columns of an image, cells of a volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+
+from . import positions
+from ._order import Causal, causal_name
+from ._programs import Program
+from ._token_positions import listed
+from .positions._scheme import InputScheme, kind_of
+
+Packed = tuple[torch.Tensor, torch.Tensor]
+
+
+def _axes_of(scheme: object) -> int | None:
+    return scheme.axes if isinstance(scheme, positions.Scheme) and not isinstance(scheme, InputScheme) else None
+
+
+def are_several(scheme: object, query_positions: object, key_positions: object) -> bool:
+    """Whether tokens of this call stand in several axes."""
+    given = (query_positions, key_positions)
+    return _axes_of(scheme) is not None or any(isinstance(p, torch.Tensor) and p.dim() == 3 for p in given)
+
+
+def check(
+    scheme: positions.Scheme | None,
+    query_positions: object,
+    key_positions: object,
+    *,
+    causal: Causal,
+    window: object,
+    return_statistics: bool = False,
+    programs: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """That the scheme has axes, and that nothing else of the call needs a single one. programs: score and mask by name."""
+    axes, kind = _axes_of(scheme), "none" if scheme is None else kind_of(scheme)
+    for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
+        if axes is None and isinstance(places, torch.Tensor) and places.dim() == 3:
+            raise ValueError(
+                f"{name}: positions of several axes, of shape {list(places.shape)}, are for schemes such as AxialRotary and "
+                f"SwinBias; position is {kind}, for which they have shape [N] or [B, N]"
+            )
+    if causal_name(causal, None) != "none":
+        raise ValueError(f"causal: cannot be combined with {kind}: places of several axes have no order")
+    if window is not None:
+        raise ValueError(f"window: cannot be combined with {kind}: it counts along one axis")
+    if return_statistics:
+        raise ValueError(f"return_statistics: cannot be combined with {kind}: mean distances are those of one axis")
+    for name, program in programs.items():
+        if isinstance(program, Program) and "_position" in program.text:
+            raise ValueError(f"{name}: positions=True cannot be combined with {kind}: its positions are single numbers")
+
+
+def placed(
+    scheme: positions.Scheme,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    query_positions: object,
+    key_positions: object,
+    packed: Packed | None = None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+    """Query and key, turned where the scheme turns them, and positions as its tables count them (None: it has none).
+
+    packed: the offsets of sequences that lie end to end; positions are then those of each.
+    """
+    given = {"query_positions": query_positions, "key_positions": key_positions}
+    sides = [_listed(name, p, scheme) for name, p in given.items()]
+    if scheme.rotates:
+        for (name, p), side in zip(given.items(), sides):
+            if side is None:
+                raise ValueError(f"{name}: expected shape [B, N, {scheme.axes}], which {kind_of(scheme)} turns by, got none")
+        if packed is not None:
+            sides = _of_tokens(sides, packed, query.shape[2], key.shape[2])  # type: ignore[arg-type]
+        query, key = scheme.rotate(query, key, *sides)  # type: ignore[arg-type]
+        return query, key, None, None
+    lengths = (query.shape[2], key.shape[2]) if packed is None else tuple(map(_longest, packed))
+    of_queries, of_keys = (scheme.place(side, steps).to(query.device) for side, steps in zip(sides, lengths))
+    return query, key, of_queries, of_keys
+
+
+def _listed(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
+    if places is None:
+        return None
+    kind, shape = kind_of(scheme), f"[B, N, {scheme.axes}]"
+    if not isinstance(places, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor of shape {shape} for {kind}, got {type(places).__name__}")
+    if places.dim() != 3 or places.shape[2] != scheme.axes:
+        raise ValueError(f"{name}: expected shape {shape} for {kind}, got {list(places.shape)}")
+    if places.dtype == torch.bool or places.is_complex():
+        raise ValueError(f"{name}: expected integers or real numbers, got {places.dtype}")
+    return listed(name, places)
+
+
+def _longest(offsets: torch.Tensor) -> int:
+    return int(offsets.diff().max()) if offsets.numel() > 1 else 0
+
+
+def _of_tokens(sides: list[torch.Tensor], packed: Packed, q_len: int, kv_len: int) -> list[torch.Tensor | None]:
+    """Positions [1, tokens, axes] of packed sequences, from those of each sequence."""
+    by_axis = [
+        torch.ops.heed.packed_positions(*packed, queries, keys, queries=q_len, keys=kv_len)
+        for queries, keys in zip(sides[0].unbind(2), sides[1].unbind(2))
+    ]
+    return [torch.stack(side, -1).unsqueeze(0) for side in zip(*by_axis)]

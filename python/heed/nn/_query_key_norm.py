@@ -1,0 +1,99 @@
+"""Normalisation of queries and keys."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+import torch
+
+Norms = Literal["l2", "rms"]
+_LARGEST = math.log(100.0)
+_EPSILON = 1e-6
+
+
+class QueryKeyNorm(torch.nn.Module):
+    """Bounds scores by normalising queries and keys in each head, before any positional scheme turns them.
+
+    "l2"    both are divided by their norms and the query multiplied by exp(log_scale), capped at 100, in each head: scores are
+            cosines times a trainable number, and attention wants scale=1. Henry et al. 2020, "Query-Key Normalization"; Swin
+            Transformer V2 (Liu et al. 2022, section 3.2)
+    "rms"   both are divided by their root mean square and multiplied by trainable numbers, alike in all heads; attention keeps
+            its scale. Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", with the norm of Zhang and
+            Sennrich 2019 as Qwen 3 and Gemma 3 have it
+
+    Norms of 16-bit queries and keys are float32, and the result is rounded once. A key of zeros stays zero.
+    """
+
+    kind: Norms
+    """"l2" or "rms"."""
+    heads: int
+    """Of the queries."""
+    head_dim: int
+    """Width of a head."""
+    scale: float | None
+    """What attention is to scale scores by: 1 for "l2", None (its own default) for "rms"."""
+    log_scale: torch.nn.Parameter | None
+    """Of "l2", [heads], log(10) at first: Swin v2's logit_scale."""
+    query_weight: torch.nn.Parameter | None
+    """Of "rms", [head_dim], ones at first."""
+    key_weight: torch.nn.Parameter | None
+    """Of "rms", [head_dim], ones at first."""
+
+    def __init__(self, kind: Norms, heads: int, head_dim: int) -> None:
+        """The parameters. ValueError for another kind, and for heads or head_dim below 1."""
+        super().__init__()
+        if kind not in ("l2", "rms"):
+            raise ValueError(f"query_key_norm: expected 'l2' or 'rms', got {kind!r}")
+        if heads < 1 or head_dim < 1:
+            raise ValueError(f"QueryKeyNorm: expected heads > 0 and head_dim > 0, got {heads} and {head_dim}")
+        self.kind, self.heads, self.head_dim = kind, heads, head_dim
+        self.scale = 1.0 if kind == "l2" else None
+        cosine = kind == "l2"
+        self.log_scale = torch.nn.Parameter(torch.full((heads,), math.log(10.0))) if cosine else None
+        self.query_weight = None if cosine else torch.nn.Parameter(torch.ones(head_dim))
+        self.key_weight = None if cosine else torch.nn.Parameter(torch.ones(head_dim))
+
+    def forward(self, query: torch.Tensor, key: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """query [B, Hq, Nq, head_dim], key [B, Hkv, Nk, head_dim] -> the same shapes and types, normalised. ValueError for other
+        shapes."""
+        return self.query(query), self.key(key)
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def query(self, query: torch.Tensor) -> torch.Tensor:
+        """The query alone, as forward normalises it."""
+        self._check("query", query)
+        if query.shape[1] != self.heads:
+            raise ValueError(f"query: expected {self.heads} heads, got shape {list(query.shape)}")
+        if self.log_scale is None:
+            return _root_mean_square(query, self.query_weight)
+        wide = _wide(query)
+        factor = self.log_scale.to(wide.dtype).clamp(max=_LARGEST).exp()
+        return (_unit(wide) * factor[:, None, None]).to(query.dtype)
+
+    def key(self, key: torch.Tensor) -> torch.Tensor:
+        """The key alone, as forward normalises it: what a cache is to hold."""
+        self._check("key", key)
+        return _unit(_wide(key)).to(key.dtype) if self.kind == "l2" else _root_mean_square(key, self.key_weight)
+
+    def _check(self, name: str, x: torch.Tensor) -> None:
+        if x.dim() != 4 or x.shape[3] != self.head_dim:
+            raise ValueError(f"{name}: expected shape [batch, heads, steps, {self.head_dim}], got {list(x.shape)}")
+
+
+def _wide(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def _unit(x: torch.Tensor) -> torch.Tensor:
+    # By 1 where the norm is 0: a least norm in its place would make the gradient there a million million times as large.
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+    return x / torch.where(norm > 0, norm, 1.0)
+
+
+def _root_mean_square(x: torch.Tensor, weight: torch.Tensor | None) -> torch.Tensor:
+    wide = _wide(x)
+    weight = None if weight is None else weight.to(wide.dtype)
+    return torch.nn.functional.rms_norm(wide, (x.shape[3],), weight, _EPSILON).to(x.dtype)

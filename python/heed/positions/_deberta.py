@@ -1,0 +1,100 @@
+"""DeBERTa's disentangled attention."""
+
+from __future__ import annotations
+
+import torch
+
+from ._scheme import Scheme
+
+
+class Deberta(Scheme):
+    """Content meets position both ways: queries meet the projected embedding of an offset, and so do keys.
+
+    score = scale * (q.k + q.K[c] + k.Q[c]), K and Q the projections of the embeddings for keys and queries, c the row of the
+    offset query position - key position, and scale 1/sqrt(3 head_dim) unless the call gives one. He et al. 2021, "DeBERTa",
+    section 3.1, without the term from position to position; the row of k.Q is that of the authors' code, where the paper has
+    the opposite offset. Nothing of the size of queries times keys is made.
+
+    All layers of a DeBERTa share the embeddings, after a LayerNorm in its second version: tie them or copy what they are there;
+    with share_att_key the projections are those of the layer's own queries and keys.
+    """
+
+    heads: int
+    """Of the queries."""
+    head_dim: int
+    """Width of a head."""
+    max_distance: int
+    """Offsets beyond share the last row of their side."""
+    buckets: int | None
+    """Rows a side, where far offsets share rows."""
+    embeddings: torch.nn.Parameter
+    """[2 * span, width], N(0, 0.02) at first; span is buckets, or max_distance without."""
+    key_projection: torch.nn.Linear
+    """width -> heads * head_dim: DeBERTa's pos_key_proj."""
+    query_projection: torch.nn.Linear
+    """width -> heads * head_dim: DeBERTa's pos_query_proj."""
+    row_of_offset: torch.Tensor
+    """[2 * max_distance + 1] int64: the row of offset -max_distance, ..., max_distance, key position - query position."""
+
+    def __init__(
+        self, heads: int, head_dim: int, max_distance: int = 512, buckets: int | None = None, *, width: int | None = None
+    ) -> None:
+        """The parameters.
+
+        heads         of the queries
+        head_dim      width of a head
+        max_distance  DeBERTa's max_relative_positions
+        buckets       its position_buckets: distances up to half of them have a row each, farther ones rows that grow
+                      geometrically up to max_distance. None: a row for every distance below max_distance
+        width         of the embeddings, heads * head_dim unless given
+
+        ValueError for sizes below 1, buckets that are odd or below 2, and a max_distance that leaves no far distances for them.
+        """
+        super().__init__()
+        width = heads * head_dim if width is None else width
+        if heads < 1 or head_dim < 1 or max_distance < 1 or width < 1:
+            raise ValueError(
+                "Deberta: expected heads > 0, head_dim > 0, max_distance > 0 and width > 0, got "
+                f"{heads}, {head_dim}, {max_distance} and {width}"
+            )
+        if buckets is not None and (buckets < 2 or buckets % 2 or max_distance - 1 <= buckets // 2):
+            raise ValueError(
+                f"buckets: expected an even number, at least 2, and half of it below max_distance - 1 = {max_distance - 1}, got "
+                f"{buckets}"
+            )
+        self.heads, self.head_dim, self.max_distance, self.buckets = heads, head_dim, max_distance, buckets
+        span = max_distance if buckets is None else buckets
+        self.embeddings = torch.nn.Parameter(torch.empty(2 * span, width).normal_(0.0, 0.02))
+        self.key_projection = torch.nn.Linear(width, heads * head_dim)
+        self.query_projection = torch.nn.Linear(width, heads * head_dim)
+        steps = _buckets(max_distance, buckets)
+        rows = [min(max(span + step, 0), 2 * span - 1) for step in (*reversed(steps), *(-step for step in steps[1:]))]
+        self.register_buffer("row_of_offset", torch.tensor(rows), persistent=False)
+
+    def default_scale(self, head_dim: int) -> float:
+        """1/sqrt(3 head_dim): the score is a sum of three products."""
+        return (3 * head_dim) ** -0.5
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The projected embeddings by offset, key position - query position: what queries meet, [heads, 2 * max_distance + 1,
+        head_dim], and what keys meet, likewise, or [2 * max_distance + 1, head_dim] for one head."""
+        keys, queries = self._by_offset(self.key_projection), self._by_offset(self.query_projection)
+        return {"transformer_xl_positions": keys, "content_queries": queries if self.heads > 1 else queries[0]}
+
+    def _by_offset(self, projection: torch.nn.Module) -> torch.Tensor:
+        projected: torch.Tensor = projection(self.embeddings)
+        return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+
+
+def _buckets(max_distance: int, buckets: int | None) -> list[int]:
+    """Of the distances 0 .. max_distance: themselves without buckets; with them mid + ceil(ln(distance / mid) / ln((max_distance -
+    1) / mid) * (mid - 1)) beyond mid = buckets/2, in whole numbers, because logarithms put exact powers into the next one."""
+    if buckets is None:
+        return list(range(max_distance + 1))
+    mid, beyond, of_distance = buckets // 2, 0, []
+    for distance in range(max_distance + 1):
+        if distance > mid:
+            while mid > 1 and distance ** (mid - 1) * mid**beyond > (max_distance - 1) ** beyond * mid ** (mid - 1):
+                beyond += 1
+        of_distance.append(distance if distance <= mid else mid + beyond)
+    return of_distance

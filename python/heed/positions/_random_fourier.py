@@ -1,0 +1,78 @@
+"""Random Fourier features of positions."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from .._token_positions import listed
+from ._scheme import InputScheme
+
+
+class RandomFourier(InputScheme):
+    """X + [cos(2 pi x B), sin(2 pi x B)] of positions x with frequencies B drawn once: for coordinates, which have no natural
+    order and no longest period. Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low
+    Dimensional Domains", section 4; with trainable frequencies Li et al. 2021, "Learnable Fourier Features".
+
+    The product of two encodings is a function of the difference of their positions alone, a kernel whose width is 1 / scale.
+    """
+
+    width: int
+    """Width of the input."""
+    axes: int
+    """How many numbers a position has."""
+    frequencies: torch.Tensor
+    """B, [axes, width/2], turns a unit of position, N(0, scale^2) at first; in the state dict."""
+
+    def __init__(self, width: int, axes: int = 1, scale: float = 1.0, trainable: bool = False) -> None:
+        """The frequencies, drawn from PyTorch's generator.
+
+        width      of the input, even
+        axes       how many numbers a position has
+        scale      of the frequencies, in turns a unit of position; 1 suits positions within 0..1
+        trainable  the frequencies are a parameter, else a buffer
+
+        ValueError for an odd width or one below 2, fewer axes than one and a scale that is not above 0.
+        """
+        super().__init__()
+        if width < 2 or width % 2:
+            raise ValueError(f"width: expected an even number, got {width}")
+        if axes < 1:
+            raise ValueError(f"axes: expected at least 1, got {axes}")
+        if not (math.isfinite(scale) and scale > 0):
+            raise ValueError(f"scale: expected a number above 0, got {scale}")
+        self.width, self.axes = width, axes
+        frequencies = scale * torch.randn(axes, width // 2)
+        if trainable:
+            self.frequencies = torch.nn.Parameter(frequencies)
+        else:
+            self.register_buffer("frequencies", frequencies)
+
+    def encode(self, positions: torch.Tensor) -> torch.Tensor:
+        """Positions [..., axes], or [...] where axes is 1, integers or float64 -> [..., width] of the frequencies' type: all
+        cosines first. Angles are float64. Differentiable in trainable frequencies. ValueError for other types and shapes."""
+        at = listed("positions", positions).to(torch.float64)
+        if self.axes == 1:
+            at = at.unsqueeze(-1)
+        elif at.dim() < 1 or at.shape[-1] != self.axes:
+            raise ValueError(f"RandomFourier: positions: expected shape [..., {self.axes}], got {list(positions.shape)}")
+        angle = 2 * math.pi * (at @ self.frequencies.to(torch.float64))
+        return torch.cat([angle.cos(), angle.sin()], dim=-1).to(self.frequencies.dtype)
+
+    def forward(self, X: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """X [batch, steps, width] and where the steps stand, [steps] or [batch, steps] where axes is 1, else [steps, axes] or
+        [batch, steps, axes], integers or float64 -> the shape of X, of X's type (that of the frequencies for integers).
+        ValueError for other types and shapes, TypeError for positions that are no tensor."""
+        if X.dim() != 3 or X.shape[2] != self.width:
+            raise ValueError(f"RandomFourier: X: expected shape [batch, steps, {self.width}], got {list(X.shape)}")
+        if not isinstance(positions, torch.Tensor):
+            raise TypeError(f"RandomFourier: positions: expected a tensor, got {type(positions).__name__}")
+        batch, steps = X.shape[:2]
+        own = [] if self.axes == 1 else [self.axes]
+        shapes = ([steps, *own], [1, steps, *own], [batch, steps, *own])
+        if list(positions.shape) not in shapes:
+            raise ValueError(
+                f"RandomFourier: positions: expected shape {shapes[0]} or {shapes[2]}, got {list(positions.shape)}"
+            )
+        return X + self.encode(positions).to(X.device, X.dtype if X.is_floating_point() else self.frequencies.dtype)

@@ -1,0 +1,83 @@
+"""Transformer-XL's relative positions."""
+
+from __future__ import annotations
+
+import torch
+
+from ._scheme import Scheme
+from ._sinusoids import sinusoidal
+
+
+class TransformerXL(Scheme):
+    """Queries meet projected sinusoids of their distance to a key, with a bias of their own for content and position.
+
+    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d), distances d = query position - key position beyond
+    max_distance taken for it, as the authors' clamp_len does. u is content_bias, v position_bias, W projection. Nothing of the
+    size of queries times keys is made. Dai et al. 2019, "Transformer-XL", section 3.3; XLNet's attention without segments is the
+    same. The authors' models share u and v among their layers: give all layers one scheme, or tie the parameters.
+    """
+
+    rotates: bool = True
+    """Always: u is added to the queries."""
+    turns_once: bool = True
+    """Always: keys stay as they are."""
+    heads: int
+    """Of the queries."""
+    head_dim: int
+    """Width of a head."""
+    max_distance: int
+    """Farther distances count as this one."""
+    projection: torch.nn.Parameter
+    """W, [heads * head_dim, width], N(0, 0.02) at first."""
+    content_bias: torch.nn.Parameter
+    """u, [heads, head_dim], N(0, 0.02) at first."""
+    position_bias: torch.nn.Parameter
+    """v, [heads, head_dim], N(0, 0.02) at first."""
+
+    def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None) -> None:
+        """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model). ValueError for
+        heads, head_dim or width below 1 or a distance below 0."""
+        super().__init__()
+        width = heads * head_dim if width is None else width
+        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
+            raise ValueError(
+                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
+                f"{heads}, {head_dim}, {max_distance} and {width}"
+            )
+        self.heads, self.head_dim, self.max_distance = heads, head_dim, max_distance
+        self.projection = torch.nn.Parameter(torch.empty(heads * head_dim, width).normal_(0.0, 0.02))
+        self.content_bias = torch.nn.Parameter(torch.empty(heads, head_dim).normal_(0.0, 0.02))
+        self.position_bias = torch.nn.Parameter(torch.empty(heads, head_dim).normal_(0.0, 0.02))
+        # Row max_distance + offset is of the distance -offset. Not a buffer: module.half() would round it.
+        distances = torch.arange(max_distance, -max_distance - 1, -1)
+        self._sinusoids = sinusoidal(distances, width, "halves", dtype=torch.float64)
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
+        wide = torch.promote_types(self.projection.dtype, torch.float32)
+        projected = self._sinusoids.to(self.projection.device, wide) @ self.projection.to(wide).t()
+        by_head = projected.unflatten(1, (self.heads, self.head_dim)).transpose(0, 1)
+        bias = self.position_bias.to(wide) - self.content_bias.to(wide)
+        return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}
+
+    def rotate(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        query_positions: int | torch.Tensor = 0,
+        key_positions: int | torch.Tensor = 0,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """query [B, heads, N, head_dim] + u, and the key. ValueError for a query of another shape."""
+        return self.rotate_query(query, query_positions), key
+
+    def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
+        """query [B, heads, N, head_dim] + u, wherever it stands. ValueError for another shape."""
+        if query.dim() != 4 or query.shape[1] != self.heads or query.shape[3] != self.head_dim:
+            raise ValueError(
+                f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {list(query.shape)}"
+            )
+        return query + self.content_bias.to(query.dtype).unsqueeze(1)
+
+    def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
+        """The key itself."""
+        return key

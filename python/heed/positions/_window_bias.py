@@ -1,0 +1,140 @@
+"""Biases by offset within a window of an image, as in Swin Transformers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from ._scheme import Scheme
+
+Window = int | tuple[int, int]
+
+
+def _sides(name: str, window: object) -> tuple[int, int]:
+    sides = (window, window) if isinstance(window, int) else tuple(window) if isinstance(window, (tuple, list)) else ()
+    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+        raise ValueError(f"{name}: expected a side or (height, width), at least 1, got {window!r}")
+    return sides[0], sides[1]
+
+
+class _WindowBias(Scheme):
+    """A number per head and offset (dy, dx) of two places in a window, added to the scores.
+
+    A token at (y, x) is put at y * (2 * width - 1) + x, where the difference of two places tells dy and dx: the table of a
+    relative bias then holds every offset once.
+    """
+
+    heads: int
+    """Of the queries."""
+    window: tuple[int, int]
+    """Height and width of the window, in tokens."""
+
+    def __init__(self, heads: int, window: Window) -> None:
+        super().__init__()
+        if heads < 1:
+            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
+        self.axes, self.heads, self.window = 2, heads, _sides("window", window)
+
+    def table(self) -> torch.Tensor:
+        """[(2 height - 1)(2 width - 1), heads]: row (dy + height - 1)(2 width - 1) + dx + width - 1 belongs to the offset dy, dx
+        from key to query."""
+        raise NotImplementedError
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The table by offset of places, key - query, [heads, (2 height - 1)(2 width - 1)]."""
+        return {"relative_bias": self.table().t().flip(1)}
+
+    def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
+        """Where tokens at positions [B, N, 2], integers (y, x) within the window, are put, [B, N]; of None the window's first
+        tokens, row by row, [steps]. ValueError for positions that are not whole or outside, and for more steps than places."""
+        (height, width), name = self.window, type(self).__name__
+        if positions is None:
+            if steps > height * width:
+                raise ValueError(
+                    f"{name}: {steps} tokens do not fit into a window of {height} x {width}; give query_positions and key_positions"
+                )
+            index = torch.arange(steps)
+            y, x = index // width, index % width
+        else:
+            if positions.is_floating_point():
+                raise ValueError(f"{name}: expected integer positions (y, x), got {positions.dtype}")
+            y, x = positions.unbind(2)
+            inside = ((y >= 0) & (y < height) & (x >= 0) & (x < width)).all()
+            if torch.compiler.is_compiling():
+                torch._assert_async(inside, f"{name}: positions outside of the window of {height} x {width}")
+            elif not positions.is_meta and not inside:
+                raise ValueError(f"{name}: expected positions (y, x) within the window of {height} x {width}, got others")
+        return y * (2 * width - 1) + x
+
+
+class SwinBias(_WindowBias):
+    """A trainable number per head and offset within a window. Liu et al. 2021, "Swin Transformer", section 3.2.
+
+    Without positions token n stands at (n // width, n % width) of the window; query_positions and key_positions are
+    [B, N, 2], integers (y, x) within it. The mask of shifted windows is a mask of the call.
+    """
+
+    weight: torch.nn.Parameter
+    """[(2 height - 1)(2 width - 1), heads], truncated N(0, 0.02) at first: Swin's relative_position_bias_table."""
+
+    def __init__(self, heads: int, window: Window) -> None:
+        """heads: of the queries. window: its side in tokens, or (height, width). ValueError for either below 1."""
+        super().__init__(heads, window)
+        height, width = self.window
+        weight = torch.empty((2 * height - 1) * (2 * width - 1), heads)
+        self.weight = torch.nn.Parameter(torch.nn.init.trunc_normal_(weight, std=0.02))
+
+    def table(self) -> torch.Tensor:
+        """The parameter."""
+        return self.weight
+
+
+class SwinV2Bias(_WindowBias):
+    """A small network of the offset within a window. Liu et al. 2022, "Swin Transformer V2", section 3.3.
+
+    score + 16 sigmoid(f(log-spaced dy, dx)), f: 2 -> hidden -> ReLU -> heads. Offsets are divided by those of the farthest
+    places, of the window or of the one that the weights were trained with, so one network serves windows of any size. Positions
+    are those of SwinBias. The paper's attention divides by norms besides: MultiHeadAttention(query_key_norm="l2").
+    """
+
+    first_weight: torch.nn.Parameter
+    """[hidden, 2]"""
+    first_bias: torch.nn.Parameter
+    """[hidden]"""
+    second_weight: torch.nn.Parameter
+    """[heads, hidden]"""
+
+    def __init__(self, heads: int, window: Window, *, hidden: int = 512, pretrained_window: Window | None = None) -> None:
+        """The network, as torch.nn.Linear initialises it.
+
+        heads              of the queries
+        window             its side in tokens, or (height, width)
+        hidden             units of the network
+        pretrained_window  that of the training, where the weights are used for another
+
+        ValueError for sizes below 1.
+        """
+        super().__init__(heads, window)
+        if hidden < 1:
+            raise ValueError(f"hidden: expected at least 1, got {hidden}")
+        trained = self.window if pretrained_window is None else _sides("pretrained_window", pretrained_window)
+        bound = 1 / math.sqrt(hidden)
+        self.first_weight = torch.nn.Parameter(torch.empty(hidden, 2).uniform_(-(0.5**0.5), 0.5**0.5))
+        self.first_bias = torch.nn.Parameter(torch.empty(hidden).uniform_(-(0.5**0.5), 0.5**0.5))
+        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden).uniform_(-bound, bound))
+        # Not a buffer: module.half() would round it.
+        self._offsets = torch.cartesian_prod(*(_log_spaced(own, of) for own, of in zip(self.window, trained)))
+
+    def table(self) -> torch.Tensor:
+        """What the network says of every offset."""
+        wide = torch.promote_types(self.first_weight.dtype, torch.float32)
+        offsets = self._offsets.to(self.first_weight.device, wide)
+        hidden = torch.relu(offsets @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
+        return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
+
+
+def _log_spaced(side: int, trained: int) -> torch.Tensor:
+    """Offsets -(side - 1) .. side - 1 over that of the farthest place, as sign(x) log2(1 + 8 |x|) / 3."""
+    offsets = torch.arange(1 - side, side, dtype=torch.float64) * (8 / max(trained - 1, 1))
+    return offsets.sign() * torch.log2(offsets.abs() + 1) / 3

@@ -1,0 +1,59 @@
+"""Rotary positions whose products fall with the distance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+
+from ._rotary import Rotary
+
+
+class XPos(Rotary):
+    """Turns queries and keys as Rotary does, and lets what a pair of columns adds to a score fall with the distance.
+
+    score = scale * sum over columns c of q_c k_c exp(-column_decay[c] (p_i - p_j)), q and k turned. Pair t of D/2 decays by
+    -log(z_t) / scale_base a step, z_t = (2t + 0.4 D) / (1.4 D): fast pairs fall most. Factors are those of differences of
+    positions, computed in each tile: nothing overflows, however far a text goes, and cached keys fit whatever comes later. The
+    authors' code divides the exponent between queries and keys, at the middle of the text. Sun et al. 2022, "A
+    Length-Extrapolatable Transformer", section 3.2.
+
+    Scores with later keys would grow without bound: it is for causal attention, or a window without later keys.
+    """
+
+    needs_causal: bool = True
+    """Always."""
+    scale_base: float
+    """The distance, in steps, over which pair t falls to z_t of what it was."""
+    column_decay: torch.Tensor
+    """[head_dim] float64, in the type of the scores when it is used; outside the state dict."""
+
+    def __init__(
+        self,
+        head_dim: int,
+        base: float = 10000.0,
+        scale_base: float = 512.0,
+        layout: Literal["half", "interleaved"] = "half",
+    ) -> None:
+        """base and layout are those of Rotary; scale_base is in steps. No parameters. ValueError as Rotary raises it, and for a
+        scale_base that is not above 0."""
+        super().__init__(head_dim, base, layout)
+        if not (math.isfinite(scale_base) and scale_base > 0):
+            raise ValueError(f"scale_base: expected a number above 0, got {scale_base}")
+        self.scale_base = scale_base
+        z = (torch.arange(0, head_dim, 2, dtype=torch.float64) + 0.4 * head_dim) / (1.4 * head_dim)
+        decay = -z.log() / scale_base
+        columns = torch.cat([decay, decay]) if layout == "half" else decay.repeat_interleave(2)
+        self.register_buffer("column_decay", columns, persistent=False)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> XPos:
+        def moved(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(fn(tensor).device)  # a cast would round it
+
+        return super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """column_decay."""
+        return {"column_decay": self.column_decay}

@@ -1,0 +1,231 @@
+"""DeBERTa's disentangled attention: the formula of the authors' code and transformers' layer."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from operator_terms import need
+from test_options import random
+
+import heed
+from heed.positions import Deberta
+
+
+def drawn(scheme):
+    scheme = scheme.double()
+    for seed, parameter in enumerate(scheme.parameters()):
+        parameter.data.copy_(0.6 * random(*parameter.shape, seed=10 + seed))
+    return scheme
+
+
+def bucket(distance, buckets, longest):
+    """The authors' make_log_bucket_position of one number, in float64."""
+    mid = buckets // 2
+    if abs(distance) <= mid:
+        return distance
+    far = math.log(abs(distance) / mid) / math.log((longest - 1) / mid) * (mid - 1)
+    return int(math.copysign(mid + math.ceil(round(far, 9)), distance))
+
+
+def rows(scheme, distances):
+    """The row of the embeddings of each distance, query position - key position."""
+    span = len(scheme.embeddings) // 2
+    one = (lambda d: d) if scheme.buckets is None else (lambda d: bucket(d, scheme.buckets, scheme.max_distance))
+    return torch.tensor([min(max(one(int(d)) + span, 0), 2 * span - 1) for d in distances.flatten()]).reshape(distances.shape)
+
+
+def dense(scheme, q, k, v, first=0, causal=False, scale=None):
+    heads, width = q.shape[1], q.shape[3]
+    k, v = (t.repeat_interleave(heads // t.shape[1], 1) for t in (k, v))
+    distances = (first + torch.arange(q.shape[2]))[:, None] - torch.arange(k.shape[2])
+    c = rows(scheme, distances)
+    keys, queries = (
+        torch.einsum("rw,cw->rc", scheme.embeddings, linear.weight).add(linear.bias).unflatten(1, (heads, width))
+        for linear in (scheme.key_projection, scheme.query_projection)
+    )
+    scores = q @ k.mT + torch.einsum("bhid,ijhd->bhij", q, keys[c]) + torch.einsum("bhjd,ijhd->bhij", k, queries[c])
+    scores = scores * ((3 * width) ** -0.5 if scale is None else scale)
+    return (scores.masked_fill(distances < 0, -torch.inf) if causal else scores).softmax(-1) @ v
+
+
+def with_gradients(output, leaves):
+    return [output.detach(), *torch.autograd.grad((output * random(*output.shape, seed=9)).sum(), leaves)]
+
+
+KINDS = {"every distance": (5, None), "far ones cut": (2, None), "buckets": (14, 6), "coarse buckets": (9, 2), "none cut": (30, None)}
+HEADS = [pytest.param(1, id="one head"), pytest.param(3, id="three heads")]
+
+
+def made(heads, kind, head_dim=6, width=10):
+    if heads > 1:
+        need("DeBERTa")
+    longest, buckets = KINDS[kind]
+    return drawn(Deberta(heads, head_dim, longest, buckets, width=width))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_output_and_gradients_are_those_of_the_formula(kind, heads, causal):
+    """Both directions, whether distances have a row each or share one."""
+    scheme = made(heads, kind)
+    q = random(2, heads, 11, 6, requires_grad=True)
+    k, v = (random(2, 1, 17, 6, seed=seed, requires_grad=True) for seed in (1, 2))
+    leaves = [q, k, v, *scheme.parameters()]
+    ours = heed.attention(q, k, v, position=scheme, query_positions=6, causal=causal)
+    expected = dense(scheme, q, k, v, first=6, causal=causal)
+    for mine, other in zip(with_gradients(ours, leaves), with_gradients(expected, leaves)):
+        torch.testing.assert_close(mine, other, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_gradcheck(heads):
+    scheme = made(heads, "coarse buckets", head_dim=2, width=3)
+    tensors = [random(1, n, steps, 2, seed=n + steps, requires_grad=True) for n, steps in ((heads, 4), (1, 5), (1, 6))]
+    q, k, v = tensors[0], tensors[1], random(1, 1, 5, 2, seed=8, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda q, k, v, *_: heed.attention(q, k, v, position=scheme), (q, k, v, *scheme.parameters()))
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("kind", ["far ones cut", "buckets"])
+def test_offsets_lists_padding_and_packs_mean_the_same(kind, heads):
+    scheme = made(heads, kind)
+    q, k, v = random(1, heads, 17, 6), random(1, 1, 17, 6, seed=1), random(1, 1, 17, 6, seed=2)
+    alone, at = heed.attention(q, k, v, position=scheme), torch.arange(17)
+    for places in (5000, at, at + 5000):
+        moved = heed.attention(q, k, v, position=scheme, query_positions=places, key_positions=places)
+        torch.testing.assert_close(moved, alone, rtol=0, atol=1e-12)
+    assert not torch.allclose(heed.attention(q, k, v, position=scheme, query_positions=2), alone, atol=1e-3)
+    padded = [torch.cat([torch.full_like(t[:, :, :4], 7.0), t], 2) for t in (q, k, v)]
+    at = torch.arange(-4, 17)
+    found = heed.attention(*padded, position=scheme, query_positions=at, key_positions=at, mask=at >= 0)
+    torch.testing.assert_close(found[:, :, 4:], alone, rtol=0, atol=1e-12)
+    tokens = [torch.cat([t[0].transpose(0, 1), t[0].transpose(0, 1)[:9]]) for t in (q, k, v)]
+    offsets = torch.tensor([0, 17, 26])
+    packed = heed.attention_packed(*tokens, offsets, offsets, position=scheme).transpose(0, 1)[None]
+    nine = heed.attention(*(t[:, :, :9] for t in (q, k, v)), position=scheme)
+    torch.testing.assert_close(packed, torch.cat([alone, nine], 2), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@torch.no_grad()
+def test_cached_decoding_equals_the_whole(heads):
+    scheme = made(heads, "buckets")
+    module = drawn(heed.nn.MultiHeadAttention(6 * heads, heads, 0.0, causal=True, position=copy.deepcopy(scheme)))
+    X = random(2, 15, 6 * heads)
+    whole, cache = module(X, X, X), module.new_cache(2)
+    assert not cache.turns_keys
+    steps = [module(x, x, x, cache=cache) for x in X.split([8, 1, 1, 5], 1)]
+    torch.testing.assert_close(torch.cat(steps, 1), whole, rtol=0, atol=1e-12)
+
+
+def test_scores_are_sums_of_three_products_unless_a_scale_is_given():
+    scheme = made(1, "buckets")
+    q, k, v = (random(1, 1, 9, 6, seed=seed) for seed in range(3))
+    assert scheme.default_scale(6) == 18**-0.5
+    found = heed.attention(q, k, v, position=scheme, scale=0.3)
+    torch.testing.assert_close(found, dense(scheme, q, k, v, scale=0.3), rtol=0, atol=1e-12)
+    module = drawn(heed.nn.MultiHeadAttention(6, 1, 0.0, position=scheme))
+    X = random(1, 9, 6)
+    q, k, v = (linear(X)[:, None] for linear in (module.W_q, module.W_k, module.W_v))
+    torch.testing.assert_close(module(X, X, X), module.W_o(dense(module.position, q, k, v)[:, 0]), rtol=0, atol=1e-12)
+    for parameter in scheme.parameters():
+        torch.nn.init.zeros_(parameter)
+    plain = heed.attention(q, k, v, scale=18**-0.5)
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme), plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(("buckets", "longest"), [(32, 128), (64, 256), (256, 512), (16, 64), (4, 100), (2, 40)])
+def test_buckets_are_those_of_transformers(buckets, longest):
+    """Its logarithms are float32, and agree where no power is exact."""
+    deberta = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2", reason="transformers is not installed")
+    offsets = torch.arange(-longest - 50, longest + 51)
+    theirs = deberta.make_log_bucket_position(-offsets, buckets, longest).long().add(buckets).clamp(0, 2 * buckets - 1)
+    mine = Deberta(1, 2, longest, buckets).row_of_offset[offsets.clamp(-longest, longest) + longest]
+    assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize("share", [False, True])
+@pytest.mark.parametrize("buckets", [-1, 8])
+def test_transformers_layer_agrees(heads, share, buckets):
+    deberta = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2", reason="transformers is not installed")
+    from transformers import DebertaV2Config
+
+    if heads > 1:
+        need("DeBERTa")
+    width, longest = 6 * heads, 12
+    config = DebertaV2Config(
+        hidden_size=width, num_attention_heads=heads, relative_attention=True, max_relative_positions=longest, position_buckets=buckets,
+        pos_att_type=["c2p", "p2c"], share_att_key=share, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )
+    theirs = drawn(deberta.DisentangledSelfAttention(config)).eval()
+    X, embeddings = random(2, 20, width), 0.6 * random(2 * (buckets if buckets > 0 else longest), width, seed=5)
+    mask = torch.arange(20) < torch.tensor([20, 13])[:, None]
+    mask = mask[:, None, None] & mask[:, None, :, None]
+    expected, _ = theirs(X, mask, rel_embeddings=embeddings)
+    scheme = Deberta(heads, 6, longest, buckets if buckets > 0 else None).double()
+    pairs = (("key_projection", "key_proj"), ("query_projection", "query_proj"))
+    with torch.no_grad():
+        scheme.embeddings.copy_(embeddings)
+    for mine, other in pairs:
+        getattr(scheme, mine).load_state_dict(getattr(theirs, other if share else f"pos_{other}").state_dict())
+    q, k, v = (linear(X).unflatten(2, (heads, 6)).transpose(1, 2) for linear in (theirs.query_proj, theirs.key_proj, theirs.value_proj))
+    ours = heed.attention(q, k, v, position=scheme, key_lengths=torch.tensor([20, 13]))
+    seen = torch.arange(20) < torch.tensor([20, 13])[:, None]  # a padded query of theirs takes the mean of all values
+    # Its scale is the root of a float32.
+    torch.testing.assert_close(ours.transpose(1, 2).flatten(2)[seen], expected[seen], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.bfloat16, 6e-2)])
+def test_narrow_types_are_close_to_the_formula(heads, dtype, tolerance):
+    """bfloat16 keeps 8 bits of queries, keys and projected embeddings of size 1 to 3; sums are float32."""
+    scheme = made(heads, "buckets").to(dtype)
+    q, k, v = (random(1, heads, 20, 6, seed=seed, dtype=dtype) for seed in range(3))
+    ours = heed.attention(q, k, v, position=scheme)
+    assert ours.dtype == dtype
+    expected = dense(copy.deepcopy(scheme).double(), *(t.double() for t in (q, k, v)))
+    torch.testing.assert_close(ours.double(), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_copies_and_compilation(heads):
+    scheme = made(heads, "buckets")
+    q, k, v = (random(1, heads, 9, 6, seed=seed) for seed in range(3))
+    expected = heed.attention(q, k, v, position=scheme)
+    other = Deberta(heads, 6, 14, 6, width=10).double()
+    other.load_state_dict(scheme.state_dict())
+    for copied in (other, copy.deepcopy(scheme), pickle.loads(pickle.dumps(scheme))):
+        assert torch.equal(heed.attention(q, k, v, position=copied), expected)
+    leaves = [q.requires_grad_(), *scheme.parameters()]
+    function = lambda q: heed.attention(q, k, v, position=scheme)  # noqa: E731
+    compiled = torch.compile(function, fullgraph=True, backend="aot_eager")
+    for mine, eager in zip(*(with_gradients(f(q), leaves) for f in (compiled, function))):
+        torch.testing.assert_close(mine, eager, rtol=0, atol=1e-12)
+
+
+def test_parameters():
+    torch.manual_seed(0)
+    names = ["embeddings", *(f"{side}_projection.{kind}" for side in ("key", "query") for kind in ("weight", "bias"))]
+    scheme = Deberta(4, 16, 100, 32)
+    assert list(scheme.state_dict()) == names and list(scheme.embeddings.shape) == [64, 64]
+    assert 0.018 < scheme.embeddings.std() < 0.022
+    assert list(Deberta(4, 16, width=24).embeddings.shape) == [1024, 24]
+    assert list(scheme.tensors()["content_queries"].shape) == [4, 201, 16]
+
+
+@pytest.mark.parametrize("sizes", [(0, 4), (2, 0), (2, 4, 0)])
+def test_sizes_out_of_range_are_refused(sizes):
+    with pytest.raises(ValueError, match=f"^Deberta: expected heads > 0.* got {sizes[0]}, {sizes[1]}"):
+        Deberta(*sizes)
+    with pytest.raises(ValueError, match="and width > 0, got 2, 4, 512 and 0"):
+        Deberta(2, 4, width=0)
+
+
+@pytest.mark.parametrize("buckets", [0, 7, -2, 18, 40])
+def test_buckets_out_of_range_are_refused(buckets):
+    with pytest.raises(ValueError, match=f"^buckets: expected an even number, at least 2, .* max_distance - 1 = 9, got {buckets}"):
+        Deberta(2, 4, 10, buckets)
