@@ -1,0 +1,120 @@
+"""What positional schemes cost: heed.attention with each beside none, forward and backward with the gradients of all parameters;
+and what a long call takes beyond the process before it, in a process of its own. Milliseconds, least and median; a scheme and
+none take turns.
+
+    .venv/bin/python bench/python/position_bench.py [--threads 1] [--steps 1024] [--rounds 15] [--long 16384] [--schemes A,B]
+"""
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+
+import torch
+from turns import milliseconds
+
+import heed
+from heed import positions
+
+QUIET = ("Alibi", "Rotary", "XPos", "AxialRotary", "Sandwich")  # nothing to train
+
+
+def schemes(heads, width, steps):
+    """{name: (a function that makes the scheme, further options of the call)}"""
+    side = int(steps**0.5)
+    grid = torch.stack(torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij"), -1).reshape(1, side * side, 2)
+    of = {
+        "Rotary": lambda: positions.Rotary(width),
+        "XPos": lambda: positions.XPos(width),
+        "Alibi": lambda: positions.Alibi(heads),
+        "Alibi, trained": lambda: positions.Alibi(heads, trainable=True),
+        "RelativeBias, 128": lambda: positions.RelativeBias(heads, 128),
+        "T5Bias": lambda: positions.T5Bias(heads, bidirectional=False),
+        "Kerple, log": lambda: positions.Kerple(heads),
+        "Kerple, power": lambda: positions.Kerple(heads, "power"),
+        "Sandwich": lambda: positions.Sandwich(heads),
+        "SinusoidalBias": lambda: positions.SinusoidalBias(heads),
+        "Temperature": lambda: positions.Temperature(heads),
+        "Fire, 8": lambda: positions.Fire(heads, 8),
+        "Fire, 32": lambda: positions.Fire(heads),
+        "Shaw, 16": lambda: positions.Shaw(width, 16),
+        "Shaw, 16, keys alone": lambda: positions.Shaw(width, 16, values=False),
+        "TransformerXL, 128": lambda: positions.TransformerXL(heads, width, 128),
+        "TransformerXL, 512": lambda: positions.TransformerXL(heads, width, 512),
+        "Deberta, 128": lambda: positions.Deberta(heads, width, 128),
+        "Deberta, 512 in 256 buckets": lambda: positions.Deberta(heads, width, 512, 256),
+    }
+    causal = {name: (make, {"causal": True}) for name, make in of.items()}
+    planar = {
+        "AxialRotary": (lambda: positions.AxialRotary(width), {"query_positions": grid, "key_positions": grid}),
+        "SwinBias, one window": (lambda: positions.SwinBias(heads, side), {}),
+    }
+    return causal | planar
+
+
+def step(make, options, query, key, value):
+    """A function that computes one forward and one backward pass."""
+    scheme = make() if make else None
+    wanted = [*(scheme.parameters() if scheme else ()), *(x.requires_grad_() for x in (query, key, value))]
+
+    def run():
+        output = heed.attention(query, key, value, position=scheme, **options)
+        torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
+
+    return run
+
+
+def longest(name, options):
+    """Prints the MiB that the call `name` of --long steps and one head takes beyond what the process had before."""
+    query, key, value = (torch.randn(1, 1, options.long, options.width) for _ in range(3))
+    make, given = schemes(1, options.width, options.long)[name] if name != "none" else (None, {"causal": True})
+    small = {**given, **{side: given[side][:, :64] for side in ("query_positions", "key_positions") if side in given}}
+    if name.startswith("SwinBias"):
+        small_make = schemes(1, options.width, 64)[name][0]
+    else:
+        small_make = make
+    step(small_make, small, *(x[:, :, :64].detach().clone() for x in (query, key, value)))()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    step(make, given, query, key, value)()
+    print(round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=1024)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--heads", type=int, default=8)
+    parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--long", type=int, default=16384)
+    parser.add_argument("--schemes", help="names from the table, separated by semicolons; all unless given")
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    heed.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    if options.memory_of:
+        longest(options.memory_of, options)
+        return
+    installed = heed.info()
+    print(f"heed {installed['version']} on {installed['targets'][0]}, torch {torch.__version__}, {options.threads} threads")
+    print(f"n {options.steps}, {options.heads} heads of {options.width}, float32, {options.rounds} rounds; forward and backward")
+    print(f"{'':>28}  {'none, ms':^17}  {'scheme, ms':^17}  ratio  MiB at n {options.long}, one head")
+    query, key, value = (torch.randn(1, options.heads, options.steps, options.width) for _ in range(3))
+    chosen = options.schemes.split(";") if options.schemes else None
+    for name, (make, given) in {"none": (None, {"causal": True}), **schemes(options.heads, options.width, options.steps)}.items():
+        if chosen and name not in chosen:
+            continue
+        plain = {"causal": True} if given.get("causal") else {}
+        times = milliseconds({
+            "none": step(None, plain, query, key, value), "scheme": step(make, given, query, key, value)
+        }, options.rounds)  # fmt: skip
+        mib = subprocess.run([sys.executable, *sys.argv, "--memory-of", name], text=True, capture_output=True, check=False).stdout
+        none, own = times["none"], times["scheme"]
+        print(f"{name:>28}  {min(none):8.2f} {statistics.median(none):8.2f}  {min(own):8.2f} {statistics.median(own):8.2f}  "
+              f"{min(own) / min(none):5.2f}  {mib.strip() or 'failed'}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
