@@ -114,7 +114,7 @@ void AddPositions(CLI::App& app, Run& run) {
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
   std::string known;
   for (const std::string& name : lab::PositionSchemeNames()) {
-    if (name != "none") known += (known.empty() ? "" : ", ") + name;
+    if (lab::HasPicture(name)) known += (known.empty() ? "" : ", ") + name;
   }
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();
   command

@@ -23,6 +23,9 @@ constexpr int kDeepest = 64;
 constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20;
 constexpr std::array<std::string_view, 8> kPositions = {"none",  "sinusoidal", "learned", "rotary",
                                                         "alibi", "relative",   "t5",      "shaw"};
+// Those that `heed train` knows besides.
+constexpr std::array<std::string_view, 7> kWithLibTorchAlone = {"kerple",      "kerple_power",    "sandwich",      "fire",
+                                                                "temperature", "sinusoidal_bias", "transformer_xl"};
 
 [[noreturn]] void Fail(const std::string& path, const std::string& what) { throw FileError(path + ": " + what); }
 
@@ -110,6 +113,8 @@ CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   RefuseUnlessCausalAttention(path, reader.Text(model, "encoder"), reader.Text(model, "objective"));
   CharacterModelConfig config;
   config.position = reader.Text(model, "position");
+  if (std::ranges::find(kWithLibTorchAlone, config.position) != kWithLibTorchAlone.end())
+    Fail(path, "the position " + QuotedName(config.position) + " is not supported without LibTorch");
   if (std::ranges::find(kPositions, config.position) == kPositions.end()) {
     Fail(path, "the position " + QuotedName(config.position) + " is unknown");
   }

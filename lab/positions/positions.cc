@@ -1,6 +1,7 @@
 #include "lab/positions/positions.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <optional>
@@ -52,8 +53,15 @@ std::vector<Figure> OfBias(const PositionsOptions& options, const SchemeTable& t
 
 }  // namespace
 
+bool HasPicture(const std::string& scheme) {
+  using enum nn::PositionScheme;
+  constexpr std::array kDrawn = {kSinusoidal, kLearned, kRotary, kAlibi, kRelativeBias, kT5, kShaw};
+  return std::ranges::find(kDrawn, nn::ParsePositionScheme(scheme)) != kDrawn.end();
+}
+
 void CheckPositionsOptions(const PositionsOptions& options) {
-  nn::ParsePositionScheme(options.scheme);
+  Require(options.scheme != "none", "scheme: none has no numbers to draw");
+  Require(HasPicture(options.scheme), "scheme: there is no picture of '" + options.scheme + "'");
   constexpr int64_t kMostValues = int64_t{1} << 24;  // of a table: its CSV file has some 300 MB then
   const auto [first, last] = std::pair(options.first_column, options.last_column);
   const std::string got = ", got " + std::to_string(options.steps) + " x " + std::to_string(options.width);
@@ -79,8 +87,6 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
   const auto table = [&] { return trained ? *trained : StartingTable(options); };
   std::vector<Figure> figures;
   switch (nn::ParsePositionScheme(options.scheme)) {
-    case nn::PositionScheme::kNone:
-      throw InvalidArgument("scheme: none has no numbers to draw");
     case nn::PositionScheme::kSinusoidal:
       figures = SinusoidalFigures(options);
       break;
@@ -100,6 +106,8 @@ std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::
     case nn::PositionScheme::kShaw:
       figures = VectorFigures(table());
       break;
+    default:
+      break;  // refused above
   }
   // Trained numbers come from the seed of a run, these two start at random.
   const bool random = trained.has_value() || options.scheme == "learned" || options.scheme == "shaw";

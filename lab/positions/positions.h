@@ -14,7 +14,7 @@
 namespace heed::lab {
 
 struct PositionsOptions {
-  std::string scheme = "sinusoidal";           // of nn::PositionSchemeNames(), but "none"
+  std::string scheme = "sinusoidal";           // of nn::PositionSchemeNames() that have a picture
   int64_t steps = 60;                          // positions
   int64_t width = 32;                          // encoding dimensions, of a head for rotary and shaw; heads of biases
   int64_t first_column = 6, last_column = 10;  // half-open: the dimensions (heads) that are drawn as lines
@@ -37,6 +37,9 @@ struct SchemeTable {
   std::vector<double> values;  // row-major
   bool trained = false;        // or as it starts
 };
+
+// Whether there are figures of a scheme. Throws InvalidArgument that lists the names of all.
+bool HasPicture(const std::string& scheme);
 
 // Throws InvalidArgument naming the option that is out of its range.
 void CheckPositionsOptions(const PositionsOptions& options);

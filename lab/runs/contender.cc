@@ -1,21 +1,43 @@
 #include "lab/runs/contender.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace heed::lab {
 namespace {
 
 bool Recurs(const std::string& encoder) { return encoder == "rnn" || encoder == "gru" || encoder == "lstm"; }
 
+// Schemes that are not called what their options are.
+struct NamedScheme {
+  const char *name, *label, *phrase;
+};
+constexpr NamedScheme kNamedSchemes[] = {
+    {"alibi", "ALiBi", "ALiBi"},
+    {"relative", "relative bias", "a relative bias"},
+    {"t5", "T5's bias", "T5's bias"},
+    {"shaw", "Shaw", "Shaw's relative positions"},
+    {"kerple", "KERPLE", "KERPLE's logarithm"},
+    {"kerple_power", "KERPLE's power", "KERPLE's power"},
+    {"sandwich", "Sandwich", "Sandwich"},
+    {"fire", "FIRE", "FIRE"},
+    {"temperature", "temperature", "a temperature"},
+    {"sinusoidal_bias", "sinusoidal bias", "a sinusoidal bias"},
+    {"transformer_xl", "Transformer-XL", "Transformer-XL's positions"},
+};
+
+const NamedScheme* Named(const std::string& position) {
+  const auto* found = std::ranges::find(kNamedSchemes, position, &NamedScheme::name);
+  return found == std::end(kNamedSchemes) ? nullptr : found;
+}
+
 }  // namespace
 
 std::vector<std::string> DefaultEncoders() { return {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}; }
 
 std::string SchemeLabel(const std::string& position) {
-  if (position == "alibi") return "ALiBi";
-  if (position == "t5") return "T5's bias";
-  if (position == "shaw") return "Shaw";
-  return position == "relative" ? "relative bias" : position;
+  const NamedScheme* named = Named(position);
+  return named != nullptr ? named->label : position;
 }
 
 std::string Contender::Id() const { return attends() ? encoder + "-" + position : encoder; }
@@ -36,10 +58,7 @@ std::string Contender::Phrase() const {
   if (encoder == "decomposable") return Label();
   if (!attends()) return "the " + Label();
   if (position == "none") return "attention without positions";
-  if (position == "alibi") return "attention with ALiBi";
-  if (position == "relative") return "attention with a relative bias";
-  if (position == "t5") return "attention with T5's bias";
-  if (position == "shaw") return "attention with Shaw's relative positions";
+  if (const NamedScheme* named = Named(position)) return std::string("attention with ") + named->phrase;
   return "attention with " + position + " positions";
 }
 

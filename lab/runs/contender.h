@@ -23,7 +23,8 @@ std::vector<std::string> DefaultEncoders();
 // Attention with every position, every other encoder once, in order.
 std::vector<Contender> Contenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions);
 
-// "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw".
+// "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw",
+// "KERPLE", "KERPLE's power", "Sandwich", "FIRE", "temperature", "sinusoidal bias", "Transformer-XL".
 std::string SchemeLabel(const std::string& position);
 
 // "a", "a and b", "a, b and c".

@@ -75,7 +75,7 @@ std::vector<Figure> SchemeFigures(const StudyResult& result) {
   const Measurements& measured = result.contests.front().at_time;
   for (const Contender& model : Attending(measured.models())) {
     const std::string& scheme = model.position;
-    if (scheme == "none" || scheme == "sinusoidal" || scheme == "alibi") continue;
+    if (scheme == "sinusoidal" || scheme == "alibi" || !HasPicture(scheme)) continue;
     const std::optional<SchemeTable> table = TableOf(measured.More(model, 0));
     PositionsOptions drawn;
     drawn.scheme = scheme;

@@ -1,9 +1,11 @@
 #include "lab/training/initialisation.h"
 
 #include <cmath>
+#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <torch/nn/init.h>
 #include <torch/nn/modules/embedding.h>
@@ -16,6 +18,30 @@ namespace heed::lab {
 namespace {
 
 constexpr double kGpt2Deviation = 0.02, kGpt2Width = 768.0;
+
+// Numbers of a scheme that begin at random, uniform in low..high, or normal where there is a deviation.
+struct RandomStart {
+  at::Tensor numbers;
+  double low = 0, high = 0, deviation = 0;
+};
+
+std::vector<RandomStart> RandomStarts(const torch::nn::Module& module) {
+  if (const auto* kerple = module.as<nn::KerpleImpl>()) return {{kerple->rate, 0, 2}, {kerple->scale, 0, 1}};
+  if (const auto* fire = module.as<nn::FireImpl>()) {
+    const double bound = 1 / std::sqrt(static_cast<double>(fire->first_weight.size(0)));
+    return {{fire->first_weight, -1, 1},
+            {fire->first_bias, -1, 1},
+            {fire->second_weight, -bound, bound},
+            {fire->second_bias, -bound, bound}};
+  }
+  if (const auto* scheme = module.as<nn::TransformerXLImpl>()) {
+    constexpr double kDeviation = 0.02;
+    return {{scheme->projection, 0, 0, kDeviation},
+            {scheme->content_bias, 0, 0, kDeviation},
+            {scheme->position_bias, 0, 0, kDeviation}};
+  }
+  return {};
+}
 
 enum class Part { kEmbedding, kPositions, kMatrix, kContentVectors };
 
@@ -56,6 +82,16 @@ void InitialiseByInputs(torch::nn::Module& module, uint64_t seed) {
     const double deviation = row ? 1.0 / std::sqrt(static_cast<double>(weight.size(1))) : 1.0;
     weight.copy_(at::randn(weight.sizes(), generator, weight.options()).mul_(deviation));
   });
+  const at::NoGradGuard no_grad;
+  for (const auto& part : module.modules(/*include_self=*/false)) {
+    for (const RandomStart& start : RandomStarts(*part)) {
+      const at::IntArrayRef shape = start.numbers.sizes();
+      start.numbers.copy_(
+          start.deviation > 0
+              ? at::randn(shape, generator, start.numbers.options()).mul_(start.deviation)
+              : at::rand(shape, generator, start.numbers.options()).mul_(start.high - start.low).add_(start.low));
+    }
+  }
 }
 
 }  // namespace heed::lab

@@ -145,8 +145,9 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   const at::Tensor heads = DenseIndices("heads", options.weights_of_heads()),
                    rows = DenseIndices("rows", options.weights_of_rows());
   const AttentionPosition* scheme = options.position().get();
-  AttentionOptions resolved = scheme ? WithScheme(*scheme, options, query) : options;
+  AttentionOptions resolved = options;
   const AxesPositions on_axes = TakeAxes(resolved);
+  if (scheme) resolved = WithScheme(*scheme, std::move(resolved), query);
   resolved.position(nullptr);
   resolved.tensors() = Resolved(resolved.tensors(), query);
   if (scheme && scheme->rotates()) {

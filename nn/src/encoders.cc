@@ -20,6 +20,7 @@ TransformerEncoderBlockOptions BlockOptions(const EncoderOptions& options) {
   block.dropout(options.dropout()).bias(options.bias()).norm(options.norm()).activation(options.activation());
   block.layer_norm_eps(options.layer_norm_eps()).keep_attention_weights(options.keep_attention_weights());
   block.causal(options.causal() ? Causal::kBottomRight : Causal::kNone);
+  block.query_key_norm(options.query_key_norm());
   if (!AddsToInput(options.position().scheme)) block.position(options.position());
   return block;
 }

@@ -48,23 +48,51 @@ at::Tensor SinusoidalRows(const SinusoidalOptions& options, int64_t first_positi
   return table;
 }
 
-// The rows of positions [steps] or [batch or 1, steps], with one more dimension.
-at::Tensor SinusoidalRowsAt(const SinusoidalOptions& options, const at::Tensor& positions, const at::Tensor& X) {
-  CheckDense("PositionalEncoding: positions", positions);
+// Positions [steps] or [batch or 1, steps] of a call without an offset.
+void CheckListed(const std::string& module, const at::Tensor& positions, const at::Tensor& X, int64_t offset) {
+  if (offset != 0) throw InvalidArgument(module + ": offset: give it or positions, not both");
+  CheckDense((module + ": positions").c_str(), positions);
+  const bool row = positions.dim() == 1 || (positions.dim() == 2 && (positions.size(0) == 1 || positions.size(0) == X.size(0)));
+  if (!row || positions.size(-1) != X.size(1)) {
+    throw InvalidArgument(module + ": positions: expected shape [" + std::to_string(X.size(1)) + "] or [" +
+                          std::to_string(X.size(0)) + ", " + std::to_string(X.size(1)) + "], got " + ShapeText(positions));
+  }
+  if (positions.requires_grad()) throw InvalidArgument(module + ": positions: expected positions that require no gradient");
+}
+
+// The rows of a table that positions name; the last one stands in for those behind it where it may.
+at::Tensor ListedRows(const at::Tensor& table, const at::Tensor& positions, bool clamped) {
+  if (positions.scalar_type() != at::kLong) {
+    throw InvalidArgument(std::string("LearnedPositions: positions: expected int64, got ") +
+                          at::toString(positions.scalar_type()));
+  }
+  const int64_t last = table.size(0) - 1;
+  if (positions.numel() > 0) {
+    const auto least = positions.min().item<int64_t>(), most = positions.max().item<int64_t>();
+    if (least < 0 || (most > last && !clamped)) {
+      throw InvalidArgument("LearnedPositions: positions: expected 0.." + std::to_string(last) + ", got " +
+                            std::to_string(least) + ".." + std::to_string(most) +
+                            "; raise max_len, or choose the length policy 'clamp'");
+    }
+  }
+  std::vector<int64_t> shape = positions.sizes().vec();
+  shape.push_back(table.size(1));
+  return table.index_select(0, positions.clamp_max(last).reshape({-1})).view(shape);
+}
+
+// The rows of any positions, with one more dimension; in double precision where X has it.
+at::Tensor SinusoidalRowsAt(SinusoidalOptions options, const at::Tensor& positions, const at::Tensor& X) {
   if (positions.scalar_type() != at::kLong && positions.scalar_type() != at::kDouble) {
     throw InvalidArgument(std::string("PositionalEncoding: positions: expected int64 or float64, got ") +
                           at::toString(positions.scalar_type()));
   }
-  const bool row = positions.dim() == 1 || (positions.dim() == 2 && (positions.size(0) == 1 || positions.size(0) == X.size(0)));
-  if (!row || positions.size(-1) != X.size(1)) {
-    throw InvalidArgument("PositionalEncoding: positions: expected shape [" + std::to_string(X.size(1)) + "] or [" +
-                          std::to_string(X.size(0)) + ", " + std::to_string(X.size(1)) + "], got " + ShapeText(positions));
-  }
-  if (positions.requires_grad())
-    throw InvalidArgument("PositionalEncoding: positions: expected positions that require no gradient");
+  options.angles = Angles::kFloat64;
   const at::Tensor list = Dense("positions", positions).to(at::kDouble).reshape({-1});
-  at::Tensor table = at::empty({list.size(0), X.size(2)}, at::kFloat);
-  if (list.size(0) > 0) SinusoidalTable(options, ViewOf<const double, 1>(list), ViewOf<float, 2>(table));
+  const at::Tensor table = at::empty({list.size(0), X.size(2)}, X.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const auto fill = [&](auto element) {
+    SinusoidalTable(options, ViewOf<const double, 1>(list), ViewOf<decltype(element), 2>(table));
+  };
+  if (list.size(0) > 0) table.scalar_type() == at::kDouble ? fill(double{}) : fill(float{});
   std::vector<int64_t> shape = positions.sizes().vec();
   shape.push_back(X.size(2));
   return table.view(shape);
@@ -89,7 +117,7 @@ torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t of
   const int64_t steps = X.size(1);
   at::Tensor rows;
   if (positions.defined()) {
-    if (offset != 0) throw InvalidArgument("PositionalEncoding: offset: give it or positions, not both");
+    CheckListed("PositionalEncoding", positions, X, offset);
     rows = SinusoidalRowsAt(options_, positions, X);
   } else if (steps <= max_len_ && offset <= max_len_ - steps) {
     rows = table_.squeeze(0).narrow(0, offset, steps);
@@ -135,8 +163,12 @@ void LearnedPositionsImpl::reset() {
   dropout_ = register_module("dropout", Dropout(probability_));
 }
 
-torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offset) {
+torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offset, const torch::Tensor& positions) {
   CheckInput("LearnedPositions", X, num_hiddens_, offset);
+  if (positions.defined()) {
+    CheckListed("LearnedPositions", positions, X, offset);
+    return dropout_(X + ListedRows(weight, positions, length_policy_ == LengthPolicy::kClamp));
+  }
   const int64_t steps = X.size(1);
   if (steps <= max_len_ && offset <= max_len_ - steps) return dropout_(X + weight.narrow(0, offset, steps));
   if (length_policy_ == LengthPolicy::kClamp) return dropout_(X + ClampedRows(weight, offset, steps));

@@ -10,7 +10,7 @@
 namespace heed::nn {
 namespace {
 
-constexpr double kLeastLength = 1e-12, kEps = 1e-6;
+constexpr double kEps = 1e-6;
 const double kMostLogScale = std::log(100.0);
 
 }  // namespace
@@ -42,7 +42,11 @@ torch::Tensor QueryKeyNormImpl::Normed(const char* operand, const torch::Tensor&
            x.defined() ? ShapeText(x) : "an undefined tensor");
   }
   const at::Tensor wide = x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
-  if (kind_ == QueryKeyNormKind::kL2) return wide / wide.norm(2, -1, true).clamp_min(kLeastLength);
+  if (kind_ == QueryKeyNormKind::kL2) {
+    // By 1 where the length is 0: a least length in its place would make the gradient there huge.
+    const at::Tensor length = wide.norm(2, -1, true);
+    return wide / at::where(length > 0, length, 1.0);
+  }
   return wide * at::rsqrt(wide.square().mean(-1, true) + kEps) * weight;
 }
 

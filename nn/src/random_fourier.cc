@@ -10,16 +10,18 @@
 
 namespace heed::nn {
 
-RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double deviation)
-    : width_(width), axes_(axes), deviation_(deviation) {
-  if (width < 2 || width % 2 != 0 || axes < 1 || !(deviation > 0 && std::isfinite(deviation))) {
-    Refuse("RandomFourier: expected an even width, axes > 0 and a finite deviation > 0, got ", width, ", ", axes, " and ",
-           deviation);
+RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double scale, bool trainable)
+    : width_(width), axes_(axes), scale_(scale), trainable_(trainable) {
+  if (width < 2 || width % 2 != 0 || axes < 1 || !(scale > 0 && std::isfinite(scale))) {
+    Refuse("RandomFourier: expected an even width, axes > 0 and a finite scale > 0, got ", width, ", ", axes, " and ", scale);
   }
   reset();
 }
 
-void RandomFourierImpl::reset() { directions = register_buffer("directions", at::randn({axes_, width_ / 2}) * deviation_); }
+void RandomFourierImpl::reset() {
+  const at::Tensor drawn = at::randn({axes_, width_ / 2}) * scale_;
+  frequencies = trainable_ ? register_parameter("frequencies", drawn) : register_buffer("frequencies", drawn);
+}
 
 torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Tensor& positions) {
   if (!X.defined() || X.dim() != 3 || X.size(2) != width_) {
@@ -37,9 +39,9 @@ torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Te
            ShapeText(positions));
   }
   // In double: a wave of a far position is told by its fraction of a turn.
-  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places.to(at::kDouble), directions.to(at::kDouble));
+  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places.to(at::kDouble), frequencies.to(at::kDouble));
   const at::Tensor waves = at::cat({angles.cos(), angles.sin()}, -1);
-  return X + waves.to(X.is_floating_point() ? X.scalar_type() : directions.scalar_type());
+  return X + waves.to(X.is_floating_point() ? X.scalar_type() : frequencies.scalar_type());
 }
 
 }  // namespace heed::nn

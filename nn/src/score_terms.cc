@@ -13,6 +13,11 @@ namespace {
 
 bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::elementSize(type) < sizeof(float); }
 
+// Parameters of 16 bits in float32, so that tables that are computed of them are not rounded once more.
+at::Tensor Widened(const at::Tensor& parameter) {
+  return IsNarrow(parameter.scalar_type()) ? parameter.to(at::kFloat) : parameter;
+}
+
 }  // namespace
 
 AlibiImpl::AlibiImpl(int64_t heads, bool symmetric, bool trainable)
@@ -134,9 +139,10 @@ void TransformerXLImpl::reset() {
 
 AttentionTensors TransformerXLImpl::tensors() const {
   AttentionTensors tensors;
-  const at::Tensor rows = at::linear(encoding_.to(projection.options()), projection);
+  const at::Tensor wide = Widened(projection);
+  const at::Tensor rows = at::linear(encoding_.to(wide.options()), wide);
   tensors.transformer_xl_positions = rows.view({-1, heads_, head_dim_}).transpose(0, 1);
-  tensors.transformer_xl_bias = position_bias - content_bias;
+  tensors.transformer_xl_bias = Widened(position_bias) - Widened(content_bias);
   return tensors;
 }
 

@@ -86,6 +86,19 @@ at::Tensor CountedUp(const at::Tensor& counts, const at::Tensor& first) {
   return first.unsqueeze(1) + at::minimum(at::arange(Longest(counts), at::kLong).unsqueeze(0), last);
 }
 
+// What positions of several axes have no meaning for.
+void RefuseOrder(const AttentionOptions& options) {
+  const auto refuse = [](const char* option, const char* why) {
+    throw InvalidArgument(std::string(option) + ": not defined for a scheme whose positions have several axes, " + why);
+  };
+  if (options.causal() != Causal::kNone) refuse("causal", "which have no order");
+  if (options.window().left != -1 || options.window().right != -1) refuse("window", "because it counts along one");
+  if (options.return_statistics()) refuse("return_statistics", "because distances are those of one");
+  const auto reads = [](const auto& program) { return program && program->Text().find("_position") != std::string::npos; };
+  if (reads(options.score())) refuse("score", "because its positions are single numbers");
+  if (reads(options.mask_program())) refuse("mask_program", "because its positions are single numbers");
+}
+
 // Takes a list of three dimensions.
 at::Tensor TakeAxes(const char* name, const AttentionOptions& options, at::Tensor& list) {
   if (!list.defined() || list.dim() != 3) return {};
@@ -109,12 +122,7 @@ AxesPositions TakeAxes(AttentionOptions& options) {
   AttentionTensors& tensors = options.tensors();
   const AxesPositions taken{TakeAxes("query_positions", options, tensors.query_positions),
                             TakeAxes("key_positions", options, tensors.key_positions)};
-  const bool listed = taken.queries.defined() || taken.keys.defined();
-  if (listed && options.causal() != Causal::kNone)
-    throw InvalidArgument("causal: positions of several axes have no order; expected a call that is not causal");
-  const bool axes = options.position() && options.position()->axes() > 1;
-  if (axes && (listed || options.position()->places()) && (options.window().left != -1 || options.window().right != -1))
-    throw InvalidArgument("window: not defined for a scheme whose positions have several axes");
+  if (options.position() && options.position()->axes() > 1) RefuseOrder(options);
   return taken;
 }
 

@@ -18,8 +18,8 @@ struct AxesPositions {
   at::Tensor queries, keys;
 };
 
-// Takes lists of three dimensions out of the options. Throws InvalidArgument where their scheme has not as many axes, or the
-// options ask for an order that positions on axes do not have.
+// Takes lists of three dimensions out of the options, as a caller gave them. Throws InvalidArgument where their scheme has not
+// as many axes, and where the options ask for an order that positions on axes do not have.
 AxesPositions TakeAxes(AttentionOptions& options);
 
 // Of a call with q_len queries and kv_len keys, as the options list, offset, align or pack them. The options' tensors are

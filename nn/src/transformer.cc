@@ -24,6 +24,7 @@ MultiHeadAttentionOptions AttentionOf(const TransformerEncoderBlockOptions& opti
       .causal(options.causal())
       .empty_row(options.empty_row())
       .position(options.position())
+      .query_key_norm(options.query_key_norm())
       .keep_attention_weights(options.keep_attention_weights());
 }
 

@@ -19,6 +19,7 @@ MultiHeadAttentionOptions AttentionOf(const TransformerDecoderBlockOptions& opti
       .dropout(options.dropout())
       .bias(options.bias())
       .empty_row(options.empty_row())
+      .query_key_norm(options.query_key_norm())
       .keep_attention_weights(options.keep_attention_weights());
 }
 

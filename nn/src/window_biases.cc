@@ -93,8 +93,10 @@ void SwinV2BiasImpl::reset() {
 }
 
 at::Tensor SwinV2BiasImpl::table() const {
-  const at::Tensor units = at::linear(differences_.to(first_weight.options()), first_weight, first_bias).relu();
-  return 16.0 * at::linear(units, second_weight).sigmoid();
+  // Numbers of 16 bits are computed with in float32.
+  const at::ScalarType type = first_weight.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor units = at::linear(differences_.to(type), first_weight.to(type), first_bias.to(type)).relu();
+  return 16.0 * at::linear(units, second_weight.to(type)).sigmoid();
 }
 
 }  // namespace heed::nn

@@ -26,7 +26,10 @@ def program():
 
 # The names that the program must know; a test holds them against what it lists.
 ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
-POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
+# Those that programs without LibTorch know as well, and that `heed positions` draws but for the first.
+PLAIN_POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
+FURTHER_POSITIONS = ["kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl"]
+POSITIONS = PLAIN_POSITIONS + FURTHER_POSITIONS
 
 # Tests share the cores; threads that spin while they wait would take time slices from each other.
 ENVIRONMENT = os.environ | {"OMP_WAIT_POLICY": "passive"}

@@ -4,7 +4,7 @@ import json
 
 import numpy
 import pytest
-from heed_program import SMALL, assert_commands_give_the_figures, run
+from heed_program import FURTHER_POSITIONS, SMALL, assert_commands_give_the_figures, run
 
 BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
 
@@ -87,6 +87,13 @@ def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
     assert f"positions-{scheme}-similarity" in names
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Binary numbers" not in page and page.count("<svg") == len(names)
+
+
+@pytest.mark.parametrize("scheme", FURTHER_POSITIONS)
+def test_what_has_no_picture_is_named(scheme, tmp_path):
+    result = run("positions", "--scheme", scheme, "--out", tmp_path / "out")
+    assert result.returncode == 2 and f"there is no picture of '{scheme}'" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_draws_what_a_run_has_learnt(trained, text, tmp_path):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from heed_program import ENCODERS, POSITIONS, SMALL, run
+from heed_program import ENCODERS, PLAIN_POSITIONS, SMALL, run
 
 import heed
 
@@ -36,7 +36,7 @@ class LanguageModel(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[1:])
 
 
-CASES = [*((encoder, "none") for encoder in ENCODERS), *(("attention", scheme) for scheme in POSITIONS if scheme != "none")]
+CASES = [*((encoder, "none") for encoder in ENCODERS), *(("attention", scheme) for scheme in PLAIN_POSITIONS if scheme != "none")]
 
 
 @pytest.mark.parametrize("encoder, position", CASES)

@@ -8,7 +8,7 @@ import shutil
 import signal
 
 import pytest
-from heed_program import ENCODERS, POSITIONS, ROOT, SMALL, interrupt, run
+from heed_program import ENCODERS, FURTHER_POSITIONS, POSITIONS, ROOT, SMALL, interrupt, run
 
 import heed
 
@@ -99,7 +99,13 @@ def test_every_position_trains(text, tmp_path, position):
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw"])
+@pytest.mark.parametrize("position", POSITIONS)
+def test_every_position_trains_in_both_directions(text, tmp_path, position):
+    result = run("train", text, "--out", tmp_path / "run", *SMALL, "--steps", 2, "--position", position, "--objective", "masked")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw", "kerple", "fire", "transformer_xl"])
 def test_a_relative_scheme_reaches_beyond_the_training_and_generates(text, tmp_path, position):
     folder = tmp_path / "run"
     run("train", text, "--out", folder, *SMALL, "--steps", 3, "--position", position, "--max-distance", 20)
@@ -118,7 +124,7 @@ def parameters_in(path):
     return {name: tuple(entry["shape"]) for name, entry in header.items() if name != "__metadata__"}
 
 
-@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw"])
+@pytest.mark.parametrize("position", ["rotary", "alibi", "relative", "t5", "shaw", *FURTHER_POSITIONS])
 def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, position):
     folder = tmp_path / "run"
     run("train", text, "--out", folder, *SMALL, "--steps", 1, "--position", position, "--max-distance", 20)
@@ -128,6 +134,13 @@ def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, posi
         "relative": lambda: heed.positions.RelativeBias(2, 20),
         "t5": lambda: heed.positions.T5Bias(2, max_distance=20, bidirectional=False),
         "shaw": lambda: heed.positions.Shaw(8, 20),
+        "kerple": lambda: heed.positions.Kerple(2),
+        "kerple_power": lambda: heed.positions.Kerple(2, "power"),
+        "sandwich": lambda: heed.positions.Sandwich(2),
+        "fire": lambda: heed.positions.Fire(2),
+        "temperature": lambda: heed.positions.Temperature(2),
+        "sinusoidal_bias": lambda: heed.positions.SinusoidalBias(2),
+        "transformer_xl": lambda: heed.positions.TransformerXL(2, 8, 20),
     }
     module = heed.nn.MultiHeadAttention(16, 2, 0.0, bias=True, position=schemes[position]())
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}

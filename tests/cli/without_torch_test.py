@@ -6,7 +6,7 @@ import pathlib
 import subprocess
 
 import pytest
-from heed_program import ENCODERS, ENVIRONMENT, POSITIONS, SMALL, program, run
+from heed_program import ENCODERS, ENVIRONMENT, FURTHER_POSITIONS, PLAIN_POSITIONS, SMALL, program, run
 
 
 def built(name):
@@ -30,7 +30,7 @@ def train(text, folder, *options):
 
 
 # Beyond the context of 16, so that the text begins anew from what it still sees.
-@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("position", PLAIN_POSITIONS)
 def test_it_writes_what_heed_generate_writes(text, tmp_path, position):
     folder = train(text, tmp_path / "run", "--position", position)
     for prompt in ["o", "one two, three! café\none tw"]:
@@ -55,6 +55,9 @@ def test_what_it_cannot_run_is_named(text, tmp_path):
         result = continue_text(folder, "one", 1)
         assert result.returncode == 1
         assert f'config.json: the encoder "{encoder}" is not supported without LibTorch' in result.stderr
+    for position in FURTHER_POSITIONS:
+        folder = train(text, tmp_path / position, "--position", position)
+        assert f'the position "{position}" is not supported without LibTorch' in continue_text(folder, "one", 1).stderr
     masked = train(text, tmp_path / "masked", "--objective", "masked")
     assert 'the objective "masked" is not supported without LibTorch' in continue_text(masked, "one", 1).stderr
 

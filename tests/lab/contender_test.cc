@@ -16,7 +16,9 @@ std::vector<std::string> Ids(const std::vector<Contender>& contenders) {
 
 const std::vector<std::string> kEncoders = {"attention", "convolution", "dilated",       "rnn",
                                             "gru",       "lstm",        "gru-attention", "decomposable"};
-const std::vector<std::string> kPositions = {"none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"};
+const std::vector<std::string> kPositions = {"none",     "sinusoidal", "learned",     "rotary",          "alibi",
+                                             "relative", "t5",         "shaw",        "kerple",          "kerple_power",
+                                             "sandwich", "fire",       "temperature", "sinusoidal_bias", "transformer_xl"};
 
 TEST(ContenderTest, AttentionComesWithEveryPositionAndTheOthersOnce) {
   EXPECT_EQ(Ids(Contenders({"gru", "attention", "rnn"}, {"alibi", "none"})),
@@ -42,6 +44,11 @@ TEST(ContenderTest, NamesAndFamilies) {
        "attention"},
       {{"attention", "t5"}, "attention-t5", "attention, T5's bias", "attention with T5's bias", "attention"},
       {{"attention", "shaw"}, "attention-shaw", "attention, Shaw", "attention with Shaw's relative positions", "attention"},
+      {{"attention", "kerple_power"},
+       "attention-kerple_power",
+       "attention, KERPLE's power",
+       "attention with KERPLE's power",
+       "attention"},
       {{"convolution", "none"}, "convolution", "convolution", "the convolution", "convolution"},
       {{"dilated", "none"}, "dilated", "dilated convolution", "the dilated convolution", "convolution"},
       {{"rnn", "none"}, "rnn", "RNN", "the RNN", "recurrence"},

@@ -31,6 +31,8 @@ TEST(PositionalEncodingTest, StepsStandWhereTheCallerSays) {
   const at::Tensor angles = times.unsqueeze(1) * at::pow(10000.0, -at::arange(3, at::kDouble) / 3.0);
   const at::Tensor expected = at::stack({angles.sin(), angles.cos()}, 2).flatten(1).to(at::kFloat);
   EXPECT_TRUE(at::allclose(encoding(at::zeros({1, 3, 6}), 0, times)[0], expected, 0, 1e-7));
+  const at::Tensor wide = encoding(at::zeros({1, 3, 6}, at::kDouble), 0, times)[0];
+  EXPECT_TRUE(at::allclose(wide, at::stack({angles.sin(), angles.cos()}, 2).flatten(1), 0, 1e-9));
   torch::nn::AnyModule any(encoding);
   EXPECT_TRUE(at::equal(any.forward(X), X + P.slice(0, 0, 3)));
 }
@@ -46,21 +48,39 @@ TEST(PositionalEncodingTest, RefusesPositionsThatDoNotFit) {
   ExpectRefused([&] { encoding(X, 0, row / 0.0 * at::ones({3}, at::kDouble)); }, {"positions", "finite"});
 }
 
-TEST(RandomFourierTest, AddsWavesOfTheDirections) {
+TEST(LearnedPositionsTest, RowsAreWhatTheCallerSays) {
+  LearnedPositions error(6, 0.0, 4), clamped(6, 0.0, 4, LengthPolicy::kClamp);
+  const at::Tensor X = at::randn({2, 3, 6}), rows = at::tensor({3, 0, 0, 1, 2, 3}, at::kLong).view({2, 3});
+  const at::Tensor expected = X + error->weight.index_select(0, rows.flatten()).view({2, 3, 6});
+  EXPECT_TRUE(at::equal(error(X, 0, rows), expected));
+  EXPECT_TRUE(at::equal(error(X, 0, rows[1])[1], expected[1]));
+  EXPECT_TRUE(at::equal(clamped(X, 0, rows[1] + 3)[0], X[0] + clamped->weight[3]));
+  ExpectRefused([&] { error(X, 0, rows + 1); }, {"positions", "0..3, got 1..4"});
+  ExpectRefused([&] { clamped(X, 0, rows - 1); }, {"positions", "got -1..2"});
+  ExpectRefused([&] { error(X, 0, rows.to(at::kDouble)); }, {"positions", "int64"});
+  ExpectRefused([&] { error(X, 0, rows.slice(1, 1)); }, {"positions", "[3] or [2, 3], got [2, 2]"});
+  ExpectRefused([&] { error(X, 1, rows); }, {"offset", "not both"});
+}
+
+TEST(RandomFourierTest, AddsWavesOfItsFrequencies) {
   at::manual_seed(5);
   RandomFourier encoding(64, 2, 3.0);
-  EXPECT_EQ(encoding->named_buffers().keys(), std::vector<std::string>{"directions"});
+  EXPECT_EQ(encoding->named_buffers().keys(), std::vector<std::string>{"frequencies"});
   EXPECT_TRUE(encoding->parameters().empty());
-  EXPECT_EQ(encoding->directions.sizes(), at::IntArrayRef({2, 32}));
-  EXPECT_NEAR(encoding->directions.std().item<double>(), 3.0, 0.8);
+  EXPECT_EQ(encoding->frequencies.sizes(), at::IntArrayRef({2, 32}));
+  EXPECT_NEAR(encoding->frequencies.std().item<double>(), 3.0, 0.8);
   const at::Tensor X = at::randn({2, 5, 64}), places = at::rand({2, 5, 2}, at::kDouble);
-  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places, encoding->directions.to(at::kDouble));
+  const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places, encoding->frequencies.to(at::kDouble));
   const at::Tensor expected = X + at::cat({angles.cos(), angles.sin()}, 2).to(at::kFloat);
   EXPECT_TRUE(at::allclose(encoding(X, places), expected, 0, 1e-6));
   EXPECT_TRUE(at::allclose(encoding(X, places[0])[0], expected[0], 0, 1e-6));
   EXPECT_EQ(encoding(X.to(at::kBFloat16), places).scalar_type(), at::kBFloat16);
   const auto copy = std::dynamic_pointer_cast<RandomFourierImpl>(encoding->clone());
   EXPECT_TRUE(at::equal(copy->forward(X, places), encoding(X, places)));
+  RandomFourier trained(6, 2, 1.0, /*trainable=*/true);
+  EXPECT_EQ(trained->named_parameters().keys(), std::vector<std::string>{"frequencies"});
+  trained(at::zeros({1, 5, 6}), places[0]).pow(3).sum().backward();
+  EXPECT_GT(trained->frequencies.grad().abs().max().item<float>(), 0.0f);
   RandomFourier line(8);
   const at::Tensor row = at::rand({2, 5}, at::kDouble), Y = at::zeros({2, 5, 8});
   EXPECT_TRUE(at::equal(line(Y, row), line(Y, row.unsqueeze(2))));

@@ -10,7 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "gradient_check.h"
+#include "heed/nn/encoders.h"
 #include "heed/nn/multi_head_attention.h"
+#include "heed/nn/transformer_decoder.h"
 #include "refusal.h"
 #include "tests/nn/random_tensor.h"
 
@@ -108,6 +110,21 @@ TEST(QueryKeyNormTest, CachesHoldNormalisedKeys) {
     copy->query_key_norm->parameters()[0].mul_(1.5);
     EXPECT_TRUE(at::equal(module(X, X, X), whole));
   }
+}
+
+TEST(QueryKeyNormTest, BlocksAndEncodersHandItOn) {
+  const AttentionEncoder encoder(EncoderOptions(8).heads(2).layers(1).query_key_norm(QueryKeyNormKind::kL2));
+  EXPECT_TRUE(encoder->named_parameters().contains("block0.attention.query_key_norm.log_scale"));
+  const TransformerDecoderBlock block(TransformerDecoderBlockOptions(8, 16, 2).query_key_norm(QueryKeyNormKind::kRms));
+  for (const char* name : {"attention1.query_key_norm.query_weight", "attention2.query_key_norm.key_weight"})
+    EXPECT_TRUE(block->named_parameters().contains(name)) << name;
+}
+
+TEST(QueryKeyNormTest, ZerosHaveFiniteGradients) {
+  QueryKeyNorm norm(QueryKeyNormKind::kL2, 1, 3);
+  const at::Tensor x = at::tensor({0.0f, 0.0f, 0.0f, 3.0f, 0.0f, 4.0f}).view({1, 1, 2, 3}).set_requires_grad(true);
+  norm->norm_key(x).sum().backward();
+  EXPECT_TRUE(at::allclose(x.grad().flatten(), at::tensor({1.0f, 1.0f, 1.0f, 0.032f, 0.2f, -0.024f}), 0, 1e-6)) << x.grad();
 }
 
 TEST(QueryKeyNormTest, RefusalsNameTheArgument) {

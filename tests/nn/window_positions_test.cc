@@ -2,7 +2,9 @@
 #include "heed/nn/window_biases.h"
 
 #include <cmath>
+#include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -72,12 +74,6 @@ TEST(SwinBiasTest, AddsTheNumberOfBothDifferences) {
 TEST(SwinBiasTest, PartsOfAWindowStandWhereTheyAre) {
   const SwinBias scheme = Stirred(SwinBias(kHeads, WindowShape(kHigh, kWide)));
   const Operands in;
-  const at::Tensor causal = attention(in.q, in.k, in.v, AttentionOptions().causal(true).position(scheme)).output;
-  const at::Tensor hidden = at::ones({kTokens, kTokens}, at::kBool).tril();
-  const auto dense = AttentionOptions().mask(hidden).bias(Looked(scheme->weight, Grid(), Grid()));
-  EXPECT_TRUE(at::allclose(causal, attention(in.q, in.k, in.v, dense).output, 0, 1e-12));
-  const at::Tensor last = attention(in.q.slice(2, 7), in.k, in.v, AttentionOptions().causal(true).position(scheme)).output;
-  EXPECT_TRUE(at::allclose(last, causal.slice(2, 7), 0, 1e-12));
   const auto moved = AttentionOptions().position(scheme).query_offset(7).key_offset(2);
   const at::Tensor part = attention(in.q.slice(2, 7), in.k.slice(2, 2), in.v.slice(2, 2), moved).output;
   const auto looked = AttentionOptions().bias(Looked(scheme->weight, Grid().slice(0, 7), Grid().slice(0, 2)));
@@ -91,15 +87,55 @@ TEST(SwinBiasTest, PackedSequencesEqualEachAlone) {
   const auto slice = [](const at::Tensor& t, const std::vector<int64_t>& starts, std::size_t b) {
     return t.slice(2, starts[b], starts[b + 1]);
   };
-  for (const bool causal : {false, true}) {
-    const auto options = AttentionOptions().causal(causal).position(scheme);
-    const at::Tensor packed =
-        attention(in.q, in.k, in.v, AttentionOptions(options).packed(at::tensor(queries), at::tensor(keys))).output;
-    for (std::size_t b = 0; b + 1 < queries.size(); ++b) {
-      const at::Tensor alone = attention(slice(in.q, queries, b), slice(in.k, keys, b), slice(in.v, keys, b), options).output;
-      EXPECT_TRUE(at::allclose(slice(packed, queries, b), alone, 0, 1e-12)) << b << (causal ? ", causal" : "");
-    }
+  const auto options = AttentionOptions().position(scheme);
+  const at::Tensor packed =
+      attention(in.q, in.k, in.v, AttentionOptions(options).packed(at::tensor(queries), at::tensor(keys))).output;
+  for (std::size_t b = 0; b + 1 < queries.size(); ++b) {
+    const at::Tensor alone = attention(slice(in.q, queries, b), slice(in.k, keys, b), slice(in.v, keys, b), options).output;
+    EXPECT_TRUE(at::allclose(slice(packed, queries, b), alone, 0, 1e-12)) << b;
   }
+}
+
+// A user's scheme of one axis, whose table counts every second step.
+struct SecondSteps : AttentionPosition {
+  at::Tensor bias = Random({kHeads, 9});
+
+  AttentionTensors tensors() const override {
+    AttentionTensors tensors;
+    tensors.relative_bias = bias;
+    return tensors;
+  }
+  bool places() const override { return true; }
+  TokenPositions place(const TokenPositions& positions, int64_t /*steps*/) const override {
+    if (const auto* first = std::get_if<int64_t>(&positions)) return *first;  // steps in a row stay in a row
+    return at::div(std::get<at::Tensor>(positions), 2, "floor");
+  }
+};
+
+TEST(PlacesTest, OrderAndTablesCountByThem) {
+  const auto scheme = std::make_shared<SecondSteps>();
+  const auto causal = [&] { return AttentionOptions().causal(true).position(scheme); };
+  const Operands in(5, 7);
+  const auto plain = AttentionOptions().causal(true).relative_bias(scheme->bias);
+  EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, causal()).output, attention(in.q, in.k, in.v, plain).output));
+  const at::Tensor query = at::arange(4, 9), key = at::arange(2, 9);
+  const auto halved =
+      AttentionOptions(plain).query_positions(at::div(query, 2, "floor")).key_positions(at::div(key, 2, "floor"));
+  EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, causal().query_positions(query).key_positions(key)).output,
+                        attention(in.q, in.k, in.v, halved).output));
+  // Packed: lists are placed sequence by sequence, also those that only count up.
+  const Operands packed(5, 7, 1);
+  const at::Tensor queries = at::tensor({0, 2, 5}, at::kLong), keys = at::tensor({0, 4, 7}, at::kLong);
+  const at::Tensor ends = attention(packed.q, packed.k, packed.v, causal().packed(queries, keys)).output;
+  const auto halves = [](int64_t begin, int64_t end) { return at::div(at::arange(begin, end), 2, "floor"); };
+  const auto alone = [&](int64_t q, int64_t q_end, int64_t k, int64_t k_end) {
+    const auto options = AttentionOptions(plain).query_positions(halves(k_end - k - q_end + q, k_end - k));
+    return attention(packed.q.slice(2, q, q_end), packed.k.slice(2, k, k_end), packed.v.slice(2, k, k_end),
+                     AttentionOptions(options).key_positions(halves(0, k_end - k)))
+        .output;
+  };
+  EXPECT_TRUE(at::allclose(ends.slice(2, 0, 2), alone(0, 2, 0, 4), 0, 1e-12));
+  EXPECT_TRUE(at::allclose(ends.slice(2, 2), alone(2, 5, 4, 7), 0, 1e-12));
 }
 
 TEST(SwinV2BiasTest, IsTheNetworkOfLogarithmicDifferences) {
@@ -234,6 +270,10 @@ TEST(AxesTest, RefusalsNameTheArgument) {
   refused(listed(axial, places).causal(true), {"causal", "several axes"});
   refused(listed(swin, places).causal(Causal::kTopLeft), {"causal", "several axes"});
   refused(listed(axial, places).window(3, 3), {"window", "several axes"});
+  refused(AttentionOptions().position(swin).causal(true), {"causal", "several axes"});
+  refused(listed(axial, places).return_statistics(true), {"return_statistics", "several axes"});
+  refused(listed(swin, places).score(ScoreProgram(program::Score() * program::KeyPosition())), {"score", "several axes"});
+  refused(listed(swin, places).mask_program(MaskProgram(program::KeyPosition() < 3)), {"mask_program", "several axes"});
   refused(AttentionOptions().position(swin).window(3, -1), {"window", "several axes"});
   refused(listed(AxialRotary(kWidth, 4), places), {"query_positions", "[batch, steps, 4]"});
   refused(listed(axial, places.to(at::kFloat)), {"query_positions", "int64 or float64"});

@@ -27,6 +27,7 @@ using enum Operation;
 // Adds a node whose operands are there already.
 int AddTo(CodeBuilder& builder, const Node& node, const std::unordered_map<const Node*, int>& places) {
   std::vector<int> operands;
+  operands.reserve(node.operands.size());
   for (const auto& operand : node.operands) operands.push_back(places.at(operand.get()));
   return builder.Again(node.instruction, std::move(operands));
 }
@@ -98,6 +99,7 @@ Code Chained(const Code& first, const Code& second) {
     for (int* place : {&instruction.reading.place, &instruction.reading.other})
       if (*place >= 0) *place += tables;
     std::vector<int> operands;
+    operands.reserve(instruction.operands.size());
     for (int operand : instruction.operands) operands.push_back(places[static_cast<std::size_t>(operand)]);
     places.push_back(builder.Again(instruction, std::move(operands)));
   }

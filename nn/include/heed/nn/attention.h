@@ -142,7 +142,8 @@ class AttentionOptions {
     key_offset_ = value;
     return *this;
   }
-  // [N] or [B, N], int64 or float64; [B, N, axes] beside a scheme that has axes, and then without causality and a window.
+  // [N] or [B, N], int64 or float64; [B, N, axes] beside a scheme that has axes, where causality, a window,
+  // statistics and programs that read positions are refused.
   AttentionOptions& query_positions(at::Tensor value) {
     tensors_.query_positions = std::move(value);
     return *this;

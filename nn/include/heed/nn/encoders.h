@@ -52,6 +52,7 @@ struct EncoderOptions {
   // Any scheme; encodings of the input are added before the first layer. The other encoders know order by themselves and take
   // none; of it the decomposable encoder reads max_distance alone.
   TORCH_ARG(PositionOptions, position);
+  TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;  // of AttentionEncoder alone
   TORCH_ARG(bool, keep_attention_weights) = false;
   // convolution
   TORCH_ARG(int64_t, kernel) = 3;    // odd when centred

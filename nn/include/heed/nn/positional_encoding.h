@@ -25,7 +25,7 @@ class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImp
                          LengthPolicy length_policy = LengthPolicy::kError, SinusoidalOptions table = {});
   void reset() override;
   // offset: position of the first step. positions: where every step stands instead, [steps] or [batch or 1, steps], int64 or
-  // float64 (timestamps); their rows are computed by the formula, whatever max_len is.
+  // float64 (timestamps); their rows are computed by the formula in double precision, whatever max_len and angles are.
   torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0, const torch::Tensor& positions = {});
   const torch::Tensor& P() const { return table_; }
 
@@ -52,11 +52,13 @@ class LearnedPositionsImpl : public torch::nn::Cloneable<LearnedPositionsImpl> {
   LearnedPositionsImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,
                        LengthPolicy length_policy = LengthPolicy::kError);
   void reset() override;
-  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0);
+  // positions: the row of every step instead of an offset, int64 [steps] or [batch or 1, steps]; those behind the table are
+  // what the length policy is for.
+  torch::Tensor forward(const torch::Tensor& X, int64_t offset = 0, const torch::Tensor& positions = {});
   torch::Tensor weight;  // [max_len, num_hiddens]
 
  protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})})
+  FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})}, {2, torch::nn::AnyValue(torch::Tensor())})
 
  private:
   int64_t num_hiddens_, max_len_;

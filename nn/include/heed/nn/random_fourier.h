@@ -9,22 +9,23 @@
 
 namespace heed::nn {
 
-// X + [cos(2 pi p B), sin(2 pi p B)] for tokens at positions p, B fixed and drawn from N(0, deviation): close positions have
-// close encodings, and how close is what the deviation says. Tancik et al. 2020, "Fourier Features Let Networks Learn High
-// Frequency Functions in Low Dimensional Domains", section 4.
+// X + [cos(2 pi p B), sin(2 pi p B)] for tokens at positions p, with frequencies B drawn once from N(0, scale): the inner
+// product of two encodings depends on the difference of their positions alone, a kernel whose width is 1 / scale. Tancik et al.
+// 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains", section 4.
 class RandomFourierImpl : public torch::nn::Cloneable<RandomFourierImpl> {
  public:
-  // width: of the input, even. axes: numbers that tell where a token stands.
-  explicit RandomFourierImpl(int64_t width, int64_t axes = 1, double deviation = 1.0);
+  // width: of the input, even. axes: numbers that tell where a token stands. scale: in turns a unit of position.
+  explicit RandomFourierImpl(int64_t width, int64_t axes = 1, double scale = 1.0, bool trainable = false);
   void reset() override;
-  // X [batch, steps, width] -> the same shape, of X's type (of the directions' where X has whole numbers). positions: int64 or
+  // X [batch, steps, width] -> the same shape, of X's type (of the frequencies' where X has whole numbers). positions: int64 or
   // float64, [batch or 1, steps, axes] or [steps, axes]; of one axis also [batch or 1, steps] or [steps].
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& positions);
-  torch::Tensor directions;  // B, [axes, width/2], a buffer
+  torch::Tensor frequencies;  // B, [axes, width/2], a parameter where trainable, else a buffer
 
  private:
   int64_t width_, axes_;
-  double deviation_;
+  double scale_;
+  bool trainable_;
 };
 TORCH_MODULE(RandomFourier);
 

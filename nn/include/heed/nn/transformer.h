@@ -37,6 +37,7 @@ struct TransformerEncoderBlockOptions {
   TORCH_ARG(Causal, causal) = Causal::kNone;
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
   TORCH_ARG(PositionOptions, position);  // a scheme inside attention; every block has its own
+  TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;
   TORCH_ARG(bool, keep_attention_weights) = false;
 };
 

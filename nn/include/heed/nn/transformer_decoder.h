@@ -23,6 +23,7 @@ struct TransformerDecoderBlockOptions {
   TORCH_ARG(double, layer_norm_eps) = 1e-5;
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
   TORCH_ARG(PositionOptions, position);  // of self-attention: none, or a scheme that acts inside attention
+  TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;  // of both attentions
   TORCH_ARG(bool, keep_attention_weights) = false;
 };
 

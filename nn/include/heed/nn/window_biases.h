@@ -22,7 +22,7 @@ struct WindowShape {
 
 // What both biases share: where tokens stand, and a table by the difference of two places. Positions are whole numbers within
 // the window, [B, N, 2] (row, column); without them, and where they have one number each, token n stands in row n / width,
-// column n % width. Then a call may be causal, in that order; it has no window of its own.
+// column n % width.
 class WindowPosition : public AttentionPosition {
  public:
   int64_t axes() const override { return 2; }
