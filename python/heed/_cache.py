@@ -15,7 +15,7 @@ from ._places import Positions
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers, listed
 from .positions import Scheme
-from .positions._scheme import BesideTurnedKeys
+from .positions._scheme import OfCache
 
 _ops = torch.ops.heed
 
@@ -30,8 +30,10 @@ class KeyValueCache:
     all others.
 
     With a scheme as `position`, attend computes with it, and a rotation turns each key once, when it is appended, unless it
-    depends on the length of the text (heed.positions.Scheme.turns_once). Without, keys are kept as given, and attend takes a
-    scheme that turns all of them at each call.
+    depends on the length of the text (heed.positions.Scheme.turns_once). Tables that TransformerXL, Deberta and SwinV2Bias compute
+    of their parameters are computed once for the tokens that it holds, while no gradients are recorded and no parameter changes
+    (as PyTorch counts changes, which does not see those of `.data`). Without, keys are kept as given, and attend takes a scheme
+    that does all of that at each call.
     """
 
     length: int
@@ -74,7 +76,7 @@ class KeyValueCache:
         self.length = 0
         self._grows = capacity is None
         self.position = position
-        self._beside = BesideTurnedKeys(position) if position is not None and position.turns_once else None
+        self._own = OfCache(position) if position is not None and OfCache.helps(position) else None
         # [1 or batch, length] of turned keys, with a third dimension for axes; None where they count up from 0
         self._places: torch.Tensor | None = None
         self._keys = torch.empty(batch, kv_heads, capacity or 0, head_dim, dtype=dtype, device=device)
@@ -98,7 +100,7 @@ class KeyValueCache:
     @property
     def turns_keys(self) -> bool:
         """Whether append turns the keys."""
-        return self._beside is not None
+        return self._own is not None and self._own.turns_once
 
     @property
     def keys(self) -> torch.Tensor:
@@ -122,9 +124,11 @@ class KeyValueCache:
         if not isinstance(key, torch.Tensor) or not isinstance(value, torch.Tensor):
             key, value = tensor_of("key", key), tensor_of("value", value)
         places = self._places
-        if self._beside is not None:
+        if self._own is not None and self.length == 0:
+            self._own.forget()
+        if self._own is not None and self._own.turns_once:
             places, first = self._with_places(_known(positions), key)
-            key = self._beside.scheme.rotate_key(key, first)
+            key = self._own.scheme.rotate_key(key, first)
         elif positions is not None:
             raise ValueError("positions: expected none, because these keys are not turned here; attend takes key_positions")
         self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
@@ -170,10 +174,10 @@ class KeyValueCache:
     def _scheme(self, position: Scheme | None) -> Scheme | None:
         """What a call with the cache's keys and this scheme computes with."""
         if self.position is None or position is None:
-            return self._beside or self.position or position
+            return self._own or self.position or position
         if position is not self.position:
             raise ValueError("position: the cache was made for another scheme")
-        return self._beside or position
+        return self._own or position
 
     @overload
     def attend(

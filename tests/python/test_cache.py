@@ -1,5 +1,7 @@
 """Decoding with heed.KeyValueCache equals the whole pass."""
 
+import copy
+
 import pytest
 import torch
 from test_options import SCHEMES, operands, schemes
@@ -344,3 +346,73 @@ def test_under_autocast_turned_keys_have_the_bits_of_the_whole_pass(dtype):
         for cache in (module.new_cache(2), outside):
             module.append(X, X, cache)
             assert torch.equal(cache.keys.to(dtype), expected)
+
+
+def test_tables_are_computed_once_for_the_tokens_of_a_cache(monkeypatch):
+    """And anew wherever a call would otherwise compute with numbers of before."""
+    q, k, v = operands(queries=9, keys=9)
+    scheme, other = (schemes()["Transformer-XL"] for _ in range(2))
+    for parameter in other.parameters():
+        torch.nn.init.normal_(parameter)
+    made, tensors = [], positions.TransformerXL.tensors
+    monkeypatch.setattr(positions.TransformerXL, "tensors", lambda self: made.append(1) or tensors(self))
+    cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64, position=scheme)
+
+    def attend(tokens=9):
+        output, count = cache.attend(q[:, :, tokens - 1 : tokens]), len(made)
+        expected = heed.attention(q[:, :, :tokens], k[:, :, :tokens], v[:, :, :tokens], causal=True, position=scheme)
+        torch.testing.assert_close(output, expected[:, :, -1:], rtol=0, atol=1e-12)
+        made[count:] = []
+        return output
+
+    def fill():
+        for a, b in zip(k.split(1, 2), v.split(1, 2)):
+            cache.append(a, b)
+            attend(cache.length)
+
+    with torch.no_grad():
+        fill()
+        assert len(made) == 1
+        changes = {
+            "in place": lambda: scheme.position_bias.add_(0.5),
+            "state dict": lambda: scheme.load_state_dict(other.state_dict()),
+            "assigned": lambda: scheme.load_state_dict({n: t + 1 for n, t in other.state_dict().items()}, assign=True),
+            "data": lambda: setattr(scheme.projection, "data", scheme.projection * 2),
+        }
+        for count, change in enumerate(changes.values(), 2):
+            change()
+            attend(), attend()
+            assert len(made) == count
+        cache.truncate(0)
+        fill()
+        assert len(made) == 6
+        copied = copy.deepcopy(cache)
+        copied.position.projection.mul_(2)
+        assert not torch.allclose(copied.attend(q[:, :, -1:]), attend())
+        assert len(made) == 7
+    cache.truncate(8)
+    cache.append(k[:, :, 8:], v[:, :, 8:])
+    attend().sum().backward()
+    assert scheme.projection.grad.abs().max() > 0
+    with torch.inference_mode():
+        attend()
+    attend().sum().backward()
+
+
+class Annealed(positions.Scheme):
+    """A user's own, of a number that is no parameter."""
+
+    slope = 0.5
+
+    def tensors(self):
+        return {"slopes": torch.full((2,), self.slope)}
+
+
+@torch.no_grad()
+def test_a_scheme_of_ones_own_is_asked_at_each_step():
+    q, k, v = operands()
+    scheme = Annealed()
+    cache = heed.KeyValueCache(2, 2, 8, dtype=torch.float64, position=scheme)
+    cache.append(k, v)
+    for scheme.slope in (0.5, 2.0):
+        torch.testing.assert_close(cache.attend(q), heed.attention(q, k, v, causal=True, position=scheme), rtol=0, atol=1e-12)

@@ -106,6 +106,22 @@ def test_packed_sequences_equal_each_alone(name):
         torch.testing.assert_close(packed[rows], alone[0].transpose(0, 1))
 
 
+def test_limits_that_turn_one_scheme_into_another():
+    q, k, v = operands()
+    shaw = positions.Shaw(8, 3, queries=True).double()
+    for parameter in shaw.parameters():
+        torch.nn.init.zeros_(parameter)
+    torch.testing.assert_close(heed.attention(q, k, v, position=shaw), heed.attention(q, k, v), rtol=0, atol=1e-12)
+    # With a bucket for each of 7 distances to the left and, behind 14 of those, to the right, T5 has a number for every offset.
+    t5, every = positions.T5Bias(2, buckets=28, max_distance=50).double(), positions.RelativeBias(2, 6).double()
+    with torch.no_grad():
+        t5.weight.copy_(random(28, 2, seed=5))
+        offsets = torch.arange(-6, 7)
+        every.relative_bias.copy_(t5.weight[torch.where(offsets > 0, 14 + offsets, -offsets)].T)
+    expected = heed.attention(q, k, v, position=every)
+    torch.testing.assert_close(heed.attention(q, k, v, position=t5), expected, rtol=0, atol=1e-12)
+
+
 PACKED = (torch.tensor([0, 3, 4]), torch.tensor([0, 2, 5]))
 AROUND = {
     "alone": {},

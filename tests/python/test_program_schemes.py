@@ -1,6 +1,7 @@
 """Schemes that are functions of the score: their formulas, gradients, what they keep when positions move, and a user's own."""
 
 import copy
+import math
 import pickle
 
 import pytest
@@ -183,6 +184,20 @@ def test_limits_that_turn_one_scheme_into_another():
     with torch.no_grad():
         constant.second_weight.zero_()
     torch.testing.assert_close(heed.attention(q, k, v, position=constant), plain, rtol=0, atol=1e-12)
+
+
+def test_a_linear_network_within_the_threshold_is_a_slope():
+    """psi(x) = log(1 + c x) is c x where c is small, and what divides it is the same for every query before the threshold."""
+    q, k, v = operands()
+    slopes, scheme, c = Alibi(H), Fire(H, width=1).double(), 1e-9
+    with torch.no_grad():
+        scheme.c.fill_(c)
+        scheme.first_weight.fill_(1.0)
+        scheme.second_weight.copy_(-slopes.slopes[:, None].double() * (math.log1p(c * scheme.threshold) + 1e-6) / c)
+        for bias in (scheme.first_bias, scheme.second_bias):
+            bias.zero_()
+    expected = heed.attention(q, k, v, position=slopes)
+    torch.testing.assert_close(heed.attention(q, k, v, position=scheme), expected, rtol=0, atol=1e-6)
 
 
 def test_a_program_of_the_call_computes_with_what_the_scheme_made():

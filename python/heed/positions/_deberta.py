@@ -19,6 +19,8 @@ class Deberta(Scheme):
     with share_att_key the projections are those of the layer's own queries and keys.
     """
 
+    _computes_tables = True
+
     heads: int
     """Of the queries."""
     head_dim: int

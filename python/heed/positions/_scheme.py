@@ -25,6 +25,8 @@ class Scheme(torch.nn.Module):
     needs_causal: bool = False
     """Whether calls without causality, or a window that hides later keys, are refused."""
 
+    _computes_tables = False  # in the class itself: whether `tensors` are those of its parameters, at a cost
+
     axes: int | None = None
     """How many numbers a position has, for a scheme of places in an image or a volume: positions are then [B, N, axes]. None:
     positions are numbers, [N] or [B, N]."""
@@ -78,21 +80,60 @@ class InputScheme(Scheme):
         )
 
 
-class BesideTurnedKeys(Scheme):
-    """A scheme that turns once, for keys that it has turned already."""
+def _computes_tables(scheme: Scheme) -> bool:
+    return bool(vars(type(scheme)).get("_computes_tables"))  # a class that derives from it may compute them of anything
 
-    rotates = True
+
+_Sources = list[tuple[torch.Tensor, object]]
+
+
+def _same(before: _Sources, now: _Sources) -> bool:
+    return len(before) == len(now) and all(a is b and was == is_now for (a, was), (b, is_now) in zip(before, now))
+
+
+class OfCache(Scheme):
+    """A scheme as a cache computes with it: its tables are made once, and keys are turned already where it turns once."""
 
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
         self.scheme = scheme
-        self.symmetric, self.axes, self.needs_causal = scheme.symmetric, scheme.axes, scheme.needs_causal
+        self.rotates, self.turns_once = scheme.rotates, scheme.turns_once
+        self.symmetric, self.needs_causal = scheme.symmetric, scheme.needs_causal
+        self.axes = None if isinstance(scheme, InputScheme) else scheme.axes
+        self._kept: tuple[_Sources, dict[str, torch.Tensor | None]] | None = None
+
+    @staticmethod
+    def helps(scheme: Scheme) -> bool:
+        """Whether there is anything to keep."""
+        return scheme.turns_once or _computes_tables(scheme)
 
     def default_scale(self, head_dim: int) -> float | None:
         return self.scheme.default_scale(head_dim)
 
+    def place(self, positions: torch.Tensor | None, steps: int) -> torch.Tensor:
+        return self.scheme.place(positions, steps)
+
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        return self.scheme.tensors()
+        """Those of the scheme; what it computes of its parameters is kept while nothing is recorded and no parameter changes,
+        because a step of decoding would compute it for a single query."""
+        fresh = torch.is_grad_enabled() or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        sources = None if fresh or not _computes_tables(self.scheme) else self._sources()
+        if sources is None:
+            return self.scheme.tensors()
+        if self._kept is None or not _same(self._kept[0], sources):
+            self._kept = sources, self.scheme.tensors()
+        return self._kept[1]
+
+    def forget(self) -> None:
+        """The tables."""
+        self._kept = None
+
+    def _sources(self) -> _Sources | None:
+        """The tensors that tables are made of, with what shows their changes; None where changes leave no mark."""
+        tensors = [*self.scheme.parameters(), *self.scheme.buffers()]
+        if any(tensor.is_inference() for tensor in tensors):
+            return None
+        return [(tensor, (tensor._version, tensor.data_ptr(), tensor.dtype)) for tensor in tensors]
 
     def rotate(
         self,
@@ -101,12 +142,14 @@ class BesideTurnedKeys(Scheme):
         query_positions: int | torch.Tensor,
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.turns_once:
+            return self.scheme.rotate(query, key, query_positions, key_positions)
         return self.scheme.rotate_query(query, query_positions), key
 
 
 def kind_of(scheme: Scheme) -> str:
     """What errors call it."""
-    return type(scheme.scheme if isinstance(scheme, BesideTurnedKeys) else scheme).__name__
+    return type(scheme.scheme if isinstance(scheme, OfCache) else scheme).__name__
 
 
 def check_needs_no_later_keys(scheme: Scheme, causal: str, window: Any) -> None:

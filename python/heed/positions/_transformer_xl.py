@@ -17,6 +17,8 @@ class TransformerXL(Scheme):
     same. The authors' models share u and v among their layers: give all layers one scheme, or tie the parameters.
     """
 
+    _computes_tables = True
+
     rotates: bool = True
     """Always: u is added to the queries."""
     turns_once: bool = True

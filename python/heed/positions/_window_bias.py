@@ -98,6 +98,8 @@ class SwinV2Bias(_WindowBias):
     are those of SwinBias. The paper's attention divides by norms besides: MultiHeadAttention(query_key_norm="l2").
     """
 
+    _computes_tables = True
+
     first_weight: torch.nn.Parameter
     """[hidden, 2]"""
     first_bias: torch.nn.Parameter
