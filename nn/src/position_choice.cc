@@ -27,6 +27,8 @@ constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
     {PositionScheme::kTemperature, "temperature"},
     {PositionScheme::kSinusoidalBias, "sinusoidal_bias"},
     {PositionScheme::kTransformerXl, "transformer_xl"},
+    {PositionScheme::kXPos, "xpos"},
+    {PositionScheme::kDeberta, "deberta"},
 };
 
 }  // namespace
@@ -84,6 +86,11 @@ std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& 
       return SinusoidalBias(heads).ptr();
     case PositionScheme::kTransformerXl:
       return TransformerXL(heads, head_dim, options.max_distance).ptr();
+    case PositionScheme::kXPos:
+      if (!causal) Refuse("position: 'xpos' needs causal attention: it would grow towards later keys");
+      return XPos(head_dim).ptr();
+    case PositionScheme::kDeberta:
+      return Deberta(heads, head_dim, options.max_distance).ptr();
     case PositionScheme::kSinusoidal:
     case PositionScheme::kLearned:
       break;

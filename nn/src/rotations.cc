@@ -1,6 +1,7 @@
 #include "heed/nn/rotations.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -100,6 +101,36 @@ at::Tensor RotaryImpl::rotate_key(const at::Tensor& key, const TokenPositions& p
   CheckOperand("Rotary", "key", key, head_dim_);
   CheckPositions("Rotary", "key_positions", positions, key);
   return Turned(key, Tables(key, positions, std::nullopt));
+}
+
+XPosImpl::XPosImpl(int64_t head_dim, double base, double scale_base, RotaryLayout layout)
+    : rotary_(head_dim, RotaryOptions{.base = base}, layout) {
+  if (head_dim % 2 != 0) Refuse("XPos: head_dim: expected an even number, got ", head_dim);
+  if (!(scale_base > 0 && std::isfinite(scale_base))) Refuse("XPos: scale_base: expected a number above 0, got ", scale_base);
+  const auto width = static_cast<double>(head_dim);
+  const at::Tensor zeta = (at::arange(0, head_dim, 2, at::kDouble) + 0.4 * width) / (1.4 * width);
+  const at::Tensor rates = -zeta.log() / scale_base;
+  column_decay_ = layout == RotaryLayout::kHalf ? at::cat({rates, rates}) : rates.repeat_interleave(2);
+}
+
+AttentionTensors XPosImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.column_decay = column_decay_;
+  return tensors;
+}
+
+std::pair<at::Tensor, at::Tensor> XPosImpl::rotate(const at::Tensor& query, const at::Tensor& key,
+                                                   const TokenPositions& query_positions,
+                                                   const TokenPositions& key_positions) const {
+  return rotary_->rotate(query, key, query_positions, key_positions);
+}
+
+at::Tensor XPosImpl::rotate_query(const at::Tensor& query, const TokenPositions& positions) const {
+  return rotary_->rotate_query(query, positions);
+}
+
+at::Tensor XPosImpl::rotate_key(const at::Tensor& key, const TokenPositions& positions) const {
+  return rotary_->rotate_key(key, positions);
 }
 
 AxialRotaryImpl::AxialRotaryImpl(int64_t head_dim, int64_t axes, double base, RotaryLayout layout)

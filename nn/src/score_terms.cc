@@ -1,6 +1,9 @@
 #include "heed/nn/score_terms.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
@@ -16,6 +19,16 @@ bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::ele
 // Parameters of 16 bits in float32, so that tables that are computed of them are not rounded once more.
 at::Tensor Widened(const at::Tensor& parameter) {
   return IsNarrow(parameter.scalar_type()) ? parameter.to(at::kFloat) : parameter;
+}
+
+// DeBERTa's bucket of query position - key position, itself up to half of the buckets.
+int64_t DebertaBucket(int64_t offset, int64_t buckets, int64_t max_distance) {
+  const int64_t half = buckets / 2, distance = std::abs(offset);
+  if (buckets == 0 || distance <= half) return offset;
+  const double share = std::log(static_cast<double>(distance) / static_cast<double>(half)) /
+                       std::log(static_cast<double>(max_distance - 1) / static_cast<double>(half));
+  const auto bucket = half + static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1)));
+  return offset > 0 ? bucket : -bucket;
 }
 
 }  // namespace
@@ -161,6 +174,49 @@ std::pair<at::Tensor, at::Tensor> TransformerXLImpl::rotate(const at::Tensor& qu
                                                             const TokenPositions& query_positions,
                                                             const TokenPositions& /*key_positions*/) const {
   return {rotate_query(query, query_positions), key};
+}
+
+DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t buckets, int64_t width)
+    : heads_(heads),
+      head_dim_(head_dim),
+      span_(buckets == 0 ? max_distance : buckets),
+      width_(width == 0 ? heads * head_dim : width) {
+  if (heads < 1 || head_dim < 1 || max_distance < 1 || width < 0) {
+    Refuse("Deberta: expected heads > 0, head_dim > 0, max_distance > 0 and width >= 0, got ", heads, ", ", head_dim, ", ",
+           max_distance, " and ", width);
+  }
+  if (buckets != 0 && (buckets < 2 || buckets % 2 != 0 || max_distance - 1 <= buckets / 2)) {
+    Refuse("Deberta: buckets: expected 0, or an even number of at least 2 with half of them below max_distance - 1, got ",
+           buckets, " with max_distance ", max_distance);
+  }
+  std::vector<int64_t> rows;
+  rows.reserve(2 * static_cast<std::size_t>(max_distance) + 1);
+  for (int64_t offset = -max_distance; offset <= max_distance; ++offset)
+    rows.push_back(std::clamp<int64_t>(DebertaBucket(-offset, buckets, max_distance) + span_, 0, 2 * span_ - 1));
+  row_of_offset_ = at::tensor(rows, at::kLong);
+  reset();
+}
+
+void DebertaImpl::reset() {
+  embeddings = torch::nn::init::normal_(register_parameter("embeddings", at::empty({2 * span_, width_})), 0.0, 0.02);
+  key_projection = register_module("key_projection", torch::nn::Linear(width_, heads_ * head_dim_));
+  query_projection = register_module("query_projection", torch::nn::Linear(width_, heads_ * head_dim_));
+}
+
+std::optional<double> DebertaImpl::default_scale(int64_t head_dim) const {
+  return 1.0 / std::sqrt(3.0 * static_cast<double>(head_dim));
+}
+
+AttentionTensors DebertaImpl::tensors() const {
+  const at::Tensor wide = Widened(embeddings);
+  const auto by_head = [&](const torch::nn::Linear& projection) {
+    const at::Tensor rows = at::linear(wide, Widened(projection->weight), Widened(projection->bias));
+    return rows.index_select(0, row_of_offset_).view({-1, heads_, head_dim_}).transpose(0, 1);
+  };
+  AttentionTensors tensors;
+  tensors.transformer_xl_positions = by_head(key_projection);
+  tensors.content_queries = by_head(query_projection);
+  return tensors;
 }
 
 }  // namespace heed::nn

@@ -281,14 +281,16 @@ TEST(MultiHeadAttentionTest, EverySchemeServesHeadsOfAnyWidth) {
   for (const std::string& name : PositionSchemeNames()) {
     const PositionOptions scheme = Scheme(ParsePositionScheme(name), 20);
     if (AddsToInput(scheme.scheme)) continue;
-    MultiHeadAttention module(MultiHeadAttentionOptions(10, 3).head_dim(8).position(scheme));
+    const Causal causal = name == "xpos" ? Causal::kBottomRight : Causal::kNone;
+    MultiHeadAttention module(MultiHeadAttentionOptions(10, 3).head_dim(8).position(scheme).causal(causal));
     module->to(at::kDouble);
     for (const auto& item : module->named_parameters())
       if (item.key().starts_with("position.")) torch::nn::init::normal_(item.value());
     const at::Tensor q = split(module->W_q(X)), k = split(module->W_k(X)), v = split(module->W_v(X));
-    const AttentionOutput expected = attention(q, k, v, AttentionOptions().position(module->position));
+    const AttentionOutput expected = attention(q, k, v, AttentionOptions().causal(causal).position(module->position));
     EXPECT_TRUE(at::allclose(module(X, X, X), module->W_o(expected.output.transpose(1, 2).flatten(2)), 0, 1e-12)) << name;
-    const at::Tensor without = module->W_o(attention(q, k, v).output.transpose(1, 2).flatten(2));
+    const at::Tensor without =
+        module->W_o(attention(q, k, v, AttentionOptions().causal(causal)).output.transpose(1, 2).flatten(2));
     EXPECT_EQ(at::allclose(module(X, X, X), without), name == "none") << name;
   }
 }

@@ -48,6 +48,9 @@ std::vector<Named> Schemes(int64_t heads = kHeads) {
       {"rotary, interleaved, partial", Rotary(kWidth, RotaryOptions{.rotary_dim = 4}, RotaryLayout::kInterleaved).ptr()},
       {"rotary, yarn", Rotary(kWidth, RotaryOptions{.scaling = YarnScaling{4.0, 8}}).ptr()},
       {"Transformer-XL", TransformerXL(heads, kWidth, 3).ptr()},
+      {"DeBERTa", Deberta(heads, kWidth, 3).ptr()},
+      {"DeBERTa, buckets", Deberta(heads, kWidth, 6, 4, 5).ptr()},
+      {"xPos", XPos(kWidth, 10000.0, 8.0).ptr()},
       {"KERPLE", Kerple(heads).ptr()},
       {"KERPLE, power", Kerple(heads, KerpleKind::kPower).ptr()},
       {"Sandwich", Sandwich(heads, 6).ptr()},
@@ -103,6 +106,7 @@ TEST(PositionsTest, ListsMeanWhatOffsetsMean) {
 
 TEST(PositionsTest, WithoutCausalityQueriesStandAtTheBeginning) {
   for (const Named& named : Schemes()) {
+    if (named.name == "xPos") continue;  // it needs causality
     const Operands in(5, 9);
     const auto options = [&] { return AttentionOptions().position(named.scheme); };
     const at::Tensor by_default = attention(in.q, in.k, in.v, options().key_offset(4)).output;
@@ -237,7 +241,8 @@ TEST(PositionsTest, T5BucketsServeThePastAloneUnderCausality) {
 TEST(PositionsTest, ClonesAreIndependentAndEqual) {
   const at::Tensor X = Random({1, 6, kHeads * kWidth});
   for (const Named& named : Schemes()) {
-    MultiHeadAttention module(MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(named.scheme));
+    MultiHeadAttention module(
+        MultiHeadAttentionOptions(kHeads * kWidth, kHeads).position(named.scheme).causal(Causal::kBottomRight));
     module->to(at::kDouble);
     const auto copy = std::dynamic_pointer_cast<MultiHeadAttentionImpl>(module->clone());
     const at::Tensor before = module(X, X, X);
@@ -337,7 +342,7 @@ TEST(PositionSchemeTest, NamesGoBothWays) {
   ExpectRefused([] { ParsePositionScheme("cope"); },
                 {"'cope'",
                  "none, sinusoidal, learned, rotary, alibi, relative, t5, shaw, kerple, kerple_power, sandwich, fire, "
-                 "temperature, sinusoidal_bias, transformer_xl"});
+                 "temperature, sinusoidal_bias, transformer_xl, xpos, deberta"});
 }
 
 }  // namespace

@@ -29,10 +29,12 @@ enum class PositionScheme {
   kTemperature,     // Temperature
   kSinusoidalBias,  // SinusoidalBias
   kTransformerXl,   // TransformerXL
+  kXPos,            // XPos
+  kDeberta,         // Deberta
 };
 
 // "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich",
-// "fire", "temperature", "sinusoidal_bias", "transformer_xl".
+// "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta".
 std::vector<std::string> PositionSchemeNames();
 // Throws InvalidArgument that lists the names.
 PositionScheme ParsePositionScheme(const std::string& name);
@@ -43,7 +45,7 @@ bool AddsToInput(PositionScheme scheme);
 struct PositionOptions {
   PositionScheme scheme = PositionScheme::kNone;
   int64_t max_len = 1000;  // sinusoidal, learned: rows of the table
-  // relative, shaw, transformer_xl: where offsets are clipped; t5: where the last bucket holds all farther ones
+  // relative, shaw, transformer_xl, deberta: where offsets are clipped; t5: where the last bucket holds all farther ones
   int64_t max_distance = 128;
   LengthPolicy length_policy = LengthPolicy::kError;  // sinusoidal, learned
   int64_t buckets = 32;                               // t5
@@ -52,7 +54,7 @@ struct PositionOptions {
 };
 
 // A new scheme for attention with `heads` query heads of width head_dim; null for kNone. causal: T5's buckets serve the keys up
-// to a query alone. Throws InvalidArgument for schemes that are added to the input.
+// to a query alone. Throws InvalidArgument for schemes that are added to the input, and for xpos without causality.
 std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& options, int64_t heads, int64_t head_dim,
                                                          bool causal);
 

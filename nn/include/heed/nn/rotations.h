@@ -47,6 +47,30 @@ class RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionPosi
 };
 TORCH_MODULE(Rotary);
 
+// Rotary positions whose products fade with the distance, those of fast columns sooner: the term of column c is multiplied by
+// zeta_c^((i - j) / scale_base), zeta_c = (2t + 0.4 head_dim) / (1.4 head_dim) of its pair t. Needs causality. No power of a
+// position is taken, so that no length overflows and cached keys stay what they are. Nothing is trained. Sun et al. 2023, "A
+// Length-Extrapolatable Transformer", section 3.2.
+class XPosImpl : public torch::nn::Cloneable<XPosImpl>, public AttentionPosition {
+ public:
+  explicit XPosImpl(int64_t head_dim, double base = 10000.0, double scale_base = 512.0,
+                    RotaryLayout layout = RotaryLayout::kHalf);
+  void reset() override {}
+  AttentionTensors tensors() const override;
+  bool rotates() const override { return true; }
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& key_positions) const override;
+  bool turns_once() const override { return true; }
+  at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
+  at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
+
+ private:
+  Rotary rotary_;
+  at::Tensor column_decay_;  // float64 [head_dim]
+};
+TORCH_MODULE(XPos);
+
 // Rotary positions of tokens that stand on several axes: the columns of a head are `axes` blocks, and block a turns by the
 // position on axis a, as a Rotary of its own width would. Calls list positions [B, N, axes], int64 or float64. Nothing is
 // trained. Heo et al. 2024, "Rotary Position Embedding for Vision Transformer", section 3.2.

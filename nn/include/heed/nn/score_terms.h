@@ -3,9 +3,11 @@
 #define HEED_NN_SCORE_TERMS_H_
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include <torch/nn/cloneable.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
 #include "heed/nn/attention_position.h"
@@ -110,6 +112,26 @@ class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public
   at::Tensor encoding_;  // [2 * max_distance + 1, width] float64, by key position - query position
 };
 TORCH_MODULE(TransformerXL);
+
+// DeBERTa's disentangled attention: scale * (q.k + q.(K e[c]) + k.(Q e[c])), c the bucket of query position - key position,
+// scale 1/sqrt(3 head_dim) where a call gives none. Without buckets every distance below max_distance has a vector of its own;
+// with them those up to buckets/2 have, and farther ones share vectors by powers up to max_distance, as in DeBERTa-v2 and v3. K
+// and Q are linear layers, which the authors' models share with those of the content. He et al. 2021, "DeBERTa", section 3.1.
+class DebertaImpl : public torch::nn::Cloneable<DebertaImpl>, public AttentionPosition {
+ public:
+  // buckets: 0: none. width: of the vectors; 0: heads * head_dim.
+  DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance = 512, int64_t buckets = 0, int64_t width = 0);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  std::optional<double> default_scale(int64_t head_dim) const override;
+  torch::Tensor embeddings;  // e, [2 * (buckets, or max_distance), width], N(0, 0.02) at first
+  torch::nn::Linear key_projection{nullptr}, query_projection{nullptr};  // K and Q, width -> heads * head_dim
+
+ private:
+  int64_t heads_, head_dim_, span_, width_;
+  at::Tensor row_of_offset_;  // int64 [2 * max_distance + 1], by key position - query position
+};
+TORCH_MODULE(Deberta);
 
 }  // namespace heed::nn
 
