@@ -24,6 +24,8 @@ constexpr NamedScheme kNamedSchemes[] = {
     {"temperature", "temperature", "a temperature"},
     {"sinusoidal_bias", "sinusoidal bias", "a sinusoidal bias"},
     {"transformer_xl", "Transformer-XL", "Transformer-XL's positions"},
+    {"xpos", "xPos", "xPos"},
+    {"deberta", "DeBERTa", "DeBERTa's positions"},
 };
 
 const NamedScheme* Named(const std::string& position) {

@@ -24,7 +24,8 @@ std::vector<std::string> DefaultEncoders();
 std::vector<Contender> Contenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions);
 
 // "none", "sinusoidal", "learned", "rotary", "ALiBi", "relative bias", "T5's bias", "Shaw",
-// "KERPLE", "KERPLE's power", "Sandwich", "FIRE", "temperature", "sinusoidal bias", "Transformer-XL".
+// "KERPLE", "KERPLE's power", "Sandwich", "FIRE", "temperature", "sinusoidal bias", "Transformer-XL", "xPos",
+// "DeBERTa".
 std::string SchemeLabel(const std::string& position);
 
 // "a", "a and b", "a, b and c".

@@ -34,8 +34,9 @@ std::vector<RandomStart> RandomStarts(const torch::nn::Module& module) {
             {fire->second_weight, -bound, bound},
             {fire->second_bias, -bound, bound}};
   }
+  constexpr double kDeviation = 0.02;
+  if (const auto* scheme = module.as<nn::DebertaImpl>()) return {{scheme->embeddings, 0, 0, kDeviation}};
   if (const auto* scheme = module.as<nn::TransformerXLImpl>()) {
-    constexpr double kDeviation = 0.02;
     return {{scheme->projection, 0, 0, kDeviation},
             {scheme->content_bias, 0, 0, kDeviation},
             {scheme->position_bias, 0, 0, kDeviation}};

@@ -10,7 +10,8 @@
 namespace heed::lab {
 bool TakesTimes(nn::PositionScheme scheme) {
   using enum nn::PositionScheme;
-  constexpr std::array kOfTimes = {kSinusoidal, kRotary, kAlibi, kKerple, kKerplePower, kSandwich, kFire, kSinusoidalBias};
+  constexpr std::array kOfTimes = {kSinusoidal,  kRotary,   kXPos, kAlibi,         kKerple,
+                                   kKerplePower, kSandwich, kFire, kSinusoidalBias};
   return std::ranges::find(kOfTimes, scheme) != kOfTimes.end();
 }
 

@@ -27,8 +27,10 @@ int64_t DebertaBucket(int64_t offset, int64_t buckets, int64_t max_distance) {
   if (buckets == 0 || distance <= half) return offset;
   const double share = std::log(static_cast<double>(distance) / static_cast<double>(half)) /
                        std::log(static_cast<double>(max_distance - 1) / static_cast<double>(half));
-  const auto bucket = half + static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1)));
-  return offset > 0 ? bucket : -bucket;
+  // An exact power is the last of its bucket, whatever the logarithms were rounded to.
+  constexpr double kRounding = 1e-11;
+  const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1) - kRounding));
+  return offset > 0 ? half + steps : -half - steps;
 }
 
 }  // namespace

@@ -65,6 +65,7 @@ TEST(TimedAttentionTest, WholeTimesGiveTheEncoderItself) {
   const at::Tensor lengths = at::tensor({7, 4}, at::kLong);
   for (const std::string& name : nn::PositionSchemeNames()) {
     for (const bool causal : {false, true}) {
+      if (name == "xpos" && !causal) continue;
       nn::PositionOptions position;
       position.scheme = nn::ParsePositionScheme(name);
       nn::AttentionEncoderImpl encoder(

@@ -92,6 +92,7 @@ TEST(Training, AResumedRunReachesTheSameBits) {
       ExpectResumesToTheSameBits(options);
     }
     for (const std::string& position : nn::PositionSchemeNames()) {
+      if (position == "xpos" && objective != Objective::kCausal) continue;
       SCOPED_TRACE(position + " " + ToString(objective));
       TrainOptions options = SmallRun();
       options.model.objective = objective;
