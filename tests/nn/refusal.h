@@ -24,6 +24,12 @@ void ExpectRefused(const F& f, const std::vector<std::string>& parts) {
   }
 }
 
+// The same for one part.
+template <class F>
+void ExpectRefused(const F& f, const char* part) {
+  ExpectRefused(f, std::vector<std::string>{part});
+}
+
 }  // namespace heed::nn
 
 #endif  // HEED_TESTS_NN_REFUSAL_H_

@@ -68,7 +68,8 @@ std::vector<Call> Calls() {
   Call prefix{at::randn({2, 2, 3, 8}), at::randn({2, 2, 5, 8}), at::randn({2, 2, 5, 8}), {}, {}, {}};
   prefix.options.causal(true).prefix_lengths(ints({2, 3}));
   Call packed{at::randn({1, 2, 6, 8}), at::randn({1, 2, 6, 8}), at::randn({1, 2, 6, 8}), {}, {}, {}};
-  packed.options.packed(ints({0, 2, 6}), ints({0, 3, 6}));
+  packed.options.causal(true).packed(ints({0, 2, 6}), ints({0, 3, 6}));
+  packed.options.tensors().column_decay = at::rand({8});
   return {whole, prefix, packed};
 }
 
