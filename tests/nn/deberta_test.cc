@@ -53,10 +53,10 @@ struct DebertaOperands {
           .index_select(0, rows.flatten())
           .view({kSteps, kSteps, kQueryHeads, kColumns});
     };
-    torch::nn::Linear keys = scheme->key_projection, queries = scheme->query_projection;
     const auto spread = [](const at::Tensor& x) { return x.repeat_interleave(kQueryHeads / x.size(1), 1); };
-    const at::Tensor scores = at::matmul(q, spread(k).transpose(-2, -1)) + at::einsum("bhic,ijhc->bhij", {q, vectors(keys)}) +
-                              at::einsum("bhjc,ijhc->bhij", {spread(k), vectors(queries)});
+    const at::Tensor scores = at::matmul(q, spread(k).transpose(-2, -1)) +
+                              at::einsum("bhic,ijhc->bhij", {q, vectors(scheme->key_projection)}) +
+                              at::einsum("bhjc,ijhc->bhij", {spread(k), vectors(scheme->query_projection)});
     return at::matmul(at::softmax(scores / std::sqrt(3.0 * kColumns), -1), spread(v));
   }
 };

@@ -34,8 +34,8 @@ at::Tensor XPosFormula(const at::Tensor& q, const at::Tensor& k, const at::Tenso
 TEST(XPosTest, EqualsItsFormulaAndItsGradients) {
   at::manual_seed(32);
   for (const RotaryLayout layout : {RotaryLayout::kHalf, RotaryLayout::kInterleaved}) {
-    std::vector<at::Tensor> x;
-    for (int operand = 0; operand < 3; ++operand) x.push_back(Random({2, 2, 40, 8}).set_requires_grad(true));
+    const auto operand_of = [] { return Random({2, 2, 40, 8}).set_requires_grad(true); };
+    const std::vector<at::Tensor> x{operand_of(), operand_of(), operand_of()};
     const XPos scheme(8, 10000.0, 16.0, layout);
     EXPECT_TRUE(scheme->parameters().empty() && scheme->buffers().empty());
     const at::Tensor ours = attention(x[0], x[1], x[2], AttentionOptions().causal(true).position(scheme)).output;
