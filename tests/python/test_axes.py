@@ -161,6 +161,13 @@ def test_a_network_serves_another_window():
     assert SwinV2Bias(HEADS, 1).table().isfinite().all() and list(SwinV2Bias(3, 5).tensors()["relative_bias"].shape) == [3, 81]
 
 
+def test_autocast_does_not_round_what_the_network_says():
+    scheme = schemes()["Swin v2"].float()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = scheme.table()
+    assert torch.equal(found, scheme.table()) and found.dtype == torch.float32
+
+
 @pytest.mark.parametrize("name", SCHEMES)
 def test_packed_sequences_equal_each_alone(name):
     scheme = schemes()[name]

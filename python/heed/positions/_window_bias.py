@@ -132,8 +132,9 @@ class SwinV2Bias(_WindowBias):
         """What the network says of every offset."""
         wide = torch.promote_types(self.first_weight.dtype, torch.float32)
         offsets = self._offsets.to(self.first_weight.device, wide)
-        hidden = torch.relu(offsets @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
-        return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
+        with torch.autocast(offsets.device.type, enabled=False):  # numbers up to 16 would keep 8 bits
+            hidden = torch.relu(offsets @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
+            return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
 
 
 def _log_spaced(side: int, trained: int) -> torch.Tensor:
