@@ -42,10 +42,11 @@ void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& 
     throw InvalidArgument("width: " + std::to_string(width) + " is not even and divisible by " + std::to_string(heads) +
                           " heads");
   }
-  const bool rotates = std::find(positions.begin(), positions.end(), "rotary") != positions.end();
-  if (rotates && width / heads % 2 != 0) {
+  const auto rotating = std::ranges::find_if(positions, [](const auto& name) { return name == "rotary" || name == "xpos"; });
+  if (rotating != positions.end() && width / heads % 2 != 0) {
     throw InvalidArgument("width: " + std::to_string(width) + " leaves each of " + std::to_string(heads) + " heads " +
-                          std::to_string(width / heads) + " features; rotary turns pairs of them and needs an even number");
+                          std::to_string(width / heads) + " features; " + *rotating +
+                          " turns pairs of them and needs an even number");
   }
 }
 

@@ -27,8 +27,9 @@ void ColumnDecayScheme::Check(const Attention& attention, const Shape& shape) {
     if (const double rate = RateOf(rates, c); !(rate >= 0 && std::isfinite(rate)))
       core::Refuse("column_decay.rates",
                    "expected finite numbers of 0 or more, got " + std::to_string(rate) + " at " + std::to_string(c));
-  if (attention.causal == Causal::kNone)
-    core::Refuse("column_decay", "expected causal beside it: products with later keys would grow without bound");
+  if (attention.causal == Causal::kNone && attention.window.right != 0)
+    core::Refuse("column_decay",
+                 "expected causal beside it, or a window without later keys: products with them would grow without bound");
   if (attention.prefix_lengths.present())
     core::Refuse("column_decay", "expected no prefix_lengths beside it: products with later keys would grow without bound");
 }
