@@ -69,6 +69,7 @@ TEST(RunFolder, EveryPositionComesBack) {
     RunConfig config = SampleConfig();
     config.options.model.encoder = "attention";
     config.options.model.position = position;
+    config.options.model.objective = Objective::kCausal;  // every scheme takes it
     config.options.model.max_distance = 20;
     folder.WriteConfig(config);
     EXPECT_EQ(folder.ReadConfig().options.model.position, position);

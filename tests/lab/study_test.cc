@@ -146,7 +146,9 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   options = Tiny();
   options.positions = {"none", "rotation"};
   const std::string schemes = WhatOf<InvalidArgument>([&] { Validate(options); });
-  EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5 or shaw")) << schemes;
+  EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5, shaw, kerple") &&
+              Holds(schemes, "xpos or deberta"))
+      << schemes;
   options = Tiny();
   options.width = 18, options.positions = {"rotary"};
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(options); }), "width: 18 leaves each of 2 heads 9 features"));
