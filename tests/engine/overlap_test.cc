@@ -36,7 +36,7 @@ class Arrays {
     for (auto* view : {&lse, &d_lse, &statistics.entropy, &statistics.max_weight, &statistics.mean_distance})
       *view = Take(std::array{b, kHeads, n});
     weights = Take(std::array<int64_t, 4>{kBatch, 1, 1, kTokens});
-    SetTables();
+    SetTables(order);
     SetMask();
     attention.query_lengths.values = Whole<2>({kBatch, 1}, {4, 6});
     attention.key_lengths.values = Whole<2>({kBatch, 1}, {5, 3});
@@ -83,8 +83,8 @@ class Arrays {
     std::copy(numbers.begin(), numbers.end(), view.data);
     return view;
   }
-  // Every table that schemes have, and its gradient.
-  void SetTables() {
+  // Every table that schemes have, and its gradient. Of schemes that refuse each other, lists have the last, others the first.
+  void SetTables(Order order) {
     std::vector<reference::Option> options;
     reference::Case c;
     c.shape = {kBatch, kHeads, kHeads, kTokens, kTokens, kWidth, kWidth};
@@ -92,7 +92,19 @@ class Arrays {
     reference::TableMemory<double> memory;
     reference::RandomTables<double> tables(c.layout, random, memory);
     reference::ForEachScheme([&]<class Scheme>() { Scheme::AddOptions(options); });
-    for (const reference::Option& option : options) option.set(c, random);
+    if (order == Order::kLists) std::reverse(options.begin(), options.end());
+    std::vector<reference::Option> taken;
+    if (order != Order::kLists) taken.push_back({"prefix", "prefix_lengths", {}, {}});
+    for (const reference::Option& option : options) {
+      const auto refuse = [](const reference::Option& a, const reference::Option& b) {
+        return std::ranges::find(a.manners.refuses, b.name) != a.manners.refuses.end();
+      };
+      const auto clashes = [&](const reference::Option& other) { return refuse(option, other) || refuse(other, option); };
+      if (std::ranges::any_of(taken, clashes)) continue;
+      option.set(c, random);
+      taken.push_back(option);
+    }
+    attention.causal = c.causal;
     reference::ForEachScheme([&]<class Scheme>() {
       Scheme::LimitArrays(c);
       Scheme::Fill(c, c.shape, tables, attention);
