@@ -1,6 +1,7 @@
 #include "heed/nn/score_functions.h"
 
 #include <cmath>
+#include <optional>
 
 #include <ATen/ATen.h>
 
@@ -22,10 +23,10 @@ int64_t CheckedHeads(const char* scheme, int64_t heads) {
 
 ScoreProgram KerpleProgram(KerpleKind kind) {
   using namespace heed::program;
-  const Expression rate = Max(Captured(0)(Head()), kLeast), scale = Max(Captured(1)(Head()), kLeast);
+  const Expression rate = Captured(0)(Head()), scale = Captured(1)(Head());
   const Expression distance = Abs(Offset());
   // 0^rate is 0, and has no gradient there.
-  const Expression kernel = kind == KerpleKind::kLog ? rate * Log1p(scale * distance) : scale * Power(distance, Min(rate, 2.0));
+  const Expression kernel = kind == KerpleKind::kLog ? rate * Log1p(scale * distance) : scale * Power(distance, rate);
   return ScoreProgram(Score() - kernel);
 }
 
@@ -70,6 +71,12 @@ ScoreProgram SinusoidalBiasProgram(int64_t frequencies) {
   return ScoreProgram(total);
 }
 
+// From kLeast on, with the gradient of what they count as: a number beyond the limits can come back.
+at::Tensor Limited(const at::Tensor& numbers, std::optional<double> most) {
+  const std::optional<at::Scalar> highest = most ? std::optional<at::Scalar>(*most) : std::nullopt;
+  return numbers + (numbers.clamp(kLeast, highest) - numbers).detach();
+}
+
 at::Tensor Uniform(at::IntArrayRef shape, double low, double high) { return at::empty(shape).uniform_(low, high); }
 
 }  // namespace
@@ -83,7 +90,9 @@ void KerpleImpl::reset() {
 
 std::optional<PositionProgram> KerpleImpl::program() const {
   static const ScoreProgram log = KerpleProgram(KerpleKind::kLog), power = KerpleProgram(KerpleKind::kPower);
-  return PositionProgram{kind_ == KerpleKind::kLog ? log : power, {rate, scale}, heads_};
+  const bool is_log = kind_ == KerpleKind::kLog;
+  const at::Tensor limited = Limited(rate, is_log ? std::nullopt : std::optional(2.0));
+  return PositionProgram{is_log ? log : power, {limited, Limited(scale, std::nullopt)}, heads_};
 }
 
 SandwichImpl::SandwichImpl(int64_t heads, int64_t head_dim)

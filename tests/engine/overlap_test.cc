@@ -114,7 +114,7 @@ class Arrays {
       table = View<const double, static_cast<int>(extent.size())>(Take(extent));
     });
     position::ForEachSchemeGradient(attention, d_biases, [&](const char*, auto& gradient, const auto* table) {
-      gradient = Take(reference::TableExtent(*table));
+      if (table) gradient = Take(reference::TableExtent(*table));
     });
   }
   void SetMask() {
@@ -124,7 +124,7 @@ class Arrays {
     attention.mask.values = View<const bool, 4>::Contiguous(seen, {1, 1, kTokens, kTokens});
   }
 
-  std::vector<double> memory_ = std::vector<double>(64 * kRoom);
+  std::vector<double> memory_ = std::vector<double>(96 * kRoom);
   int64_t used_ = 0;
 };
 
@@ -161,8 +161,9 @@ void BackwardInputs(Arrays& a, const Visit& visit) {
 }
 void BackwardOutputs(Arrays& a, const Visit& visit) {
   Show(visit, "d_q", a.d_q), Show(visit, "d_k", a.d_k), Show(visit, "d_v", a.d_v);
-  position::ForEachSchemeGradient(a.attention, a.d_biases,
-                                  [&](const char* name, auto& gradient, const auto*) { Show(visit, name, gradient); });
+  position::ForEachSchemeGradient(a.attention, a.d_biases, [&](const char* name, auto& gradient, const auto* table) {
+    if (table) Show(visit, name, gradient);
+  });
 }
 void RunBackward(Arrays& a) {
   SerialExecutor serial;
@@ -295,8 +296,9 @@ TEST(Overlap, OfAnOutputWithItselfIsRefused) {
       collapse(first.out, first.lse, s.entropy, s.max_weight, s.mean_distance);
     } else if (call.name == std::string("backward")) {
       collapse(first.d_q, first.d_k, first.d_v);
-      position::ForEachSchemeGradient(first.attention, first.d_biases,
-                                      [&](const char*, auto& gradient, const auto*) { collapse(gradient); });
+      position::ForEachSchemeGradient(first.attention, first.d_biases, [&](const char*, auto& gradient, const auto* table) {
+        if (table) collapse(gradient);
+      });
     } else {
       collapse(first.weights);
     }

@@ -190,6 +190,29 @@ TEST(ScoreFunctionsTest, KerplesPowerOneIsAlibi) {
   EXPECT_TRUE(at::allclose(output(same), output(AttentionOptions().position(kerple)), 0, 1e-12));
 }
 
+TEST(ScoreFunctionsTest, NumbersBeyondKerplesLimitsCountAsTheLimitsAndComeBack) {
+  const at::Tensor q = Random({1, 2, 5, 4}), k = Random({1, 2, 6, 4}), v = Random({1, 2, 6, 4}), weight = Random({1, 2, 5, 4});
+  for (const KerpleKind kind : {KerpleKind::kLog, KerpleKind::kPower}) {
+    const auto results = [&](double rate, double scale) {
+      Kerple kerple(2, kind);
+      kerple->to(at::kDouble);
+      {
+        const at::NoGradGuard no_grad;
+        kerple->rate.fill_(rate);
+        kerple->scale.fill_(scale);
+      }
+      const at::Tensor output = attention(q, k, v, AttentionOptions().position(kerple)).output;
+      const auto gradients = torch::autograd::grad({(output * weight).sum()}, {kerple->rate, kerple->scale});
+      return std::vector<at::Tensor>{output, gradients[0], gradients[1]};
+    };
+    const double above = kind == KerpleKind::kPower ? 2.5 : -0.25;
+    const auto beyond = results(above, -3.0), limits = results(kind == KerpleKind::kPower ? 2.0 : 0.01, 0.01);
+    for (std::size_t x = 0; x < 3; ++x) EXPECT_TRUE(at::allclose(beyond[x], limits[x], 1e-9, 1e-12)) << x;
+    EXPECT_GT(beyond[1].abs().min().item<double>(), 1e-9);
+    EXPECT_GT(beyond[2].abs().min().item<double>(), 1e-9);
+  }
+}
+
 TEST(ScoreFunctionsTest, StartAsThePythonPackageDoes) {
   using Shape = std::vector<int64_t>;
   struct Expected {

@@ -52,6 +52,7 @@ def attention_calls():
         "mask_wholes": torch.tensor([1, 2, 3, 4, 5]),
     }
     yield {"query": q, "key": k, "value": v, "causal": "bottom_right", "prefix_lengths": torch.tensor([2, 3])}
+    yield {"query": q, "key": k, "value": v, "causal": "bottom_right", "column_decay": random(8, seed=16).abs()}
     tokens = random(1, 2, 6, 8)
     offsets = {"packed_queries": torch.tensor([0, 2, 6]), "packed_keys": torch.tensor([0, 3, 6])}
     yield {"query": tokens, "key": tokens, "value": tokens, **offsets}

@@ -283,3 +283,22 @@ def test_what_is_refused():
         SinusoidalBias(H, 0)
     with pytest.raises(NotImplementedError, match="^ProgramScheme has no score"):
         heed.attention(q, k, v, position=ProgramScheme(H))
+
+
+@pytest.mark.parametrize(("kind", "beyond", "limits"), [("log", (-0.25, -3.0), (0.01, 0.01)), ("power", (2.5, -3.0), (2.0, 0.01))])
+def test_numbers_beyond_kerples_limits_count_as_the_limits_and_come_back(kind, beyond, limits):
+    torch.manual_seed(4)
+    query, key, value = torch.randn(3, 1, 2, 6, 4, dtype=torch.float64)
+
+    def results(rate, scale):
+        scheme = heed.positions.Kerple(2, kind).double()
+        with torch.no_grad():
+            scheme.rate.fill_(rate)
+            scheme.scale.fill_(scale)
+        output = heed.attention(query, key, value, position=scheme)
+        return output, *torch.autograd.grad(output.square().sum(), (scheme.rate, scheme.scale))
+
+    ours, at_limits = results(*beyond), results(*limits)
+    for a, b in zip(ours, at_limits, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
+    assert all(gradient.abs().min() > 1e-9 for gradient in ours[1:])

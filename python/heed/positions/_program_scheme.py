@@ -70,11 +70,16 @@ class ProgramScheme(Scheme):
         prepared = self._prepared or self.prepare()
         return prepared, prepared.tables([self._source(source) for source in self._sources])
 
+    def limited(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """What the program reads in the place of the parameter or buffer of that name: itself, unless a subclass says otherwise.
+        Where `score` clamped a number, one beyond the limit would get no gradient and stay there."""
+        return tensor
+
     def _source(self, source: str | torch.Tensor) -> torch.Tensor:
         if isinstance(source, torch.Tensor):
             return source
         tensor: torch.Tensor = functools.reduce(getattr, source.split("."), self)  # type: ignore[assignment]
-        return tensor
+        return self.limited(source, tensor)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_prepared": None, "_sources": ()}

@@ -16,7 +16,7 @@ class Kerple(ProgramScheme):
     """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
 
     kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
-    0.01 count as 0.01, as in the authors' code. Alibi is "power" with rate 1.
+    0.01 count as 0.01, as in the authors' code, and get the gradient that 0.01 has. Alibi is "power" with rate 1.
     """
 
     kind: Literal["log", "power"]
@@ -39,11 +39,16 @@ class Kerple(ProgramScheme):
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
     ) -> torch.Tensor:
         """The kernel taken from the score."""
-        rate, scale, distance = self.rate.clamp(min=_LEAST)[head], self.scale.clamp(min=_LEAST)[head], (query - key).abs()
+        rate, scale, distance = self.rate[head], self.scale[head], (query - key).abs()
         if self.kind == "log":
             return score - rate * torch.log1p(scale * distance)
         # 0^rate is 0, and has no gradient there.
-        return score - scale * torch.where(distance > 0, distance.clamp(min=1e-300) ** rate.clamp(max=2.0), 0.0)
+        return score - scale * torch.where(distance > 0, distance.clamp(min=1e-300) ** rate, 0.0)
+
+    def limited(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        """At least 0.01; the rate of a power at most 2."""
+        most = 2.0 if name == "rate" and self.kind == "power" else None
+        return tensor + (tensor.clamp(_LEAST, most) - tensor).detach()
 
 
 class Sandwich(ProgramScheme):

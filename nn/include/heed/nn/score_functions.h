@@ -15,7 +15,8 @@ namespace heed::nn {
 enum class KerpleKind { kLog, kPower };
 
 // A trainable kernel of the distance in each head. kLog: score - rate log(1 + scale |i - j|); kPower: score - scale |i -
-// j|^rate, rate up to 2. Numbers below 0.01 count as 0.01, as in the authors' code. Alibi is kPower with rate 1. Chi et al.
+// j|^rate, rate up to 2. Numbers below 0.01 count as 0.01, as in the authors' code, and get the gradient
+// that 0.01 has. Alibi is kPower with rate 1. Chi et al.
 // 2022, "KERPLE", sections 4 and 5.
 class KerpleImpl : public torch::nn::Cloneable<KerpleImpl>, public AttentionPosition {
  public:
