@@ -25,6 +25,9 @@ def drawn(scheme):
     with torch.no_grad():
         for parameter in scheme.parameters():
             parameter += 0.3 * torch.rand(parameter.shape, dtype=torch.float64, generator=generator)
+        if isinstance(scheme, Kerple):  # within its limits, where its gradient is a derivative
+            scheme.rate.clamp_(0.02, 1.9)
+            scheme.scale.clamp_(min=0.02)
     return scheme
 
 
