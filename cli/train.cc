@@ -55,7 +55,8 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
   add("--ffn-width", model.ffn_width, "Width of the feed-forward sublayer; 0: none, -1: 4 * width");
   add("--kernel", model.kernel, "Kernel of the convolutions");
   add("--max-distance", model.max_distance,
-      "relative, shaw, decomposable: where offsets are clipped; t5: where they share a bucket; 0: half the context");
+      "relative, shaw, transformer_xl, deberta, decomposable: where offsets are clipped; t5: where they share a bucket; "
+      "0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
   command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")

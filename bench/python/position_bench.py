@@ -2,7 +2,7 @@
 and what a long call takes beyond the process before it, in a process of its own. Milliseconds, least and median; a scheme and
 none take turns.
 
-    .venv/bin/python bench/python/position_bench.py [--threads 1] [--steps 1024] [--rounds 15] [--long 16384] [--schemes A,B]
+    .venv/bin/python bench/python/position_bench.py [--threads 1] [--steps 1024] [--rounds 15] [--long 16384] [--schemes "A;B"]
 """
 
 import argparse
@@ -16,9 +16,6 @@ from turns import milliseconds
 
 import heed
 from heed import positions
-
-QUIET = ("Alibi", "Rotary", "XPos", "AxialRotary", "Sandwich")  # nothing to train
-
 
 def schemes(heads, width, steps):
     """{name: (a function that makes the scheme, further options of the call)}"""

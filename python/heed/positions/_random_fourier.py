@@ -15,7 +15,8 @@ class RandomFourier(InputScheme):
     order and no longest period. Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low
     Dimensional Domains", section 4; with trainable frequencies Li et al. 2021, "Learnable Fourier Features".
 
-    The product of two encodings is a function of the difference of their positions alone, a kernel whose width is 1 / scale.
+    The product of two encodings is a function of the difference of their positions alone, a kernel of standard deviation
+    1 / (2 pi scale).
     """
 
     width: int

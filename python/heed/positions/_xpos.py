@@ -17,7 +17,7 @@ class XPos(Rotary):
     score = scale * sum over columns c of q_c k_c exp(-column_decay[c] (p_i - p_j)), q and k turned. Pair t of D/2 decays by
     -log(z_t) / scale_base a step, z_t = (2t + 0.4 D) / (1.4 D): fast pairs fall most. Factors are those of differences of
     positions, computed in each tile: nothing overflows, however far a text goes, and cached keys fit whatever comes later. The
-    authors' code divides the exponent between queries and keys, at the middle of the text. Sun et al. 2022, "A
+    authors' code divides the exponent between queries and keys, at the middle of the text. Sun et al. 2023, "A
     Length-Extrapolatable Transformer", section 3.2.
 
     Scores with later keys would grow without bound: it is for causal attention, or a window without later keys.

@@ -10,8 +10,8 @@
 namespace heed::nn {
 
 // X + [cos(2 pi p B), sin(2 pi p B)] for tokens at positions p, with frequencies B drawn once from N(0, scale): the inner
-// product of two encodings depends on the difference of their positions alone, a kernel whose width is 1 / scale. Tancik et al.
-// 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains", section 4.
+// product of two encodings depends on the difference of their positions alone, a kernel of standard deviation 1 / (2 pi scale).
+// Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional Domains", section 4.
 class RandomFourierImpl : public torch::nn::Cloneable<RandomFourierImpl> {
  public:
   // width: of the input, even. axes: numbers that tell where a token stands. scale: in turns a unit of position.
