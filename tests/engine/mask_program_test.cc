@@ -55,7 +55,7 @@ class RandomRule {
 
   Expression Number(int depth) {
     if (depth == 0) return Leaf();
-    const Expression a = Number(depth - 1), b = Number(depth - 1);
+    Expression a = Number(depth - 1), b = Number(depth - 1);
     switch (random_() % 18) {
       case 0:
         return a + b;

@@ -128,10 +128,12 @@ int CodeBuilder::SmallPower(int base, double exponent) {
 
 int CodeBuilder::Apply(Operation operation, std::vector<int> operands) {
   std::vector<Kind> kinds;
+  kinds.reserve(operands.size());
   for (int operand : operands) kinds.push_back(code_[operand].kind);
   const Kind kind = KindOf(operation, kinds);
   if (std::all_of(operands.begin(), operands.end(), [&](int x) { return code_[x].operation == kConstant; })) {
     std::vector<double> numbers;
+    numbers.reserve(operands.size());
     for (int operand : operands) numbers.push_back(code_[operand].number);
     return Constant(Compute(operation, numbers.data()), kind);
   }

@@ -67,9 +67,6 @@ class ReverseMode {
         Add(x[0], g), Add(x[1], Negated(g));
         return;
       case kMultiply:
-        Add(x[0], Scaled(g, x[1]));
-        Add(x[1], Scaled(g, x[0]));
-        return;
       case kScaled:
         Add(x[0], Scaled(g, x[1]));
         Add(x[1], Scaled(g, x[0]));
@@ -160,6 +157,7 @@ std::vector<int> Differentiate(CodeBuilder& builder, int result, int gradient, c
   ReverseMode reverse(builder, targets);
   reverse.Run(result, gradient);
   std::vector<int> gradients;
+  gradients.reserve(targets.size());
   for (int target : targets) gradients.push_back(reverse.gradient(target));
   return gradients;
 }

@@ -125,6 +125,7 @@ Code WithOrigins(const Code& code, const PositionForm& form) {
       continue;
     }
     std::vector<int> operands;
+    operands.reserve(instruction.operands.size());
     for (int operand : instruction.operands) operands.push_back(places[static_cast<std::size_t>(operand)]);
     places.push_back(builder.Again(instruction, std::move(operands)));
   }

@@ -79,8 +79,9 @@ class TableReader {
   }
   double Number(const Entry& entry) const {
     if (!entry.inside) return truth_ ? 0 : std::numeric_limits<double>::quiet_NaN();
-    const auto& [b, h, i, j] = entry.index;
-    const double number = std::visit([&](const auto& view) { return static_cast<double>(view(b, h, i, j)); }, *table_);
+    const std::array<int64_t, 4>& at = entry.index;
+    const double number =
+        std::visit([&](const auto& view) { return static_cast<double>(view(at[0], at[1], at[2], at[3])); }, *table_);
     return truth_ ? static_cast<double>(number != 0) : number;
   }
   double Read(const double* indices, int count) const { return Number(At(indices, count)); }

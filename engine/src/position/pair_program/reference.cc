@@ -20,8 +20,6 @@ namespace heed::reference {
 namespace {
 
 using namespace program;  // expressions
-using given::causal, given::dropout, given::keys, given::layout, given::mask, given::offsets, given::packed, given::positions,
-    given::queries, given::softcap, given::uniform, given::weights, given::window;
 
 enum Name {
   kScore,

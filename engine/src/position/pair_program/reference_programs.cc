@@ -234,6 +234,7 @@ Described MaskOf(int number, const Shape& s) {
 template <class A>
 std::vector<ProgramTable> TablesOf(const Described& described, bool sorted, RandomTables<A>& tables) {
   std::vector<ProgramTable> made;
+  made.reserve(described.reals.size() + described.wholes.size());
   for (const auto& extent : described.reals) made.push_back(tables.Make(extent));
   for (const auto& extent : described.wholes)
     // Sorted like the documents of a row, or in any order.

@@ -148,6 +148,7 @@ void ScoreCall<T>::TakeGradients(const CallFacts& call, const BiasGradients<T>& 
   for (const View<T, 4>& gradient : wanted_) table_parts_.emplace_back(call, gradient);
   for (const ReadGradient& read : backward_.reads) {
     std::vector<int> indices;
+    indices.reserve(read.indices.size());
     for (int result : read.indices) indices.push_back(backward_.code.results()[static_cast<std::size_t>(result)]);
     const auto of_first = indices.begin() + read.reading.indices;
     table_parts_[static_cast<std::size_t>(read.reading.place)].AddReading(backward_.code, {indices.begin(), of_first});

@@ -160,6 +160,7 @@ KernelCode KernelCodeOf(const Code& forward, bool additive) {
       return operand < instruction.operands.size() && forward[instruction.operands[operand]].operation == operation;
     };
     std::vector<int> operands;
+    operands.reserve(instruction.operands.size());
     for (int operand : instruction.operands) operands.push_back(place[At(operand)]);
     const bool first = is(0, kScore), second = is(1, kScore);
     const bool by_constant = (first && is(1, kConstant)) || (second && is(0, kConstant));

@@ -258,11 +258,9 @@ class PairStrips {
       if (pairs().given[x].wide) PlaceGiven<double>(x);
     }
     for (const program::Step& step : pairs().steps) {
-      if (step.element == program::Element::kNarrow) {
-        Execute<T>(step);
-      } else {
-        Execute<double>(step);
-      }
+      const bool narrow = step.element == program::Element::kNarrow;
+      if (narrow) Execute<T>(step);
+      if (!narrow) Execute<double>(step);
     }
   }
   const position::StripExtent& extent() const { return extent_; }
