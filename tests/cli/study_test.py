@@ -256,7 +256,7 @@ def test_a_choice_of_models(book, tmp_path):
     ("changes", "expected"),
     [
         ({"encoders": "attention,mamba"}, ["'mamba'", "dilated", "lstm"]),
-        ({"positions": "kerple"}, ["'kerple'", "sinusoidal", "relative"]),
+        ({"positions": "nearness"}, ["'nearness'", "sinusoidal", "relative"]),
         ({"budget": "huge"}, ["'huge'", "quick", "default", "long"]),
         ({"context": 400}, ["book.txt", "16010"]),
         ({"objectives": "causal,backwards"}, ["objectives", "'backwards'", "masked"]),

@@ -141,7 +141,8 @@ def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
     [
         ({"tasks": "adding,sorting"}, ["'sorting'", "selective-copy"]),
         ({"encoders": "attention,mamba"}, ["'mamba'", "dilated"]),
-        ({"positions": "kerple"}, ["'kerple'", "rotary"]),
+        ({"positions": "nearness"}, ["'nearness'", "rotary"]),
+        ({"tasks": "adding,previous-of-both-1", "positions": "xpos"}, ["xpos", "previous-of-both-1", "both sides"]),
         ({"budget": "huge"}, ["'huge'", "quick"]),
         ({"length": 8}, ["copy", "16"]),
         ({"lengths": "8:x"}, ["--lengths", "8:x"]),

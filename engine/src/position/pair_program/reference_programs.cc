@@ -18,8 +18,8 @@ namespace heed::reference {
 namespace {
 
 using namespace program;  // expressions
-using given::causal, given::dropout, given::keys, given::layout, given::mask, given::offsets, given::packed, given::positions,
-    given::queries, given::softcap, given::uniform, given::weights, given::window;
+using given::causal, given::dropout, given::layout, given::offsets, given::packed, given::positions, given::softcap,
+    given::uniform, given::weights;
 
 Expression Offset() { return Key() - Query(); }
 
