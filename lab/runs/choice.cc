@@ -4,6 +4,7 @@
 #include <set>
 
 #include "heed/error.h"
+#include "heed/nn/position_choice.h"
 
 namespace heed::lab {
 namespace {
@@ -42,7 +43,8 @@ void RequireHeads(int64_t width, int64_t heads, const std::vector<std::string>& 
     throw InvalidArgument("width: " + std::to_string(width) + " is not even and divisible by " + std::to_string(heads) +
                           " heads");
   }
-  const auto rotating = std::ranges::find_if(positions, [](const auto& name) { return name == "rotary" || name == "xpos"; });
+  const auto turns = [](const std::string& name) { return nn::TurnsPairs(nn::ParsePositionScheme(name)); };
+  const auto rotating = std::ranges::find_if(positions, turns);
   if (rotating != positions.end() && width / heads % 2 != 0) {
     throw InvalidArgument("width: " + std::to_string(width) + " leaves each of " + std::to_string(heads) + " heads " +
                           std::to_string(width / heads) + " features; " + *rotating +

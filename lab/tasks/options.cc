@@ -62,8 +62,9 @@ void Validate(const TaskOptions& options) {
   for (const std::string& name : options.tasks) {
     const int64_t shortest = TaskNamed(name).facts().shortest;
     for (const std::string& position : options.positions)
-      if (nn::ParsePositionScheme(position) == nn::PositionScheme::kXPos && !TaskNamed(name).facts().causal)
-        throw InvalidArgument("positions: xpos needs steps that see none after them, and the task " + name + " has both sides");
+      if (nn::NeedsCausal(nn::ParsePositionScheme(position)) && !TaskNamed(name).facts().causal)
+        throw InvalidArgument("positions: " + position + " needs steps that see none after them, and the task " + name +
+                              " has both sides");
     if (options.length < shortest) {
       throw InvalidArgument("length: the task " + name + " needs at least " + std::to_string(shortest) + " steps, got " +
                             std::to_string(options.length));

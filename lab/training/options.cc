@@ -51,9 +51,10 @@ void ValidateHeads(const ModelOptions& model) {
 void ValidatePosition(const ModelOptions& model) {
   const nn::PositionScheme scheme = nn::ParsePositionScheme(model.position);
   const int64_t head_width = model.width / model.heads;
-  if (scheme == nn::PositionScheme::kXPos && model.objective != Objective::kCausal)
-    throw InvalidArgument("position: xpos needs the causal objective: its scores grow towards later characters");
-  if ((scheme == nn::PositionScheme::kRotary || scheme == nn::PositionScheme::kXPos) && head_width % 2 != 0) {
+  if (nn::NeedsCausal(scheme) && model.objective != Objective::kCausal)
+    throw InvalidArgument("position: " + model.position +
+                          " needs the causal objective: its scores grow towards later characters");
+  if (nn::TurnsPairs(scheme) && head_width % 2 != 0) {
     throw InvalidArgument("position: " + model.position + " turns pairs of columns and needs an even head width; width " +
                           std::to_string(model.width) + " over " + std::to_string(model.heads) + " heads gives " +
                           std::to_string(head_width));

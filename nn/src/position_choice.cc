@@ -57,8 +57,14 @@ std::string ToString(PositionScheme scheme) {
 
 bool AddsToInput(PositionScheme scheme) { return scheme == PositionScheme::kSinusoidal || scheme == PositionScheme::kLearned; }
 
+bool NeedsCausal(PositionScheme scheme) { return scheme == PositionScheme::kXPos; }
+
+bool TurnsPairs(PositionScheme scheme) { return scheme == PositionScheme::kRotary || scheme == PositionScheme::kXPos; }
+
 std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& options, int64_t heads, int64_t head_dim,
                                                          bool causal) {
+  if (NeedsCausal(options.scheme) && !causal)
+    Refuse("position: '", ToString(options.scheme), "' needs causal attention: it would grow towards later keys");
   switch (options.scheme) {
     case PositionScheme::kNone:
       return nullptr;
@@ -87,7 +93,6 @@ std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& 
     case PositionScheme::kTransformerXl:
       return TransformerXL(heads, head_dim, options.max_distance).ptr();
     case PositionScheme::kXPos:
-      if (!causal) Refuse("position: 'xpos' needs causal attention: it would grow towards later keys");
       return XPos(head_dim).ptr();
     case PositionScheme::kDeberta:
       return Deberta(heads, head_dim, options.max_distance).ptr();

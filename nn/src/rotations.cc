@@ -105,7 +105,6 @@ at::Tensor RotaryImpl::rotate_key(const at::Tensor& key, const TokenPositions& p
 
 XPosImpl::XPosImpl(int64_t head_dim, double base, double scale_base, RotaryLayout layout)
     : rotary_(head_dim, RotaryOptions{.base = base}, layout) {
-  if (head_dim % 2 != 0) Refuse("XPos: head_dim: expected an even number, got ", head_dim);
   if (!(scale_base > 0 && std::isfinite(scale_base))) Refuse("XPos: scale_base: expected a number above 0, got ", scale_base);
   const auto width = static_cast<double>(head_dim);
   const at::Tensor zeta = (at::arange(0, head_dim, 2, at::kDouble) + 0.4 * width) / (1.4 * width);
@@ -117,12 +116,6 @@ AttentionTensors XPosImpl::tensors() const {
   AttentionTensors tensors;
   tensors.column_decay = column_decay_;
   return tensors;
-}
-
-std::pair<at::Tensor, at::Tensor> XPosImpl::rotate(const at::Tensor& query, const at::Tensor& key,
-                                                   const TokenPositions& query_positions,
-                                                   const TokenPositions& key_positions) const {
-  return rotary_->rotate(query, key, query_positions, key_positions);
 }
 
 at::Tensor XPosImpl::rotate_query(const at::Tensor& query, const TokenPositions& positions) const {
@@ -161,12 +154,6 @@ at::Tensor AxialRotaryImpl::Turned(const char* operand, const at::Tensor& x, con
     block = apply_rotary(block, tables.cos, tables.sin, {layout_, /*inverse=*/false});
   }
   return at::cat(blocks, 3);
-}
-
-std::pair<at::Tensor, at::Tensor> AxialRotaryImpl::rotate(const at::Tensor& query, const at::Tensor& key,
-                                                          const TokenPositions& query_positions,
-                                                          const TokenPositions& key_positions) const {
-  return {Turned("query", query, query_positions), Turned("key", key, key_positions)};
 }
 
 at::Tensor AxialRotaryImpl::rotate_query(const at::Tensor& query, const TokenPositions& positions) const {

@@ -172,12 +172,6 @@ at::Tensor TransformerXLImpl::rotate_query(const at::Tensor& query, const TokenP
 
 at::Tensor TransformerXLImpl::rotate_key(const at::Tensor& key, const TokenPositions&) const { return key; }
 
-std::pair<at::Tensor, at::Tensor> TransformerXLImpl::rotate(const at::Tensor& query, const at::Tensor& key,
-                                                            const TokenPositions& query_positions,
-                                                            const TokenPositions& /*key_positions*/) const {
-  return {rotate_query(query, query_positions), key};
-}
-
 DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t buckets, int64_t width)
     : heads_(heads),
       head_dim_(head_dim),

@@ -25,8 +25,7 @@ at::Tensor LogarithmicDifferences(int64_t count, int64_t pretrained) {
 
 WindowPosition::WindowPosition(const char* name, int64_t heads, WindowShape window)
     : name_(name), heads_(heads), window_(window) {
-  constexpr int64_t kMost = int64_t{1} << 24;
-  const bool sized = window.height >= 1 && window.width >= 1 && window.height <= kMost && window.width <= kMost;
+  const bool sized = window.height >= 1 && window.width >= 1 && window.height <= kMostOffsets && window.width <= kMostOffsets;
   if (heads < 1 || !sized || offsets() > kMostOffsets) {
     Refuse(name, ": expected heads > 0 and a window of at least 1 x 1 and at most 2^24 differences, got ", heads, " and ",
            window.height, " x ", window.width);

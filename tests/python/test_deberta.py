@@ -6,7 +6,6 @@ import pickle
 
 import pytest
 import torch
-from operator_terms import need
 from test_options import random
 
 import heed
@@ -59,8 +58,6 @@ HEADS = [pytest.param(1, id="one head"), pytest.param(3, id="three heads")]
 
 
 def made(heads, kind, head_dim=6, width=10):
-    if heads > 1:
-        need("DeBERTa")
     longest, buckets = KINDS[kind]
     return drawn(Deberta(heads, head_dim, longest, buckets, width=width))
 
@@ -154,8 +151,6 @@ def test_transformers_layer_agrees(heads, share, buckets):
     deberta = pytest.importorskip("transformers.models.deberta_v2.modeling_deberta_v2", reason="transformers is not installed")
     from transformers import DebertaV2Config
 
-    if heads > 1:
-        need("DeBERTa")
     width, longest = 6 * heads, 12
     config = DebertaV2Config(
         hidden_size=width, num_attention_heads=heads, relative_attention=True, max_relative_positions=longest, position_buckets=buckets,

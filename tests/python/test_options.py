@@ -8,7 +8,6 @@ import numpy
 import pytest
 import torch
 from golden import Case
-from operator_terms import Schemes, need
 
 import heed
 from heed import positions
@@ -27,7 +26,7 @@ def operands(batch=2, heads=2, queries=7, keys=7, width=8, dtype=torch.float64, 
 def schemes(heads=2, width=8):
     """One of each kind, with parameters that differ from zero."""
     torch.manual_seed(0)
-    made = Schemes({
+    made = {
         "alibi": positions.Alibi(heads),
         "trainable slopes": positions.Alibi(heads, symmetric=False, trainable=True),
         "relative bias": positions.RelativeBias(heads, 3),
@@ -42,7 +41,7 @@ def schemes(heads=2, width=8):
         "DeBERTa": positions.Deberta(heads, width, 4, width=6),
         "xPos": positions.XPos(width, scale_base=16.0),
         "xPos, interleaved": positions.XPos(width, scale_base=16.0, layout="interleaved"),
-    })
+    }
     for scheme in made.values():
         scheme.double()
         for parameter in scheme.parameters():
@@ -401,7 +400,6 @@ print(mib("VmHWM") - before)
 @pytest.mark.parametrize("name", SCHEMES)
 def test_memory_of_a_scheme_is_linear(name):
     """A matrix of 16384 x 16384 floats is 1 GiB. A process of its own, because the peak of another test would hide it."""
-    need(name)
     command = [sys.executable, "-c", MEMORY, name, str(pathlib.Path(__file__).parent)]
     grown = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     assert 1 < grown < 200

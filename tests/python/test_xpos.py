@@ -5,7 +5,6 @@ import pickle
 
 import pytest
 import torch
-from operator_terms import need
 from test_options import operands, random
 
 import heed
@@ -78,7 +77,6 @@ def test_numbers_out_of_range_are_refused(scale_base):
 @pytest.mark.parametrize("kv_heads", [1, 2])
 @pytest.mark.parametrize("places", ["offsets", "lists"])
 def test_output_and_gradients_are_those_of_the_authors_factors(layout, kv_heads, places):
-    need("xPos")
     scheme = XPos(8, 100.0, 16.0, layout)
     q = random(2, 2, 9, 8, requires_grad=True)
     k, v = (random(2, kv_heads, 13, 8, seed=seed, requires_grad=True) for seed in (1, 2))
@@ -90,14 +88,12 @@ def test_output_and_gradients_are_those_of_the_authors_factors(layout, kv_heads,
 
 
 def test_a_window_without_later_keys_serves_as_well():
-    need("xPos")
     q, k, v = operands()
     ours = heed.attention(q, k, v, position=XPos(8), window=(-1, 0))
     torch.testing.assert_close(ours, heed.attention(q, k, v, position=XPos(8), causal=True), rtol=0, atol=1e-13)
 
 
 def test_an_endless_scale_is_rotary_alone():
-    need("xPos")
     q, k, v = operands()
     ours = heed.attention(q, k, v, position=XPos(8, scale_base=1e18), causal=True)
     torch.testing.assert_close(ours, heed.attention(q, k, v, position=Rotary(8), causal=True), rtol=0, atol=1e-12)
@@ -107,7 +103,6 @@ def test_an_endless_scale_is_rotary_alone():
 def test_far_along_a_text_nothing_overflows(dtype, tolerance):
     """The authors' factors leave float16 after 1150 positions and float32 after 9000 where scale_base is 64. bfloat16 keeps 8
     bits of turned queries and keys of size 1 to 3."""
-    need("xPos")
     q, k, v = (t.to(dtype) for t in operands(queries=20, keys=20))
     scheme = XPos(8, scale_base=64.0)
     at = torch.arange(20)
@@ -121,7 +116,6 @@ def test_far_along_a_text_nothing_overflows(dtype, tolerance):
 
 
 def test_gradcheck():
-    need("xPos")
     q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
     scheme = XPos(8, scale_base=4.0)
     assert torch.autograd.gradcheck(lambda *a: heed.attention(*a, position=scheme, causal=True), (q, k, v))
@@ -131,7 +125,6 @@ def test_gradcheck():
 
 
 def test_compiled():
-    need("xPos")
     scheme, tensors = XPos(8, scale_base=16.0), [t.float().requires_grad_() for t in operands()]
 
     def function(q, k, v):

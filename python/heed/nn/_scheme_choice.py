@@ -22,8 +22,8 @@ def scheme_maker(
     """What makes a new scheme for a layer of this width with so many heads.
 
     max_len and length_policy are for the names of tables that are added to the input, max_distance for those that clip offsets.
-    ValueError for an unknown name and for "xpos" without causality, TypeError for what is neither a name nor a function: a scheme itself would be one for all
-    layers.
+    ValueError for an unknown name and for "xpos" without causality, TypeError for what is neither a name nor a function: a scheme
+    itself would be one for all layers.
     """
     if choice is None:
         return lambda: None

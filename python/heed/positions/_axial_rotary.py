@@ -42,23 +42,13 @@ class AxialRotary(Scheme):
         self.head_dim, self.axes, self.base, self.layout = head_dim, axes, base, layout
         self._of_block = Rotary(head_dim // axes, base, layout)
 
-    def rotate(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        query_positions: int | torch.Tensor,
-        key_positions: int | torch.Tensor,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], turned by positions [B or 1, N, axes], integers or float64. TypeError or
-        ValueError for what does not fit. Differentiable in query and key."""
-        return self.rotate_query(query, query_positions), self.rotate_key(key, key_positions)
-
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
-        """query [B, Hq, N, D] turned, as rotate turns it."""
+        """query [B, Hq, N, D], turned by positions [B or 1, N, axes], integers or float64. TypeError or ValueError for what does
+        not fit. Differentiable in the query."""
         return self._turned("query", query, "query_positions", positions)
 
     def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
-        """key [B, Hkv, N, D] turned, as rotate turns it."""
+        """key [B, Hkv, N, D], likewise."""
         return self._turned("key", key, "key_positions", positions)
 
     def _turned(self, operand: str, x: torch.Tensor, name: str, positions: int | torch.Tensor) -> torch.Tensor:

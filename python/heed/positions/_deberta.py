@@ -78,10 +78,10 @@ class Deberta(Scheme):
         return (3 * head_dim) ** -0.5
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
-        """The projected embeddings by offset, key position - query position: what queries meet, [heads, 2 * max_distance + 1,
-        head_dim], and what keys meet, likewise, or [2 * max_distance + 1, head_dim] for one head."""
+        """The projected embeddings by offset, key position - query position: what queries meet and what keys meet, each
+        [heads, 2 * max_distance + 1, head_dim]."""
         keys, queries = self._by_offset(self.key_projection), self._by_offset(self.query_projection)
-        return {"transformer_xl_positions": keys, "content_queries": queries if self.heads > 1 else queries[0]}
+        return {"transformer_xl_positions": keys, "content_queries": queries}
 
     def _by_offset(self, projection: torch.nn.Module) -> torch.Tensor:
         projected: torch.Tensor = projection(self.embeddings)

@@ -54,8 +54,10 @@ class Scheme(torch.nn.Module):
         key_positions: int | torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """query [B, Hq, Nq, D] and key [B, Hkv, Nk, D] turned by their positions, each an offset or a tensor [N] or [B, N]; of a
-        scheme with axes a tensor [B, N, axes], B the batch or 1."""
-        return query, key
+        scheme with axes a tensor [B, N, axes], B the batch or 1. What a scheme that turns once need not write."""
+        if not self.turns_once:
+            return query, key
+        return self.rotate_query(query, query_positions), self.rotate_key(key, key_positions)
 
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor) -> torch.Tensor:
         """The query that rotate returns, of a scheme that turns once."""

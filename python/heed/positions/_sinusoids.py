@@ -82,10 +82,4 @@ def sinusoidal_table(
     layout, base and spacing are those of sinusoidal. angles: "f64", or "f32" as d2l's PyTorch edition computes them, which is
     geometric. ValueError for sizes, a base, a layout, a spacing or angles out of range. Vaswani et al. 2017, section 3.5.
     """
-    if spacing == "geometric":
-        return _ops.sinusoidal_table(steps, width, first_position, layout, base, angles)
-    if angles != "f64":
-        raise ValueError(f"angles: expected 'f64' beside spacing {spacing!r}, got {angles!r}")
-    if steps < 0:
-        raise ValueError(f"steps: expected at least 0, got {steps}")
-    return sinusoidal(torch.arange(first_position, first_position + steps), width, layout, base, spacing)
+    return _ops.sinusoidal_table(steps, width, first_position, layout, base, angles, spacing)

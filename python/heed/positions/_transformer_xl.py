@@ -62,16 +62,6 @@ class TransformerXL(Scheme):
         bias = self.position_bias.to(wide) - self.content_bias.to(wide)
         return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}
 
-    def rotate(
-        self,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        query_positions: int | torch.Tensor = 0,
-        key_positions: int | torch.Tensor = 0,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """query [B, heads, N, head_dim] + u, and the key. ValueError for a query of another shape."""
-        return self.rotate_query(query, query_positions), key
-
     def rotate_query(self, query: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
         """query [B, heads, N, head_dim] + u, wherever it stands. ValueError for another shape."""
         if query.dim() != 4 or query.shape[1] != self.heads or query.shape[3] != self.head_dim:

@@ -49,16 +49,14 @@ class AttentionPosition {
   virtual bool places() const { return false; }
   virtual TokenPositions place(const TokenPositions& positions, int64_t /*steps*/) const { return positions; }
 
-  virtual bool rotates() const { return false; }  // whether rotate does anything
-  // Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], turned by their positions, which place has not seen.
-  virtual std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
-                                                   const TokenPositions& /*query_positions*/,
-                                                   const TokenPositions& /*key_positions*/) const {
-    return {query, key};
-  }
   // Whether a token turns by its own position alone, so that a cache may keep its key turned: rotate is then rotate_query of
   // the queries and rotate_key of the keys, which throw where it is not so.
   virtual bool turns_once() const { return false; }
+  virtual bool rotates() const { return turns_once(); }  // whether rotate does anything
+  // Query [B, Hq, Nq, D] and key [B, Hkv, Nk, D], turned by their positions, which place has not seen.
+  virtual std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                                   const TokenPositions& query_positions,
+                                                   const TokenPositions& key_positions) const;
   virtual at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const;
   virtual at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const;
 

@@ -40,6 +40,8 @@ std::vector<std::string> PositionSchemeNames();
 PositionScheme ParsePositionScheme(const std::string& name);
 std::string ToString(PositionScheme scheme);
 bool AddsToInput(PositionScheme scheme);
+bool NeedsCausal(PositionScheme scheme);  // its scores would grow towards later keys
+bool TurnsPairs(PositionScheme scheme);   // of columns, so that a head has an even number of them
 
 // A scheme by name, with what it takes besides the sizes of the module that it serves.
 struct PositionOptions {

@@ -57,10 +57,6 @@ class XPosImpl : public torch::nn::Cloneable<XPosImpl>, public AttentionPosition
                     RotaryLayout layout = RotaryLayout::kHalf);
   void reset() override {}
   AttentionTensors tensors() const override;
-  bool rotates() const override { return true; }
-  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
-                                           const TokenPositions& query_positions,
-                                           const TokenPositions& key_positions) const override;
   bool turns_once() const override { return true; }
   at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
   at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
@@ -80,10 +76,6 @@ class AxialRotaryImpl : public torch::nn::Cloneable<AxialRotaryImpl>, public Att
                            RotaryLayout layout = RotaryLayout::kHalf);
   void reset() override {}
   int64_t axes() const override { return axes_; }
-  bool rotates() const override { return true; }
-  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
-                                           const TokenPositions& query_positions,
-                                           const TokenPositions& key_positions) const override;
   bool turns_once() const override { return true; }
   at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
   at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/linear.h>
@@ -95,10 +94,6 @@ class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public
   TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance = 512, int64_t width = 0);
   void reset() override;
   AttentionTensors tensors() const override;
-  bool rotates() const override { return true; }
-  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
-                                           const TokenPositions& query_positions,
-                                           const TokenPositions& key_positions) const override;
   bool turns_once() const override { return true; }
   at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
   at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
