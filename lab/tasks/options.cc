@@ -61,10 +61,14 @@ void Validate(const TaskOptions& options) {
   RequireHeads(options.width, options.heads, options.positions);
   for (const std::string& name : options.tasks) {
     const int64_t shortest = TaskNamed(name).facts().shortest;
-    for (const std::string& position : options.positions)
-      if (nn::NeedsCausal(nn::ParsePositionScheme(position)) && !TaskNamed(name).facts().causal)
-        throw InvalidArgument("positions: " + position + " needs steps that see none after them, and the task " + name +
-                              " has both sides");
+    for (const std::string& position : options.positions) {
+      if (!nn::NeedsCausal(nn::ParsePositionScheme(position)) || TaskNamed(name).facts().causal) continue;
+      throw InvalidArgument(std::string("positions: ")
+                                .append(position)
+                                .append(" needs steps that see none after them, and the task ")
+                                .append(name)
+                                .append(" has both sides"));
+    }
     if (options.length < shortest) {
       throw InvalidArgument("length: the task " + name + " needs at least " + std::to_string(shortest) + " steps, got " +
                             std::to_string(options.length));
