@@ -1,5 +1,4 @@
-// heed positions: the positional encoding, its figures and the rotation that shifts it.
-#include <algorithm>
+// heed positions: a positional scheme, its figures and the identity that belongs to it.
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -44,10 +43,15 @@ std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
   throw InvalidArgument("--columns: expected FIRST:LAST, as 6:10, got '" + text + "'");
 }
 
-// What the model of a run has trained, and the sizes of its scheme. The columns that are drawn are its first heads, at most
-// four.
-std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
-  if (arguments.run.empty()) return std::nullopt;
+// What a run has trained, as far as it trains.
+struct Trained {
+  std::optional<lab::SchemeTable> table;
+  std::shared_ptr<const nn::AttentionPosition> scheme;
+};
+
+// Sets the sizes of the model of a run. The columns that are drawn are its first, at most four, of heads.
+Trained OpenRun(Arguments& arguments) {
+  if (arguments.run.empty()) return {};
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
   const auto model = lab::OpenModel(folder);
@@ -56,16 +60,13 @@ std::optional<lab::SchemeTable> TableOfRun(Arguments& arguments) {
     throw InvalidArgument("--scheme: the run in " + arguments.run + " was trained with '" + trained.position + "', not with '" +
                           options.scheme + "'");
   }
-  const bool of_heads = trained.position == "alibi" || trained.position == "relative" || trained.position == "t5";
-  const bool of_a_head = trained.position == "rotary" || trained.position == "shaw";
   options.scheme = trained.position;
   options.run = arguments.run, options.layer = arguments.layer;
   options.seed = folder.ReadConfig().options.seed;
-  options.steps = trained.context;
-  options.width = of_heads ? trained.heads : of_a_head ? trained.width / trained.heads : trained.width;
-  if (of_heads && arguments.columns.empty())
-    options.first_column = 0, options.last_column = std::min<int64_t>(4, options.width);
-  return lab::TrainedTable(*model, arguments.layer);
+  options.max_distance = lab::RelativeDistance(trained);
+  options.past_alone = trained.objective == lab::Objective::kCausal;
+  lab::FitToModel(options, trained.width, trained.heads, trained.context);
+  return {lab::TrainedTable(*model, arguments.layer), lab::TrainedScheme(*model, arguments.layer)};
 }
 
 void PrintText(const lab::PositionsResult& result) {
@@ -86,18 +87,17 @@ void PrintText(const lab::PositionsResult& result) {
 int RunPositions(Arguments arguments, const Context& context) {
   lab::PositionsOptions& options = arguments.options;
   options.seed = context.seed;
-  const std::optional<lab::SchemeTable> trained = TableOfRun(arguments);
+  const Trained trained = OpenRun(arguments);
   if (!arguments.columns.empty()) {
     std::tie(options.first_column, options.last_column) = ParseColumns(arguments.columns);
-  } else if (options.width < options.last_column) {
-    options.last_column = options.width;
-    options.first_column = std::max<int64_t>(0, options.width - 4);
+  } else {
+    lab::FitColumns(options);
   }
   // Before anything is written: the figures of a scheme that there is, with options that fit it.
-  lab::PositionsResult result{options, lab::PositionFigures(options, trained), std::nullopt};
+  lab::PositionsResult result{options, lab::PositionFigures(options, trained.table), std::nullopt};
   const std::filesystem::path folder = arguments.out;
   if (!folder.empty()) lab::RequireWritableFolder(folder);
-  if (arguments.check) result.check = lab::CheckRotation(options);
+  if (arguments.check) result.check = lab::CheckPositions(options, trained.table, trained.scheme);
   const std::filesystem::path page = folder.empty() ? folder : lab::WritePositions(result, folder);
   Show(context, lab::PositionsJson(result, folder), page, [&] { PrintText(result); });
   return result.check && !result.check->Passed() ? 1 : 0;
@@ -106,9 +106,12 @@ int RunPositions(Arguments arguments, const Context& context) {
 void AddPositions(CLI::App& app, Run& run) {
   const auto arguments = std::make_shared<Arguments>();
   lab::PositionsOptions& options = arguments->options;
-  CLI::App* command = app.add_subcommand("positions", "Draw the positional encoding and check the rotation that shifts it");
+  CLI::App* command =
+      app.add_subcommand("positions", "Draw a positional scheme, say what it does and check what belongs to it");
   command->add_option("--steps", options.steps, "Positions (rows)")->capture_default_str();
-  command->add_option("--width", options.width, "Encoding dimensions (columns); heads of alibi, relative, t5")
+  command
+      ->add_option("--width", options.width,
+                   "Columns of the encoding, or of a head for rotary, xpos, shaw; heads of the others")
       ->capture_default_str();
   AddName(*command, "--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
@@ -119,15 +122,16 @@ void AddPositions(CLI::App& app, Run& run) {
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();
   command
       ->add_option("--max-distance", options.max_distance,
-                   "Where relative and shaw clip offsets, and from where t5 has one bucket")
+                   "Where relative, shaw, transformer_xl and deberta clip offsets, and from where t5 has one bucket")
       ->capture_default_str();
   AddName(*command, "--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
   command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
   AddName(*command, "--out", arguments->out, "Folder for report.html, the figures and their numbers");
-  command->add_flag("--check", arguments->check, "Check the table and the rotation; exit 1 when an error is above its bound");
+  command->add_flag("--check", arguments->check, "Check the identities of the scheme; exit 1 when an error is above its bound");
   command->footer(
       "Examples:\n  heed positions --check --out positions\n"
       "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n"
+      "  heed positions --scheme kerple --width 8 --columns 0:4 --check --out positions\n"
       "  heed positions --run run --layer 1 --out positions\n");
   command->callback([arguments, scheme, &run] {
     arguments->scheme_given = scheme->count() > 0;

@@ -10,23 +10,43 @@
 
 namespace heed::lab {
 
+// How figures speak of a scheme that several share the drawing with.
+struct Words {
+  const char* subject = "";  // what titles begin with, as "T5's bias"
+  const char* caption = "";  // of the first figure, as the scheme starts
+  const char* learnt = "";   // the same of a trained model; empty: as it starts, because nothing is trained
+  const char* label = "Bias added to the score";
+};
+
+// positions-SCHEME-KIND, as files are named.
+std::string FigureName(const std::string& scheme, const std::string& kind);
+std::string CaptionOf(const SchemeTable& table, const Words& words);
+// " as it starts", or nothing of a trained table or where nothing is trained.
+std::string StartNote(const SchemeTable& table, const Words& words);
+
 // Of the engine's table: chosen columns, heat map, similarity.
-std::vector<Figure> SinusoidalFigures(const PositionsOptions& options);
+std::vector<Figure> SinusoidalFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // Of a table with a row for each position: heat map, similarity.
-std::vector<Figure> LearnedFigures(const SchemeTable& table);
+std::vector<Figure> LearnedFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // Of a table with a vector for each offset: heat map over offsets, similarity of two of them.
-std::vector<Figure> VectorFigures(const SchemeTable& table);
+std::vector<Figure> VectorFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
 // Of ALiBi's slopes: chosen heads over the offset, bias matrix, bias against the distance.
-std::vector<Figure> AlibiFigures(const PositionsOptions& options);
-// Of a table with a bias for each head and offset: chosen heads over the offset, heat map of heads and offsets, bias against
-// the distance.
-std::vector<Figure> BiasFigures(const PositionsOptions& options, const SchemeTable& table);
-// The bucket of each offset: T5's, whose table has a number a bucket.
-Figure BucketFigure(const PositionsOptions& options);
+std::vector<Figure> AlibiFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// Of a table with a number for each head and offset: chosen heads over the offset, heat map of heads and offsets, number
+// against the distance.
+std::vector<Figure> BiasFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// The same, with the bucket of each offset: T5's, whose table has a number a bucket.
+std::vector<Figure> BucketFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// The same, with what queries farther along a text see.
+std::vector<Figure> FarQueryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
 // The angles of every position and pair of columns, as their cosines, and the score of a constant query and key.
-std::vector<Figure> RotaryFigures(const PositionsOptions& options);
+std::vector<Figure> RotaryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// The products of pairs of columns by distance, and the score of a constant query and key.
+std::vector<Figure> FadingFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// What becomes of a score in chosen heads, and, by the distance, that the distance does not matter.
+std::vector<Figure> MultiplierFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
 }  // namespace heed::lab
 

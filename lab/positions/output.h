@@ -17,21 +17,18 @@ namespace heed::lab {
 struct PositionsResult {
   PositionsOptions options;
   std::vector<Figure> figures;
-  std::optional<RotationCheck> check;  // where one was asked for
+  std::optional<PositionsCheck> check;  // where one was asked for
 };
 
 // The book's numbers in binary, below each other.
 std::vector<std::string> BinaryLines();
 
-// What a scheme does, in a sentence or two.
-std::string AboutScheme(const std::string& scheme);
+// The largest errors, with what they may be; and what the check left out, empty where that is nothing.
+Table CheckTable(const PositionsCheck& check);
+std::string CheckNote(const PositionsCheck& check);
 
-// The largest errors of a table, with what they may be; and what the check left out, empty where that is nothing.
-Table CheckTable(const RotationCheck& check);
-std::string CheckNote(const RotationCheck& check);
-
-// Scheme, sizes, the numbers in binary beside sinusoidal, check; with a folder, where the page and each figure's files are in
-// it.
+// Scheme, paragraph, sizes, the numbers in binary beside sinusoidal, check; with a folder, where the page and each figure's
+// files are in it.
 nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::filesystem::path& folder);
 
 // Figures, the binary analogy beside sinusoidal, the check: a page, whose path it returns. FileError.

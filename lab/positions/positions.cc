@@ -1,15 +1,13 @@
 #include "lab/positions/positions.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <cstddef>
 #include <optional>
 #include <utility>
 
 #include "heed/error.h"
-#include "heed/nn/positions.h"
-#include "lab/positions/figures.h"
+#include "heed/nn/position_choice.h"
+#include "lab/positions/portrait.h"
 #include "lab/positions/scheme_table.h"
 #include "lab/report/shell_word.h"
 #include "lab/runs/spread.h"
@@ -44,26 +42,48 @@ std::string CommandOf(const PositionsOptions& options, const std::filesystem::pa
 
 namespace {
 
-// Of a scheme that is drawn from its table alone.
-std::vector<Figure> OfBias(const PositionsOptions& options, const SchemeTable& table) {
-  std::vector<Figure> figures = BiasFigures(options, table);
-  if (table.scheme == "t5" && !table.trained) figures.push_back(BucketFigure(options));
-  return figures;
-}
+constexpr int64_t kMostMeasured = 4096;  // steps: a score for each, of every head
+
+bool Measured(const Portrait& portrait) { return portrait.numbers != nullptr && portrait.numbers != &TableOfScheme; }
 
 }  // namespace
 
-bool HasPicture(const std::string& scheme) {
-  using enum nn::PositionScheme;
-  constexpr std::array kDrawn = {kSinusoidal, kLearned, kRotary, kAlibi, kRelativeBias, kT5, kShaw};
-  return std::ranges::find(kDrawn, nn::ParsePositionScheme(scheme)) != kDrawn.end();
+bool HasPicture(const std::string& scheme) { return FindPortrait(scheme) != nullptr; }
+
+std::string AboutScheme(const std::string& scheme) { return PortraitOf(scheme).about; }
+
+int64_t HeadsOf(const PositionsOptions& options) {
+  return PortraitOf(options.scheme).unit == WidthUnit::kHeads ? options.width : 2;
 }
 
-void CheckPositionsOptions(const PositionsOptions& options) {
-  Require(options.scheme != "none", "scheme: none has no numbers to draw");
-  Require(HasPicture(options.scheme), "scheme: there is no picture of '" + options.scheme + "'");
-  constexpr int64_t kMostValues = int64_t{1} << 24;  // of a table: its CSV file has some 300 MB then
-  const auto [first, last] = std::pair(options.first_column, options.last_column);
+int64_t HeadWidthOf(const PositionsOptions& options) {
+  return PortraitOf(options.scheme).unit == WidthUnit::kHeads ? options.head_width : options.width;
+}
+
+void FitToModel(PositionsOptions& options, int64_t width, int64_t heads, int64_t context) {
+  const Portrait& portrait = PortraitOf(options.scheme);
+  options.head_width = width / heads;
+  options.steps = Measured(portrait) ? std::min(context, kMostMeasured) : context;
+  if (portrait.unit == WidthUnit::kHeads) {
+    options.width = heads;
+    options.first_column = 0, options.last_column = std::min<int64_t>(4, heads);
+    return;
+  }
+  options.width = portrait.unit == WidthUnit::kHead ? options.head_width : width;
+  FitColumns(options);
+}
+
+void FitColumns(PositionsOptions& options) {
+  if (options.width >= options.last_column) return;
+  options.last_column = options.width;
+  options.first_column = std::max<int64_t>(0, options.width - 4);
+}
+
+namespace {
+
+constexpr int64_t kMostValues = int64_t{1} << 24;  // of a table: its CSV file has some 300 MB then
+
+void CheckTableSize(const PositionsOptions& options) {
   const std::string got = ", got " + std::to_string(options.steps) + " x " + std::to_string(options.width);
   Require(options.steps >= 1, "steps: expected at least 1, got " + std::to_string(options.steps));
   Require(options.width >= 1, "width: expected at least 1, got " + std::to_string(options.width));
@@ -71,12 +91,32 @@ void CheckPositionsOptions(const PositionsOptions& options) {
           "steps: expected steps x width of at most " + std::to_string(kMostValues) + got);
   Require(options.scheme != "alibi" || options.steps <= kMostValues / options.steps,
           "steps: expected at most 4096 for the bias matrix of alibi, got " + std::to_string(options.steps));
-  const bool clips = options.scheme == "relative" || options.scheme == "t5" || options.scheme == "shaw";
-  Require(!clips || (options.max_distance >= 0 && options.max_distance <= kMostValues / options.width / 3),
+}
+
+// Of schemes whose scores are measured pair by pair, and whose tables are products of matrices.
+void CheckMeasured(const PositionsOptions& options, const Portrait& portrait) {
+  Require(!Measured(portrait) || options.steps <= kMostMeasured,
+          "steps: expected at most 4096 for " + options.scheme + ", got " + std::to_string(options.steps));
+  constexpr int64_t kMostColumns = 4096;
+  const int64_t most_heads = kMostColumns / options.head_width;
+  Require(portrait.numbers != &TermByOffset || options.width <= most_heads,
+          "width: expected at most " + std::to_string(most_heads) + " heads for " + options.scheme + ", got " +
+              std::to_string(options.width));
+  const int64_t columns = portrait.numbers == &TermByOffset ? options.width * options.head_width : options.width;
+  Require(!portrait.clips || (options.max_distance >= 0 && options.max_distance <= kMostValues / columns / 3),
           "max-distance: expected max-distance x width of at most " + std::to_string(kMostValues / 3) + ", got " +
-              std::to_string(options.max_distance) + " x " + std::to_string(options.width));
-  Require(options.scheme != "rotary" || options.width % 2 == 0,
-          "width: expected an even number for rotary, got " + std::to_string(options.width));
+              std::to_string(options.max_distance) + " x " + std::to_string(columns));
+}
+
+}  // namespace
+
+void CheckPositionsOptions(const PositionsOptions& options) {
+  const Portrait& portrait = PortraitOf(options.scheme);
+  const auto [first, last] = std::pair(options.first_column, options.last_column);
+  CheckTableSize(options);
+  CheckMeasured(options, portrait);
+  Require(!nn::TurnsPairs(portrait.scheme) || options.width % 2 == 0,
+          "width: expected an even number for " + options.scheme + ", got " + std::to_string(options.width));
   Require(0 <= first && first < last && last <= options.width,
           "columns: expected FIRST:LAST with 0 <= FIRST < LAST <= width = " + std::to_string(options.width) + ", got " +
               std::to_string(first) + ":" + std::to_string(last));
@@ -84,37 +124,18 @@ void CheckPositionsOptions(const PositionsOptions& options) {
 
 std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::optional<SchemeTable>& trained) {
   CheckPositionsOptions(options);
-  const auto table = [&] { return trained ? *trained : StartingTable(options); };
-  std::vector<Figure> figures;
-  switch (nn::ParsePositionScheme(options.scheme)) {
-    case nn::PositionScheme::kSinusoidal:
-      figures = SinusoidalFigures(options);
-      break;
-    case nn::PositionScheme::kLearned:
-      figures = LearnedFigures(table());
-      break;
-    case nn::PositionScheme::kRotary:
-      figures = RotaryFigures(options);
-      break;
-    case nn::PositionScheme::kAlibi:
-      figures = AlibiFigures(options);
-      break;
-    case nn::PositionScheme::kRelativeBias:
-    case nn::PositionScheme::kT5:
-      figures = OfBias(options, table());
-      break;
-    case nn::PositionScheme::kShaw:
-      figures = VectorFigures(table());
-      break;
-    default:
-      break;  // refused above
-  }
-  // Trained numbers come from the seed of a run, these two start at random.
-  const bool random = trained.has_value() || options.scheme == "learned" || options.scheme == "shaw";
+  const Portrait& portrait = PortraitOf(options.scheme);
+  const bool has_table = portrait.numbers != nullptr || portrait.scheme == nn::PositionScheme::kLearned;
+  const SchemeTable table = trained ? *trained : has_table ? StartingTable(options) : SchemeTable{};
+  std::vector<Figure> figures = portrait.draw(options, table, portrait.words);
   for (Figure& figure : figures) {
-    if (random) figure.seeds = SeedsOf(options.seed, 1);
+    if (trained || portrait.random) figure.seeds = SeedsOf(options.seed, 1);
   }
   return figures;
+}
+
+bool PositionsCheck::Passed() const {
+  return (!rotation || rotation->Passed()) && std::ranges::all_of(identities, &Identity::Holds);
 }
 
 std::vector<std::string> BinaryTable(int64_t count) {

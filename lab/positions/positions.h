@@ -1,4 +1,5 @@
-// The positional encoding itself: the book's figures, its binary analogy and the rotation that shifts a position.
+// Each positional scheme itself: its figures, a paragraph about it, and the identity that belongs to it; of the sinusoids also
+// the book's binary analogy and the rotation that shifts a position.
 #ifndef HEED_LAB_POSITIONS_POSITIONS_H_
 #define HEED_LAB_POSITIONS_POSITIONS_H_
 
@@ -16,11 +17,13 @@ namespace heed::lab {
 struct PositionsOptions {
   std::string scheme = "sinusoidal";           // of nn::PositionSchemeNames() that have a picture
   int64_t steps = 60;                          // positions
-  int64_t width = 32;                          // encoding dimensions, of a head for rotary and shaw; heads of biases
+  int64_t width = 32;                          // encoding dimensions, of a head for rotary, xpos, shaw; heads of the others
   int64_t first_column = 6, last_column = 10;  // half-open: the dimensions (heads) that are drawn as lines
   std::string column_label = "Col";            // legend of sinusoidal: "Col 6"; the book also writes "dim 4"
-  int64_t max_distance = 128;                  // relative, shaw: where offsets are clipped; t5: where the last bucket begins
+  int64_t head_width = 32;                     // of heads, where width is their number
+  int64_t max_distance = 128;                  // where offsets are clipped, or t5's last bucket begins
   int64_t buckets = 32;                        // t5
+  bool past_alone = false;                     // t5: the buckets serve the keys up to a query
   uint64_t seed = 0;                           // of tables that start at random, or of the run that trained one
   std::string run;                             // for the command beside a figure: the run that a trained table is of,
   int64_t layer = 0;                           // and its layer
@@ -29,30 +32,47 @@ struct PositionsOptions {
 // The command that makes the figures of these options again, in this folder. A run decides what it was trained with.
 std::string CommandOf(const PositionsOptions& options, const std::filesystem::path& folder);
 
-// What a scheme trains: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1, head width], the
-// vectors added to keys, by offset.
+// Of a scheme whose numbers depend on where the query stands: what a query far into a text sees, by distance.
+struct FarQuery {
+  int64_t position;
+  std::vector<double> distances, numbers;
+};
+
+// The numbers of a scheme that are drawn: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1,
+// head width], the vectors added to keys, by offset; xpos [pairs of columns, steps]; temperature [heads, 1]; the others [heads,
+// 2 steps - 1], what they add to a score, by offset.
 struct SchemeTable {
   std::string scheme;
   int64_t rows = 0, columns = 0;
-  std::vector<double> values;  // row-major
-  bool trained = false;        // or as it starts
+  std::vector<double> values;              // row-major
+  bool trained = false;                    // or as it starts
+  std::vector<FarQuery> far_queries = {};  // fire, of its first head
 };
 
 // Whether there are figures of a scheme. Throws InvalidArgument that lists the names of all.
 bool HasPicture(const std::string& scheme);
 
+// One paragraph: what the scheme is, what it does to a query as the distance grows, what it cannot tell apart.
+std::string AboutScheme(const std::string& scheme);
+
+// Attention heads and the width of one, as the width of a scheme says. A scheme that is one for all heads has two.
+int64_t HeadsOf(const PositionsOptions& options);
+int64_t HeadWidthOf(const PositionsOptions& options);
+// The width that options.scheme has in a model, its context as the steps, as far as scores are measured, and as the columns
+// that are drawn the first heads, at most four; of other widths those of the options, or the last four of one too narrow for
+// them.
+void FitToModel(PositionsOptions& options, int64_t width, int64_t heads, int64_t context);
+void FitColumns(PositionsOptions& options);
+
 // Throws InvalidArgument naming the option that is out of its range.
 void CheckPositionsOptions(const PositionsOptions& options);
 
-// sinusoidal: chosen columns over the rows, the whole table as a heat map, similarity of two rows against their distance.
-// learned: the table as a heat map, similarity of two rows.
-// rotary: the angles as a heat map, the score of a constant query and key against their distance.
-// alibi: the bias of the chosen heads against the offset, the bias matrix of the first of them as a heat map, bias against
-// distance.
-// relative, t5: the bias of the chosen heads against the offset, of all as a heat map, bias against distance; T5's buckets
-// where nothing is trained yet. shaw: the key vectors over the offsets as a heat map, similarity of two of them. The first
-// figure is the picture of the scheme; one whose name ends in "similarity" is what it says of a distance. Without a trained
-// table, schemes that train one are drawn as they start. Throws InvalidArgument that names the option.
+// The first figure is the picture of the scheme; one whose name ends in "similarity" is what it says of a distance. sinusoidal:
+// chosen columns over the rows, the whole table. learned: the table. rotary: the angles. xpos: what is left of each pair of
+// columns. alibi: the bias of the chosen heads against the offset, the bias matrix of the first of them. shaw: the key vectors
+// over the offsets. temperature: the score after over the score before. The others: what the chosen heads add against the
+// offset, and all heads; of t5, where nothing is trained yet, its buckets; of fire what queries along a text see. Without a
+// trained table, schemes are drawn as they start. Throws InvalidArgument that names the option.
 std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::optional<SchemeTable>& trained = std::nullopt);
 
 // The book's analogy for frequencies that fall from column to column: "0 in binary is 000" and so on, with as many digits as
@@ -79,6 +99,19 @@ struct RotationCheck {
 // sinusoidal's, or the sines and cosines by which rotary turns, whose frequencies are the same; other schemes have none.
 RotationCheck CheckRotation(View<const float, 2> table);
 RotationCheck CheckRotation(const PositionsOptions& options);
+
+// Something that must hold of a scheme, and how far it is from holding.
+struct Identity {
+  std::string what;
+  double error = 0, bound = 0;
+  bool Holds() const { return error <= bound; }
+};
+
+struct PositionsCheck {
+  std::optional<RotationCheck> rotation;  // sinusoidal, rotary
+  std::vector<Identity> identities;       // all but sinusoidal
+  bool Passed() const;
+};
 
 }  // namespace heed::lab
 

@@ -1,72 +1,83 @@
 #include "lab/positions/scheme_table.h"
 
-#include <cmath>
 #include <string>
 #include <vector>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/randn.h>
 
 #include "heed/error.h"
 #include "heed/nn/multi_head_attention.h"
+#include "lab/positions/portrait.h"
+#include "lab/positions/scores.h"
 #include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {
 
-// What is to be seen of a scheme inside attention: its biases by head and offset, or its key vectors by offset.
-at::Tensor TableOf(const nn::AttentionPosition& scheme) {
-  const nn::AttentionTensors tensors = scheme.tensors();
-  return tensors.relative_bias.defined() ? tensors.relative_bias : tensors.content_keys;
+void CheckLayer(const ModelOptions& options, int64_t layer) {
+  if (layer >= 0 && layer < options.layers) return;
+  throw InvalidArgument("layer: " + std::to_string(layer) + " is outside 0.." + std::to_string(options.layers - 1) +
+                        ", those of the model");
 }
 
-SchemeTable MakeTable(const std::string& scheme, bool trained, const at::Tensor& matrix) {
-  const at::Tensor values = matrix.detach().to(at::kDouble).contiguous();
-  const double* first = values.const_data_ptr<double>();
-  return {scheme, values.size(0), values.size(1), std::vector<double>(first, first + values.numel()), trained};
+SchemeTable RowsOf(const nn::LearnedPositionsImpl& learned, bool trained) {
+  SchemeTable table = MatrixTable("learned", learned.weight);
+  table.trained = trained;
+  return table;
 }
 
 }  // namespace
 
 SchemeTable StartingTable(const PositionsOptions& options) {
   const at::NoGradGuard no_grad;
-  at::Generator generator = at::detail::createCPUGenerator(options.seed);
-  const auto random = [&](int64_t rows, double deviation) {
-    return at::randn({rows, options.width}, generator, at::kFloat).mul_(deviation);
-  };
-  const int64_t offsets = 2 * options.max_distance + 1;
-  switch (nn::ParsePositionScheme(options.scheme)) {
-    case nn::PositionScheme::kLearned:
-      return MakeTable(options.scheme, false, random(options.steps, 0.02));
-    case nn::PositionScheme::kRelativeBias:
-      return MakeTable(options.scheme, false, TableOf(*nn::RelativeBias(options.width, options.max_distance)));
-    case nn::PositionScheme::kT5:
-      return MakeTable(options.scheme, false,
-                       TableOf(*nn::T5Bias(options.width, T5Options{options.buckets, options.max_distance})));
-    case nn::PositionScheme::kShaw:
-      return MakeTable(options.scheme, false, random(offsets, 1.0 / std::sqrt(static_cast<double>(options.width))));
-    default:
-      throw InvalidArgument("scheme: '" + options.scheme + "' trains no table");
+  const Portrait& portrait = PortraitOf(options.scheme);
+  if (portrait.scheme == nn::PositionScheme::kLearned) {
+    const SeededGenerator seeded(options.seed);
+    return RowsOf(*nn::LearnedPositions(options.width, 0.0, options.steps), /*trained=*/false);
   }
+  if (portrait.numbers == nullptr) throw InvalidArgument("scheme: '" + options.scheme + "' has no table");
+  return portrait.numbers(*StartingScheme(options), options);
+}
+
+std::shared_ptr<const nn::AttentionPosition> TrainedScheme(LanguageModel& model, int64_t layer) {
+  CheckLayer(model->options(), layer);
+  int64_t attentions = 0;
+  for (const auto& module : model->modules(/*include_self=*/false)) {
+    auto* attention = module->as<nn::MultiHeadAttentionImpl>();
+    if (attention != nullptr && attentions++ == layer) return attention->position;
+  }
+  return nullptr;
 }
 
 std::optional<SchemeTable> TrainedTable(LanguageModel& model, int64_t layer) {
-  const ModelOptions& options = model->options();
-  if (layer < 0 || layer >= options.layers) {
-    throw InvalidArgument("layer: " + std::to_string(layer) + " is outside 0.." + std::to_string(options.layers - 1) +
-                          ", those of the model");
-  }
-  int64_t attentions = 0;
+  const at::NoGradGuard no_grad;
+  const ModelOptions& trained = model->options();
+  const auto scheme = TrainedScheme(model, layer);
   for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (auto* learned = module->as<nn::LearnedPositionsImpl>()) return MakeTable(options.position, true, learned->weight);
-    auto* attention = module->as<nn::MultiHeadAttentionImpl>();
-    if (attention == nullptr || attentions++ != layer) continue;
-    const at::Tensor table = attention->position ? TableOf(*attention->position) : at::Tensor();
-    if (!table.defined()) return std::nullopt;
-    return MakeTable(options.position, true, table);
+    if (const auto* learned = module->as<nn::LearnedPositionsImpl>()) return RowsOf(*learned, /*trained=*/true);
   }
-  return std::nullopt;
+  if (scheme == nullptr || dynamic_cast<const torch::nn::Module&>(*scheme).parameters().empty()) return std::nullopt;
+  const Portrait* portrait = FindPortrait(trained.position);
+  if (portrait == nullptr || portrait->numbers == nullptr) return std::nullopt;
+  PositionsOptions options;
+  options.scheme = trained.position;
+  FitToModel(options, trained.width, trained.heads, trained.context);
+  SchemeTable table = portrait->numbers(*scheme, options);
+  table.trained = true;
+  return table;
+}
+
+PositionsCheck CheckPositions(const PositionsOptions& options, const std::optional<SchemeTable>& table,
+                              const std::shared_ptr<const nn::AttentionPosition>& trained) {
+  const at::NoGradGuard no_grad;
+  CheckPositionsOptions(options);
+  const Portrait& portrait = PortraitOf(options.scheme);
+  PositionsCheck check;
+  if (portrait.turning) check.rotation = CheckRotation(options);
+  if (portrait.identities != nullptr) check.identities = portrait.identities(MakeProbe(options, trained));
+  if (portrait.scheme == nn::PositionScheme::kLearned)
+    check.identities = LearnedIdentities(table ? *table : StartingTable(options));
+  return check;
 }
 
 }  // namespace heed::lab

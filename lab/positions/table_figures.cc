@@ -98,13 +98,13 @@ Figure SimilarityFigure(const PositionsOptions& options, const Rows<float>& tabl
 
 }  // namespace
 
-std::vector<Figure> SinusoidalFigures(const PositionsOptions& options) {
+std::vector<Figure> SinusoidalFigures(const PositionsOptions& options, const SchemeTable&, const Words&) {
   const std::vector<float> values = EmittedSinusoidal(options);
   const Rows<float> table{values, options.steps, options.width};
   return {ColumnsFigure(options, table), TableFigure(options, table), SimilarityFigure(options, table)};
 }
 
-std::vector<Figure> LearnedFigures(const SchemeTable& table) {
+std::vector<Figure> LearnedFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
   const Rows<double> rows{table.values, table.rows, table.columns};
   Figure map;
   map.name = "positions-learned-heat-map";
@@ -125,7 +125,7 @@ std::vector<Figure> LearnedFigures(const SchemeTable& table) {
   return {map, similarity};
 }
 
-std::vector<Figure> VectorFigures(const SchemeTable& table) {
+std::vector<Figure> VectorFigures(const PositionsOptions&, const SchemeTable& table, const Words&) {
   const int64_t reach = (table.rows - 1) / 2;
   Figure map;
   map.name = "positions-shaw-heat-map";

@@ -79,10 +79,8 @@ std::vector<Figure> SchemeFigures(const StudyResult& result) {
     const std::optional<SchemeTable> table = TableOf(measured.More(model, 0));
     PositionsOptions drawn;
     drawn.scheme = scheme;
-    drawn.steps = options.context;
     drawn.seed = options.seed;
-    drawn.width = scheme == "relative" || scheme == "t5" ? options.heads : options.width / options.heads;
-    drawn.first_column = 0, drawn.last_column = std::min<int64_t>(4, drawn.width);
+    FitToModel(drawn, options.width, options.heads, options.context);
     const std::vector<Figure> all = PositionFigures(drawn, table);
     for (const Figure& figure : {all.front(), all.back()}) {
       figures.push_back(figure);

@@ -1,10 +1,11 @@
 """heed positions, from the command line to the files."""
 
+import html
 import json
 
 import numpy
 import pytest
-from heed_program import FURTHER_POSITIONS, SMALL, assert_commands_give_the_figures, run
+from heed_program import POSITIONS, SMALL, assert_commands_give_the_figures, run
 
 BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
 
@@ -79,21 +80,38 @@ def test_shows_linear_biases(tmp_path):
     numpy.testing.assert_array_equal(bias, -0.5 * distance)
 
 
-@pytest.mark.parametrize("scheme", ["learned", "rotary", "alibi", "relative", "t5", "shaw"])
+@pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme not in ("none", "sinusoidal")])
 def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
     result = run("positions", "--scheme", scheme, "--width", 8, "--columns", "0:4", "--out", tmp_path / "out", "--json")
     assert result.returncode == 0, result.stderr
-    names = [figure["name"] for figure in json.loads(result.stdout)["figures"]]
-    assert f"positions-{scheme}-similarity" in names
+    report = json.loads(result.stdout)
+    names = [figure["name"] for figure in report["figures"]]
+    assert f"positions-{scheme.replace('_', '-')}-similarity" in names
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Binary numbers" not in page and page.count("<svg") == len(names)
+    assert report["about"] in html.unescape(page)
 
 
-@pytest.mark.parametrize("scheme", FURTHER_POSITIONS)
-def test_what_has_no_picture_is_named(scheme, tmp_path):
-    result = run("positions", "--scheme", scheme, "--out", tmp_path / "out")
-    assert result.returncode == 2 and f"there is no picture of '{scheme}'" in result.stderr
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme not in ("none", "sinusoidal")])
+def test_tells_of_every_scheme_in_a_paragraph_and_checks_what_belongs_to_it(scheme):
+    report = json.loads(run("positions", "--scheme", scheme, "--width", 8, "--check", "--json").stdout)
+    assert "binary" not in report and report["check"]["passed"]
+    for identity in report["check"]["identities"]:
+        assert 0 <= identity["error"] <= identity["bound"] < 1e-4, identity
+    result = run("positions", "--scheme", scheme, "--width", 8, "--check")
+    lines = result.stdout.splitlines()
+    assert result.returncode == 0 and lines[0] == report["about"] and lines[1] == "" and lines[-1] == "passed"
+    assert all(identity["identity"] in result.stdout for identity in report["check"]["identities"])
+    assert "in binary" not in result.stdout
+
+
+@pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme != "none"])
+def test_draws_and_checks_what_a_run_of_every_scheme_has_learnt(scheme, text, tmp_path):
+    assert run("train", text, "--out", tmp_path / "run", *SMALL, "--position", scheme, "--steps", 2, "--quiet").returncode == 0
+    result = run("positions", "--run", tmp_path / "run", "--check", "--out", tmp_path / "out", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["scheme"] == scheme and report["check"]["passed"] and report["figures"]
 
 
 def test_draws_what_a_run_has_learnt(trained, text, tmp_path):
@@ -126,6 +144,9 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         ["--scheme", "relative", "--width", 2, "--max-distance", 7],
         ["--scheme", "t5", "--width", 2, "--max-distance", 40],
         ["--scheme", "shaw", "--width", 4, "--max-distance", 7, "--seed", 2],
+        ["--scheme", "fire", "--width", 3, "--seed", 4],
+        ["--scheme", "xpos", "--width", 6],
+        ["--scheme", "deberta", "--width", 2, "--max-distance", 7, "--steps", 12],
         ["--run", trained],
         ["--run", deep, "--layer", 1],
     ]):
@@ -147,8 +168,14 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         (["--steps", "many"], "--steps"),
         (["--steps", "2", "--check"], "steps: expected"),
         (["--scheme", "spiral"], "'spiral'"),
-        (["--scheme", "alibi", "--check"], "'alibi' has nothing to check"),
-        (["--scheme", "none"], "scheme: none"),
+        (["--scheme", "alibi", "--steps", "1", "--check"], "steps: expected at least 2"),
+        (["--scheme", "none"], "scheme: none has no numbers to draw"),
+        (["--scheme", "none", "--check"], "scheme: none has no numbers to draw"),
+        (["--scheme", "xpos", "--width", "9", "--columns", "0:2"], "width: expected an even number for xpos"),
+        (["--scheme", "kerple", "--steps", "4097"], "steps: expected at most 4096 for kerple"),
+        (["--scheme", "transformer_xl", "--width", "129"], "width: expected at most 128 heads for transformer_xl"),
+        (["--scheme", "deberta", "--max-distance", "9000000"], "max-distance: expected"),
+        (["--scheme", "deberta", "--max-distance", "0"], "max_distance"),
         (["--scheme", "rotary", "--width", "9", "--columns", "0:2"], "width: expected an even number"),
         (["--scheme", "shaw", "--max-distance", "-1"], "max-distance: expected"),
         (["--scheme", "t5", "--max-distance", "5"], "max_distance"),

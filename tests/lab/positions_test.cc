@@ -2,14 +2,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "heed/error.h"
 #include "heed/positions.h"
+#include "lab/training/options.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {
@@ -178,10 +181,10 @@ TEST(PositionFigures, TablesOfRowsAreComparedByTheirDotProducts) {
 }
 
 TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
-  for (const char* scheme : {"sinusoidal", "rotary", "alibi", "relative", "t5"}) {
+  for (const char* scheme : {"sinusoidal", "rotary", "xpos", "alibi", "relative", "t5", "sandwich", "temperature"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "") << figure.name;
   }
-  for (const char* scheme : {"learned", "shaw"}) {
+  for (const char* scheme : {"learned", "shaw", "kerple", "fire", "transformer_xl", "deberta"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
   }
   const SchemeTable trained{"relative", 4, 3, std::vector<double>(12, 0.5), true};
@@ -199,6 +202,63 @@ TEST(PositionFigures, AreOfASchemeWithNumbers) {
   EXPECT_NE(WhatOf<InvalidArgument>([] { FiguresOf("spiral", 10, 4); }).find("'spiral' is unknown"), std::string::npos);
 }
 
+TEST(PositionFigures, ThereAreOfEverySchemeButNone) {
+  std::set<std::string> paragraphs;
+  for (const std::string& scheme : PositionSchemeNames()) {
+    if (scheme == "none") continue;
+    SCOPED_TRACE(scheme);
+    EXPECT_TRUE(HasPicture(scheme));
+    const std::vector<Figure> figures = FiguresOf(scheme, 30, 4);
+    ASSERT_GE(figures.size(), 2u);
+    const bool says_a_distance = std::ranges::any_of(figures, [](const Figure& f) { return f.name.ends_with("similarity"); });
+    EXPECT_TRUE(says_a_distance);
+    for (const Figure& figure : figures) EXPECT_FALSE(figure.title.empty() || figure.caption.empty()) << figure.name;
+    const std::string paragraph = AboutScheme(scheme);
+    EXPECT_EQ(paragraph.find('\n'), std::string::npos);
+    EXPECT_NE(paragraph.find("istance"), std::string::npos);
+    EXPECT_TRUE(paragraph.ends_with(".") && paragraph.size() > 200) << paragraph;
+    EXPECT_TRUE(paragraphs.insert(paragraph).second);
+  }
+  EXPECT_FALSE(HasPicture("none"));
+}
+
+TEST(PositionFigures, XPosFadesAndTurns) {
+  const std::vector<Figure> figures = FiguresOf("xpos", 50, 16);
+  const auto& map = std::get<HeatMap>(figures.front().content);
+  ASSERT_EQ(map.rows, 50);
+  ASSERT_EQ(map.columns, 8);
+  const double zeta = (2 * 3 + 0.4 * 16) / (1.4 * 16);
+  EXPECT_NEAR(map.values[7 * 8 + 3], std::cos(7 * std::pow(10000.0, -6 / 16.0)) * std::pow(zeta, 7 / 512.0), 1e-12);
+  EXPECT_NEAR(PlotNamed(figures, "positions-xpos-similarity").series[0].y[0], 16, 1e-12);
+}
+
+TEST(PositionFigures, SandwichIsTheSameOnBothSidesAndNothingAtTheQuery) {
+  const Series bias = PlotNamed(FiguresOf("sandwich", 30, 4), "positions-sandwich-heads").series[0];
+  ASSERT_EQ(bias.y.size(), 59u);
+  EXPECT_NEAR(bias.y[29], 0, 1e-12);
+  double product = 0;
+  for (int t = 1; t <= 64; ++t) product += std::cos(9 * std::pow(10000.0, -t / 64.0));
+  for (const int at : {29 - 9, 29 + 9}) EXPECT_NEAR(bias.y[at], (product - 64) / 2, 1e-11) << "8h/H is 2 for the first of 4";
+}
+
+TEST(PositionFigures, FireSaysTheSameOfTheFirstTokenFromBeyondItsThreshold) {
+  const LinePlot plot = PlotNamed(FiguresOf("fire", 30, 4), "positions-fire-queries");
+  ASSERT_EQ(plot.series.size(), 4u);
+  EXPECT_EQ(plot.series[3].name, "query at 2048");
+  EXPECT_EQ(plot.series[3].x.back(), 2048);
+  EXPECT_NEAR(plot.series[2].y.back(), plot.series[3].y.back(), 1e-6);
+  EXPECT_EQ(plot.series[0].x[64], plot.series[1].x[32]);
+  EXPECT_DOUBLE_EQ(plot.series[0].y[64], plot.series[1].y[32]) << "within the threshold the distance alone counts";
+  EXPECT_NE(plot.series[3].y[8], plot.series[1].y[32]) << "at distance 128, far along a text";
+}
+
+TEST(PositionFigures, TheTemperatureIsLevel) {
+  const SchemeTable table{"temperature", 2, 1, {0.5, 3}, true};
+  const std::vector<Figure> figures = FiguresOf("temperature", 10, 2, table);
+  EXPECT_EQ(std::get<LinePlot>(figures[0].content).series[1].y, (std::vector<double>{-12, 0, 12}));
+  EXPECT_EQ(PlotNamed(figures, "positions-temperature-similarity").series[0].y, std::vector<double>(10, 0.5));
+}
+
 TEST(CheckPositionsOptions, NamesTheOption) {
   const auto error = [](const PositionsOptions& options) {
     return WhatOf<InvalidArgument>([&] { CheckPositionsOptions(options); });
@@ -210,9 +270,21 @@ TEST(CheckPositionsOptions, NamesTheOption) {
   EXPECT_EQ(error(Options(60, 32, 6, 6)).find("columns:"), 0u);
   EXPECT_EQ(error(Options(60, 32, -1, 6)).find("columns:"), 0u);
   EXPECT_EQ(error(Options(std::numeric_limits<int64_t>::max(), 32, 6, 10)).find("steps:"), 0u);
-  PositionsOptions unknown;
-  unknown.scheme = "rotatory";
-  EXPECT_NE(error(unknown).find("'rotatory'"), std::string::npos);
+  PositionsOptions options;
+  options.scheme = "rotatory";
+  EXPECT_NE(error(options).find("'rotatory'"), std::string::npos);
+  options = Options(60, 9, 0, 4);
+  options.scheme = "xpos";
+  EXPECT_EQ(error(options).find("width: expected an even number for xpos"), 0u);
+  options = Options(4097, 4, 0, 4);
+  options.scheme = "kerple";
+  EXPECT_EQ(error(options).find("steps: expected at most 4096 for kerple"), 0u);
+  options = Options(60, 129, 0, 4);
+  options.scheme = "deberta";
+  EXPECT_EQ(error(options).find("width: expected at most 128 heads for deberta"), 0u);
+  options = Options(60, 4, 0, 4);
+  options.scheme = "transformer_xl", options.max_distance = 1 << 30;
+  EXPECT_EQ(error(options).find("max-distance:"), 0u);
 }
 
 TEST(CheckRotation, HoldsForEveryShiftOfTheEmittedTable) {

@@ -80,8 +80,63 @@ TEST(TrainedTable, IsWhatTheParametersOfItsLayerSay) {
   EXPECT_EQ(TrainedTable(learned, 0)->values, Flat(learned->named_parameters()["encoder.learned.weight"]));
 }
 
+TEST(StartingTable, LeavesPyTorchsGeneratorAsItWas) {
+  for (const char* scheme : {"learned", "shaw", "kerple", "deberta"}) {
+    PositionsOptions options;
+    options.scheme = scheme;
+    torch::manual_seed(5);
+    const std::vector<double> expected = Flat(at::randn({4}));
+    torch::manual_seed(5);
+    StartingTable(options);
+    EXPECT_EQ(Flat(at::randn({4})), expected) << scheme;
+  }
+}
+
+TEST(TrainedTable, IsWhatAFunctionOfTheScoreAdds) {
+  LanguageModel kerple = ModelWith("kerple");
+  const auto parameters = kerple->named_parameters();
+  const std::string prefix = "encoder.block1.attention.position.";
+  const at::Tensor rate = parameters[prefix + "rate"].to(at::kDouble).clamp_min(0.01);
+  const at::Tensor scale = parameters[prefix + "scale"].to(at::kDouble).clamp_min(0.01);
+  const std::optional<SchemeTable> table = TrainedTable(kerple, 1);
+  ASSERT_TRUE(table);
+  const int64_t context = kerple->options().context;
+  ASSERT_EQ(table->columns, 2 * context - 1);
+  ASSERT_EQ(table->rows, kerple->options().heads);
+  for (int64_t head = 0; head < table->rows; ++head) {
+    const double expected = -(rate[head] * (5 * scale[head]).log1p()).item<double>();
+    for (const int64_t offset : {-5, 5})
+      EXPECT_NEAR(table->values[head * table->columns + context - 1 + offset], expected, 1e-12);
+  }
+  LanguageModel temperature = ModelWith("temperature");
+  const at::Tensor factors =
+      temperature->named_parameters()["encoder.block0.attention.position.log_scale"].to(at::kDouble).exp();
+  const std::vector<double> measured = TrainedTable(temperature, 0)->values, expected = Flat(factors);
+  ASSERT_EQ(measured.size(), expected.size());
+  for (std::size_t head = 0; head < expected.size(); ++head) EXPECT_NEAR(measured[head], expected[head], 1e-12);
+}
+
+TEST(TrainedTable, IsThereAndItsIdentitiesHoldForEverySchemeThatTrains) {
+  for (const char* scheme : {"relative", "t5", "shaw", "kerple", "kerple_power", "fire", "temperature", "sinusoidal_bias",
+                             "transformer_xl", "deberta"}) {
+    SCOPED_TRACE(scheme);
+    LanguageModel model = ModelWith(scheme);
+    const ModelOptions& trained = model->options();
+    PositionsOptions options;
+    options.scheme = scheme;
+    options.past_alone = true;
+    FitToModel(options, trained.width, trained.heads, trained.context);
+    const std::optional<SchemeTable> table = TrainedTable(model, 1);
+    ASSERT_TRUE(table);
+    EXPECT_TRUE(table->trained);
+    EXPECT_GE(PositionFigures(options, table).size(), 2u);
+    for (const Identity& identity : CheckPositions(options, table, TrainedScheme(model, 1)).identities)
+      EXPECT_TRUE(identity.Holds()) << identity.what << ": " << identity.error;
+  }
+}
+
 TEST(TrainedTable, IsNothingWhereNothingIsTrained) {
-  for (const char* scheme : {"none", "sinusoidal", "rotary", "alibi"}) {
+  for (const char* scheme : {"none", "sinusoidal", "rotary", "alibi", "sandwich", "xpos"}) {
     LanguageModel model = ModelWith(scheme);
     EXPECT_FALSE(TrainedTable(model, 1)) << scheme;
   }

@@ -20,14 +20,16 @@
 namespace heed::lab {
 namespace {
 
-at::Tensor Column(const std::vector<double>& values) { return at::tensor(values, at::kDouble).unsqueeze(1); }
+at::Tensor AsColumn(const std::vector<double>& values) { return at::tensor(values, at::kDouble).unsqueeze(1); }
 
-Examples Values(const std::vector<double>& x, const std::vector<double>& y) { return {Column(x), Column(y)}; }
+Examples Values(const std::vector<double>& x, const std::vector<double>& y) { return {AsColumn(x), AsColumn(y)}; }
 
-Examples Classes(const std::vector<double>& x, const std::vector<int64_t>& y) { return {Column(x), at::tensor(y, at::kLong)}; }
+Examples Classes(const std::vector<double>& x, const std::vector<int64_t>& y) {
+  return {AsColumn(x), at::tensor(y, at::kLong)};
+}
 
 double At(const FittedMethod& method, double x, int64_t output = 0) {
-  return method.answer(Column({x}))[0][output].item<double>();
+  return method.answer(AsColumn({x}))[0][output].item<double>();
 }
 
 // Standardised, x is -1 and 1 and y has the mean -1 and the covariance 2 with it: the slope is 2 / (1 + strength).
@@ -43,7 +45,7 @@ TEST(RidgeTest, IsTheClosedFormWithTheStrengthThatValidates) {
 }
 
 TEST(RidgeTest, CellsThatNeverChangeSayNothing) {
-  const at::Tensor y = Column({1, 2, 3});
+  const at::Tensor y = AsColumn({1, 2, 3});
   const Examples training{at::tensor({5.0, 1.0, 5.0, 2.0, 5.0, 3.0}, at::kDouble).view({3, 2}), y};
   const FittedMethod fitted = FitRidge(training, training);
   EXPECT_NEAR(fitted.answer(at::tensor({900.0, 2.5}, at::kDouble).view({1, 2})).item<double>(), 2.5, 1e-5);

@@ -1,0 +1,123 @@
+// Of schemes in which queries and keys meet positions, and of tables added to the input.
+#include <cmath>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "heed/nn/positional_encoding.h"
+#include "heed/nn/score_terms.h"
+#include "lab/positions/trial.h"
+
+namespace heed::lab {
+namespace {
+
+// Scale times query . row, [pairs, heads]; rows [pairs, heads, head width] or, one for all heads, [pairs, 1, head width].
+at::Tensor Met(const Probe& probe, const at::Tensor& token, const at::Tensor& rows) {
+  return (token * rows).sum(2) * ScaleOf(*probe.scheme, token.size(1));
+}
+
+// 10000^(-2t / width), t = 0 .. count - 1.
+at::Tensor Frequencies(int64_t count, int64_t width) {
+  return at::pow(10000.0, at::arange(count, at::kDouble) * (-2.0 / static_cast<double>(width)));
+}
+
+// The product of a query with a key that is turned by -distance alone, where column t and t + D/2 are a pair; columns' terms
+// are multiplied by `fade` [pairs, 1, D/2].
+at::Tensor Turned(const Probe& probe, const at::Tensor& distances, const at::Tensor& fade) {
+  const int64_t width = probe.tokens.key.size(1), half = width / 2;
+  const at::Tensor angles = -(distances * Frequencies(half, width)).unsqueeze(1);
+  const at::Tensor a = probe.tokens.key.narrow(1, 0, half), b = probe.tokens.key.narrow(1, half, half);
+  const at::Tensor turned =
+      at::cat({(a * angles.cos() - b * angles.sin()) * fade, (b * angles.cos() + a * angles.sin()) * fade}, 2);
+  return Met(probe, probe.tokens.query, turned);
+}
+
+// By its own width: [rows, width] to [rows, heads, head width].
+at::Tensor ByHead(const Probe& probe, const at::Tensor& rows) {
+  return rows.view({-1, probe.tokens.query.size(0), probe.tokens.query.size(1)});
+}
+
+int64_t ReachOf(const at::Tensor& table, int64_t dimension) { return (table.size(dimension) - 1) / 2; }
+
+}  // namespace
+
+Identities RotaryIdentities(const Probe& probe) {
+  const auto expected = [&](const at::Tensor& distances) { return Turned(probe, distances, at::ones({1, 1, 1}, at::kDouble)); };
+  return {Formula(probe, "two rotations are one by the offset: (R(i) q).(R(j) k) = q.(R(j - i) k)", expected), Moved(probe)};
+}
+
+Identities XPosIdentities(const Probe& probe) {
+  const int64_t width = probe.tokens.key.size(1);
+  const auto expected = [&](const at::Tensor& distances) {
+    const at::Tensor pairs = at::arange(width / 2, at::kDouble);
+    const at::Tensor rates = (2 * pairs + 0.4 * static_cast<double>(width)) / (1.4 * static_cast<double>(width));
+    return Turned(probe, distances, rates.pow(distances / 512.0).unsqueeze(1));
+  };
+  return {Formula(probe, "a rotation by the offset, times zeta^((i - j)/512) for each pair of columns", expected),
+          Moved(probe)};
+}
+
+Identities ShawIdentities(const Probe& probe) {
+  const at::Tensor keys = probe.scheme->tensors().content_keys;
+  const int64_t reach = ReachOf(keys, 0);
+  const auto expected = [&](const at::Tensor& distances) {
+    const at::Tensor rows = (reach - distances.squeeze(1).clamp(-reach, reach)).to(at::kLong);
+    return ProductOf(probe) + Met(probe, probe.tokens.query, keys.index_select(0, rows).unsqueeze(1));
+  };
+  return {Formula(probe, "the key has its offset's vector added: q.(k + a[j - i])", expected), Moved(probe),
+          Beyond(probe, reach)};
+}
+
+Identities TransformerXlIdentities(const Probe& probe) {
+  const auto& scheme = dynamic_cast<const nn::TransformerXLImpl&>(*probe.scheme);
+  const int64_t reach = ReachOf(scheme.tensors().transformer_xl_positions, 1), width = scheme.projection.size(1);
+  const auto expected = [&](const at::Tensor& distances) {
+    const at::Tensor angles = distances.clamp(-reach, reach) * Frequencies((width + 1) / 2, width);
+    const at::Tensor rows = at::cat({angles.sin(), angles.narrow(1, 0, width / 2).cos()}, 1).matmul(scheme.projection.t());
+    return Met(probe, probe.tokens.query + scheme.content_bias, probe.tokens.key.unsqueeze(0)) +
+           Met(probe, probe.tokens.query + scheme.position_bias, ByHead(probe, rows));
+  };
+  return {Formula(probe, "content and sinusoids of the distance: (q + u).k + (q + v).W r(i - j)", expected), Moved(probe),
+          Beyond(probe, reach)};
+}
+
+Identities DebertaIdentities(const Probe& probe) {
+  const auto& scheme = dynamic_cast<const nn::DebertaImpl&>(*probe.scheme);
+  const int64_t span = scheme.embeddings.size(0) / 2;
+  const auto expected = [&](const at::Tensor& distances) {
+    const at::Tensor rows = (distances.squeeze(1) + span).clamp(0, 2 * span - 1).to(at::kLong);
+    const at::Tensor embedded = scheme.embeddings.index_select(0, rows);
+    const auto projected = [&](const torch::nn::Linear& linear) {
+      return ByHead(probe, at::linear(embedded, linear->weight, linear->bias));
+    };
+    return ProductOf(probe) + Met(probe, probe.tokens.query, projected(scheme.key_projection)) +
+           Met(probe, probe.tokens.key, projected(scheme.query_projection));
+  };
+  return {Formula(probe, "content and offset both ways: q.k + q.K e[i - j] + k.Q e[i - j]", expected), Moved(probe),
+          Beyond(probe, span)};
+}
+
+Identities LearnedIdentities(const SchemeTable& table) {
+  const at::NoGradGuard no_grad;
+  const int64_t rows = table.rows;
+  nn::LearnedPositions learned(table.columns, 0.0, rows, nn::LengthPolicy::kClamp);
+  learned->to(at::kDouble);
+  learned->eval();
+  learned->weight.copy_(at::tensor(table.values, at::kDouble).view({rows, table.columns}));
+  const at::Tensor nothing = at::zeros({1, rows, table.columns}, at::kDouble);
+  const at::Tensor tokens = RandomQueryAndKey(rows, table.columns, /*seed=*/1).query.unsqueeze(0);
+  const at::Tensor order = at::arange(rows - 1, -1, -1, at::kLong);
+  const auto exactly = [](const std::string& what, const at::Tensor& got, const at::Tensor& expected) {
+    Identity identity = Compare(what, got, expected);
+    identity.bound = 0;
+    return identity;
+  };
+  return {exactly("a token receives the row of its position, and nothing else", learned->forward(nothing)[0],
+                  at::tensor(table.values, at::kDouble).view({rows, table.columns})),
+          exactly("tokens in another order with their positions: the same vectors in that order",
+                  learned->forward(tokens.index_select(1, order), 0, order), learned->forward(tokens).index_select(1, order)),
+          exactly("behind the table, where it is told to clamp, the last row", learned->forward(nothing, rows)[0],
+                  learned->weight[rows - 1].expand({rows, -1}))};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,55 @@
+// The identity that belongs to each scheme inside attention, tried on its scores. Internal to lab/positions.
+#ifndef HEED_LAB_POSITIONS_IDENTITIES_H_
+#define HEED_LAB_POSITIONS_IDENTITIES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "heed/nn/attention_position.h"
+#include "lab/positions/positions.h"
+#include "lab/positions/scores.h"
+
+namespace heed::lab {
+
+// A scheme on the bench: its parameters, a query and a key, and what it makes of their score.
+struct Probe {
+  std::shared_ptr<const nn::AttentionPosition> scheme;  // double
+  QueryAndKey tokens;                                   // [heads, head width] double
+  int64_t steps = 0;                                    // positions 0 .. steps - 1 are tried
+  bool past_alone = false;                              // T5's buckets serve the keys up to a query alone
+  // Scores [pairs, heads] where queries and keys stand at these positions, int64 [pairs].
+  std::function<at::Tensor(const at::Tensor& query_positions, const at::Tensor& key_positions)> scores;
+};
+
+// Of a scheme, or of a new one whose parameters that would start at zero are drawn N(0, 1) from the seed: of a table of zeros
+// everything holds.
+Probe MakeProbe(const PositionsOptions& options, const std::shared_ptr<const nn::AttentionPosition>& trained = nullptr);
+
+using Identities = std::vector<Identity>;
+
+// Each tries the scores against the formula of the paper, computed here apart from the engine, and what cannot be told apart.
+Identities RotaryIdentities(const Probe& probe);
+Identities XPosIdentities(const Probe& probe);
+Identities AlibiIdentities(const Probe& probe);
+Identities RelativeIdentities(const Probe& probe);
+Identities T5Identities(const Probe& probe);
+Identities ShawIdentities(const Probe& probe);
+Identities KerpleIdentities(const Probe& probe);
+Identities KerplePowerIdentities(const Probe& probe);
+Identities SandwichIdentities(const Probe& probe);
+Identities FireIdentities(const Probe& probe);
+Identities TemperatureIdentities(const Probe& probe);
+Identities SinusoidalBiasIdentities(const Probe& probe);
+Identities TransformerXlIdentities(const Probe& probe);
+Identities DebertaIdentities(const Probe& probe);
+
+// Of a table whose rows are added to the input, [positions, width].
+Identities LearnedIdentities(const SchemeTable& table);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_POSITIONS_IDENTITIES_H_

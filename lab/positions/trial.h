@@ -1,0 +1,40 @@
+// What identities of several schemes are made of. Internal to lab/positions.
+#ifndef HEED_LAB_POSITIONS_TRIAL_H_
+#define HEED_LAB_POSITIONS_TRIAL_H_
+
+#include <functional>
+#include <string>
+
+#include "lab/positions/identities.h"
+
+namespace heed::lab {
+
+// Pairs of positions, int64 [pairs].
+struct Pairs {
+  at::Tensor queries, keys;
+  at::Tensor Distances() const;  // query position - key position, double [pairs, 1]
+};
+
+// Up to 12 positions of 0 .. min(steps, 4096) - 1, evenly spread and the neighbours of the first; all pairs of them, but for
+// schemes that need causality those of a query and a key up to it.
+Pairs PairsOf(const Probe& probe);
+
+// Scale times the product of query and key, [heads].
+at::Tensor ProductOf(const Probe& probe);
+
+// The largest error of the scores against what they should be, as a part of the largest of these, if that is above 1; bounded
+// by what double precision allows.
+Identity Compare(const std::string& what, const at::Tensor& got, const at::Tensor& expected);
+
+// expected(query positions - key positions, double [pairs, 1]) gives scores [pairs, heads].
+Identity Formula(const Probe& probe, const std::string& what, const std::function<at::Tensor(const at::Tensor&)>& expected);
+// Positions of both moved alike.
+Identity Moved(const Probe& probe);
+// Keys as far before the query as behind it.
+Identity Mirrored(const Probe& probe);
+// Keys farther than `reach` to either side.
+Identity Beyond(const Probe& probe, int64_t reach);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_POSITIONS_TRIAL_H_
