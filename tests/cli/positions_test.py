@@ -2,10 +2,11 @@
 
 import html
 import json
+import re
 
 import numpy
 import pytest
-from heed_program import POSITIONS, SMALL, assert_commands_give_the_figures, run
+from heed_program import POSITIONS, ROOT, SMALL, assert_commands_give_the_figures, run
 
 BINARY = [f"{i} in binary is {i:03b}" for i in range(8)]
 
@@ -112,6 +113,31 @@ def test_draws_and_checks_what_a_run_of_every_scheme_has_learnt(scheme, text, tm
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["scheme"] == scheme and report["check"]["passed"] and report["figures"]
+
+
+PICTURES = re.findall(
+    r"^- Picture: `heed ([^`]*) --out out`[^!]*!\[[^]]+\]\((pictures/[^)]+)\)", (ROOT / "docs/positions.md").read_text("utf-8"), re.MULTILINE
+)
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def test_the_guide_has_pictures():
+    assert len(PICTURES) >= 9
+
+
+# Another version of gnuplot writes other files, and a last digit may be rounded to another pixel.
+@pytest.mark.parametrize(("command", "picture"), PICTURES)
+def test_pictures_of_the_guide_are_those_that_their_commands_draw(command, picture, tmp_path):
+    kept = (ROOT / "docs" / picture).read_text(encoding="utf-8")
+    assert run(*command.split(), "--out", tmp_path).returncode == 0
+    drawn = (tmp_path / picture.rsplit("/", 1)[1]).read_text(encoding="utf-8")
+    assert re.findall("<title>.*</title>", drawn) == re.findall("<title>.*</title>", kept)
+    version = re.compile("<desc>.*</desc>")
+    if version.findall(drawn) != version.findall(kept):
+        pytest.skip("drawn by another version of gnuplot")
+    assert NUMBER.sub("", drawn) == NUMBER.sub("", kept)
+    numbers = [[float(number) for number in NUMBER.findall(text)] for text in (drawn, kept)]
+    numpy.testing.assert_allclose(*numbers, rtol=0, atol=1.5)
 
 
 def test_draws_what_a_run_has_learnt(trained, text, tmp_path):
