@@ -95,9 +95,17 @@ void CheckTableSize(const PositionsOptions& options) {
 
 // Of schemes whose scores are measured pair by pair, and whose tables are products of matrices.
 void CheckMeasured(const PositionsOptions& options, const Portrait& portrait) {
-  Require(!Measured(portrait) || options.steps <= kMostMeasured,
-          "steps: expected at most 4096 for " + options.scheme + ", got " + std::to_string(options.steps));
-  constexpr int64_t kMostColumns = 4096;
+  constexpr int64_t kMostColumns = 4096, kMostNumbers = int64_t{1} << 28;  // of all queries: some twenty seconds
+  if (Measured(portrait)) {
+    Require(options.width <= kMostColumns, "width: expected at most " + std::to_string(kMostColumns) + " for " +
+                                               options.scheme + ", got " + std::to_string(options.width));
+    const int64_t numbers = portrait.unit == WidthUnit::kHeads ? options.width * options.head_width
+                                                               : std::max<int64_t>(1, options.width / 2) * options.width;
+    const int64_t most_steps = std::min(kMostMeasured, kMostNumbers / numbers);
+    Require(options.steps <= most_steps, "steps: expected at most " + std::to_string(most_steps) + " for " + options.scheme +
+                                             " of width " + std::to_string(options.width) + ", got " +
+                                             std::to_string(options.steps));
+  }
   const int64_t most_heads = kMostColumns / options.head_width;
   Require(portrait.numbers != &TermByOffset || options.width <= most_heads,
           "width: expected at most " + std::to_string(most_heads) + " heads for " + options.scheme + ", got " +

@@ -7,12 +7,18 @@
 #include <torch/nn/module.h>
 
 #include "heed/error.h"
+#include "lab/positions/portrait.h"
 
 namespace heed::lab {
 
 Probe MakeProbe(const PositionsOptions& options, const std::shared_ptr<const nn::AttentionPosition>& trained) {
   if (options.steps < 2) {
     throw InvalidArgument("steps: expected at least 2 to compare pairs of positions, got " + std::to_string(options.steps));
+  }
+  constexpr int64_t kMostDistance = int64_t{1} << 19;  // every pair meets all rows of a table
+  if (PortraitOf(options.scheme).clips && options.max_distance > kMostDistance) {
+    throw InvalidArgument("max-distance: expected at most " + std::to_string(kMostDistance) +
+                          " to compare pairs of positions, got " + std::to_string(options.max_distance));
   }
   const at::NoGradGuard no_grad;
   Probe probe;

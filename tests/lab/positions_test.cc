@@ -279,6 +279,10 @@ TEST(CheckPositionsOptions, NamesTheOption) {
   options = Options(4097, 4, 0, 4);
   options.scheme = "kerple";
   EXPECT_EQ(error(options).find("steps: expected at most 4096 for kerple"), 0u);
+  options.steps = 4096, options.width = 4096;
+  EXPECT_EQ(error(options).find("steps: expected at most 2048 for kerple of width 4096"), 0u);
+  options.steps = 10, options.width = 4097;
+  EXPECT_EQ(error(options).find("width: expected at most 4096 for kerple"), 0u);
   options = Options(60, 129, 0, 4);
   options.scheme = "deberta";
   EXPECT_EQ(error(options).find("width: expected at most 128 heads for deberta"), 0u);
