@@ -226,3 +226,18 @@ def test_without_gnuplot_the_error_says_so_and_nothing_is_written(tmp_path):
     assert result.returncode == 1
     assert "gnuplot is not installed" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_check_that_fails_says_so_and_ends_with_1(text, tmp_path):
+    folder = tmp_path / "run"
+    assert run("train", text, "--out", folder, *SMALL, "--position", "relative", "--steps", 2, "--quiet").returncode == 0
+    weights = folder / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    length = int.from_bytes(data[:8], "little")
+    entry = json.loads(data[8 : 8 + length])["encoder.block0.attention.position.relative_bias"]
+    first = 8 + length + entry["data_offsets"][0]
+    data[first : first + 4] = numpy.float32(numpy.nan).tobytes()
+    weights.write_bytes(data)
+    result = run("positions", "--run", folder, "--check")
+    assert result.returncode == 1, result.stderr
+    assert result.stdout.splitlines()[-1] == "FAILED"
