@@ -15,7 +15,8 @@ namespace {
 at::Tensor SinusoidalTableOperator(int64_t steps, int64_t width, int64_t first_position, c10::string_view layout, double base,
                                    c10::string_view angles, c10::string_view spacing) {
   return TranslateErrors([&] {
-    if (steps < 0 || width < 0) throw InvalidArgument("steps, width: expected 0 or more, got a negative number");
+    if (steps < 0) throw InvalidArgument("steps: expected at least 0, got " + std::to_string(steps));
+    if (width < 0) throw InvalidArgument("width: expected at least 0, got " + std::to_string(width));
     SinusoidalOptions options;
     options.base = base;
     if (layout != "interleaved" && layout != "halves") {

@@ -79,7 +79,7 @@ def sinusoidal_table(
 ) -> torch.Tensor:
     """Rows first_position .. first_position + steps - 1 of the sinusoidal encoding, [steps, width] float32.
 
-    layout, base and spacing are those of sinusoidal. angles: "f64", or "f32" as d2l's PyTorch edition computes them, which is
-    geometric. ValueError for sizes, a base, a layout, a spacing or angles out of range. Vaswani et al. 2017, section 3.5.
+    layout, base and spacing are those of sinusoidal. angles: "f64", or "f32" as d2l's PyTorch edition computes them. ValueError
+    for sizes, a base, a layout, a spacing or angles out of range. Vaswani et al. 2017, section 3.5.
     """
     return _ops.sinusoidal_table(steps, width, first_position, layout, base, angles, spacing)
