@@ -122,7 +122,8 @@ void AddPositions(CLI::App& app, Run& run) {
   CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();
   command
       ->add_option("--max-distance", options.max_distance,
-                   "Where relative, shaw, transformer_xl and deberta clip offsets, and from where t5 has one bucket")
+                   "Where relative, shaw, transformer_xl and deberta clip offsets, from where t5 has one bucket, and how many "
+                   "positions cope has")
       ->capture_default_str();
   AddName(*command, "--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
   command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();

@@ -56,6 +56,7 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
   add("--kernel", model.kernel, "Kernel of the convolutions");
   add("--max-distance", model.max_distance,
       "relative, shaw, transformer_xl, deberta, decomposable: where offsets are clipped; t5: where they share a bucket; "
+      "cope: the number of positions; "
       "0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");

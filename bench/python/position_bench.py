@@ -41,6 +41,7 @@ def schemes(heads, width, steps):
         "TransformerXL, 512": lambda: positions.TransformerXL(heads, width, 512),
         "Deberta, 128": lambda: positions.Deberta(heads, width, 128),
         "Deberta, 512 in 256 buckets": lambda: positions.Deberta(heads, width, 512, 256),
+        "Cope, 64": lambda: positions.Cope(width, 64),
     }
     causal = {name: (make, {"causal": True}) for name, make in of.items()}
     planar = {

@@ -19,7 +19,7 @@ from scipy import stats
 
 SCHEMES = (
     "none,sinusoidal,learned,rotary,xpos,alibi,relative,t5,shaw,kerple,kerple_power,sandwich,fire,temperature,sinusoidal_bias,"
-    "transformer_xl,deberta"
+    "transformer_xl,deberta,cope"
 )
 
 

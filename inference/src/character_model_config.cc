@@ -24,8 +24,9 @@ constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20;
 constexpr std::array<std::string_view, 8> kPositions = {"none",  "sinusoidal", "learned", "rotary",
                                                         "alibi", "relative",   "t5",      "shaw"};
 // Those that `heed train` knows besides.
-constexpr std::array<std::string_view, 9> kWithLibTorchAlone = {
-    "kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta"};
+constexpr std::array<std::string_view, 10> kWithLibTorchAlone = {
+    "kerple",          "kerple_power",   "sandwich", "fire",    "temperature",
+    "sinusoidal_bias", "transformer_xl", "xpos",     "deberta", "cope"};
 
 [[noreturn]] void Fail(const std::string& path, const std::string& what) { throw FileError(path + ": " + what); }
 

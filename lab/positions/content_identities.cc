@@ -97,6 +97,22 @@ Identities DebertaIdentities(const Probe& probe) {
           Beyond(probe, span)};
 }
 
+Identities CopeIdentities(const Probe& probe) {
+  const at::Tensor table = dynamic_cast<const nn::CopeImpl&>(*probe.scheme).table;
+  const int64_t last = table.size(0) - 1;
+  const at::Tensor products = probe.tokens.query.matmul(table.t());  // [heads, positions]
+  const auto expected = [&](const at::Tensor& distances) {
+    const at::Tensor product = ProductOf(probe);
+    const at::Tensor counts = (distances.clamp_min(0) + 1) * product.sigmoid();
+    const at::Tensor positions = counts.clamp_max(static_cast<double>(last)).t();  // [heads, pairs]
+    const at::Tensor low = positions.floor().to(at::kLong), high = (low + 1).clamp_max(last), share = positions - low;
+    return product + ((1 - share) * products.gather(1, low) + share * products.gather(1, high)).t();
+  };
+  return {Formula(probe, "n keys of one score stand n sigmoids back: q.k + q.E[n sigmoid(q.k)], between rows by their share",
+                  expected),
+          Moved(probe)};
+}
+
 Identities LearnedIdentities(const SchemeTable& table) {
   const at::NoGradGuard no_grad;
   const int64_t rows = table.rows;

@@ -46,6 +46,7 @@ Identities TemperatureIdentities(const Probe& probe);
 Identities SinusoidalBiasIdentities(const Probe& probe);
 Identities TransformerXlIdentities(const Probe& probe);
 Identities DebertaIdentities(const Probe& probe);
+Identities CopeIdentities(const Probe& probe);
 
 // Of a table whose rows are added to the input, [positions, width].
 Identities LearnedIdentities(const SchemeTable& table);

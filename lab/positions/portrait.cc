@@ -209,7 +209,24 @@ const Portrait kPortraits[] = {
                .learnt =
                    "What the trained model adds to the score of one random query and key; another query would see others.",
                .label = "Added to the score"},
-     .identities = &DebertaIdentities}};
+     .identities = &DebertaIdentities},
+    {.scheme = kCope,
+     .unit = kHeads,
+     .clips = true,
+     .random = true,
+     .about =
+         "How far back a key is for a query is the number of keys from it on that the query looks for, each counted by the "
+         "sigmoid of its score; the query meets a trained vector of that number. So a query can count words, or marks, and "
+         "not steps: as the distance grows nothing happens until another key that it looks for goes by. Keys with nothing "
+         "of interest between them cannot be told apart, nor those behind the last position.",
+     .numbers = &TermByOffset,
+     .draw = &BiasFigures,
+     .words = {.subject = "The contextual term of position",
+               .caption = "All vectors start at zero; heed positions --run DIR shows what a training made of them.",
+               .learnt = "What the trained model adds to the score of one random query and key, where all keys from it on are "
+                         "the same; other keys between would move the curve.",
+               .label = "Added to the score"},
+     .identities = &CopeIdentities}};
 
 }  // namespace
 

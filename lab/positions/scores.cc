@@ -39,6 +39,19 @@ at::Tensor ScoresOfSome(const std::shared_ptr<const nn::AttentionPosition>& sche
   return nn::attention(repeated(tokens.query), key, key, options).lse.squeeze(2);
 }
 
+bool CountsKeys(const nn::AttentionPosition& scheme) { return scheme.tensors().contextual_position.defined(); }
+
+// By how many of the same key stand behind a key: [most + 1, heads].
+at::Tensor ScoresByCount(const std::shared_ptr<const nn::AttentionPosition>& scheme, const QueryAndKey& tokens, int64_t most) {
+  const int64_t heads = tokens.query.size(0), head_dim = tokens.query.size(1);
+  const at::Tensor query = tokens.query.view({1, heads, 1, head_dim});
+  const at::Tensor keys = tokens.key.view({1, heads, 1, head_dim}).expand({-1, -1, most + 1, -1});
+  // The value of each key is a column of its own: the output is the weights.
+  const at::Tensor values = at::eye(most + 1, at::kDouble).expand({1, heads, -1, -1});
+  const auto result = nn::attention(query, keys, values, nn::AttentionOptions().position(scheme));
+  return (result.output.log() + result.lse.unsqueeze(3)).view({heads, most + 1}).flip(1).t();
+}
+
 // By offset, of a query at steps - 1: [heads, 2 * steps - 1].
 at::Tensor ByOffset(const nn::AttentionPosition& scheme, const QueryAndKey& tokens, int64_t steps) {
   const at::Tensor keys = at::arange(2 * steps - 1, at::kLong);
@@ -89,6 +102,10 @@ QueryAndKey RandomQueryAndKey(int64_t heads, int64_t head_dim, uint64_t seed) {
 at::Tensor ScoresAt(const std::shared_ptr<const nn::AttentionPosition>& scheme, const QueryAndKey& tokens,
                     const at::Tensor& query_positions, const at::Tensor& key_positions) {
   const at::NoGradGuard no_grad;
+  if (CountsKeys(*scheme)) {
+    const at::Tensor behind = (query_positions - key_positions).clamp_min(0);
+    return ScoresByCount(scheme, tokens, behind.max().item<int64_t>()).index_select(0, behind);
+  }
   constexpr int64_t kMostNumbers = int64_t{1} << 22;  // of the queries at once
   const int64_t pairs = query_positions.size(0), some = std::max<int64_t>(1, kMostNumbers / tokens.query.numel());
   std::vector<at::Tensor> parts;

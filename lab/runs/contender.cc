@@ -26,6 +26,7 @@ constexpr NamedScheme kNamedSchemes[] = {
     {"transformer_xl", "Transformer-XL", "Transformer-XL's positions"},
     {"xpos", "xPos", "xPos"},
     {"deberta", "DeBERTa", "DeBERTa's positions"},
+    {"cope", "CoPE", "contextual positions"},
 };
 
 const NamedScheme* Named(const std::string& position) {

@@ -88,6 +88,7 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
     }
     d_biases.transformer_xl_positions = ViewOf<A, 3>(d.tensors.transformer_xl_positions);
     d_biases.transformer_xl_bias = ViewOf<A, 2>(d.tensors.transformer_xl_bias);
+    d_biases.contextual_position = ViewOf<A, 2>(d.tensors.contextual_position);
     d_biases.score_tables = ProgramGradients<A>(options.score_extents(), d.tensors.score_reals);
     Backward<T>(EngineOptions<A>(options), ViewOf<const T, 4>(saved.query), ViewOf<const T, 4>(saved.key),
                 ViewOf<const T, 4>(saved.value), ViewOf<const T, 4>(saved.output), ViewOf<const A, 3>(saved.lse),

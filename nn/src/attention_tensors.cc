@@ -229,6 +229,7 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
                                      : Table("content_queries", resolved.content_queries, 2, query);
   resolved.transformer_xl_positions = TableOfHeads("transformer_xl_positions", resolved.transformer_xl_positions, 3, query);
   resolved.transformer_xl_bias = TableOfHeads("transformer_xl_bias", resolved.transformer_xl_bias, 2, query);
+  resolved.contextual_position = Table("contextual_position", resolved.contextual_position, 2, query);
   resolved.score_reals = EndToEnd("score_reals", resolved.score_reals, query);
   resolved.score_wholes = WholesEndToEnd("score_wholes", resolved.score_wholes);
   resolved.mask_reals = EndToEnd("mask_reals", resolved.mask_reals, query);
@@ -272,6 +273,8 @@ Attention EngineOptions(const AttentionOptions& options) {
     attention.transformer_xl.emplace().positions = ViewOf<const A, 3>(tensors.transformer_xl_positions);
     if (tensors.transformer_xl_bias.defined()) attention.transformer_xl->bias = ViewOf<const A, 2>(tensors.transformer_xl_bias);
   }
+  if (tensors.contextual_position.defined())
+    attention.contextual_position = ContextualPosition{ViewOf<const A, 2>(tensors.contextual_position)};
   if (options.score())
     attention.score = ProgramScore{
         *options.score(), ProgramTables<A>("score", options.score_extents(), tensors.score_reals, tensors.score_wholes)};

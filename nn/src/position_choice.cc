@@ -29,6 +29,7 @@ constexpr std::pair<PositionScheme, const char*> kSchemeNames[] = {
     {PositionScheme::kTransformerXl, "transformer_xl"},
     {PositionScheme::kXPos, "xpos"},
     {PositionScheme::kDeberta, "deberta"},
+    {PositionScheme::kCope, "cope"},
 };
 
 }  // namespace
@@ -96,6 +97,8 @@ std::shared_ptr<AttentionPosition> MakeAttentionPosition(const PositionOptions& 
       return XPos(head_dim).ptr();
     case PositionScheme::kDeberta:
       return Deberta(heads, head_dim, options.max_distance).ptr();
+    case PositionScheme::kCope:
+      return Cope(head_dim, options.max_distance).ptr();
     case PositionScheme::kSinusoidal:
     case PositionScheme::kLearned:
       break;

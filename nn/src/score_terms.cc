@@ -215,4 +215,21 @@ AttentionTensors DebertaImpl::tensors() const {
   return tensors;
 }
 
+CopeImpl::CopeImpl(int64_t head_dim, int64_t max_position) : head_dim_(head_dim), max_position_(max_position) {
+  // As many as the engine takes, see heed::ContextualPosition.
+  constexpr int64_t kMost = int64_t{1} << 18;
+  if (head_dim < 1 || max_position < 1 || max_position > kMost) {
+    Refuse("Cope: expected head_dim > 0 and max_position from 1 to ", kMost, ", got ", head_dim, " and ", max_position);
+  }
+  reset();
+}
+
+void CopeImpl::reset() { table = register_parameter("table", at::zeros({max_position_, head_dim_})); }
+
+AttentionTensors CopeImpl::tensors() const {
+  AttentionTensors tensors;
+  tensors.contextual_position = table;
+  return tensors;
+}
+
 }  // namespace heed::nn

@@ -104,7 +104,7 @@ def test_prints_findings_and_leaves_nothing_behind(text, tmp_path):
 def test_what_cannot_be_is_named(text, tmp_path):
     for arguments, words in [
         (["--variants", "rezero"], "'rezero' is unknown; choose among attention"),
-        (["--positions", "cope"], "'cope' is unknown"),
+        (["--positions", "spiral"], "'spiral' is unknown"),
         (["--trained", "pre,pre"], "'pre' is given twice"),
         (["--depths", "0"], "--depths: expected"),
         (["--layers", "0"], "layers: 0"),

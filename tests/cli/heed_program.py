@@ -28,7 +28,7 @@ def program():
 ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
 # Those that programs without LibTorch know as well.
 PLAIN_POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
-FURTHER_POSITIONS = ["kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta"]
+FURTHER_POSITIONS = ["kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"]
 POSITIONS = PLAIN_POSITIONS + FURTHER_POSITIONS
 
 # Tests share the cores; threads that spin while they wait would take time slices from each other.

@@ -173,6 +173,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         ["--scheme", "fire", "--width", 3, "--seed", 4],
         ["--scheme", "xpos", "--width", 6],
         ["--scheme", "deberta", "--width", 2, "--max-distance", 7, "--steps", 12],
+        ["--scheme", "cope", "--width", 2, "--max-distance", 7, "--steps", 12],
         ["--run", trained],
         ["--run", deep, "--layer", 1],
     ]):

@@ -146,6 +146,7 @@ def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, posi
         "transformer_xl": lambda: heed.positions.TransformerXL(2, 8, 20),
         "xpos": lambda: heed.positions.XPos(8),
         "deberta": lambda: heed.positions.Deberta(2, 8, 20),
+        "cope": lambda: heed.positions.Cope(8, 20),
     }
     module = heed.nn.MultiHeadAttention(16, 2, 0.0, bias=True, position=schemes[position]())
     expected = {name: tuple(value.shape) for name, value in module.state_dict().items()}

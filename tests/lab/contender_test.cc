@@ -17,8 +17,8 @@ std::vector<std::string> Ids(const std::vector<Contender>& contenders) {
 const std::vector<std::string> kEncoders = {"attention", "convolution", "dilated",       "rnn",
                                             "gru",       "lstm",        "gru-attention", "decomposable"};
 const std::vector<std::string> kPositions = {
-    "none",         "sinusoidal", "learned", "rotary",      "alibi",           "relative",       "t5",   "shaw",   "kerple",
-    "kerple_power", "sandwich",   "fire",    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta"};
+    "none",         "sinusoidal", "learned", "rotary",      "alibi",           "relative",       "t5",   "shaw",    "kerple",
+    "kerple_power", "sandwich",   "fire",    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"};
 
 TEST(ContenderTest, AttentionComesWithEveryPositionAndTheOthersOnce) {
   EXPECT_EQ(Ids(Contenders({"gru", "attention", "rnn"}, {"alibi", "none"})),

@@ -51,7 +51,7 @@ TEST(CheckPositions, HoldsForEveryScheme) {
 }
 
 TEST(CheckPositions, HoldsAtTheEdgesOfTables) {
-  for (const char* scheme : {"relative", "shaw", "transformer_xl", "deberta", "t5"}) {
+  for (const char* scheme : {"relative", "shaw", "transformer_xl", "deberta", "t5", "cope"}) {
     for (const int64_t max_distance : {1, 2, 39, 40, 500}) {
       PositionsOptions options = Small(scheme);
       options.max_distance = max_distance;

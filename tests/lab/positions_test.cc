@@ -184,7 +184,7 @@ TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
   for (const char* scheme : {"sinusoidal", "rotary", "xpos", "alibi", "relative", "t5", "sandwich", "temperature"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "") << figure.name;
   }
-  for (const char* scheme : {"learned", "shaw", "kerple", "fire", "transformer_xl", "deberta"}) {
+  for (const char* scheme : {"learned", "shaw", "kerple", "fire", "transformer_xl", "deberta", "cope"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
   }
   const SchemeTable trained{"relative", 4, 3, std::vector<double>(12, 0.5), true};

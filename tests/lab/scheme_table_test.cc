@@ -118,7 +118,7 @@ TEST(TrainedTable, IsWhatAFunctionOfTheScoreAdds) {
 
 TEST(TrainedTable, IsThereAndItsIdentitiesHoldForEverySchemeThatTrains) {
   for (const char* scheme : {"relative", "t5", "shaw", "kerple", "kerple_power", "fire", "temperature", "sinusoidal_bias",
-                             "transformer_xl", "deberta"}) {
+                             "transformer_xl", "deberta", "cope"}) {
     SCOPED_TRACE(scheme);
     LanguageModel model = ModelWith(scheme);
     const ModelOptions& trained = model->options();

@@ -147,7 +147,7 @@ TEST(StudyOptionsTest, NamesWhatIsUnknownAndListsWhatIsKnown) {
   options.positions = {"none", "rotation"};
   const std::string schemes = WhatOf<InvalidArgument>([&] { Validate(options); });
   EXPECT_TRUE(Holds(schemes, "'rotation'") && Holds(schemes, "learned, rotary, alibi, relative, t5, shaw, kerple") &&
-              Holds(schemes, "xpos or deberta"))
+              Holds(schemes, "deberta or cope"))
       << schemes;
   options = Tiny();
   options.width = 18, options.positions = {"rotary"};

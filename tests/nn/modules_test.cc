@@ -42,7 +42,7 @@ TEST(PermutationTest, HoldsWithoutPositionsAndFailsWithThem) {
   EXPECT_LT(defect(options), 1e-13);
   EXPECT_GT(defect(MultiHeadAttentionOptions(options).causal(Causal::kBottomRight)), 1e-3);
   for (const char* name : {"rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich", "fire",
-                           "sinusoidal_bias", "transformer_xl", "deberta"}) {
+                           "sinusoidal_bias", "transformer_xl", "deberta", "cope"}) {
     EXPECT_GT(defect(MultiHeadAttentionOptions(options).position({.scheme = ParsePositionScheme(name), .max_distance = 20})),
               1e-3)
         << name;

@@ -50,6 +50,7 @@ std::vector<Named> Schemes(int64_t heads = kHeads) {
       {"Transformer-XL", TransformerXL(heads, kWidth, 3).ptr()},
       {"DeBERTa", Deberta(heads, kWidth, 3).ptr()},
       {"DeBERTa, buckets", Deberta(heads, kWidth, 6, 4, 5).ptr()},
+      {"CoPE", Cope(kWidth, 4).ptr()},
       {"xPos", XPos(kWidth, 10000.0, 8.0).ptr()},
       {"KERPLE", Kerple(heads).ptr()},
       {"KERPLE, power", Kerple(heads, KerpleKind::kPower).ptr()},
@@ -97,7 +98,9 @@ TEST(PositionsTest, ListsMeanWhatOffsetsMean) {
   for (const Named& named : Schemes()) {
     const Operands in(7, 9);
     const at::Tensor by_offset = attention(in.q, in.k, in.v, Causally(named).window(4, 0)).output;
-    const at::Tensor order = at::randperm(9), where = at::arange(9, at::kLong).index_select(0, order);
+    // CoPE counts keys in the order of the sequence, whatever their positions.
+    const at::Tensor order = named.name == "CoPE" ? at::arange(9, at::kLong) : at::randperm(9);
+    const at::Tensor where = at::arange(9, at::kLong).index_select(0, order);
     const auto listed = Causally(named).window(4, 0).query_positions(at::arange(2, 9, at::kLong)).key_positions(where);
     const at::Tensor by_list = attention(in.q, in.k.index_select(2, order), in.v.index_select(2, order), listed).output;
     EXPECT_TRUE(at::allclose(by_list, by_offset, 0, 1e-12)) << named.name;
@@ -339,10 +342,10 @@ TEST(PositionsTest, RefusalsNameTheArgument) {
 
 TEST(PositionSchemeTest, NamesGoBothWays) {
   for (const std::string& name : PositionSchemeNames()) EXPECT_EQ(ToString(ParsePositionScheme(name)), name);
-  ExpectRefused([] { ParsePositionScheme("cope"); },
-                {"'cope'",
+  ExpectRefused([] { ParsePositionScheme("spiral"); },
+                {"'spiral'",
                  "none, sinusoidal, learned, rotary, alibi, relative, t5, shaw, kerple, kerple_power, sandwich, fire, "
-                 "temperature, sinusoidal_bias, transformer_xl, xpos, deberta"});
+                 "temperature, sinusoidal_bias, transformer_xl, xpos, deberta, cope"});
 }
 
 }  // namespace

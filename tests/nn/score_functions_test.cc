@@ -238,6 +238,7 @@ TEST(ScoreFunctionsTest, StartAsThePythonPackageDoes) {
       {"transformer_xl",
        {{"projection", {24, 24}}, {"content_bias", {3, 8}}, {"position_bias", {3, 8}}},
        {{-0.12, 0.12}, {-0.12, 0.12}, {-0.12, 0.12}}},
+      {"cope", {{"table", {128, 8}}}, {{0, 0}}},
   };
   for (const Expected& expected : all) {
     const MultiHeadAttention module(

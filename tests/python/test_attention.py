@@ -272,6 +272,7 @@ def every_option(requires_grad=True):
         "content_queries": random(3, 4, seed=9, requires_grad=requires_grad),
         "transformer_xl_positions": random(2, 3, 4, seed=10, requires_grad=requires_grad),
         "transformer_xl_bias": random(2, 4, seed=11, requires_grad=requires_grad),
+        "contextual_position": random(3, 4, seed=12, requires_grad=requires_grad),
         "mask": torch.ones(5, 5, dtype=torch.bool),
         "key_lengths": torch.tensor([3, 5]),
         "query_positions": torch.arange(5),

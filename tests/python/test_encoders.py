@@ -245,6 +245,7 @@ BY_NAME = {
     "sinusoidal_bias": lambda p: p.SinusoidalBias(2),
     "transformer_xl": lambda p: p.TransformerXL(2, 4, 5),
     "deberta": lambda p: p.Deberta(2, 4, 5),
+    "cope": lambda p: p.Cope(4, 5),
     "xpos": lambda p: p.XPos(4),
 }
 

@@ -34,6 +34,7 @@ def attention_calls():
         "content_queries": random(7, 8, seed=8),
         "transformer_xl_positions": random(2, 7, 8, seed=12),
         "transformer_xl_bias": random(2, 8, seed=13),
+        "contextual_position": random(4, 8, seed=15),
         "mask": random(2, 1, 3, 5, seed=9) > -1,
         "query_lengths": torch.tensor([3, 2]),
         "key_lengths": torch.tensor([5, 4]),

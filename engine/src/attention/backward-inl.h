@@ -89,6 +89,7 @@ class BackwardChunk {
                                   .d_out_rows = scratch_.d_out_rows,
                                   .d_queries = problem_.d_q.present() ? scratch_.d_queries : nullptr};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+      scores_.Survey(panel_, cut.tile, panel_.range.reach, scratch_.weights);
       AskAhead(b, h, kv_head, index);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
@@ -206,7 +207,7 @@ class BackwardChunk {
     if (seen == Seen::kNone) return;
     const HeadRows<const T> key_rows = scores_.Keys(place);
     T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
-    scores_.Fill(place, key_rows, scratch_.weights, d_keys);
+    scores_.Fill(place, seen, key_rows, scratch_.weights, d_keys);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
     if (problem_.wants_scores) {
       WeightsAndScores(place, seen);

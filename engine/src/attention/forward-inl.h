@@ -120,6 +120,7 @@ class ForwardPanel {
     values_.Walk(RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b)), walked.begin, walked.end);
     stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.head);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
+    scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     AskAhead(b, kv_head);
     ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR { Tile(state, strips); });
   }

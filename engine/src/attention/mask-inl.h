@@ -182,41 +182,58 @@ T* RowsOfStrip(T* tile, const TilePlace& place) {
   return tile + (place.key - place.tile_key) * place.panel;
 }
 
-// Calls visit(strips) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`: whole tiles where every lane
-// sees every key, strips of boundary tiles with the lanes that see any of theirs.
+// The tile of keys key .. end - 1: whole where every lane sees every key, strips of a boundary tile with the lanes that see any
+// of theirs, maybe none.
+template <class T>
+HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, attention::Lanes<T>& lanes, Strips& strips) {
+  TilePlace place{.b = panel.b,
+                  .head = panel.head,
+                  .one_head = panel.heads == 1,
+                  .query = panel.begin,
+                  .key = key,
+                  .keys = end - key,
+                  .tile_key = key,
+                  .panel = panel.width,
+                  .lane_begin = 0,
+                  .lane_end = panel.width,
+                  .queries = lanes.query,
+                  .heads = lanes.head,
+                  .used = panel.used()};
+  strips.count = 0;
+  strips.masked = panel.range.NeedsMask(key, end);
+  if (!strips.masked) {
+    strips.places[strips.count++] = place;
+    return;
+  }
+  PlaceRanges(lanes, place);
+  for (; place.key < end; place.key += kStripKeys) {
+    place.keys = std::min(kStripKeys, end - place.key);
+    NarrowLanes(hn::ScalableTag<T>(), lanes, place);
+    if (place.lanes() > 0) strips.places[strips.count++] = place;
+  }
+}
+
+// Calls visit(strips) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`.
 template <class T, class Visit>
 HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::KeyRange& keys, attention::Lanes<T>& lanes,
                             const Visit& visit) {
   Strips strips;
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
-    const int64_t end = std::min(key + tile, keys.end);
-    TilePlace place{.b = panel.b,
-                    .head = panel.head,
-                    .one_head = panel.heads == 1,
-                    .query = panel.begin,
-                    .key = key,
-                    .keys = end - key,
-                    .tile_key = key,
-                    .panel = panel.width,
-                    .lane_begin = 0,
-                    .lane_end = panel.width,
-                    .queries = lanes.query,
-                    .heads = lanes.head,
-                    .used = panel.used()};
-    strips.count = 0;
-    strips.masked = panel.range.NeedsMask(key, end);
-    if (!strips.masked) {
-      strips.places[strips.count++] = place;
-      visit(strips);
-      continue;
-    }
-    PlaceRanges(lanes, place);
-    for (; place.key < end; place.key += kStripKeys) {
-      place.keys = std::min(kStripKeys, end - place.key);
-      NarrowLanes(hn::ScalableTag<T>(), lanes, place);
-      if (place.lanes() > 0) strips.places[strips.count++] = place;
-    }
+    CutTile(panel, key, std::min(key + tile, keys.end), lanes, strips);
     if (strips.count > 0) visit(strips);
+  }
+}
+
+// The same from the last tile to the first, while visit(strips) says so.
+template <class T, class Visit>
+HWY_INLINE void ForEachTileBackwards(const Panel& panel, int64_t tile, const attention::KeyRange& keys,
+                                     attention::Lanes<T>& lanes, const Visit& visit) {
+  Strips strips;
+  for (int64_t end = keys.end; end > keys.begin / tile * tile;) {
+    const int64_t key = (end - 1) / tile * tile;
+    CutTile(panel, key, end, lanes, strips);
+    if (strips.count > 0 && !visit(strips)) return;
+    end = key;
   }
 }
 

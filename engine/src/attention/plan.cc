@@ -161,6 +161,12 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
   return cut;
 }
 
-Cut CutBackward(const Shape& shape, int accumulator_bytes) { return CutCommon(shape, shape.q_len, accumulator_bytes); }
+Cut CutBackward(const Shape& shape, int accumulator_bytes, bool all_keys) {
+  Cut cut = CutCommon(shape, shape.q_len, accumulator_bytes);
+  if (!all_keys) return cut;
+  cut.chunk = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
+  cut.chunks = 1;
+  return cut;
+}
 
 }  // namespace heed::attention

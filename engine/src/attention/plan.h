@@ -137,7 +137,8 @@ inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int6
 
 // accumulator_bytes: 4 or 8
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes);
-Cut CutBackward(const Shape& shape, int accumulator_bytes);
+// all_keys: one chunk takes all keys of a head.
+Cut CutBackward(const Shape& shape, int accumulator_bytes, bool all_keys = false);
 
 }  // namespace heed::attention
 

@@ -93,9 +93,15 @@ class PositionHook {
   virtual void Multiply(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
   virtual void MultiplyGradient(const TilePlace&, bool /*some*/, const T* /*d_scores*/) {}
 
+  // Of a term kScore (one such hook of a call at most): whether it has to see the keys of a panel before it can say anything.
+  // Then it is shown them between Begin and the first tile, from the last to the first, with the scores as Transform is given
+  // them, until it says false.
+  virtual bool surveys() const { return false; }
+  virtual bool Survey(const TilePlace&, const uint64_t* /*visible*/, const T* /*scores*/) { return false; }
+
   // Of a term kScore: puts log2(e) times the new scores in the place of the old ones, after all that is added; backward, their
-  // gradient in the place of that of the new ones, before Accumulate.
-  virtual void Transform(const TilePlace&, T* /*scores*/) {}
+  // gradient in the place of that of the new ones, before Accumulate. visible: as Hide has it, null where all pairs are seen.
+  virtual void Transform(const TilePlace&, const uint64_t* /*visible*/, T* /*scores*/) {}
   virtual void TransformGradient(const TilePlace&, T* /*d_scores*/) {}
 
   // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass).

@@ -43,6 +43,7 @@ class Scores {
       adds_ |= hook->term() == Term::kContent || hook->term() == Term::kBias;
       hides_ |= hook->hides();
       if (hook->term() == Term::kProduct) multiplier_ = hook;
+      if (hook->surveys()) surveyor_ = hook;
     }
   }
 
@@ -107,36 +108,29 @@ class Scores {
     return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
   }
 
-  // d_keys: where hooks add to the gradient of the tile's keys, in the backward pass.
-  void Fill(const TilePlace& place, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
-    Fill(d_, place, place.lanes(), rows, scores, d_keys, scratch_.ahead);
+  // Shows the panel's keys of the range, behind which it looks at none, to whom has to see them before the first tile. tile:
+  // room for a tile of scores. Whoever then fills tiles of the range may do so in any order.
+  void Survey(const Panel& panel, int64_t tile_keys, const attention::KeyRange& keys, T* tile) {
+    if (!surveyor_ || keys.empty()) return;
+    const attention::KeyRange before = walked();
+    Walk({keys.begin / tile_keys * tile_keys, keys.end});
+    ForEachTileBackwards(panel, tile_keys, keys, scratch_.lanes,
+                         [&](const Strips& strips) HWY_ATTR { return SurveyTile(strips, tile); });
+    Walk(before);
+  }
+
+  // seen: what See says of the tile. d_keys: where hooks add to the gradient of its keys, in the backward pass.
+  void Fill(const TilePlace& place, Seen seen, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
+    Fill(d_, place, seen, place.lanes(), rows, scores, d_keys, scratch_.ahead);
   }
   // The same for the first lanes of the tile alone, in vectors of D.
   template <class D, class Ahead>
-  void Fill(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys, Ahead& ahead) {
-    const TileArrays<T> arrays{.keys = rows.data, .key_stride = rows.row_stride, .d_keys = d_keys};
-    for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, arrays);
-    const bool capped = problem_.attention.softcap.has_value();
-    bool empty = capped || !adds_;
-    if (!empty) {
-      empty = AddHooks(Term::kContent, place, true, scores);
-      empty = AddHooks(Term::kBias, place, empty, scores);
-    }
-    if (multiplier_) {
-      multiplier_->Multiply(place, empty, scores);
-    } else {
-      const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
-      Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
-              {place.keys, shape_.head_dim, lanes}, tile, ahead);
-    }
-    if (capped) {
-      AddHooks(Term::kContent, place, false, scores);
-      Cap(place, scores);
-      AddHooks(Term::kBias, place, false, scores);
-    }
+  void Fill(D d, const TilePlace& place, Seen seen, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys,
+            Ahead& ahead) {
+    FillTerms(d, place, lanes, rows, scores, d_keys, ahead);
     if (!transforms_) return;
     for (PositionHook<T>* hook : hooks_)
-      if (hook->term() == Term::kScore) hook->Transform(place, scores);
+      if (hook->term() == Term::kScore) hook->Transform(place, Visible(place, seen), scores);
     ClearIdle(place, scores);
   }
 
@@ -157,7 +151,7 @@ class Scores {
       // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
       const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
       auto&& memory = ahead(place);
-      Fill(d, place, lanes, Keys(place), rows, nullptr, memory);
+      Fill(d, place, seen[x], lanes, Keys(place), rows, nullptr, memory);
       if (seen[x] == Seen::kSome) Mask(place, kHidden, rows);
     }
     return seen;
@@ -168,8 +162,8 @@ class Scores {
 
   // From the gradient of the finished scores to that of scale * q.k, telling every hook its own on the way.
   void Accumulate(const TilePlace& place, T* d_scores) {
-    for (PositionHook<T>* hook : hooks_)
-      if (hook->term() == Term::kScore) hook->TransformGradient(place, d_scores);
+    for (std::size_t x = hooks_.size(); x-- > 0;)
+      if (hooks_[x]->term() == Term::kScore) hooks_[x]->TransformGradient(place, d_scores);
     for (PositionHook<T>* hook : hooks_)
       if (hook->term() == Term::kBias) hook->Accumulate(place, d_scores);
     if (problem_.attention.softcap) Uncap(place, d_scores);
@@ -179,6 +173,56 @@ class Scores {
   }
 
  private:
+  // Everything but what makes other scores of the whole.
+  template <class D, class Ahead>
+  void FillTerms(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys,
+                 Ahead& ahead) {
+    const TileArrays<T> arrays{.keys = rows.data, .key_stride = rows.row_stride, .d_keys = d_keys};
+    for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, arrays);
+    const bool capped = problem_.attention.softcap.has_value();
+    bool empty = capped || !adds_;
+    if (!empty) {
+      empty = AddHooks(Term::kContent, place, true, scores);
+      empty = AddHooks(Term::kBias, place, empty, scores);
+    }
+    if (multiplier_) {
+      multiplier_->Multiply(place, empty, scores);
+    } else {
+      const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
+      Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
+              {place.keys, shape_.head_dim, lanes}, tile, ahead);
+    }
+    if (capped) {
+      AddHooks(Term::kContent, place, false, scores);
+      Cap(place, scores);
+      AddHooks(Term::kBias, place, false, scores);
+    }
+  }
+
+  const uint64_t* Visible(const TilePlace& place, Seen seen) const {
+    return seen == Seen::kAll ? nullptr : VisibleOf(scratch_.lanes, place);
+  }
+
+  // Returns whether the surveyor asks for more.
+  bool SurveyTile(const Strips& strips, T* tile) {
+    if (Hidden(strips)) return true;
+    bool more = true;
+    for (std::size_t x = strips.count; more && x-- > 0;) {
+      const TilePlace& place = strips.places[x];
+      const Seen seen = See(place, strips.masked);
+      if (seen == Seen::kNone) continue;
+      T* scores = RowsOfStrip(tile, place);
+      FillTerms(d_, place, place.lanes(), Keys(place), scores, nullptr, scratch_.ahead);
+      const uint64_t* visible = Visible(place, seen);
+      for (PositionHook<T>* hook : hooks_) {
+        if (hook == surveyor_) break;
+        if (hook->term() == Term::kScore) hook->Transform(place, visible, scores);
+      }
+      more = surveyor_->Survey(place, visible, scores);
+    }
+    return more;
+  }
+
   Seen Judge(const TilePlace& place) const {
     const int64_t last = place.used_end() - 1;
     // Queries that look at all keys alike are not asked for what they may see.
@@ -279,7 +323,7 @@ class Scores {
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
-  PositionHook<T>* multiplier_ = nullptr;
+  PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
   WalkedRows<T> keys_;
   const int32_t* ranks_ = nullptr;
 };

@@ -62,6 +62,7 @@ class WeightsPanel {
                                 .queries = scratch_.queries,
                                 .output = scratch_.output};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
+    scores_.Survey(panel_, problem_.cut.tile, reach, scratch_.scores);
     for (int64_t w = 0; w < panel_.width; ++w)
       normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity(),
                       T{0});
@@ -74,7 +75,7 @@ class WeightsPanel {
   void Tile(int64_t b, int64_t slot, int64_t first, int64_t count, const TilePlace& place, bool masked) {
     const Seen seen = scores_.See(place, masked);
     if (seen == Seen::kNone) return;
-    scores_.Fill(place, scores_.Keys(place), scratch_.scores);
+    scores_.Fill(place, seen, scores_.Keys(place), scratch_.scores);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.scores);
     Exponentiate(place);
     for (int64_t x = 0; x < count; ++x) {

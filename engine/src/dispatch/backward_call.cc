@@ -84,7 +84,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const Shape shape = CheckBackward(attention, arrays);
   const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
-  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  const Cut cut = attention::CutBackward(shape, sizeof(T), position::TakesAllKeys(attention));
   const WantedOperands wanted = WantedOperands::Of(arrays.d_q, arrays.d_k, arrays.d_v);
   BackwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), wanted, arrays.d_biases,
                            core::Concurrency(executor));
@@ -128,7 +128,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
 
 template <class T>
 std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers) {
-  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  const Cut cut = attention::CutBackward(shape, sizeof(T), position::TakesAllKeys(attention));
   return BackwardLayout<T>(attention, cut, shape, elements, WantedOperands(), AllGradients<T>(attention), workers)
       .Memory()
       .bytes();

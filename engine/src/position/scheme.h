@@ -52,6 +52,8 @@ struct Scheme {
   // which says of many pairs at once whether all, some or none of them are seen.
   static bool Hides(const Attention&) { return false; }
   using Sight = NoSight;
+  // Whether one task of the backward pass has to take all keys of a head, in their order.
+  static constexpr bool kTakesAllKeys = false;
 };
 
 // A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers.

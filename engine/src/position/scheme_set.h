@@ -31,6 +31,13 @@ inline void CheckSchemes(const Attention& attention, const Shape& shape) {
   });
 }
 
+// Whether one task of the backward pass has to take all keys of a head.
+inline bool TakesAllKeys(const Attention& attention) {
+  bool takes = false;
+  ForEachScheme([&]<class Scheme>() { takes = takes || (Scheme::kTakesAllKeys && Scheme::Present(attention)); });
+  return takes;
+}
+
 // Calls visit(name, table) for the arrays behind all options.
 template <class Options, class Visit>
 void ForEachSchemeArray(Options& attention, const Visit& visit) {

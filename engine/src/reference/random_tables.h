@@ -48,6 +48,22 @@ class RandomTables {
   View<const A, static_cast<int>(kRank)> Make(const std::array<int64_t, kRank>& extent) {
     return Make(extent, [](A&) {});
   }
+  // Numbers made entry by entry from number(index in each dimension).
+  template <std::size_t kRank, class Number>
+  View<const A, static_cast<int>(kRank)> MakeBy(const std::array<int64_t, kRank>& extent, const Number& number) {
+    const auto view = Make(extent);
+    A* const numbers = memory_.real.back().data() + (view.data - memory_.real.back().data());
+    for (int64_t x = 0; x < view.size(); ++x) {
+      std::array<int64_t, kRank> index{};
+      int64_t rest = x, place = 0;
+      for (std::size_t r = kRank; r-- > 0; rest /= extent[r]) {
+        index[r] = rest % extent[r];
+        place += index[r] * view.stride[r];
+      }
+      numbers[place] = static_cast<A>(number(index));
+    }
+    return view;
+  }
 
   // Whole numbers, entry by entry from make(place in the order of the dimensions).
   template <std::size_t kRank, class Number>

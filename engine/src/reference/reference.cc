@@ -12,6 +12,21 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
+SeenKeys KeysSeenBy(const Formulas& f, int64_t b, int64_t h, int64_t i) {
+  SeenKeys seen{b, h, i, {}};
+  for (int64_t j = 0; j < f.KeyCount(b); ++j)
+    if (f.Visible({b, h, i, j})) seen.keys.push_back(j);
+  return seen;
+}
+
+// Their scores, before schemes make others of the whole row.
+std::vector<Sum> ScoresOf(const Formulas& f, const SeenKeys& seen) {
+  std::vector<Sum> scores;
+  scores.reserve(seen.keys.size());
+  for (int64_t j : seen.keys) scores.push_back(f.Score({seen.b, seen.h, seen.i, j}));
+  return scores;
+}
+
 // weights[0..Nk) of one row; returns the log-sum-exp and raises largest_score.
 double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weights, double& largest_score) {
   const int64_t kv_len = f.KeyCount(b);
@@ -21,16 +36,15 @@ double Softmax(const Formulas& f, int64_t b, int64_t h, int64_t i, double* weigh
     std::fill_n(weights, kv_len, 1.0 / static_cast<double>(kv_len));
     return kv_len > 0 ? std::log(static_cast<double>(kv_len)) : -kInfinity;
   }
-  double largest = -kInfinity;
-  for (int64_t j = 0; j < kv_len; ++j) {
-    if (!f.Visible({b, h, i, j})) continue;
-    const Sum score = f.Score({b, h, i, j});
-    largest = std::max(largest, weights[j] = score.value);
+  const SeenKeys seen = KeysSeenBy(f, b, h, i);
+  std::vector<Sum> scores = ScoresOf(f, seen);
+  ForEachScheme([&]<class Scheme>() { Scheme::MakeRow(f, seen, scores); });
+  double largest = -kInfinity, sum = 0;
+  for (const Sum& score : scores) {
+    largest = std::max(largest, score.value);
     largest_score = std::max(largest_score, score.magnitude);
   }
-  double sum = 0;
-  for (int64_t j = 0; j < kv_len; ++j)
-    if (f.Visible({b, h, i, j})) sum += weights[j] = std::exp(weights[j] - largest);
+  for (size_t x = 0; x < scores.size(); ++x) sum += weights[seen.keys[x]] = std::exp(scores[x].value - largest);
   for (int64_t j = 0; j < kv_len; ++j) weights[j] = sum > 0 ? weights[j] / sum : 0.0;
   return sum > 0 ? largest + std::log(sum) : -kInfinity;
 }
@@ -100,19 +114,28 @@ void PairBackward(const Formulas& f, const Pair& pair, const GradientTerm& made,
   }
 }
 
+// The same of the keys that a query sees. made: those of its scores.
+void PassBack(const Formulas& f, const SeenKeys& seen, std::vector<GradientTerm>& made, const GradientSums& d) {
+  const std::vector<Sum> before = ScoresOf(f, seen);
+  ForEachScheme([&]<class Scheme>() { Scheme::PassRowBack(f, seen, before, made, d); });
+  const auto head_dim = static_cast<size_t>(f.head_dim());
+  Partials partials{std::vector<double>(head_dim), std::vector<double>(head_dim)};
+  for (size_t x = 0; x < made.size(); ++x)
+    if (made[x].noise != 0) PairBackward(f, {seen.b, seen.h, seen.i, seen.keys[x]}, made[x], partials, d);
+}
+
 void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, double d_lse,
                  Result& result) {
   const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
   const double* weights = result.weights.data() + row * longest;
   const double* kept = result.kept.data() + row * longest;
-  const bool uniform = f.Uniform(b, h, i);
   const GradientSums d(result.d, result.mass);
   const ArraySums d_v = d.v();
   const Formulas::Row of_out = f.Gradient(d_out, b, h, i);
-  const auto value_dim = static_cast<size_t>(f.value_dim()), head_dim = static_cast<size_t>(f.head_dim());
+  const auto value_dim = static_cast<size_t>(f.value_dim());
   std::vector<Sum> value(value_dim);
   std::vector<double> d_value(value_dim);
-  Partials partials{std::vector<double>(head_dim), std::vector<double>(head_dim)};
+  std::vector<GradientTerm> made(static_cast<size_t>(f.KeyCount(b)), {0, 0});
   double delta = 0;
   for (int64_t c = 0; c < f.value_dim(); ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * f.value_dim() + c)];
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
@@ -130,8 +153,14 @@ void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<
     }
     ForEachScheme([&]<class Scheme>() { Scheme::AddValueGradients(f, pair, d_value, d); });
     const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta) + std::abs(d_lse));
-    if (!uniform) PairBackward(f, pair, {weights[j] * (d_weight - delta + d_lse), noise}, partials, d);
+    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta + d_lse), noise};
   }
+  if (f.Padded(b, i) || f.Uniform(b, h, i)) return;
+  const SeenKeys seen = KeysSeenBy(f, b, h, i);
+  std::vector<GradientTerm> of_seen;
+  of_seen.reserve(seen.keys.size());
+  for (int64_t j : seen.keys) of_seen.push_back(made[static_cast<size_t>(j)]);
+  PassBack(f, seen, of_seen, d);
 }
 
 Gradients Zeros(const Attention& attention, const Formulas& f, int64_t rows, int64_t kv_rows) {

@@ -2,6 +2,7 @@
 #ifndef HEED_REFERENCE_SCHEME_H_
 #define HEED_REFERENCE_SCHEME_H_
 
+#include <cstdint>
 #include <random>
 #include <span>
 #include <vector>
@@ -23,6 +24,12 @@ using Random = std::mt19937_64;
 // Derivatives of a pair's product, before its scale, by the numbers of its query and of its key.
 struct Partials {
   std::vector<double> by_query, by_key;
+};
+
+// The keys that a query of a head may look at, in their order.
+struct SeenKeys {
+  int64_t b, h, i;
+  std::vector<int64_t> keys;
 };
 
 // What schemes do not have. Scheme stands for the class that derives from this and replaces what it has; it adds
@@ -51,6 +58,10 @@ struct SchemeReference {
                                const GradientSums&) {
     return score;
   }
+  // The same of scores that depend on each other: those of all keys that a query sees, after all that single pairs make.
+  static void MakeRow(const Formulas&, const SeenKeys&, std::span<Sum> /*scores*/) {}
+  static void PassRowBack(const Formulas&, const SeenKeys&, std::span<const Sum> /*before*/, std::span<GradientTerm> /*scores*/,
+                          const GradientSums&) {}
   static void AddScoreGradients(const Formulas&, const Pair&, const GradientTerm& /*score*/, const GradientSums&) {}
   static void AddValueGradients(const Formulas&, const Pair&, std::span<const double> /*value*/, const GradientSums&) {}
 

@@ -46,7 +46,8 @@ class Scheme:
 
     def tensors(self) -> dict[str, Array | None]:
         """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
-        transformer_xl_positions, transformer_xl_bias, in the shapes of docs/attention.md; None stands for absent."""
+        transformer_xl_positions, transformer_xl_bias, contextual_position, in the shapes of docs/attention.md; None stands
+        for absent."""
         return {}
 
     def rotate(

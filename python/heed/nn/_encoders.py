@@ -29,10 +29,11 @@ class AttentionEncoder(SequenceEncoder):
     position        a name, or a function without arguments that makes a scheme of heed.positions: a layer's own, or, of
                     Sinusoidal or Learned, the input's. Names: "none", "sinusoidal", "learned", "rotary", "xpos" (causal alone),
                     "alibi", "relative", "t5", "shaw", "transformer_xl", "deberta", "kerple", "kerple_power", "sandwich", "fire",
-                    "temperature", "sinusoidal_bias"
+                    "temperature", "sinusoidal_bias", "cope"
     max_len,
     length_policy   of the names "sinusoidal" and "learned": rows of the table and what happens beyond it
-    max_distance    of the names "relative", "t5", "shaw", "transformer_xl" and "deberta": where offsets are clipped
+    max_distance    of the names "relative", "t5", "shaw", "transformer_xl" and "deberta": where offsets are clipped; of "cope": the
+                    number of positions
 
     heads           of the attention, which divide the width
     bias            of its projections

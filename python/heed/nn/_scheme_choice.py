@@ -21,7 +21,8 @@ def scheme_maker(
 ) -> Callable[[], positions.Scheme | None]:
     """What makes a new scheme for a layer of this width with so many heads.
 
-    max_len and length_policy are for the names of tables that are added to the input, max_distance for those that clip offsets.
+    max_len and length_policy are for the names of tables that are added to the input, max_distance for those that clip offsets and, as
+    the number of positions, for "cope".
     ValueError for an unknown name and for "xpos" without causality, TypeError for what is neither a name nor a function: a scheme
     itself would be one for all layers.
     """
@@ -52,6 +53,7 @@ def scheme_maker(
         "sinusoidal_bias": lambda: positions.SinusoidalBias(heads),
         "transformer_xl": lambda: positions.TransformerXL(heads, head_dim, max_distance),
         "deberta": lambda: positions.Deberta(heads, head_dim, max_distance),
+        "cope": lambda: positions.Cope(head_dim, max_distance),
         "xpos": lambda: positions.XPos(head_dim),
     }
     if choice not in makers:

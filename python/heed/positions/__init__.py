@@ -13,6 +13,7 @@
     Shaw(head_dim, M)                          added to keys, values and queries by offset: likewise
     TransformerXL(heads, D)                    projected sinusoids of the distance, met by queries: likewise
     Deberta(heads, D)                          projected embeddings of the offset, met by queries and keys: likewise
+    Cope(head_dim)                             met by queries, by the number of keys that they look for: likewise
     Kerple(heads), Sandwich(heads), Fire(heads),
     Temperature(heads), SinusoidalBias(heads)  functions of the score: likewise
     ProgramScheme                              what they derive from; so may yours
@@ -27,7 +28,7 @@ from ._rotary import Rotary
 from ._rotation import apply_rotary
 from ._scheme import None_, Scheme
 from ._score_functions import Fire, Kerple, Sandwich, SinusoidalBias, Temperature
-from ._score_terms import Alibi, RelativeBias, Shaw, T5Bias
+from ._score_terms import Alibi, Cope, RelativeBias, Shaw, T5Bias
 from ._sinusoids import sinusoidal, sinusoidal_table
 from ._transformer_xl import TransformerXL
 from ._window_bias import SwinBias, SwinV2Bias
@@ -36,6 +37,7 @@ from ._xpos import XPos
 __all__ = [
     "Alibi",
     "AxialRotary",
+    "Cope",
     "Deberta",
     "Fire",
     "Kerple",

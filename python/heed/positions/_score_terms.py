@@ -106,6 +106,36 @@ class Shaw(Scheme):
         return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
 
 
+class Cope(Scheme):
+    """Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for.
+
+    Each score opens a gate, its sigmoid; the position of a key is the sum of the gates from it to the last key that the query
+    sees, at most max_position - 1; and the query meets the table's row of that position, between two rows by their share:
+    scores are s + q.table[p]. Positions of tokens do not count, what stands between does. For causal attention; without it
+    a query counts to the end of the sequence. Golovneva et al. 2024, "Contextual Position Encoding", section 4.
+
+    head_dim      width of a head
+    max_position  the number of positions, from 0; farther ones are the last
+    """
+
+    table: torch.nn.Parameter
+    """[max_position, head_dim], shared by all heads; zeros at first"""
+
+    def __init__(self, head_dim: int, max_position: int = 64) -> None:
+        """The parameter; the class says what the arguments mean. ValueError for sizes below 1 and more positions than 2^18."""
+        super().__init__()
+        most = 1 << 18  # that the engine takes
+        if head_dim < 1 or not 1 <= max_position <= most:
+            raise ValueError(
+                f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
+            )
+        self.table = torch.nn.Parameter(torch.zeros(max_position, head_dim))
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """The parameter, [max_position, head_dim]."""
+        return {"contextual_position": self.table}
+
+
 class T5Bias(Scheme):
     """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
 

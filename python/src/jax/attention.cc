@@ -31,6 +31,7 @@ BiasGradients<A> TableGradients(const CallSlice& slice) {
   gradients.content_queries = slice.Result<A, 2>("content_queries");
   gradients.transformer_xl_positions = slice.Result<A, 3>("transformer_xl_positions");
   gradients.transformer_xl_bias = slice.Result<A, 2>("transformer_xl_bias");
+  gradients.contextual_position = slice.Result<A, 2>("contextual_position");
   return gradients;
 }
 

@@ -81,6 +81,8 @@ void Options<A>::ReadTables(const CallSlice& slice) {
   if (slice.Find("content_values")) content.values = slice.Input<A, 2>("content_values");
   if (slice.Find("content_queries")) content.queries = slice.Input<A, 2>("content_queries");
   if (content.keys || content.values || content.queries) attention_.content_bias = content;
+  if (slice.Find("contextual_position"))
+    attention_.contextual_position = ContextualPosition{slice.Input<A, 2>("contextual_position")};
   if (!slice.Find("transformer_xl_positions")) return;
   attention_.transformer_xl.emplace().positions = slice.Input<A, 3>("transformer_xl_positions");
   if (slice.Find("transformer_xl_bias")) attention_.transformer_xl->bias = slice.Input<A, 2>("transformer_xl_bias");

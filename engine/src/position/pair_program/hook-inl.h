@@ -53,7 +53,7 @@ class PairProgramHook final : public PositionHook<T> {
     });
   }
 
-  void Transform(const TilePlace& place, T* scores) override {
+  void Transform(const TilePlace& place, const uint64_t*, T* scores) override {
     if (!score_) return;
     if (score_->additive()) {
       AddBias(place, scores);

@@ -47,6 +47,7 @@ struct AttentionTensors {
   at::Tensor content_queries;                 // [2M+1, D] or, a table a head, [Hq, 2M+1, D]; differentiable
   at::Tensor transformer_xl_positions;        // [Hq, 2M+1, D]; differentiable; see heed::TransformerXl
   at::Tensor transformer_xl_bias;             // [Hq, D], beside the positions alone; differentiable
+  at::Tensor contextual_position;             // [P, D]; differentiable; see heed::ContextualPosition
   at::Tensor score_reals;                     // [n] the tables of a score program, end to end; differentiable
   at::Tensor mask;                            // bool, broadcastable to [B, Hq, Nq, Nk]
   at::Tensor query_lengths, key_lengths;      // int64 [B]; key lengths also [B, Nq]
@@ -72,6 +73,7 @@ struct AttentionTensors {
       Member{"content_queries", &AttentionTensors::content_queries, true},
       Member{"transformer_xl_positions", &AttentionTensors::transformer_xl_positions, true},
       Member{"transformer_xl_bias", &AttentionTensors::transformer_xl_bias, true},
+      Member{"contextual_position", &AttentionTensors::contextual_position, true},
       Member{"score_reals", &AttentionTensors::score_reals, true},
       Member{"mask", &AttentionTensors::mask, false},
       Member{"query_lengths", &AttentionTensors::query_lengths, false},

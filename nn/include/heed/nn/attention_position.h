@@ -34,7 +34,7 @@ class AttentionPosition {
  public:
   virtual ~AttentionPosition() = default;
   // Options of the call: relative_bias, slopes, content_keys, content_values, content_queries, transformer_xl_positions,
-  // transformer_xl_bias, column_decay. Undefined ones are absent.
+  // transformer_xl_bias, contextual_position, column_decay. Undefined ones are absent.
   virtual AttentionTensors tensors() const { return {}; }
   virtual bool symmetric() const { return true; }  // of slopes
   // What becomes of a score, after all that is added to it and before masks and the program that a call brings itself.

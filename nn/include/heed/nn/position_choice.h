@@ -31,10 +31,11 @@ enum class PositionScheme {
   kTransformerXl,   // TransformerXL
   kXPos,            // XPos
   kDeberta,         // Deberta
+  kCope,            // Cope
 };
 
 // "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich",
-// "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta".
+// "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope".
 std::vector<std::string> PositionSchemeNames();
 // Throws InvalidArgument that lists the names.
 PositionScheme ParsePositionScheme(const std::string& name);
@@ -47,7 +48,8 @@ bool TurnsPairs(PositionScheme scheme);   // of columns, so that a head has an e
 struct PositionOptions {
   PositionScheme scheme = PositionScheme::kNone;
   int64_t max_len = 1000;  // sinusoidal, learned: rows of the table
-  // relative, shaw, transformer_xl, deberta: where offsets are clipped; t5: where the last bucket holds all farther ones
+  // relative, shaw, transformer_xl, deberta: where offsets are clipped; t5: where the last bucket holds all farther ones; cope:
+  // the number of positions
   int64_t max_distance = 128;
   LengthPolicy length_policy = LengthPolicy::kError;  // sinusoidal, learned
   int64_t buckets = 32;                               // t5

@@ -128,6 +128,23 @@ class DebertaImpl : public torch::nn::Cloneable<DebertaImpl>, public AttentionPo
 };
 TORCH_MODULE(Deberta);
 
+// Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for, each
+// counted by the sigmoid of its score; the query meets the table's row of that position, between two rows by their share. Rows
+// of farther positions than the last are the last one. See heed::ContextualPosition. Golovneva et al. 2024, "Contextual
+// Position Encoding", section 4.
+class CopeImpl : public torch::nn::Cloneable<CopeImpl>, public AttentionPosition {
+ public:
+  // max_position: the number of positions, from 0.
+  explicit CopeImpl(int64_t head_dim, int64_t max_position = 64);
+  void reset() override;
+  AttentionTensors tensors() const override;
+  torch::Tensor table;  // [max_position, head_dim], shared by all heads; zeros at first
+
+ private:
+  int64_t head_dim_, max_position_;
+};
+TORCH_MODULE(Cope);
+
 }  // namespace heed::nn
 
 #endif  // HEED_NN_SCORE_TERMS_H_

@@ -1,0 +1,21 @@
+// Positions that count what a query looks for.
+#ifndef HEED_POSITION_CONTEXTUAL_POSITION_H_
+#define HEED_POSITION_CONTEXTUAL_POSITION_H_
+
+#include "heed/table.h"
+
+namespace heed {
+
+// Golovneva et al. 2024, "Contextual Position Encoding", section 4 (CoPE). Each score s[i,j], after all that is added to it,
+// opens a gate g[i,j] = 1 / (1 + exp(-s[i,j])), 0 where a query may not look. The position of key j for query i is the sum of
+// the gates from key j to the last key of the sequence, p[i,j] = min(sum over k >= j of g[i,k], P - 1), whatever positions
+// tokens are given; under causality that is the number of keys from j to i that the query looks for. q[i].table[p[i,j]] is
+// added to the score, linear between whole positions; its derivative at a whole one is that of the next larger positions.
+// The scale must not be 0. Finite entries only.
+struct ContextualPosition {
+  Table<2> table;  // [P, D], P at least 1
+};
+
+}  // namespace heed
+
+#endif  // HEED_POSITION_CONTEXTUAL_POSITION_H_

@@ -1,0 +1,27 @@
+#include "position/contextual_position/scheme.h"
+
+#include <string>
+
+#include "core/refuse.h"
+#include "position/table_checks.h"
+
+namespace heed::position {
+namespace {
+
+// Vectors of float hold the places of products, rows times lanes.
+constexpr int64_t kMostRows = int64_t{1} << 18;
+
+}  // namespace
+
+void ContextualPositionScheme::Check(const Attention& attention, const Shape& shape) {
+  constexpr const char* kName = "contextual_position.table";
+  const auto extent = ExtentOf(attention.contextual_position->table);
+  if (extent[0] < 1 || extent[1] != shape.head_dim)
+    core::Refuse(kName, "expected [P, D] with P of 1 or more and D = " + std::to_string(shape.head_dim) + ", got " +
+                            core::ShapeText(extent));
+  if (extent[0] > kMostRows) core::Refuse(kName, "expected at most 2^18 positions, got " + std::to_string(extent[0]));
+  if (attention::ScaleOf(attention, shape) == 0)
+    core::Refuse("scale", "expected a number other than 0 beside contextual_position, got 0");
+}
+
+}  // namespace heed::position

@@ -1,0 +1,91 @@
+// Positions that count what a query looks for.
+#ifndef HEED_POSITION_CONTEXTUAL_POSITION_SCHEME_H_
+#define HEED_POSITION_CONTEXTUAL_POSITION_SCHEME_H_
+
+#include <cstdint>
+
+#include "position/scheme.h"
+#include "position/table_parts.h"
+
+namespace heed::position {
+
+template <class T>
+class ContextualPositionCall : public SchemeCall<T> {
+ public:
+  // Gates are summed for so many keys at a time, and the sums of these one after the other: a position is then rounded at its
+  // own size once a block, and has the same bits whichever keys share a tile.
+  static constexpr int64_t kBlock = 16;
+
+  ContextualPositionCall(const CallFacts& call, const BiasGradients<T>& wanted)
+      : cut_(call.cut),
+        backward_(call.backward()),
+        blocks_(attention::DivideUp(call.shape.kv_len, kBlock)),
+        rows_(call.attention.contextual_position->table),
+        parts_(call, wanted.contextual_position, cut_.head_dim) {}
+
+  bool backward() const { return backward_; }
+  const View<const T, 2>& table() const { return rows_.rows(); }
+  // Where a chunk gathers the table's gradient [P, D padded]; null where not wanted.
+  T* Part(int64_t block, int64_t chunk) const { return parts_.At(block, chunk); }
+
+  void LayPrepared(core::Arena& arena) { rows_.Lay(arena); }
+  void Prepare() const { rows_.Prepare(); }
+  bool wants_scores() const { return parts_.wanted(); }
+  int64_t most_blocks() const { return parts_.most_blocks(); }
+  void LayParts(core::Arena& arena, const Blocks& blocks) { parts_.Lay(arena, blocks); }
+  int64_t sums() const { return parts_.sums(); }
+  void Clear(int64_t sum) const { parts_.Clear(sum); }
+  void Finish(int64_t sum) const { parts_.Finish(sum); }
+
+  struct Scratch {
+    T* products;  // [P, panel] of queries and the table, in powers of two
+    T* after;     // [blocks of keys, panel] sum of the gates behind each block
+    T* sum;       // [panel] of the gates so far
+    // Backward.
+    T* d_products;  // [P, panel]
+    T* positions;   // [tile, panel] of the tile at hand
+    T* slopes;      // [tile, panel] of its gates
+    T* d_gates;     // [panel] gradient of a gate from the keys before it
+
+    Scratch(core::Arena& arena, const ContextualPositionCall& call) {
+      const int64_t panel = call.cut_.panel, rows = call.table().extent[0];
+      const int64_t backward = call.backward_ ? 1 : 0;
+      products = arena.Take<T>(rows, panel);
+      after = arena.Take<T>(call.blocks_, panel);
+      sum = arena.Take<T>(panel);
+      d_products = arena.Take<T>(backward * rows, panel);
+      positions = arena.Take<T>(backward * call.cut_.tile, panel);
+      slopes = arena.Take<T>(backward * call.cut_.tile, panel);
+      d_gates = arena.Take<T>(backward * panel);
+    }
+  };
+
+ private:
+  const attention::Cut cut_;
+  bool backward_;
+  int64_t blocks_;
+  TableRows<T> rows_;
+  TableParts<T> parts_;
+};
+
+struct ContextualPositionScheme : Scheme {
+  // The gradient of a gate is a sum over all keys before it.
+  static constexpr bool kTakesAllKeys = true;
+  static bool Present(const Attention& attention) { return attention.contextual_position.has_value(); }
+  static void Check(const Attention& attention, const Shape& shape);
+  template <class Options, class Visit>
+  static void ForEachArray(Options& attention, const Visit& visit) {
+    if (attention.contextual_position) visit("contextual_position.table", attention.contextual_position->table);
+  }
+  template <class Gradients, class Visit>
+  static void ForEachGradient(const Attention& attention, Gradients& gradients, const Visit& visit) {
+    const auto& option = attention.contextual_position;
+    visit("d_contextual_position", gradients.contextual_position, option ? &option->table : nullptr);
+  }
+  template <class T>
+  using Call = ContextualPositionCall<T>;
+};
+
+}  // namespace heed::position
+
+#endif  // HEED_POSITION_CONTEXTUAL_POSITION_SCHEME_H_
