@@ -81,7 +81,11 @@ def test_shows_linear_biases(tmp_path):
     numpy.testing.assert_array_equal(bias, -0.5 * distance)
 
 
-@pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme not in ("none", "sinusoidal")])
+# Those of images and coordinates have names for pictures alone.
+DRAWN = [scheme for scheme in POSITIONS if scheme not in ("none", "sinusoidal")] + ["swin", "swin_v2", "axial_rotary", "random_fourier"]
+
+
+@pytest.mark.parametrize("scheme", DRAWN)
 def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
     result = run("positions", "--scheme", scheme, "--width", 8, "--columns", "0:4", "--out", tmp_path / "out", "--json")
     assert result.returncode == 0, result.stderr
@@ -93,12 +97,13 @@ def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
     assert report["about"] in html.unescape(page)
 
 
-@pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme not in ("none", "sinusoidal")])
+@pytest.mark.parametrize("scheme", DRAWN)
 def test_tells_of_every_scheme_in_a_paragraph_and_checks_what_belongs_to_it(scheme):
     report = json.loads(run("positions", "--scheme", scheme, "--width", 8, "--check", "--json").stdout)
     assert "binary" not in report and report["check"]["passed"]
     for identity in report["check"]["identities"]:
-        assert 0 <= identity["error"] <= identity["bound"] < 1e-4, identity
+        by_chance = "frequencies approaches a bell curve" in identity["identity"]  # the mean of so many draws
+        assert 0 <= identity["error"] <= identity["bound"] < (0.02 if by_chance else 1e-4), identity
     result = run("positions", "--scheme", scheme, "--width", 8, "--check")
     lines = result.stdout.splitlines()
     assert result.returncode == 0 and lines[0] == report["about"] and lines[1] == "" and lines[-1] == "passed"
@@ -174,6 +179,9 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         ["--scheme", "xpos", "--width", 6],
         ["--scheme", "deberta", "--width", 2, "--max-distance", 7, "--steps", 12],
         ["--scheme", "cope", "--width", 2, "--max-distance", 7, "--steps", 12],
+        ["--scheme", "swin", "--width", 2, "--steps", 16],
+        ["--scheme", "axial_rotary", "--width", 8, "--steps", 16],
+        ["--scheme", "random_fourier", "--width", 8, "--seed", 3],
         ["--run", trained],
         ["--run", deep, "--layer", 1],
     ]):
@@ -206,6 +214,8 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         (["--scheme", "rotary", "--width", "9", "--columns", "0:2"], "width: expected an even number"),
         (["--scheme", "shaw", "--max-distance", "-1"], "max-distance: expected"),
         (["--scheme", "t5", "--max-distance", "5"], "max_distance"),
+        (["--scheme", "axial_rotary", "--width", "6", "--columns", "0:2"], "width: expected a multiple of 4"),
+        (["--scheme", "swin", "--steps", "3", "--check"], "steps: expected at least 4"),
     ],
 )
 def test_names_the_option_at_fault(arguments, message, tmp_path):
