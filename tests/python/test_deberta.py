@@ -202,6 +202,22 @@ def test_copies_and_compilation(heads):
         torch.testing.assert_close(mine, eager, rtol=0, atol=1e-12)
 
 
+def exact_bucket(distance, buckets, longest):
+    """mid + the smallest n for which (distance / mid)^(mid - 1) is at most ((longest - 1) / mid)^n, in whole numbers."""
+    mid, beyond = buckets // 2, 0
+    while distance > mid > 1 and distance ** (mid - 1) * mid**beyond > (longest - 1) ** beyond * mid ** (mid - 1):
+        beyond += 1
+    return mid + beyond if distance > mid else distance
+
+
+@pytest.mark.parametrize(("longest", "buckets"), [(5121, 20), (8193, 4), (129, 2), (513, 8), (300, 512), (1000, 64), (122, 240), (34, 64)])
+def test_distances_at_exact_powers_are_the_last_of_their_bucket(longest, buckets):
+    span = [exact_bucket(distance, buckets, longest) for distance in range(longest + 1)]
+    rows = Deberta(1, 1, longest, buckets, width=1).row_of_offset.tolist()
+    assert rows[longest::-1] == [min(buckets + bucket, 2 * buckets - 1) for bucket in span]
+    assert rows[longest:] == [max(buckets - bucket, 0) for bucket in span]
+
+
 def test_parameters():
     torch.manual_seed(0)
     names = ["embeddings", *(f"{side}_projection.{kind}" for side in ("key", "query") for kind in ("weight", "bias"))]

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
+from .._sizes import check_sizes, check_table
 from . import _library, _operators
 from ._arrays import Array, integers, listed, operand, shape_text
 
@@ -124,9 +125,11 @@ class RelativeBias(Scheme):
 
     def __init__(self, heads: int, max_distance: int) -> None:
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
-        below 1 or a distance below 0."""
+        below 1 or a distance below 0, and for sizes too large for any memory."""
+        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
         if heads < 1 or max_distance < 0:
             raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
+        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
         self.relative_bias = jnp.zeros((heads, 2 * max_distance + 1), jnp.float32)
 
     def tensors(self) -> dict[str, Array | None]:
@@ -154,11 +157,15 @@ class T5Bias(Scheme):
     """Whether keys after a query have buckets of their own."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """heads: of the queries. ValueError for heads below 1 and for buckets that are odd or too few."""
+        """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
+        memory."""
+        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
         if heads < 1:
             raise ValueError(f"heads: expected at least 1, got {heads}")
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
         _library.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+        check_table("T5Bias", "heads", buckets, heads)
+        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
         self.weight = jnp.zeros((buckets, heads), jnp.float32)
 
     def table(self) -> jax.Array:
@@ -205,9 +212,14 @@ class Shaw(Scheme):
         value_dim: int | None = None,
         key: jax.Array,
     ) -> None:
-        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance below 0."""
+        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
+        0, and for sizes too large for any memory."""
+        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
         if head_dim < 1 or max_distance < 0:
             raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+        if value_dim is not None and value_dim < 0:
+            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
+        check_table("Shaw", "max_distance", 2 * max_distance + 1, max(head_dim, value_dim or 0))
 
         def vectors(key: jax.Array, width: int) -> jax.Array:
             return head_dim**-0.5 * jax.random.normal(key, (2 * max_distance + 1, width), jnp.float32)
