@@ -202,6 +202,45 @@ def test_copies_and_compilation(heads):
         torch.testing.assert_close(mine, eager, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tables_of_16_bit_modules_are_rounded_no_further(dtype):
+    narrow = drawn(Deberta(4, 16, 64, 32)).to(dtype)
+    wide = Deberta(4, 16, 64, 32)
+    wide.load_state_dict({name: tensor.float() for name, tensor in narrow.state_dict().items()})
+    for name, table in narrow.tensors().items():
+        assert table.dtype == torch.float32
+        torch.testing.assert_close(table, wide.tensors()[name], rtol=0, atol=1e-5)
+    weights = {name: torch.randn_like(table) for name, table in wide.tensors().items()}
+    for scheme in (narrow, wide):
+        sum((table * weights[name]).sum() for name, table in scheme.tensors().items()).backward()
+    for mine, right in zip(narrow.parameters(), wide.parameters()):
+        assert mine.grad.dtype == dtype
+        torch.testing.assert_close(mine.grad.float(), right.grad, rtol=2**-8, atol=1e-5)
+
+
+def test_a_projection_of_another_kind_is_called():
+    class Doubled(torch.nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base
+
+        def forward(self, x):
+            return 3 * self.base(x)
+
+    scheme = drawn(Deberta(2, 4, 8)).bfloat16()
+    right = scheme.tensors()
+    doubled = Doubled(8, 8)
+    doubled.load_state_dict(scheme.key_projection.state_dict())
+    scheme.key_projection, scheme.query_projection = doubled.bfloat16(), Adapted(scheme.query_projection)
+    found = scheme.tensors()
+    for name, factor in (("transformer_xl_positions", 2), ("content_queries", 3)):
+        torch.testing.assert_close(found[name].float(), factor * right[name].float(), rtol=0.02, atol=0.02)
+
+
 def exact_bucket(distance, buckets, longest):
     """mid + the smallest n for which (distance / mid)^(mid - 1) is at most ((longest - 1) / mid)^n, in whole numbers."""
     mid, beyond = buckets // 2, 0

@@ -86,12 +86,21 @@ class Deberta(Scheme):
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The projected embeddings by offset, key position - query position: what queries meet and what keys meet, each
         [heads, 2 * max_distance + 1, head_dim]."""
-        keys, queries = self._by_offset(self.key_projection), self._by_offset(self.query_projection)
-        return {"transformer_xl_positions": keys, "content_queries": queries}
+        wide = _widened(self.embeddings)
 
-    def _by_offset(self, projection: torch.nn.Module) -> torch.Tensor:
-        projected: torch.Tensor = projection(self.embeddings)
-        return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+        def by_offset(projection: torch.nn.Module) -> torch.Tensor:
+            if type(projection) is torch.nn.Linear and projection.weight.is_floating_point():
+                projected = torch.nn.functional.linear(wide, _widened(projection.weight), _widened(projection.bias))
+            else:  # an adapter, or one whose numbers are no floating point
+                projected = projection(self.embeddings)
+            return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+
+        return {"transformer_xl_positions": by_offset(self.key_projection), "content_queries": by_offset(self.query_projection)}
+
+
+def _widened(parameter: torch.Tensor) -> torch.Tensor:
+    """Of 16 bits in float32, so that tables that are computed of them are not rounded once more."""
+    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
 
 
 def _buckets(max_distance: int, buckets: int | None) -> torch.Tensor:
