@@ -6,6 +6,7 @@
     Kerple(heads, key=key), Sandwich(heads),
     SinusoidalBias(heads)                      added to the scores
     Shaw(head_dim, M, key=key)                 added to keys, values and queries by offset
+    TransformerXL(heads, head_dim, M, key=key) sinusoids of the distance, met by queries
 
 A scheme is a pytree whose leaves are its parameters, so that jax.grad of a function of the scheme gives their gradients, in a
 scheme; scheme.replace(weight=...) is a copy with other ones.
@@ -13,7 +14,7 @@ scheme; scheme.replace(weight=...) is a copy with other ones.
 
 from __future__ import annotations
 
-import copy
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_opt
 from .._sizes import check_sizes, check_table
 from . import _library, _operators
 from ._arrays import Array, integers, listed, operand, shape_text
+from ._offset_schemes import Kerple, OffsetBias, Sandwich, SinusoidalBias
+from ._scheme import Scheme
 
 __all__ = [
     "Alibi",
@@ -37,66 +40,8 @@ __all__ = [
     "Shaw",
     "SinusoidalBias",
     "T5Bias",
+    "TransformerXL",
 ]
-
-
-class Scheme:
-    """What heed.jax.attention accepts as `position`. A scheme overrides the parts it has.
-
-    Attributes named in `parameters` are the leaves of the pytree; all others are static, so they must be hashable.
-    """
-
-    parameters: tuple[str, ...] = ()
-    """Names of the attributes that are parameters; one that is None has no leaf."""
-    symmetric: bool = True
-    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
-    rotates: bool = False
-    """Whether rotate does anything."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Registers the class as a pytree."""
-        super().__init_subclass__(**options)
-        jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
-
-    def tensors(self) -> dict[str, Array | None]:
-        """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
-        transformer_xl_positions, transformer_xl_bias, in the shapes of docs/attention.md; None stands for absent."""
-        return {}
-
-    def rotate(
-        self,
-        query: jax.Array,
-        key: jax.Array,
-        query_positions: int | Array = 0,
-        key_positions: int | Array = 0,
-        layout: Literal["BHND", "BNHD"] = "BHND",
-    ) -> tuple[jax.Array, jax.Array]:
-        """query and key of attention turned by their positions, each that of the first token or a list [N] or [B, N]."""
-        return query, key
-
-    def replace(self, **parameters: Any) -> Any:
-        """A copy with these parameters. ValueError for names that are none."""
-        unknown = sorted(parameters.keys() - set(self.parameters))
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has the parameters {', '.join(self.parameters) or '(none)'}; got {', '.join(unknown)}"
-            )
-        other = copy.copy(self)
-        vars(other).update(parameters)
-        return other
-
-
-def _leaves(scheme: Scheme) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
-    attributes = vars(scheme)
-    leaves = [(jax.tree_util.GetAttrKey(name), attributes[name]) for name in scheme.parameters]
-    return leaves, tuple(sorted((name, value) for name, value in attributes.items() if name not in scheme.parameters))
-
-
-def _scheme_of(cls: type[Scheme], facts: tuple[tuple[str, Any], ...], leaves: Any) -> Scheme:
-    scheme = object.__new__(cls)  # leaves may be anything that JAX puts there
-    vars(scheme).update(facts)
-    vars(scheme).update(zip(scheme.parameters, leaves))
-    return scheme
 
 
 class Alibi(Scheme):
@@ -192,144 +137,6 @@ class T5Bias(Scheme):
         return {"relative_bias": self.table()}
 
 
-class OffsetBias(Scheme):
-    """A bias that is a function of the offset alone, whatever the length: a subclass replaces by_offset.
-
-    Where positions count up from numbers known when the function is traced, the call has a table by offset. Positions in arrays
-    make it a bias of all pairs, in memory quadratic in the length; of packed sequences they are refused.
-    """
-
-    heads: int
-    """Of the queries."""
-
-    def __init__(self, heads: int) -> None:
-        """ValueError for fewer heads than one, and for more than 2^24."""
-        check_sizes(type(self).__name__, heads=heads)
-        if heads < 1:
-            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
-        self.heads = heads
-
-    def by_offset(self, offset: Array) -> Array:
-        """[heads, *offset.shape], what is added to a score at the offset key position - query position: floating point, float64 of
-        NumPy where it is known when the function is traced."""
-        raise NotImplementedError(f"{type(self).__name__} has no by_offset")
-
-
-def _waves(offset: Array, rate: float) -> tuple[Array, Array]:
-    """Cosine and sine of rate * (query position - key position)."""
-    numpy = np if isinstance(offset, np.ndarray) else jnp
-    return numpy.cos(rate * offset), -numpy.sin(rate * offset)
-
-
-def _column(numbers: Array, offset: Array) -> jax.Array:
-    """A number a head beside offsets."""
-    return jnp.reshape(jnp.asarray(numbers), (-1, *(1,) * offset.ndim))
-
-
-class Kerple(OffsetBias):
-    """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
-
-    kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
-    0.01 count as 0.01, as in the authors' code, and get the gradient that 0.01 has. Alibi is "power" with rate 1.
-    """
-
-    parameters: tuple[str, ...] = ("rate", "scale")
-    kind: Literal["log", "power"]
-    """"log" or "power"."""
-    rate: Array
-    """[heads], uniform in 0..2 at first."""
-    scale: Array
-    """[heads], uniform in 0..1 at first."""
-
-    def __init__(self, heads: int, kind: Literal["log", "power"] = "log", *, key: jax.Array) -> None:
-        """heads: of the queries. key: of jax.random, for the numbers at first. ValueError for another kind than those two."""
-        super().__init__(heads)
-        if kind not in ("log", "power"):
-            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
-        self.kind = kind
-        of_rate, of_scale = jax.random.split(key)
-        self.rate = 2 * jax.random.uniform(of_rate, (heads,), jnp.float32)
-        self.scale = jax.random.uniform(of_scale, (heads,), jnp.float32)
-
-    def by_offset(self, offset: Array) -> jax.Array:
-        """The kernel, negative."""
-        distance = jnp.abs(jnp.asarray(offset))
-        rate = _column(_limited(self.rate, 2.0 if self.kind == "power" else None), distance)
-        scale = _column(_limited(self.scale, None), distance)
-        if self.kind == "log":
-            return -rate * jnp.log1p(scale * distance)
-        # 0^rate is 0, and has no gradient there.
-        return -scale * jnp.where(distance > 0, jnp.where(distance > 0, distance, 1) ** rate, 0)
-
-
-def _limited(numbers: Array, most: float | None) -> jax.Array:
-    """From 0.01 on, with the gradient of what they count as: a number beyond the limits can come back."""
-    numbers = jnp.asarray(numbers)
-    return numbers + jax.lax.stop_gradient(jnp.clip(numbers, 0.01, most) - numbers)
-
-
-class Sandwich(OffsetBias):
-    """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
-    the Lens of Receptive Field Analysis", section 5.
-
-    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads: what is
-    subtracted makes it 0 at distance 0 and changes no weight. No parameters.
-    """
-
-    head_dim: int
-    """Width of the encodings."""
-
-    def __init__(self, heads: int, head_dim: int = 128) -> None:
-        """head_dim: width of the encodings, even; a hyperparameter, which need not be that of a head. ValueError for an odd one
-        or one below 2."""
-        super().__init__(heads)
-        if head_dim < 2 or head_dim % 2:
-            raise ValueError(f"head_dim: expected an even number, got {head_dim}")
-        check_sizes("Sandwich", head_dim=head_dim)
-        self.head_dim = head_dim
-
-    def by_offset(self, offset: Array) -> jax.Array:
-        """The bias."""
-        total: Array = np.zeros(()) - self.head_dim / 2
-        for t in range(1, self.head_dim // 2 + 1):
-            total = total + _waves(offset, 10000 ** (-2 * t / self.head_dim))[0]
-        return jnp.asarray(total) * _column(self.heads / (8.0 * np.arange(1, self.heads + 1)), offset)
-
-
-class SinusoidalBias(OffsetBias):
-    """A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
-    sine[h, t] sin(w_t (i - j)), w_t = 10000^(-t / frequencies).
-
-    The inner product of two of the book's positional encodings has this form, with all cosines equal and no sines: what a head
-    may learn from the encoding alone, without its content. Sines tell left from right.
-    """
-
-    parameters: tuple[str, ...] = ("cosine", "sine")
-    frequencies: int
-    """How many waves."""
-    cosine: Array
-    """[heads, frequencies], 0 at first."""
-    sine: Array
-    """[heads, frequencies], 0 at first."""
-
-    def __init__(self, heads: int, frequencies: int = 16) -> None:
-        """heads: of the queries. ValueError for no frequencies."""
-        super().__init__(heads)
-        if frequencies < 1:
-            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
-        check_sizes("SinusoidalBias", frequencies=frequencies)
-        check_table("SinusoidalBias", "frequencies", heads, frequencies)
-        self.frequencies = frequencies
-        self.cosine = jnp.zeros((heads, frequencies), jnp.float32)
-        self.sine = jnp.zeros((heads, frequencies), jnp.float32)
-
-    def by_offset(self, offset: Array) -> jax.Array:
-        """The waves."""
-        waves = [_waves(offset, 10000 ** (-t / self.frequencies)) for t in range(self.frequencies)]
-        cosines, sines = (jnp.stack([jnp.asarray(wave) for wave in side]) for side in zip(*waves))
-        return jnp.tensordot(jnp.asarray(self.cosine), cosines, 1) + jnp.tensordot(jnp.asarray(self.sine), sines, 1)
-
-
 class Shaw(Scheme):
     """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
 
@@ -383,6 +190,83 @@ class Shaw(Scheme):
     def tensors(self) -> dict[str, Array | None]:
         """The parameters, None for what was not asked for."""
         return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
+
+
+class TransformerXL(Scheme):
+    """Queries meet projected sinusoids of their distance to a key, with a bias of their own for content and position.
+
+    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d), distances d = query position - key position beyond
+    max_distance taken for it, as the authors' clamp_len does. u is content_bias, v position_bias, W projection. Nothing of the
+    size of queries times keys is made. Dai et al. 2019, "Transformer-XL", section 3.3.
+    """
+
+    parameters: tuple[str, ...] = ("projection", "content_bias", "position_bias")
+    rotates: bool = True
+    """Always: u is added to the queries."""
+    heads: int
+    """Of the queries."""
+    head_dim: int
+    """Width of a head."""
+    max_distance: int
+    """Farther distances count as this one."""
+    width: int
+    """Of the sinusoids."""
+    projection: Array
+    """W, [heads * head_dim, width], N(0, 0.02) at first."""
+    content_bias: Array
+    """u, [heads, head_dim], N(0, 0.02) at first."""
+    position_bias: Array
+    """v, [heads, head_dim], N(0, 0.02) at first."""
+
+    def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None, key: jax.Array) -> None:
+        """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model), key of jax.random.
+        ValueError for heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
+        check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
+        width = heads * head_dim if width is None else width
+        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
+            raise ValueError(
+                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
+                f"{heads}, {head_dim}, {max_distance} and {width}"
+            )
+        check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
+        check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
+        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, width
+        keys, shapes = jax.random.split(key, 3), ((heads * head_dim, width), (heads, head_dim), (heads, head_dim))
+        self.projection, self.content_bias, self.position_bias = (
+            0.02 * jax.random.normal(own, shape, jnp.float32) for own, shape in zip(keys, shapes)
+        )
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
+        wide = jnp.promote_types(jnp.asarray(self.projection).dtype, jnp.float32)
+        rows = jnp.asarray(_sinusoids(self.max_distance, self.width), wide) @ jnp.asarray(self.projection, wide).T
+        bias = jnp.asarray(self.position_bias, wide) - jnp.asarray(self.content_bias, wide)
+        by_head = rows.reshape(-1, self.heads, self.head_dim).swapaxes(0, 1)
+        return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}
+
+    def rotate(
+        self,
+        query: jax.Array,
+        key: jax.Array,
+        query_positions: int | Array = 0,
+        key_positions: int | Array = 0,
+        layout: Literal["BHND", "BNHD"] = "BHND",
+    ) -> tuple[jax.Array, jax.Array]:
+        """query + u, wherever it stands, and the key itself. ValueError for another shape of the query."""
+        if query.ndim != 4 or query.shape[layout.index("H")] != self.heads or query.shape[3] != self.head_dim:
+            raise ValueError(
+                f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {shape_text(query)}"
+            )
+        u = jnp.asarray(self.content_bias).astype(query.dtype)
+        return query + (u[:, None] if layout == "BHND" else u), key
+
+
+@functools.lru_cache(maxsize=8)
+def _sinusoids(max_distance: int, width: int) -> np.ndarray[Any, Any]:
+    """Sines, then cosines, of the distances max_distance .. -max_distance, float64 [2 * max_distance + 1, width]."""
+    distance = np.arange(max_distance, -max_distance - 1, -1, dtype=np.float64)
+    angle = distance[:, None] * 10000 ** (-2 * np.arange((width + 1) // 2) / width)
+    return np.concatenate([np.sin(angle), np.cos(angle[:, : width // 2])], 1)
 
 
 def _text(value: Any) -> str:
