@@ -163,6 +163,10 @@ OPTIONS = {
     "uniform": _tensor(
         lambda b, h, q, k, d: {"empty_row": "uniform", "key_lengths": torch.arange(b) % (k + 1)}
     ),
+    # So far from 0 that a log-sum-exp does not hold its own rounding.
+    "far bias": _tensor(
+        lambda b, h, q, k, d: {"bias": torch.full((1, 1, q, k), -1.2345678e300, dtype=torch.float64)}
+    ),
     "lowest bias": _tensor(
         lambda b, h, q, k, d: {"bias": torch.full((1, 1, q, k), torch.finfo(torch.float64).min / 4, dtype=torch.float64)}
     ),

@@ -100,11 +100,18 @@ def _travel(steps: _Steps, given: tuple[torch.Tensor, ...], what: str) -> Iterat
             held, transfer = ahead
 
 
-def _attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: AnyDict, statistics: bool) -> Part:
+def _attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: AnyDict, statistics: bool, recorded: bool
+) -> Part:
     output, lse, figures, _, correction = _ops.attention_forward(
         query, key, value, **options, statistics=statistics, exact=True
     )
     lost = bool(((correction == 0) & lse.isfinite()).any())
+    if lost and recorded:
+        raise RuntimeError(
+            "heed.distributed.attention: all scores of a row are so far from 0 that its log-sum-exp does not hold them: the ring "
+            "has no gradient for it; expected smaller biases, or method='all_to_all'"
+        )
     if lost and not statistics:
         figures = _ops.attention_forward(query, key, value, **options, statistics=True)[2]
     return Part(output, lse, rest_of(lse, correction, figures if lost else None), figures if statistics else None)
@@ -119,11 +126,11 @@ class Ring(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         own, wide = query.dtype, accumulator(query.dtype)
         queries, steps = query.to(wide), _Steps(of)
-        merged = Merged(query.shape[:3], value.shape[3], of.statistics)
+        merged, recorded = Merged(query.shape[:3], value.shape[3], of.statistics), any(ctx.needs_input_grad)
         for _, _, held in _travel(steps, (key, value), "whose keys and values it needs"):
             for x, block, rows, columns in steps.blocks(held):
                 keys, values = (t[:, :, columns].to(wide) for t in held.part(x))
-                part = _attend(queries[:, :, rows], keys, values, of.whole.options_of(block), of.statistics)
+                part = _attend(queries[:, :, rows], keys, values, of.whole.options_of(block), of.statistics, recorded)
                 merged.add(rows, part)
         output, statistics = merged.output(wide), merged.statistics(wide)
         ctx.of, ctx.own = of, own
