@@ -9,6 +9,7 @@
 
 #include "core/validation.h"
 #include "heed/attention.h"
+#include "heed/attention_check.h"
 #include "problem.h"
 
 namespace heed {
@@ -33,6 +34,7 @@ class Validation : public ::testing::Test {
 
   void RefusesForward(const Attention& attention, std::initializer_list<const char*> parts) {
     Refuses([&](Float& p) { p.Forward(attention, serial_); }, parts);
+    Refuses([&](Float&) { CheckAttention(attention, {2, 4, 2, 5, 6, 8, 3}); }, parts);
   }
 
   SerialExecutor serial_;
@@ -94,6 +96,16 @@ TEST_F(Validation, RefusesOptionsOutOfRange) {
   attention = {};
   attention.dropout = {0.5, 1, -1};
   RefusesForward(attention, {"batch_offset"});
+  attention.dropout = {.probability = 0.5, .first_head = -1};
+  RefusesForward(attention, {"dropout.first_head", "got -1"});
+  attention.dropout = {.probability = 0.5, .first_head = (int64_t{1} << 16) - 3};
+  RefusesForward(attention, {"65536 heads"});
+  attention.dropout = {.probability = 0.5, .first_query = -2};
+  RefusesForward(attention, {"dropout.first_query", "got -2"});
+  attention.dropout = {.probability = 0.5, .first_key = -3};
+  RefusesForward(attention, {"dropout.first_key", "got -3"});
+  attention.dropout = {.probability = 0.5, .first_key = (int64_t{1} << 40) - 5};
+  RefusesForward(attention, {"2^40"});
   attention = {};
   attention.causal = Causal::kTopLeft;
   attention.query_positions.offset = 3;

@@ -4,6 +4,7 @@
 #include "core/refuse.h"
 #include "core/regions.h"
 #include "core/validation.h"
+#include "heed/attention_check.h"
 #include "position/option_arrays.h"
 #include "position/scheme_set.h"
 
@@ -256,3 +257,12 @@ template Shape CheckWeights(const Attention&, const WeightsArrays<float>&);
 template Shape CheckWeights(const Attention&, const WeightsArrays<double>&);
 
 }  // namespace heed::dispatch
+
+namespace heed {
+
+void CheckAttention(const Attention& attention, const Shape& shape) {
+  dispatch::CheckDescribed(attention, shape);
+  dispatch::CheckAllOptions(attention, shape);
+}
+
+}  // namespace heed
