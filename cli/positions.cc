@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "cli/command.h"
 #include "cli/outcome.h"
@@ -108,18 +109,18 @@ void AddPositions(CLI::App& app, Run& run) {
   lab::PositionsOptions& options = arguments->options;
   CLI::App* command =
       app.add_subcommand("positions", "Draw a positional scheme, say what it does and check what belongs to it");
-  command->add_option("--steps", options.steps, "Positions (rows)")->capture_default_str();
+  command
+      ->add_option("--steps", options.steps,
+                   "Positions (rows); the largest square of at most so many for axial_rotary, swin, swin_v2")
+      ->capture_default_str();
   command
       ->add_option("--width", options.width,
-                   "Columns of the encoding, or of a head for rotary, xpos, shaw; heads of the others")
+                   "Columns of the encoding, or of a head for rotary, axial_rotary, xpos, shaw; heads of the others")
       ->capture_default_str();
   AddName(*command, "--columns", arguments->columns, "Columns drawn as lines, FIRST:LAST without LAST; default 6:10");
   command->add_option("--label", options.column_label, "Name of a column in the legend, as Col or dim")->capture_default_str();
-  std::string known;
-  for (const std::string& name : lab::PositionSchemeNames()) {
-    if (lab::HasPicture(name)) known += (known.empty() ? "" : ", ") + name;
-  }
-  CLI::Option* scheme = command->add_option("--scheme", options.scheme, "One of " + known)->capture_default_str();
+  const std::string known = fmt::format("One of {}", fmt::join(lab::PictureNames(), ", "));
+  CLI::Option* scheme = command->add_option("--scheme", options.scheme, known)->capture_default_str();
   command
       ->add_option("--max-distance", options.max_distance,
                    "Where relative, shaw, transformer_xl and deberta clip offsets, from where t5 has one bucket, and how many "

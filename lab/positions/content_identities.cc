@@ -1,10 +1,9 @@
-// Of schemes in which queries and keys meet positions, and of tables added to the input.
+// Of schemes in which queries and keys meet positions.
 #include <cmath>
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "heed/nn/positional_encoding.h"
 #include "heed/nn/score_terms.h"
 #include "lab/positions/trial.h"
 
@@ -21,15 +20,13 @@ at::Tensor Frequencies(int64_t count, int64_t width) {
   return at::pow(10000.0, at::arange(count, at::kDouble) * (-2.0 / static_cast<double>(width)));
 }
 
-// The product of a query with a key that is turned by -distance alone, where column t and t + D/2 are a pair; columns' terms
-// are multiplied by `fade` [pairs, 1, D/2].
-at::Tensor Turned(const Probe& probe, const at::Tensor& distances, const at::Tensor& fade) {
-  const int64_t width = probe.tokens.key.size(1), half = width / 2;
+// Keys [pairs, heads, columns] that are turned by -distance alone, where columns t and t + half of them are a pair; columns'
+// terms are multiplied by `fade` [pairs, 1, pairs of columns].
+at::Tensor Turned(const at::Tensor& key, const at::Tensor& distances, const at::Tensor& fade) {
+  const int64_t width = key.size(1), half = width / 2;
   const at::Tensor angles = -(distances * Frequencies(half, width)).unsqueeze(1);
-  const at::Tensor a = probe.tokens.key.narrow(1, 0, half), b = probe.tokens.key.narrow(1, half, half);
-  const at::Tensor turned =
-      at::cat({(a * angles.cos() - b * angles.sin()) * fade, (b * angles.cos() + a * angles.sin()) * fade}, 2);
-  return Met(probe, probe.tokens.query, turned);
+  const at::Tensor a = key.narrow(1, 0, half), b = key.narrow(1, half, half);
+  return at::cat({(a * angles.cos() - b * angles.sin()) * fade, (b * angles.cos() + a * angles.sin()) * fade}, 2);
 }
 
 // By its own width: [rows, width] to [rows, heads, head width].
@@ -42,8 +39,24 @@ int64_t ReachOf(const at::Tensor& table, int64_t dimension) { return (table.size
 }  // namespace
 
 Identities RotaryIdentities(const Probe& probe) {
-  const auto expected = [&](const at::Tensor& distances) { return Turned(probe, distances, at::ones({1, 1, 1}, at::kDouble)); };
+  const at::Tensor unfaded = at::ones({1, 1, 1}, at::kDouble);
+  const auto expected = [&](const at::Tensor& distances) {
+    return Met(probe, probe.tokens.query, Turned(probe.tokens.key, distances, unfaded));
+  };
   return {Formula(probe, "two rotations are one by the offset: (R(i) q).(R(j) k) = q.(R(j - i) k)", expected), Moved(probe)};
+}
+
+Identities AxialRotaryIdentities(const Probe& probe) {
+  const at::Tensor unfaded = at::ones({1, 1, 1}, at::kDouble);
+  const std::vector<at::Tensor> halves = probe.tokens.key.chunk(2, 1);
+  const Pairs pairs = PairsInSquare(probe.side);
+  const at::Tensor distances = (pairs.queries - pairs.keys).to(at::kDouble);
+  const at::Tensor turned = at::cat({Turned(halves[0], distances.narrow(1, 0, 1), unfaded),  //
+                                     Turned(halves[1], distances.narrow(1, 1, 1), unfaded)},
+                                    2);
+  return {Compare("two rotations are one by the offset, of each half of the columns along its own axis",
+                  probe.scores(pairs.queries, pairs.keys), Met(probe, probe.tokens.query, turned)),
+          MovedInSquare(probe, pairs, 1000, 300)};
 }
 
 Identities XPosIdentities(const Probe& probe) {
@@ -51,7 +64,8 @@ Identities XPosIdentities(const Probe& probe) {
   const auto expected = [&](const at::Tensor& distances) {
     const at::Tensor pairs = at::arange(width / 2, at::kDouble);
     const at::Tensor rates = (2 * pairs + 0.4 * static_cast<double>(width)) / (1.4 * static_cast<double>(width));
-    return Turned(probe, distances, rates.pow(distances / 512.0).unsqueeze(1));
+    const at::Tensor fade = rates.pow(distances / 512.0).unsqueeze(1);
+    return Met(probe, probe.tokens.query, Turned(probe.tokens.key, distances, fade));
   };
   return {Formula(probe, "a rotation by the offset, times zeta^((i - j)/512) for each pair of columns", expected),
           Moved(probe)};
@@ -111,29 +125,6 @@ Identities CopeIdentities(const Probe& probe) {
   return {Formula(probe, "n keys of one score stand n sigmoids back: q.k + q.E[n sigmoid(q.k)], between rows by their share",
                   expected),
           Moved(probe)};
-}
-
-Identities LearnedIdentities(const SchemeTable& table) {
-  const at::NoGradGuard no_grad;
-  const int64_t rows = table.rows;
-  nn::LearnedPositions learned(table.columns, 0.0, rows, nn::LengthPolicy::kClamp);
-  learned->to(at::kDouble);
-  learned->eval();
-  learned->weight.copy_(at::tensor(table.values, at::kDouble).view({rows, table.columns}));
-  const at::Tensor nothing = at::zeros({1, rows, table.columns}, at::kDouble);
-  const at::Tensor tokens = RandomQueryAndKey(rows, table.columns, /*seed=*/1).query.unsqueeze(0);
-  const at::Tensor order = at::arange(rows - 1, -1, -1, at::kLong);
-  const auto exactly = [](const std::string& what, const at::Tensor& got, const at::Tensor& expected) {
-    Identity identity = Compare(what, got, expected);
-    identity.bound = 0;
-    return identity;
-  };
-  return {exactly("a token receives the row of its position, and nothing else", learned->forward(nothing)[0],
-                  at::tensor(table.values, at::kDouble).view({rows, table.columns})),
-          exactly("tokens in another order with their positions: the same vectors in that order",
-                  learned->forward(tokens.index_select(1, order), 0, order), learned->forward(tokens).index_select(1, order)),
-          exactly("behind the table, where it is told to clamp, the last row", learned->forward(nothing, rows)[0],
-                  learned->weight[rows - 1].expand({rows, -1}))};
 }
 
 }  // namespace heed::lab

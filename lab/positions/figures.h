@@ -28,6 +28,8 @@ std::string StartNote(const SchemeTable& table, const Words& words);
 std::vector<Figure> SinusoidalFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // Of a table with a row for each position: heat map, similarity.
 std::vector<Figure> LearnedFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// Of rows of random waves: heat map, similarity beside the bell curve.
+std::vector<Figure> RandomFourierFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // Of a table with a vector for each offset: heat map over offsets, similarity of two of them.
 std::vector<Figure> VectorFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
@@ -41,8 +43,16 @@ std::vector<Figure> BucketFigures(const PositionsOptions& options, const SchemeT
 // The same, with what queries farther along a text see.
 std::vector<Figure> FarQueryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 
+// Of a table with a number for each head and offset of a square: chosen heads along a row, the square of one head, number
+// against the distance along a row.
+std::vector<Figure> WindowFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// The same, with the chosen heads over offsets on Swin V2's logarithmic scale.
+std::vector<Figure> LogarithmicFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+
 // The angles of every position and pair of columns, as their cosines, and the score of a constant query and key.
 std::vector<Figure> RotaryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
+// The same of tokens in a square, and the score over the square of their offsets.
+std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // The products of pairs of columns by distance, and the score of a constant query and key.
 std::vector<Figure> FadingFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words);
 // What becomes of a score in chosen heads, and, by the distance, that the distance does not matter.

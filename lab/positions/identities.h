@@ -19,9 +19,10 @@ namespace heed::lab {
 struct Probe {
   std::shared_ptr<const nn::AttentionPosition> scheme;  // double
   QueryAndKey tokens;                                   // [heads, head width] double
-  int64_t steps = 0;                                    // positions 0 .. steps - 1 are tried
+  int64_t steps = 0;                                    // positions 0 .. steps - 1 are tried,
+  int64_t side = 0;                                     // or as many rows and columns of a square
   bool past_alone = false;                              // T5's buckets serve the keys up to a query alone
-  // Scores [pairs, heads] where queries and keys stand at these positions, int64 [pairs].
+  // Scores [pairs, heads] where queries and keys stand at these positions, int64 [pairs], in a square [pairs, 2].
   std::function<at::Tensor(const at::Tensor& query_positions, const at::Tensor& key_positions)> scores;
 };
 
@@ -47,9 +48,13 @@ Identities SinusoidalBiasIdentities(const Probe& probe);
 Identities TransformerXlIdentities(const Probe& probe);
 Identities DebertaIdentities(const Probe& probe);
 Identities CopeIdentities(const Probe& probe);
+Identities AxialRotaryIdentities(const Probe& probe);
+Identities SwinIdentities(const Probe& probe);
+Identities SwinV2Identities(const Probe& probe);
 
 // Of a table whose rows are added to the input, [positions, width].
-Identities LearnedIdentities(const SchemeTable& table);
+Identities LearnedIdentities(const PositionsOptions& options, const SchemeTable& table);
+Identities RandomFourierIdentities(const PositionsOptions& options, const SchemeTable& table);
 
 }  // namespace heed::lab
 

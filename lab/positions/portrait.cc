@@ -3,16 +3,33 @@
 #include <algorithm>
 #include <iterator>
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include "heed/error.h"
+#include "heed/nn/rotations.h"
+#include "heed/nn/window_biases.h"
+#include "lab/positions/input_rows.h"
 
 namespace heed::lab {
 namespace {
 
-using enum nn::PositionScheme;
 using enum WidthUnit;
 
+std::shared_ptr<nn::AttentionPosition> MakeAxialRotary(const PositionsOptions& options) {
+  return nn::AxialRotary(options.width).ptr();
+}
+
+std::shared_ptr<nn::AttentionPosition> MakeSwin(const PositionsOptions& options) {
+  return nn::SwinBias(options.width, SideOf(options)).ptr();
+}
+
+std::shared_ptr<nn::AttentionPosition> MakeSwinV2(const PositionsOptions& options) {
+  return nn::SwinV2Bias(options.width, SideOf(options)).ptr();
+}
+
 const Portrait kPortraits[] = {
-    {.scheme = kSinusoidal,
+    {.name = "sinusoidal",
      .unit = kEncoding,
      .turning = true,
      .about =
@@ -22,7 +39,7 @@ const Portrait kPortraits[] = {
          "apart by what projections make of the rows. Within its longest period no two positions are alike, but rows "
          "beyond those of a training are unfamiliar.",
      .draw = &SinusoidalFigures},
-    {.scheme = kLearned,
+    {.name = "learned",
      .unit = kEncoding,
      .random = true,
      .about =
@@ -30,9 +47,26 @@ const Portrait kPortraits[] = {
          "given: that neighbours are near each other every row has to learn for itself. Within the table all positions can "
          "be told apart; behind the last position of the training there is no row, or, where it is repeated, all "
          "positions are one.",
-     .draw = &LearnedFigures},
-    {.scheme = kRotary,
+     .rows = &LearnedRows,
+     .draw = &LearnedFigures,
+     .row_identities = &LearnedIdentities},
+    {.name = "random_fourier",
+     .unit = kEncoding,
+     .multiple = 2,
+     .random = true,
+     .about =
+         "Each position, a real number, is a row of cosines and sines whose frequencies are drawn at random, once, added to "
+         "the "
+         "input. As the distance of two positions grows, the product of their rows falls along a bell curve, whose width the "
+         "scale of the frequencies decides, and then wavers about zero, the less the wider the encoding; it is the same on "
+         "both "
+         "sides. Positions much nearer than that width cannot be told apart, and those much farther all look equally far.",
+     .rows = &RandomFourierRows,
+     .draw = &RandomFourierFigures,
+     .row_identities = &RandomFourierIdentities},
+    {.name = "rotary",
      .unit = kHead,
+     .multiple = 2,
      .turning = true,
      .about =
          "Queries and keys are turned, pair by pair of their columns, by angles in proportion to their positions, so that "
@@ -42,8 +76,25 @@ const Portrait kPortraits[] = {
          "unfamiliar.",
      .draw = &RotaryFigures,
      .identities = &RotaryIdentities},
-    {.scheme = kXPos,
+    {.name = "axial_rotary",
      .unit = kHead,
+     .multiple = 4,
+     .square = true,
+     .about =
+         "Tokens stand in rows and columns, as the patches of an image do. The first half of the columns of queries and keys "
+         "is "
+         "turned by the row, the second by the column, each as rotary positions turn them, so that a product depends on both "
+         "offsets and on what the tokens hold. As the distance along one axis grows, half of the score wavers within bounds "
+         "and "
+         "the other half stays: what stands in line with the query remains half alike, however far. It cannot tell where in "
+         "the "
+         "image it is, and no pair of columns knows of both axes.",
+     .make = &MakeAxialRotary,
+     .draw = &AxialRotaryFigures,
+     .identities = &AxialRotaryIdentities},
+    {.name = "xpos",
+     .unit = kHead,
+     .multiple = 2,
      .about =
          "Queries and keys are turned as rotary positions turn them, and each pair of columns fades with the distance: to "
          "0.29 of its size at 512 positions for the fastest pair, hardly at all for the slowest. So a far key has lost the "
@@ -52,7 +103,7 @@ const Portrait kPortraits[] = {
      .numbers = &PairsByDistance,
      .draw = &FadingFigures,
      .identities = &XPosIdentities},
-    {.scheme = kAlibi,
+    {.name = "alibi",
      .unit = kHeads,
      .about = "Each head takes its slope times the distance from a score: what is far counts less, and nothing is trained. A "
               "query loses sight of keys in proportion to their distance, steep heads after a few positions, flat ones after "
@@ -60,7 +111,7 @@ const Portrait kPortraits[] = {
               "and none can find the first token.",
      .draw = &AlibiFigures,
      .identities = &AlibiIdentities},
-    {.scheme = kRelativeBias,
+    {.name = "relative",
      .unit = kHeads,
      .clips = true,
      .about = "Each head adds to a score a trained number for the offset of the key from the query. What a query does as the "
@@ -72,7 +123,7 @@ const Portrait kPortraits[] = {
                .caption = "All numbers start at zero; heed positions --run DIR shows what a training made of them.",
                .learnt = "One trained number for each head and offset. Offsets beyond the ends share the last number."},
      .identities = &RelativeIdentities},
-    {.scheme = kT5,
+    {.name = "t5",
      .unit = kHeads,
      .clips = true,
      .about =
@@ -86,7 +137,7 @@ const Portrait kPortraits[] = {
                .caption = "All numbers start at zero; heed positions --run DIR shows what a training made of them.",
                .learnt = "One trained number for each head and bucket. Offsets beyond the ends share the last number."},
      .identities = &T5Identities},
-    {.scheme = kKerple,
+    {.name = "kerple",
      .unit = kHeads,
      .random = true,
      .about = "Each head takes from a score a trained rate times the logarithm of 1 plus a trained scale times the distance. A "
@@ -99,7 +150,7 @@ const Portrait kPortraits[] = {
                .caption = "Each head falls by a logarithm, with a rate and a scale that start at random.",
                .learnt = "Each head falls by a logarithm, with a trained rate and scale: nearly flat, or steep at first."},
      .identities = &KerpleIdentities},
-    {.scheme = kKerplePower,
+    {.name = "kerple_power",
      .unit = kHeads,
      .random = true,
      .about =
@@ -113,7 +164,7 @@ const Portrait kPortraits[] = {
                .caption = "Each head falls by a power of the distance, which starts at random between 0 and 2.",
                .learnt = "Each head falls by a trained power of the distance: 1 is a straight line, as ALiBi's."},
      .identities = &KerplePowerIdentities},
-    {.scheme = kSandwich,
+    {.name = "sandwich",
      .unit = kHeads,
      .about = "The product of two sinusoidal encodings, without the content, is added to a score; the first head has most of "
               "it. A query loses sight of keys in waves, on the whole by the logarithm of their distance, down to some 4,000 "
@@ -125,7 +176,7 @@ const Portrait kPortraits[] = {
                .caption = "The product of two rows of sines and cosines, less that of a row with itself; heads have it divided "
                           "by 8(h + 1)/H."},
      .identities = &SandwichIdentities},
-    {.scheme = kFire,
+    {.name = "fire",
      .unit = kHeads,
      .random = true,
      .about =
@@ -140,7 +191,7 @@ const Portrait kPortraits[] = {
                .caption = "What the network of the start says of each offset, for a query at the end of the keys before it.",
                .learnt = "What the trained network says of each offset, for a query at the end of the keys before it."},
      .identities = &FireIdentities},
-    {.scheme = kSinusoidalBias,
+    {.name = "sinusoidal_bias",
      .unit = kHeads,
      .about =
          "Each head adds to a score trained waves of the offset: cosines, which are alike on both sides, and sines, which "
@@ -153,7 +204,7 @@ const Portrait kPortraits[] = {
                .caption = "All waves start at zero; heed positions --run DIR shows what a training made of them.",
                .learnt = "Trained cosines and sines of the offset: what is uneven about offset 0 tells left from right."},
      .identities = &SinusoidalBiasIdentities},
-    {.scheme = kTemperature,
+    {.name = "temperature",
      .unit = kHeads,
      .about =
          "Each head multiplies its scores by a trained number: how sharply it looks, 1 at first. The distance does nothing "
@@ -165,7 +216,7 @@ const Portrait kPortraits[] = {
                .caption = "All heads start with a factor of 1, which changes nothing.",
                .learnt = "Each head has a trained factor: above 1 it looks more sharply, below 1 more evenly."},
      .identities = &TemperatureIdentities},
-    {.scheme = kShaw,
+    {.name = "shaw",
      .unit = kHead,
      .clips = true,
      .random = true,
@@ -175,7 +226,7 @@ const Portrait kPortraits[] = {
      .numbers = &TableOfScheme,
      .draw = &VectorFigures,
      .identities = &ShawIdentities},
-    {.scheme = kTransformerXl,
+    {.name = "transformer_xl",
      .unit = kHeads,
      .clips = true,
      .random = true,
@@ -192,7 +243,7 @@ const Portrait kPortraits[] = {
                    "What the trained model adds to the score of one random query and key; another query would see others.",
                .label = "Added to the score"},
      .identities = &TransformerXlIdentities},
-    {.scheme = kDeberta,
+    {.name = "deberta",
      .unit = kHeads,
      .clips = true,
      .random = true,
@@ -210,7 +261,7 @@ const Portrait kPortraits[] = {
                    "What the trained model adds to the score of one random query and key; another query would see others.",
                .label = "Added to the score"},
      .identities = &DebertaIdentities},
-    {.scheme = kCope,
+    {.name = "cope",
      .unit = kHeads,
      .clips = true,
      .random = true,
@@ -226,20 +277,59 @@ const Portrait kPortraits[] = {
                .learnt = "What the trained model adds to the score of one random query and key, where all keys from it on are "
                          "the same; other keys between would move the curve.",
                .label = "Added to the score"},
-     .identities = &CopeIdentities}};
+     .identities = &CopeIdentities},
+    {.name = "swin",
+     .unit = kHeads,
+     .square = true,
+     .random = true,
+     .about =
+         "Tokens stand in a window of an image, and each head adds to a score a trained number for the rows and columns from "
+         "key to query. What a query does as the distance grows is what it has learnt, offset by offset and on every side, "
+         "whatever the tokens say. Within the window no two offsets are alike, but beyond it there are no numbers; and it "
+         "cannot tell where in the window a query stands.",
+     .make = &MakeSwin,
+     .numbers = &TableOfScheme,
+     .draw = &WindowFigures,
+     .words = {.subject = "Swin's bias along a row",
+               .caption = "All numbers start as noise with a standard deviation of 0.02.",
+               .learnt = "One trained number for each head and offset, here those of the query's own row."},
+     .identities = &SwinIdentities},
+    {.name = "swin_v2",
+     .unit = kHeads,
+     .square = true,
+     .random = true,
+     .about =
+         "Tokens stand in a window of an image, and a small trained network turns the rows and columns from key to query, both "
+         "on a logarithmic scale, into a number between 0 and 16 that each head adds to a score. So near offsets are seen one "
+         "by one and, as the distance grows, neighbours get ever more alike. The network goes on to windows larger than those "
+         "of the training; it cannot tell where in the window a query stands, and what the tokens say does not change it.",
+     .make = &MakeSwinV2,
+     .numbers = &TableOfScheme,
+     .draw = &LogarithmicFigures,
+     .words = {.subject = "Swin V2's bias along a row",
+               .caption = "What the network of the start says of each offset: near 8, the middle of 0 and 16.",
+               .learnt = "What the trained network says of each offset, here those of the query's own row."},
+     .identities = &SwinV2Identities}};
 
 }  // namespace
 
+std::vector<std::string> PictureNames() {
+  std::vector<std::string> names;
+  names.reserve(std::size(kPortraits));
+  for (const Portrait& portrait : kPortraits) names.emplace_back(portrait.name);
+  return names;
+}
+
 const Portrait* FindPortrait(const std::string& scheme) {
-  const auto* const found = std::ranges::find(kPortraits, nn::ParsePositionScheme(scheme), &Portrait::scheme);
+  const auto* const found = std::ranges::find(kPortraits, scheme, &Portrait::name);
   return found == std::end(kPortraits) ? nullptr : found;
 }
 
 const Portrait& PortraitOf(const std::string& scheme) {
   if (scheme == "none") throw InvalidArgument("scheme: none has no numbers to draw");
   const Portrait* found = FindPortrait(scheme);
-  if (found == nullptr) throw InvalidArgument("scheme: there is no picture of '" + scheme + "'");
-  return *found;
+  if (found != nullptr) return *found;
+  throw InvalidArgument(fmt::format("scheme: '{}' is unknown; expected one of {}", scheme, fmt::join(PictureNames(), ", ")));
 }
 
 }  // namespace heed::lab

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <utility>
 
 #include "heed/error.h"
-#include "heed/nn/position_choice.h"
 #include "lab/positions/portrait.h"
 #include "lab/positions/scheme_table.h"
 #include "lab/report/shell_word.h"
@@ -44,7 +44,9 @@ namespace {
 
 constexpr int64_t kMostMeasured = 4096;  // steps: a score for each, of every head
 
-bool Measured(const Portrait& portrait) { return portrait.numbers != nullptr && portrait.numbers != &TableOfScheme; }
+bool Measured(const Portrait& portrait) {
+  return portrait.square || (portrait.numbers != nullptr && portrait.numbers != &TableOfScheme);
+}
 
 }  // namespace
 
@@ -59,6 +61,8 @@ int64_t HeadsOf(const PositionsOptions& options) {
 int64_t HeadWidthOf(const PositionsOptions& options) {
   return PortraitOf(options.scheme).unit == WidthUnit::kHeads ? options.head_width : options.width;
 }
+
+int64_t SideOf(const PositionsOptions& options) { return static_cast<int64_t>(std::sqrt(static_cast<double>(options.steps))); }
 
 void FitToModel(PositionsOptions& options, int64_t width, int64_t heads, int64_t context) {
   const Portrait& portrait = PortraitOf(options.scheme);
@@ -123,8 +127,9 @@ void CheckPositionsOptions(const PositionsOptions& options) {
   const auto [first, last] = std::pair(options.first_column, options.last_column);
   CheckTableSize(options);
   CheckMeasured(options, portrait);
-  Require(!nn::TurnsPairs(portrait.scheme) || options.width % 2 == 0,
-          "width: expected an even number for " + options.scheme + ", got " + std::to_string(options.width));
+  const std::string multiple = portrait.multiple == 2 ? "an even number" : "a multiple of " + std::to_string(portrait.multiple);
+  Require(options.width % portrait.multiple == 0,
+          "width: expected " + multiple + " for " + options.scheme + ", got " + std::to_string(options.width));
   Require(0 <= first && first < last && last <= options.width,
           "columns: expected FIRST:LAST with 0 <= FIRST < LAST <= width = " + std::to_string(options.width) + ", got " +
               std::to_string(first) + ":" + std::to_string(last));
@@ -133,7 +138,7 @@ void CheckPositionsOptions(const PositionsOptions& options) {
 std::vector<Figure> PositionFigures(const PositionsOptions& options, const std::optional<SchemeTable>& trained) {
   CheckPositionsOptions(options);
   const Portrait& portrait = PortraitOf(options.scheme);
-  const bool has_table = portrait.numbers != nullptr || portrait.scheme == nn::PositionScheme::kLearned;
+  const bool has_table = portrait.numbers != nullptr || portrait.rows != nullptr;
   const SchemeTable table = trained ? *trained : has_table ? StartingTable(options) : SchemeTable{};
   std::vector<Figure> figures = portrait.draw(options, table, portrait.words);
   for (Figure& figure : figures) {

@@ -15,9 +15,9 @@
 namespace heed::lab {
 
 struct PositionsOptions {
-  std::string scheme = "sinusoidal";           // of nn::PositionSchemeNames() that have a picture
-  int64_t steps = 60;                          // positions
-  int64_t width = 32;                          // encoding dimensions, of a head for rotary, xpos, shaw; heads of the others
+  std::string scheme = "sinusoidal";  // of PictureNames()
+  int64_t steps = 60;                 // positions
+  int64_t width = 32;                 // encoding dimensions, of a head for rotary, axial_rotary, xpos, shaw; else heads
   int64_t first_column = 6, last_column = 10;  // half-open: the dimensions (heads) that are drawn as lines
   std::string column_label = "Col";            // legend of sinusoidal: "Col 6"; the book also writes "dim 4"
   int64_t head_width = 32;                     // of heads, where width is their number
@@ -38,9 +38,10 @@ struct FarQuery {
   std::vector<double> distances, numbers;
 };
 
-// The numbers of a scheme that are drawn: learned [positions, width]; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1,
-// head width], the vectors added to keys, by offset; xpos [pairs of columns, steps]; temperature [heads, 1]; the others [heads,
-// 2 steps - 1], what they add to a score, by offset.
+// The numbers of a scheme that are drawn: learned and random_fourier [positions, width]; swin and swin_v2 [heads, (2 side -
+// 1)^2], by offset, rows of offsets below each other; relative and t5 [heads, 2M + 1], by offset; shaw [2M + 1, head width],
+// the vectors added to keys, by offset; xpos [pairs of columns, steps]; temperature [heads, 1]; the others [heads, 2 steps -
+// 1], what they add to a score, by offset.
 struct SchemeTable {
   std::string scheme;
   int64_t rows = 0, columns = 0;
@@ -49,7 +50,8 @@ struct SchemeTable {
   std::vector<FarQuery> far_queries = {};  // fire, of its first head
 };
 
-// Whether there are figures of a scheme. Throws InvalidArgument that lists the names of all.
+// The schemes that there are figures of: those of models by their names, and those that have none there.
+std::vector<std::string> PictureNames();
 bool HasPicture(const std::string& scheme);
 
 // One paragraph: what the scheme is, what it does to a query as the distance grows, what it cannot tell apart.
@@ -58,6 +60,8 @@ std::string AboutScheme(const std::string& scheme);
 // Attention heads and the width of one, as the width of a scheme says. A scheme that is one for all heads has two.
 int64_t HeadsOf(const PositionsOptions& options);
 int64_t HeadWidthOf(const PositionsOptions& options);
+// Of schemes whose tokens stand in a square: its rows and its columns, the most that options.steps tokens fill.
+int64_t SideOf(const PositionsOptions& options);
 // The width that options.scheme has in a model, its context as the steps, as far as scores are measured, and as the columns
 // that are drawn the first heads, at most four; of other widths those of the options, or the last four of one too narrow for
 // them.

@@ -20,21 +20,12 @@ void CheckLayer(const ModelOptions& options, int64_t layer) {
                         ", those of the model");
 }
 
-SchemeTable RowsOf(const nn::LearnedPositionsImpl& learned, bool trained) {
-  SchemeTable table = MatrixTable("learned", learned.weight);
-  table.trained = trained;
-  return table;
-}
-
 }  // namespace
 
 SchemeTable StartingTable(const PositionsOptions& options) {
   const at::NoGradGuard no_grad;
   const Portrait& portrait = PortraitOf(options.scheme);
-  if (portrait.scheme == nn::PositionScheme::kLearned) {
-    const SeededGenerator seeded(options.seed);
-    return RowsOf(*nn::LearnedPositions(options.width, 0.0, options.steps), /*trained=*/false);
-  }
+  if (portrait.rows != nullptr) return portrait.rows(options);
   if (portrait.numbers == nullptr) throw InvalidArgument("scheme: '" + options.scheme + "' has no table");
   return portrait.numbers(*StartingScheme(options), options);
 }
@@ -54,7 +45,11 @@ std::optional<SchemeTable> TrainedTable(LanguageModel& model, int64_t layer) {
   const ModelOptions& trained = model->options();
   const auto scheme = TrainedScheme(model, layer);
   for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (const auto* learned = module->as<nn::LearnedPositionsImpl>()) return RowsOf(*learned, /*trained=*/true);
+    const auto* learned = module->as<nn::LearnedPositionsImpl>();
+    if (learned == nullptr) continue;
+    SchemeTable table = MatrixTable(trained.position, learned->weight);
+    table.trained = true;
+    return table;
   }
   if (scheme == nullptr || dynamic_cast<const torch::nn::Module&>(*scheme).parameters().empty()) return std::nullopt;
   const Portrait* portrait = FindPortrait(trained.position);
@@ -75,8 +70,8 @@ PositionsCheck CheckPositions(const PositionsOptions& options, const std::option
   PositionsCheck check;
   if (portrait.turning) check.rotation = CheckRotation(options);
   if (portrait.identities != nullptr) check.identities = portrait.identities(MakeProbe(options, trained));
-  if (portrait.scheme == nn::PositionScheme::kLearned)
-    check.identities = LearnedIdentities(table ? *table : StartingTable(options));
+  if (portrait.row_identities != nullptr)
+    check.identities = portrait.row_identities(options, table ? *table : StartingTable(options));
   return check;
 }
 

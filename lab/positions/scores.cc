@@ -11,6 +11,7 @@
 
 #include "heed/nn/attention.h"
 #include "heed/nn/position_choice.h"
+#include "lab/positions/portrait.h"
 
 namespace heed::lab {
 namespace {
@@ -34,8 +35,8 @@ at::Tensor ScoresOfSome(const std::shared_ptr<const nn::AttentionPosition>& sche
   const auto options = nn::AttentionOptions()
                            .position(scheme)
                            .causal(NeedsCausal(*scheme))
-                           .query_positions(query_positions.view({pairs, 1}))
-                           .key_positions(key_positions.view({pairs, 1}));
+                           .query_positions(query_positions.unsqueeze(1))
+                           .key_positions(key_positions.unsqueeze(1));
   return nn::attention(repeated(tokens.query), key, key, options).lse.squeeze(2);
 }
 
@@ -71,11 +72,13 @@ SchemeTable MatrixTable(const std::string& scheme, const at::Tensor& matrix) {
 }
 
 std::shared_ptr<nn::AttentionPosition> StartingScheme(const PositionsOptions& options) {
+  const SeededGenerator seeded(options.seed);
+  const Portrait& portrait = PortraitOf(options.scheme);
+  if (portrait.make != nullptr) return portrait.make(options);
   nn::PositionOptions chosen;
   chosen.scheme = nn::ParsePositionScheme(options.scheme);
   chosen.max_distance = options.max_distance;
   chosen.buckets = options.buckets;
-  const SeededGenerator seeded(options.seed);
   return nn::MakeAttentionPosition(chosen, HeadsOf(options), HeadWidthOf(options), nn::NeedsCausal(chosen.scheme));
 }
 

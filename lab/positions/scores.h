@@ -47,9 +47,9 @@ struct QueryAndKey {
 QueryAndKey RandomQueryAndKey(int64_t heads, int64_t head_dim, uint64_t seed);
 
 // The score [pairs, heads] of one query and one key, [heads, head width] double, in each head, where they stand at these
-// positions, int64 [pairs]. Each pair is an attention of its own: over a single key the log-sum-exp is the score, however low
-// it is. -inf where causality, for those that need it, hides the key. A scheme that counts keys meets as many of the same key
-// as there are positions from the key's to the query's.
+// positions, int64 [pairs], of several axes [pairs, axes]. Each pair is an attention of its own: over a single key the
+// log-sum-exp is the score, however low it is. -inf where causality, for those that need it, hides the key. A scheme that
+// counts keys meets as many of the same key as there are positions from the key's to the query's.
 at::Tensor ScoresAt(const std::shared_ptr<const nn::AttentionPosition>& scheme, const QueryAndKey& tokens,
                     const at::Tensor& query_positions, const at::Tensor& key_positions);
 

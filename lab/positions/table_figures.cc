@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <utility>
 
 #include "lab/positions/figures.h"
@@ -121,6 +122,36 @@ std::vector<Figure> LearnedFigures(const PositionsOptions&, const SchemeTable& t
       "The dot product of two rows: mean over the positions, and the band from the least to the greatest. A table that has "
       "learnt distances falls from the left; one that has not is flat but for distance 0.";
   similarity.content = LinePlot{"Distance (positions)", "Dot product of two rows", false, false, {Similarity(rows)}};
+  similarity.height = 320;
+  return {map, similarity};
+}
+
+std::vector<Figure> RandomFourierFigures(const PositionsOptions& options, const SchemeTable& table, const Words&) {
+  const auto count = static_cast<double>(table.rows);
+  Figure map;
+  map.name = FigureName(options.scheme, "heat-map");
+  map.title = "Random Fourier features of positions from 0 to 1";
+  map.caption =
+      "A row is one position. The left half are cosines, the right half the sines of the same frequencies, which are drawn "
+      "from "
+      "N(0, 1) and in no order.";
+  map.content = HeatMap{"Column (encoding dimension)", "Row (position times " + std::to_string(table.rows) + ")", table.rows,
+                        table.columns, table.values};
+  map.width = 440;
+  map.height = 480;
+  Series drawn = Similarity(Rows<double>{table.values, table.rows, table.columns}), bell{"bell curve", {}, {}, {}, {}};
+  for (double& x : drawn.x) {
+    x /= count;
+    bell.x.push_back(x);
+    bell.y.push_back(static_cast<double>(table.columns) / 2 * std::exp(-2 * std::pow(std::numbers::pi * x, 2)));
+  }
+  Figure similarity;
+  similarity.name = FigureName(options.scheme, "similarity");
+  similarity.title = "Similarity of two positions against their distance";
+  similarity.caption =
+      "The dot product of two rows depends on their distance alone. It approximates width/2 exp(-2 (pi d)^2), the better the "
+      "wider the encoding.";
+  similarity.content = LinePlot{"Distance", "Dot product of two rows", false, false, {std::move(drawn), std::move(bell)}};
   similarity.height = 320;
   return {map, similarity};
 }

@@ -1,9 +1,11 @@
 #include "lab/positions/trial.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <fmt/core.h>
 #include <torch/nn/module.h>
 
 #include "heed/error.h"
@@ -12,11 +14,14 @@
 namespace heed::lab {
 
 Probe MakeProbe(const PositionsOptions& options, const std::shared_ptr<const nn::AttentionPosition>& trained) {
-  if (options.steps < 2) {
-    throw InvalidArgument("steps: expected at least 2 to compare pairs of positions, got " + std::to_string(options.steps));
+  const Portrait& portrait = PortraitOf(options.scheme);
+  const int64_t least = portrait.square ? 4 : 2;
+  if (options.steps < least) {
+    throw InvalidArgument("steps: expected at least " + std::to_string(least) + " to compare pairs of positions, got " +
+                          std::to_string(options.steps));
   }
   constexpr int64_t kMostDistance = int64_t{1} << 19;  // every pair meets all rows of a table
-  if (PortraitOf(options.scheme).clips && options.max_distance > kMostDistance) {
+  if (portrait.clips && options.max_distance > kMostDistance) {
     throw InvalidArgument("max-distance: expected at most " + std::to_string(kMostDistance) +
                           " to compare pairs of positions, got " + std::to_string(options.max_distance));
   }
@@ -31,6 +36,7 @@ Probe MakeProbe(const PositionsOptions& options, const std::shared_ptr<const nn:
   }
   probe.scheme = scheme;
   probe.steps = options.steps;
+  probe.side = SideOf(options);
   probe.past_alone = options.past_alone;
   probe.scores = [scheme, tokens = probe.tokens](const at::Tensor& queries, const at::Tensor& keys) {
     return ScoresAt(scheme, tokens, queries, keys);
@@ -59,6 +65,13 @@ Pairs PairsOf(const Probe& probe) {
   return {at::tensor(queries, at::kLong), at::tensor(keys, at::kLong)};
 }
 
+Pairs PairsInSquare(int64_t side) {
+  const std::set<int64_t> spread{0, std::min<int64_t>(1, side - 1), (side - 1) / 3, 2 * (side - 1) / 3, side - 1};
+  const at::Tensor along = at::tensor(std::vector<int64_t>(spread.begin(), spread.end()), at::kLong);
+  const at::Tensor places = at::cartesian_prod({along, along});
+  return {places.repeat_interleave(places.size(0), 0), places.repeat({places.size(0), 1})};
+}
+
 at::Tensor ProductOf(const Probe& probe) {
   return (probe.tokens.query * probe.tokens.key).sum(1) * ScaleOf(*probe.scheme, probe.tokens.query.size(1));
 }
@@ -79,6 +92,12 @@ Identity Moved(const Probe& probe) {
   constexpr int64_t kBy = 1000;
   return Compare("query and key both moved by 1000 positions: the same score",
                  probe.scores(pairs.queries + kBy, pairs.keys + kBy), probe.scores(pairs.queries, pairs.keys));
+}
+
+Identity MovedInSquare(const Probe& probe, const Pairs& pairs, int64_t rows, int64_t columns) {
+  const at::Tensor by = at::tensor({rows, columns}, at::kLong);
+  return Compare(fmt::format("query and key both moved by rows and columns ({}, {}): the same score", rows, columns),
+                 probe.scores(pairs.queries + by, pairs.keys + by), probe.scores(pairs.queries, pairs.keys));
 }
 
 Identity Mirrored(const Probe& probe) {

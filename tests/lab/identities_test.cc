@@ -10,7 +10,6 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
-#include "heed/nn/position_choice.h"
 #include "lab/positions/portrait.h"
 #include "lab/positions/scheme_table.h"
 #include "tests/error_text.h"
@@ -27,16 +26,15 @@ PositionsOptions Small(const std::string& scheme) {
 }
 
 std::vector<std::string> InsideAttention() {
-  std::vector<std::string> names = nn::PositionSchemeNames();
-  std::erase_if(names, [](const std::string& name) { return name == "none" || name == "sinusoidal" || name == "learned"; });
+  std::vector<std::string> names = PictureNames();
+  std::erase_if(names, [](const std::string& name) { return PortraitOf(name).identities == nullptr; });
   return names;
 }
 
 bool AllHold(const Identities& identities) { return std::ranges::all_of(identities, &Identity::Holds); }
 
 TEST(CheckPositions, HoldsForEveryScheme) {
-  for (const std::string& scheme : nn::PositionSchemeNames()) {
-    if (scheme == "none") continue;
+  for (const std::string& scheme : PictureNames()) {
     SCOPED_TRACE(scheme);
     for (const uint64_t seed : {0, 7}) {
       PositionsOptions options = Small(scheme);
@@ -59,9 +57,9 @@ TEST(CheckPositions, HoldsAtTheEdgesOfTables) {
       EXPECT_TRUE(CheckPositions(options).Passed()) << scheme << " " << max_distance;
     }
   }
-  for (const char* scheme : {"alibi", "kerple_power", "rotary", "xpos"}) {
+  for (const char* scheme : {"alibi", "kerple_power", "rotary", "axial_rotary", "xpos", "random_fourier", "swin", "swin_v2"}) {
     PositionsOptions options = Small(scheme);
-    options.width = 6, options.steps = 4096;
+    options.width = 8, options.steps = 4096;
     EXPECT_TRUE(CheckPositions(options).Passed()) << scheme;
   }
 }
@@ -73,8 +71,8 @@ TEST(Identities, SeeScoresThatAreOff) {
     Probe probe = MakeProbe(Small(scheme));
     ASSERT_TRUE(AllHold(portrait.identities(probe))) << scheme;
     probe.scores = [scores = probe.scores](const at::Tensor& queries, const at::Tensor& keys) {
-      const at::Tensor off = queries.remainder(7) + (keys - queries) + 1;
-      return scores(queries, keys) + 1e-6 * off.to(at::kDouble).unsqueeze(1);
+      const at::Tensor off = (queries.remainder(7) + (keys - queries) + 1).to(at::kDouble);
+      return scores(queries, keys) + 1e-6 * off.view({queries.size(0), -1}).sum(1, /*keepdim=*/true);
     };
     for (const Identity& identity : portrait.identities(probe)) {
       // These are about another module of the scheme, with parameters of their own.
@@ -108,11 +106,39 @@ TEST(Identities, SeeOneScoreThatIsNoNumber) {
   }
 }
 
+TEST(CheckPositions, HoldsInTheSmallestSquare) {
+  for (const char* scheme : {"axial_rotary", "swin", "swin_v2"}) {
+    for (const int64_t steps : {4, 8, 9, 10}) {
+      PositionsOptions options = Small(scheme);
+      options.steps = steps;
+      EXPECT_TRUE(CheckPositions(options).Passed()) << scheme << " " << steps;
+    }
+    PositionsOptions options = Small(scheme);
+    options.steps = 3;
+    EXPECT_EQ(WhatOf<InvalidArgument>([&] { CheckPositions(options); }),
+              "steps: expected at least 4 to compare pairs of positions, got 3");
+  }
+}
+
+TEST(RandomFourierIdentities, SeeARowThatIsOff) {
+  PositionsOptions options = Small("random_fourier");
+  SchemeTable table = StartingTable(options);
+  EXPECT_TRUE(AllHold(RandomFourierIdentities(options, table)));
+  table.values[3] += 1e-6;
+  const Identities off = RandomFourierIdentities(options, table);
+  ASSERT_EQ(off.size(), 3u);
+  EXPECT_FALSE(off[0].Holds() || off[1].Holds());
+  EXPECT_TRUE(off[2].Holds()) << "of other frequencies, from the seed";
+  EXPECT_LT(off[2].bound, 0.02);
+  options.seed = 1;
+  EXPECT_FALSE(RandomFourierIdentities(options, StartingTable(Small("random_fourier")))[0].Holds());
+}
+
 TEST(LearnedIdentities, SeeATableThatHoldsNoNumbers) {
   SchemeTable table{"learned", 3, 2, {1, 0, 1, 1, 0, 2}, true};
-  EXPECT_TRUE(AllHold(LearnedIdentities(table)));
+  EXPECT_TRUE(AllHold(LearnedIdentities({}, table)));
   table.values[3] = NAN;
-  EXPECT_FALSE(AllHold(LearnedIdentities(table)));
+  EXPECT_FALSE(AllHold(LearnedIdentities({}, table)));
 }
 
 TEST(MakeProbe, RefusesASinglePosition) {

@@ -181,10 +181,12 @@ TEST(PositionFigures, TablesOfRowsAreComparedByTheirDotProducts) {
 }
 
 TEST(PositionFigures, TellTheSeedOfWhatIsRandom) {
-  for (const char* scheme : {"sinusoidal", "rotary", "xpos", "alibi", "relative", "t5", "sandwich", "temperature"}) {
+  for (const char* scheme :
+       {"sinusoidal", "rotary", "axial_rotary", "xpos", "alibi", "relative", "t5", "sandwich", "temperature"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "") << figure.name;
   }
-  for (const char* scheme : {"learned", "shaw", "kerple", "fire", "transformer_xl", "deberta", "cope"}) {
+  for (const char* scheme :
+       {"learned", "random_fourier", "shaw", "kerple", "fire", "transformer_xl", "deberta", "cope", "swin", "swin_v2"}) {
     for (const Figure& figure : FiguresOf(scheme, 10, 4)) EXPECT_EQ(figure.seeds, "seed 0") << figure.name;
   }
   const SchemeTable trained{"relative", 4, 3, std::vector<double>(12, 0.5), true};
@@ -204,10 +206,9 @@ TEST(PositionFigures, AreOfASchemeWithNumbers) {
 
 TEST(PositionFigures, ThereAreOfEverySchemeButNone) {
   std::set<std::string> paragraphs;
-  for (const std::string& scheme : PositionSchemeNames()) {
-    if (scheme == "none") continue;
+  for (const std::string& scheme : PositionSchemeNames()) EXPECT_EQ(HasPicture(scheme), scheme != "none") << scheme;
+  for (const std::string& scheme : PictureNames()) {
     SCOPED_TRACE(scheme);
-    EXPECT_TRUE(HasPicture(scheme));
     const std::vector<Figure> figures = FiguresOf(scheme, 30, 4);
     ASSERT_GE(figures.size(), 2u);
     const bool says_a_distance = std::ranges::any_of(figures, [](const Figure& f) { return f.name.ends_with("similarity"); });
@@ -219,7 +220,68 @@ TEST(PositionFigures, ThereAreOfEverySchemeButNone) {
     EXPECT_TRUE(paragraph.ends_with(".") && paragraph.size() > 200) << paragraph;
     EXPECT_TRUE(paragraphs.insert(paragraph).second);
   }
-  EXPECT_FALSE(HasPicture("none"));
+}
+
+TEST(PositionFigures, OfModulesWithoutANameAreNoSchemesOfModels) {
+  const std::vector<std::string> schemes = PositionSchemeNames();
+  for (const char* scheme : {"random_fourier", "axial_rotary", "swin", "swin_v2"}) {
+    EXPECT_TRUE(HasPicture(scheme)) << scheme;
+    EXPECT_EQ(std::ranges::count(schemes, scheme), 0) << scheme;
+  }
+}
+
+HeatMap MapNamed(const std::vector<Figure>& figures, const std::string& name) {
+  for (const Figure& figure : figures) {
+    if (figure.name == name) return std::get<HeatMap>(figure.content);
+  }
+  throw InvalidArgument("no figure " + name);
+}
+
+// Two heads in a window of 2 x 2: offsets of rows -1, 0, 1 below each other.
+TEST(PositionFigures, WindowsShowTheBiasOfAHeadAndOfTheQuerysOwnRow) {
+  const SchemeTable table{"swin", 2, 9, {0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18}, true};
+  const std::vector<Figure> figures = FiguresOf("swin", 5, 2, table);
+  EXPECT_EQ(PlotNamed(figures, "positions-swin-heads").series[1].y, (std::vector<double>{13, 14, 15}));
+  EXPECT_EQ(PlotNamed(figures, "positions-swin-heads").series[1].x, (std::vector<double>{-1, 0, 1}));
+  const HeatMap map = MapNamed(figures, "positions-swin-heat-map");
+  EXPECT_EQ(map.rows, 3);
+  EXPECT_EQ(map.values, (std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(PlotNamed(figures, "positions-swin-similarity").series[1].high, (std::vector<double>{14, 15}));
+}
+
+TEST(PositionFigures, SwinV2sOffsetsAreOnALogarithmicScale) {
+  const std::vector<Figure> figures = FiguresOf("swin_v2", 25, 4);
+  const LinePlot plot = PlotNamed(figures, "positions-swin-v2-network");
+  EXPECT_EQ(plot.series[0].y, PlotNamed(figures, "positions-swin-v2-heads").series[0].y);
+  ASSERT_EQ(plot.series[0].x.size(), 9u);
+  EXPECT_EQ(plot.series[0].x[4], 0);
+  EXPECT_NEAR(plot.series[0].x[5], std::log2(3.0) / 3, 1e-15);
+  EXPECT_NEAR(plot.series[0].x[0], -std::log2(9.0) / 3, 1e-15);
+  EXPECT_EQ(figures.back().name, "positions-swin-v2-similarity");
+}
+
+TEST(PositionFigures, AxialRotaryScoresAreSumsOverTheAxes) {
+  const std::vector<Figure> figures = FiguresOf("axial_rotary", 30, 8);
+  const HeatMap angles = MapNamed(figures, "positions-axial-rotary-heat-map");
+  EXPECT_EQ(angles.rows, 25);
+  ASSERT_EQ(angles.columns, 4);
+  EXPECT_DOUBLE_EQ(angles.values[13 * 4], std::cos(2.0)) << "token 13 stands in row 2, column 3";
+  EXPECT_DOUBLE_EQ(angles.values[13 * 4 + 3], std::cos(3 * 0.01));
+  const auto half = [](double distance) { return 2 * (std::cos(distance) + std::cos(distance / 100)); };
+  const HeatMap square = MapNamed(figures, "positions-axial-rotary-square");
+  EXPECT_NEAR(square.values[(4 - 2) * 9 + 4 + 3], half(2) + half(3), 1e-12);
+  const LinePlot plot = PlotNamed(figures, "positions-axial-rotary-similarity");
+  EXPECT_NEAR(plot.series[0].y[29], half(29) + 4, 1e-12);
+  EXPECT_NEAR(plot.series[1].y[29], 2 * half(29), 1e-12);
+}
+
+TEST(PositionFigures, RandomFourierApproachesItsBellCurve) {
+  const LinePlot plot = PlotNamed(FiguresOf("random_fourier", 20, 20000), "positions-random-fourier-similarity");
+  ASSERT_EQ(plot.series.size(), 2u);
+  EXPECT_DOUBLE_EQ(plot.series[0].x[5], 0.25);
+  EXPECT_NEAR(plot.series[1].y[5], 10000 * std::exp(-M_PI * M_PI / 8), 1e-9);
+  // Six standard errors of a sum of 10,000 cosines.
+  for (std::size_t i = 0; i < 20; ++i) EXPECT_NEAR(plot.series[0].y[i], plot.series[1].y[i], 6 * std::sqrt(10000 / 2.0));
 }
 
 TEST(PositionFigures, XPosFadesAndTurns) {
@@ -276,7 +338,12 @@ TEST(CheckPositionsOptions, NamesTheOption) {
   options = Options(60, 9, 0, 4);
   options.scheme = "xpos";
   EXPECT_EQ(error(options).find("width: expected an even number for xpos"), 0u);
+  options = Options(60, 6, 0, 4);
+  options.scheme = "axial_rotary";
+  EXPECT_EQ(error(options), "width: expected a multiple of 4 for axial_rotary, got 6");
   options = Options(4097, 4, 0, 4);
+  options.scheme = "swin_v2";
+  EXPECT_EQ(error(options).find("steps: expected at most 4096 for swin_v2"), 0u);
   options.scheme = "kerple";
   EXPECT_EQ(error(options).find("steps: expected at most 4096 for kerple"), 0u);
   options.steps = 4096, options.width = 4096;
