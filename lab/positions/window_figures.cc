@@ -31,7 +31,7 @@ Figure SquareMap(const std::string& scheme, int64_t side, std::vector<double> va
   return figure;
 }
 
-// sign(d) log2(1 + 8|d|/(side - 1))/3: 1 at the end of the window.
+// sign(d) log2(1 + 8|d|/(side - 1))/3.
 double LogarithmicOffset(double offset, int64_t side) {
   const double share = 8 * std::fabs(offset) / static_cast<double>(std::max<int64_t>(1, side - 1));
   return std::copysign(std::log2(1 + share) / 3, offset);
@@ -110,7 +110,8 @@ std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const Sc
   map.name = FigureName(options.scheme, "square");
   map.title = "Score of a constant query and key over their offset";
   map.caption =
-      "The dot product of two vectors of ones, each turned by its place: a cross, because each axis gives its own part.";
+      "The dot product of two vectors of ones, each turned by its place: each axis gives a part of its own, so that "
+      "the query's row and column stand out.";
   LinePlot plot{"Distance (positions)", "Dot product before scaling", false, false, {}};
   Series along{"along one axis", {}, {}, {}, {}}, across{"along both axes", {}, {}, {}, {}};
   for (int64_t distance = 0; distance < options.steps; ++distance) {
