@@ -13,10 +13,13 @@ namespace {
 
 // Far above what a CPU trains, low enough that no product of two of them overflows.
 constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20, kMaxBatch = 1 << 20;
+// Numbers of tables by position, 512 MiB, and by offset in all layers, which take six times their 128 MiB while they are
+// computed.
+constexpr int64_t kMaxByPosition = 1 << 27, kMaxByOffset = 1 << 25;
 
 std::string Show(double value) {
   std::string text = std::to_string(value);
-  if (value != 0.0 && std::abs(value) < 1e-3) {
+  if (value != 0.0 && (std::abs(value) < 1e-3 || std::abs(value) >= 1e15)) {
     char digits[32];
     std::snprintf(digits, sizeof digits, "%g", value);
     text = digits;
@@ -62,6 +65,39 @@ void ValidatePosition(const ModelOptions& model) {
   if (scheme == nn::PositionScheme::kT5) T5Thresholds(T5OptionsOf(model));
 }
 
+// Columns of the table by offset that a layer has, 0 without one.
+int64_t OffsetColumns(const ModelOptions& model) {
+  if (model.encoder == "decomposable") return model.heads;
+  switch (nn::ParsePositionScheme(model.position)) {
+    case nn::PositionScheme::kRelativeBias:
+    case nn::PositionScheme::kT5:
+      return model.heads;
+    case nn::PositionScheme::kShaw:
+      return 2 * model.width / model.heads;  // of keys and of values
+    case nn::PositionScheme::kTransformerXl:
+    case nn::PositionScheme::kDeberta:
+      return model.width;
+    default:
+      return 0;
+  }
+}
+
+// Each size is fine by itself, and a table has their product.
+void ValidateTables(const ModelOptions& model) {
+  const auto check = [](const char* name, int64_t value, int64_t numbers, int64_t most) {
+    if (numbers > most) {
+      throw InvalidArgument(std::string(name) + ": " + std::to_string(value) + " makes positional tables of " +
+                            std::to_string(numbers) + " numbers; expected at most " + std::to_string(most));
+    }
+  };
+  const int64_t distance = RelativeDistance(model);
+  const bool given = model.max_distance > 0;
+  check(given ? "max_distance" : "context", given ? model.max_distance : model.context,
+        model.layers * (2 * distance + 1) * OffsetColumns(model), kMaxByOffset);
+  if (nn::AddsToInput(nn::ParsePositionScheme(model.position)))
+    check("context", model.context, model.context * model.width, kMaxByPosition);
+}
+
 }  // namespace
 
 std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
@@ -92,6 +128,7 @@ void Validate(const ModelOptions& model) {
     throw InvalidArgument("position: '" + model.position + "' needs the attention encoder; " + model.encoder +
                           " knows the order of steps by itself and takes none");
   }
+  ValidateTables(model);
 }
 
 void Validate(const TrainOptions& train) {

@@ -6,6 +6,7 @@
 
 #include "attention_tensors.h"
 #include "executor.h"
+#include "heed/attention_check.h"
 #include "heed/thread_workspace.h"
 #include "program_tables.h"
 #include "tensor_view.h"
@@ -53,6 +54,22 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
                ViewOf<BFloat16, 4>(result.remainder), ViewOf<Accum<T>, 3>(result.correction));
   });
   return result;
+}
+
+void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options) {
+  const auto longest = [](const at::Tensor& offsets, int64_t otherwise) {
+    return offsets.defined() ? (offsets.numel() > 1 ? offsets.diff().max().item<int64_t>() : 0) : otherwise;
+  };
+  const AttentionTensors& tensors = options.tensors();
+  const at::Tensor& packed = tensors.packed_queries;
+  const Shape shape{.batch = packed.defined() ? packed.numel() - 1 : query.size(0),
+                    .q_heads = query.size(1),
+                    .kv_heads = key.size(1),
+                    .q_len = longest(packed, query.size(2)),
+                    .kv_len = longest(tensors.packed_keys, key.size(2)),
+                    .head_dim = query.size(3),
+                    .value_dim = value.size(3)};
+  WithElementType(query.scalar_type(), [&]<class T>(T) { CheckAttention(EngineOptions<Accum<T>>(options), shape); });
 }
 
 Operands EmptyGradients(Operands given, const Wanted& wanted) {

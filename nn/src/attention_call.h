@@ -60,6 +60,10 @@ struct ForwardResult {
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                const AttentionOptions& options, bool exact);
 
+// Throws the InvalidArgument that AttentionForward would throw for options, and for tensors of these shapes: their elements are
+// not read. Options as AttentionForward takes them.
+void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options);
+
 // What a call can be differentiated in, or the gradients of it: undefined where absent, or not wanted.
 struct Operands {
   at::Tensor query, key, value;

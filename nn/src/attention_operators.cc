@@ -109,6 +109,9 @@ constexpr std::array kNumbers{
 constexpr std::array kDropoutNumbers{
     Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); }},
     Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); }},
+    Number{"SymInt first_head=0", [](const IValue& value, AttentionOptions& options) { options.first_head(ToInt(value)); }},
+    Number{"SymInt first_query=0", [](const IValue& value, AttentionOptions& options) { options.first_query(ToInt(value)); }},
+    Number{"SymInt first_key=0", [](const IValue& value, AttentionOptions& options) { options.first_key(ToInt(value)); }},
 };
 
 std::string NumberArguments(std::span<const Number> numbers) {
@@ -212,6 +215,14 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
     torch::jit::push(*stack, result.output, result.lse, result.statistics,
                      result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)),
                      result.correction.defined() ? result.correction : at::empty({0}, result.lse.options()));
+  });
+}
+
+void CheckOperator(const OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    ForwardCall call(op, stack);
+    call.options.tensors() = Resolved(call.options.tensors(), call.query);
+    CheckCall(call.query, call.key, call.value, call.options);
   });
 }
 
@@ -357,6 +368,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
   m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
+  // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
+  m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are empty.
   m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
          "lse, Tensor? remainder, Tensor? correction, " +
@@ -376,6 +389,7 @@ TORCH_LIBRARY_IMPL(heed, CPU, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardOperator>());
   m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOperator>());
   m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsOperator>());
+  m.impl("attention_check", torch::CppFunction::makeFromBoxedFunction<&CheckOperator>());
 }
 
 TORCH_LIBRARY_IMPL(heed, Meta, m) {

@@ -287,6 +287,9 @@ Attention EngineOptions(const AttentionOptions& options) {
   attention.dropout.probability = options.dropout();
   attention.dropout.seed = static_cast<uint64_t>(options.seed().value_or(0));
   attention.dropout.batch_offset = options.batch_offset();
+  attention.dropout.first_head = options.first_head();
+  attention.dropout.first_query = options.first_query();
+  attention.dropout.first_key = options.first_key();
   attention.empty_row = options.empty_row();
   return attention;
 }

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/nn/module.h>
 
 #include "cache_memory.h"
 #include "heed/error.h"
@@ -27,6 +28,47 @@ CacheMemory MemoryFor(const at::Tensor& key, const at::Tensor& value, int64_t ca
   CheckDense("KeyValueCache: key", key);
   const auto room = [&](int64_t width) { return at::empty({key.size(0), key.size(1), capacity, width}, key.options()); };
   return {room(key.size(3)), room(value.size(3))};
+}
+
+}  // namespace
+
+// What a scheme computed of its parameters.
+struct SchemeTables {
+  // A tensor that they are made of, and what shows that it changed. `memory` holds on to its memory, which would otherwise be
+  // that of other numbers one day.
+  struct Source {
+    at::Tensor tensor, memory;
+    int64_t version;
+
+    explicit Source(const at::Tensor& of) : tensor(of), memory(of.detach()), version(of._version()) {}
+    bool operator==(const Source& other) const {
+      return tensor.is_same(other.tensor) && version == other.version && memory.is_alias_of(other.memory) &&
+             memory.scalar_type() == other.memory.scalar_type() && memory.storage_offset() == other.memory.storage_offset() &&
+             memory.sizes() == other.memory.sizes() && memory.strides() == other.memory.strides();
+    }
+  };
+
+  const AttentionPosition* scheme;
+  std::vector<Source> sources;
+  AttentionTensors tensors;
+};
+
+namespace {
+
+// None where changes leave no mark.
+std::vector<SchemeTables::Source> SourcesOf(const AttentionPosition& scheme) {
+  const auto* module = dynamic_cast<const torch::nn::Module*>(&scheme);
+  if (module == nullptr) return {};
+  std::vector<at::Tensor> tensors = module->parameters();
+  const std::vector<at::Tensor> buffers = module->buffers();
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  std::vector<SchemeTables::Source> sources;
+  sources.reserve(tensors.size());
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.is_inference()) return {};
+    sources.emplace_back(tensor);
+  }
+  return sources;
 }
 
 }  // namespace
@@ -67,6 +109,15 @@ at::Tensor KeyValueCache::PlacesWith(const at::Tensor& key, const at::Tensor& po
   return at::cat({rows(before), rows(added)}, 1);
 }
 
+AttentionTensors KeyValueCache::TensorsOf(const AttentionPosition& scheme) const {
+  if (!scheme.computes_tables() || at::GradMode::is_enabled()) return scheme.tensors();
+  std::vector<SchemeTables::Source> sources = SourcesOf(scheme);
+  if (sources.empty()) return scheme.tensors();
+  if (!kept_ || kept_->scheme != &scheme || kept_->sources != sources)
+    kept_ = std::make_shared<const SchemeTables>(SchemeTables{&scheme, std::move(sources), scheme.tensors()});
+  return kept_->tensors;
+}
+
 void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value) {
   CheckScheme(nullptr);
   Add(key, value);
@@ -86,6 +137,7 @@ void KeyValueCache::append(const at::Tensor& key, const at::Tensor& value,
 }
 
 void KeyValueCache::Add(const at::Tensor& key, const at::Tensor& value) {
+  if (length_ == 0) kept_ = nullptr;
   CacheMemory memory = keys_.defined() ? CacheMemory{keys_, values_} : MemoryFor(key, value, capacity_.value_or(0));
   memory = Appended(std::move(memory), key, value, length_, !capacity_);
   keys_ = std::move(memory.keys);

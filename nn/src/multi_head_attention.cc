@@ -92,11 +92,12 @@ bool Joint(const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& 
          queries.size(2) <= kJointWidth && queries.size(0) * queries.size(1) >= kJointRows;
 }
 
-// A scheme that turns once, for keys that it has turned already.
-class BesideTurnedKeys : public AttentionPosition {
+// A scheme with the tables that a cache keeps of it, for keys that it has turned already where it turns once.
+class SchemeOfCache : public AttentionPosition {
  public:
-  explicit BesideTurnedKeys(std::shared_ptr<const AttentionPosition> scheme) : scheme_(std::move(scheme)) {}
-  AttentionTensors tensors() const override { return scheme_->tensors(); }
+  SchemeOfCache(std::shared_ptr<const AttentionPosition> scheme, const KeyValueCache& cache)
+      : scheme_(std::move(scheme)), tensors_(cache.TensorsOf(*scheme_)), turned_(cache.turned_by() != nullptr) {}
+  AttentionTensors tensors() const override { return tensors_; }
   bool symmetric() const override { return scheme_->symmetric(); }
   std::optional<PositionProgram> program() const override { return scheme_->program(); }
   std::optional<double> default_scale(int64_t head_dim) const override { return scheme_->default_scale(head_dim); }
@@ -105,15 +106,18 @@ class BesideTurnedKeys : public AttentionPosition {
   TokenPositions place(const TokenPositions& positions, int64_t steps) const override {
     return scheme_->place(positions, steps);
   }
-  bool rotates() const override { return true; }
+  bool rotates() const override { return scheme_->rotates(); }
   std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
                                            const TokenPositions& query_positions,
-                                           const TokenPositions& /*key_positions*/) const override {
+                                           const TokenPositions& key_positions) const override {
+    if (!turned_) return scheme_->rotate(query, key, query_positions, key_positions);
     return {scheme_->rotate_query(query, query_positions), key};
   }
 
  private:
   std::shared_ptr<const AttentionPosition> scheme_;
+  AttentionTensors tensors_;
+  bool turned_;
 };
 
 // Which dimension of a list of positions counts steps.
@@ -271,7 +275,9 @@ void MultiHeadAttentionImpl::Append(const torch::Tensor& key, const torch::Tenso
 torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const torch::Tensor& query,
                                                const torch::Tensor& lengths, const StepPositions& positions,
                                                const AttentionMasks& masks) {
-  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, masks, position);
+  std::shared_ptr<AttentionPosition> scheme = position;
+  if (position && (cache.turned_by() || position->computes_tables())) scheme = std::make_shared<SchemeOfCache>(position, cache);
+  if (!cache.turned_by()) return Output(query, cache.keys(), cache.values(), lengths, positions, masks, scheme);
   if (cache.turned_by() != position) throw InvalidArgument("MultiHeadAttention: cache: holds keys that another scheme turned");
   StepPositions places{positions.queries, cache.key_positions()};
   CheckSame(positions.keys, places.keys, cache.length());
@@ -279,7 +285,7 @@ torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const
     const int64_t steps = std::min(query.size(2), cache.length());
     places.queries = places.keys.narrow(1, cache.length() - steps, steps);
   }
-  return Output(query, cache.keys(), cache.values(), lengths, places, masks, std::make_shared<BesideTurnedKeys>(position));
+  return Output(query, cache.keys(), cache.values(), lengths, places, masks, scheme);
 }
 
 torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,

@@ -8,6 +8,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -28,6 +29,8 @@ void CheckSizes(const char* module, int64_t num_hiddens, int64_t max_len) {
     throw InvalidArgument(std::string(module) + ": expected num_hiddens and max_len of at least 1, got " +
                           std::to_string(num_hiddens) + " and " + std::to_string(max_len));
   }
+  CheckSize(module, "num_hiddens", num_hiddens);
+  CheckTable(module, "max_len", max_len, num_hiddens);
 }
 
 [[noreturn]] void ThrowTooLong(const char* module, int64_t steps, int64_t offset, int64_t max_len, const char* remedy) {

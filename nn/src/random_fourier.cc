@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "refuse.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -15,6 +16,9 @@ RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double scale, 
   if (width < 2 || width % 2 != 0 || axes < 1 || !(scale > 0 && std::isfinite(scale))) {
     Refuse("RandomFourier: expected an even width, axes > 0 and a finite scale > 0, got ", width, ", ", axes, " and ", scale);
   }
+  CheckSize("RandomFourier", "width", width);
+  CheckSize("RandomFourier", "axes", axes);
+  CheckTable("RandomFourier", "width", width / 2, axes);
   reset();
 }
 

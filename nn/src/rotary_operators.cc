@@ -151,7 +151,8 @@ std::tuple<at::Tensor, at::Tensor> FrequenciesOperator(int64_t rotary_dim, doubl
 
 at::Tensor T5BucketsOperator(int64_t reach, int64_t buckets, int64_t max_distance, bool bidirectional) {
   return TranslateErrors([&] {
-    if (reach < 0) throw InvalidArgument("reach: expected at least 0, got " + std::to_string(reach));
+    constexpr int64_t kFarthest = int64_t{1} << 30;
+    if (reach < 0 || reach > kFarthest) throw InvalidArgument("reach: expected 0 to 2^30, got " + std::to_string(reach));
     at::Tensor result = at::empty({2 * reach + 1}, at::kLong);
     T5Buckets({buckets, max_distance, bidirectional}, reach, ViewOf<int64_t, 1>(result));
     return result;

@@ -6,19 +6,27 @@
 #include <ATen/ATen.h>
 
 #include "refuse.h"
+#include "sizes.h"
 
 // Programs are written once and read the parameters as they are at each call.
 namespace heed::nn {
 namespace {
 
 constexpr double kLeast = 0.01, kBase = 10000.0;
+constexpr int64_t kMostTerms = 4096;  // as many operations as a program has at most
 
 // Query position - key position. Positions, and not indices: they are what a call lists.
 program::Expression Offset() { return program::QueryPosition() - program::KeyPosition(); }
 
 int64_t CheckedHeads(const char* scheme, int64_t heads) {
   if (heads < 1) Refuse(scheme, ": heads: expected at least 1, got ", heads);
+  CheckSize(scheme, "heads", heads);
   return heads;
+}
+
+// Before one is written out for every term.
+void CheckTerms(const char* scheme, const char* name, int64_t terms) {
+  if (terms > kMostTerms) Refuse(scheme, ": ", name, ": expected at most ", kMostTerms, " terms, got ", terms);
 }
 
 ScoreProgram KerpleProgram(KerpleKind kind) {
@@ -33,6 +41,7 @@ ScoreProgram KerpleProgram(KerpleKind kind) {
 ScoreProgram SandwichProgram(int64_t heads, int64_t head_dim) {
   using namespace heed::program;
   if (head_dim < 2 || head_dim % 2 != 0) Refuse("Sandwich: head_dim: expected an even number, got ", head_dim);
+  CheckTerms("Sandwich", "head_dim", head_dim / 2);
   const auto width = static_cast<double>(head_dim);
   Expression total = 0.0;
   for (int64_t t = 1; t <= head_dim / 2; ++t)
@@ -44,6 +53,7 @@ ScoreProgram FireProgram(int64_t width, double threshold) {
   using namespace heed::program;
   if (width < 1 || !(threshold > 0 && std::isfinite(threshold)))
     Refuse("Fire: expected width > 0 and a finite threshold > 0, got ", width, " and ", threshold);
+  CheckTerms("Fire", "width", width);
   const Captured first_weight(2), first_bias(3), second_weight(4), second_bias(5);
   const Expression c = Abs(Captured(0)(0)), least = Abs(Captured(1)(0) * threshold);
   const Expression far = Log1p(c * Max(QueryPosition(), least));
@@ -62,6 +72,7 @@ ScoreProgram TemperatureProgram() {
 ScoreProgram SinusoidalBiasProgram(int64_t frequencies) {
   using namespace heed::program;
   if (frequencies < 1) Refuse("SinusoidalBias: frequencies: expected at least 1, got ", frequencies);
+  CheckTerms("SinusoidalBias", "frequencies", frequencies);
   const Captured cosine(0), sine(1);
   Expression total = Score();
   for (int64_t t = 0; t < frequencies; ++t) {
@@ -102,6 +113,7 @@ std::optional<PositionProgram> SandwichImpl::program() const { return PositionPr
 
 FireImpl::FireImpl(int64_t heads, int64_t width, double threshold)
     : heads_(CheckedHeads("Fire", heads)), width_(width), program_(FireProgram(width, threshold)) {
+  CheckTable("Fire", "heads", heads, width);
   reset();
 }
 
@@ -130,6 +142,7 @@ std::optional<PositionProgram> TemperatureImpl::program() const {
 
 SinusoidalBiasImpl::SinusoidalBiasImpl(int64_t heads, int64_t frequencies)
     : heads_(CheckedHeads("SinusoidalBias", heads)), frequencies_(frequencies), program_(SinusoidalBiasProgram(frequencies)) {
+  CheckTable("SinusoidalBias", "heads", heads, frequencies);
   reset();
 }
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
 #include "refuse.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -21,15 +21,30 @@ at::Tensor Widened(const at::Tensor& parameter) {
   return IsNarrow(parameter.scalar_type()) ? parameter.to(at::kFloat) : parameter;
 }
 
+// The width of what is projected to heads * head_dim by offset, 0 standing for as many.
+int64_t CheckedWidth(const char* scheme, int64_t heads, int64_t head_dim, int64_t max_distance, int64_t width) {
+  CheckSize(scheme, "heads", heads);
+  CheckSize(scheme, "head_dim", head_dim);
+  CheckSize(scheme, "max_distance", max_distance);
+  CheckSize(scheme, "width", width);
+  const int64_t projected = heads * head_dim;
+  if (width == 0) width = projected;
+  CheckTable(scheme, "heads and head_dim", projected, width);
+  CheckTable(scheme, "max_distance", 2 * max_distance + 1, std::max(width, projected));
+  return width;
+}
+
 // DeBERTa's bucket of query position - key position, itself up to half of the buckets.
 int64_t DebertaBucket(int64_t offset, int64_t buckets, int64_t max_distance) {
   const int64_t half = buckets / 2, distance = std::abs(offset);
   if (buckets == 0 || distance <= half) return offset;
-  const double share = std::log(static_cast<double>(distance) / static_cast<double>(half)) /
-                       std::log(static_cast<double>(max_distance - 1) / static_cast<double>(half));
+  const auto logarithm = [half](int64_t far) {  // of far / half
+    return std::log1p(static_cast<double>(far - half) / static_cast<double>(half));
+  };
+  const double share = logarithm(distance) / logarithm(max_distance - 1);
   // An exact power is the last of its bucket, whatever the logarithms were rounded to.
-  constexpr double kRounding = 1e-11;
-  const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1) - kRounding));
+  constexpr double kRounded = 1 - 1e-13;
+  const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1) * kRounded));
   return offset > 0 ? half + steps : -half - steps;
 }
 
@@ -63,6 +78,9 @@ RelativeBiasImpl::RelativeBiasImpl(int64_t heads, int64_t max_distance) : heads_
   if (heads < 1 || max_distance < 0) {
     Refuse("RelativeBias: expected heads > 0 and max_distance >= 0, got ", heads, " and ", max_distance);
   }
+  CheckSize("RelativeBias", "heads", heads);
+  CheckSize("RelativeBias", "max_distance", max_distance);
+  CheckTable("RelativeBias", "max_distance", 2 * max_distance + 1, heads);
   reset();
 }
 
@@ -78,11 +96,15 @@ AttentionTensors RelativeBiasImpl::tensors() const {
 
 T5BiasImpl::T5BiasImpl(int64_t heads, T5Options options) : heads_(heads), options_(options) {
   if (heads < 1) Refuse("T5Bias: heads: expected at least 1, got ", heads);
+  CheckSize("T5Bias", "heads", heads);
+  CheckSize("T5Bias", "max_distance", options.max_distance);
+  T5Thresholds(options);  // throws for others that make no sense
+  CheckTable("T5Bias", "heads", options.buckets, heads);
+  CheckTable("T5Bias", "max_distance", 2 * options.max_distance + 1, heads);
   reset();
 }
 
 void T5BiasImpl::reset() {
-  T5Thresholds(options_);  // throws before a table of nonsensical size is made
   // Beyond max_distance all offsets share a bucket, as a table clipped there has them.
   const int64_t offsets = 2 * options_.max_distance + 1;
   bucket_of_offset_ = at::empty({offsets}, at::kLong);
@@ -108,6 +130,10 @@ ShawImpl::ShawImpl(int64_t head_dim, int64_t max_distance, bool with_values, boo
     Refuse("Shaw: expected head_dim > 0, max_distance >= 0 and value_dim >= 0, got ", head_dim, ", ", max_distance, " and ",
            value_dim);
   }
+  CheckSize("Shaw", "head_dim", head_dim);
+  CheckSize("Shaw", "max_distance", max_distance);
+  CheckSize("Shaw", "value_dim", value_dim);
+  CheckTable("Shaw", "max_distance", 2 * max_distance + 1, std::max(head_dim, value_dim));
   reset();
 }
 
@@ -130,11 +156,12 @@ AttentionTensors ShawImpl::tensors() const {
 }
 
 TransformerXLImpl::TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t width)
-    : heads_(heads), head_dim_(head_dim), max_distance_(max_distance), width_(width == 0 ? heads * head_dim : width) {
+    : heads_(heads), head_dim_(head_dim), max_distance_(max_distance) {
   if (heads < 1 || head_dim < 1 || max_distance < 0 || width < 0) {
     Refuse("TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width >= 0, got ", heads, ", ", head_dim,
            ", ", max_distance, " and ", width);
   }
+  width_ = CheckedWidth("TransformerXL", heads, head_dim, max_distance, width);
   reset();
 }
 
@@ -173,10 +200,7 @@ at::Tensor TransformerXLImpl::rotate_query(const at::Tensor& query, const TokenP
 at::Tensor TransformerXLImpl::rotate_key(const at::Tensor& key, const TokenPositions&) const { return key; }
 
 DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, int64_t buckets, int64_t width)
-    : heads_(heads),
-      head_dim_(head_dim),
-      span_(buckets == 0 ? max_distance : buckets),
-      width_(width == 0 ? heads * head_dim : width) {
+    : heads_(heads), head_dim_(head_dim), span_(buckets == 0 ? max_distance : buckets) {
   if (heads < 1 || head_dim < 1 || max_distance < 1 || width < 0) {
     Refuse("Deberta: expected heads > 0, head_dim > 0, max_distance > 0 and width >= 0, got ", heads, ", ", head_dim, ", ",
            max_distance, " and ", width);
@@ -185,11 +209,12 @@ DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, 
     Refuse("Deberta: buckets: expected 0, or an even number of at least 2 with half of them below max_distance - 1, got ",
            buckets, " with max_distance ", max_distance);
   }
-  std::vector<int64_t> rows;
-  rows.reserve(2 * static_cast<std::size_t>(max_distance) + 1);
+  width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, width);
+  CheckTable("Deberta", "buckets", 2 * span_, width_);
+  row_of_offset_ = at::empty({2 * max_distance + 1}, at::kLong);
+  const View<int64_t, 1> rows = ViewOf<int64_t, 1>(row_of_offset_);
   for (int64_t offset = -max_distance; offset <= max_distance; ++offset)
-    rows.push_back(std::clamp<int64_t>(DebertaBucket(-offset, buckets, max_distance) + span_, 0, 2 * span_ - 1));
-  row_of_offset_ = at::tensor(rows, at::kLong);
+    rows(max_distance + offset) = std::clamp<int64_t>(DebertaBucket(-offset, buckets, max_distance) + span_, 0, 2 * span_ - 1);
   reset();
 }
 

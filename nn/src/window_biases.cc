@@ -7,6 +7,7 @@
 #include <torch/nn/init.h>
 
 #include "refuse.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -30,6 +31,8 @@ WindowPosition::WindowPosition(const char* name, int64_t heads, WindowShape wind
     Refuse(name, ": expected heads > 0 and a window of at least 1 x 1 and at most 2^24 differences, got ", heads, " and ",
            window.height, " x ", window.width);
   }
+  CheckSize(name, "heads", heads);
+  CheckTable(name, "window", offsets(), heads);
 }
 
 TokenPositions WindowPosition::place(const TokenPositions& positions, int64_t steps) const {
@@ -72,6 +75,8 @@ void SwinBiasImpl::reset() {
 SwinV2BiasImpl::SwinV2BiasImpl(int64_t heads, WindowShape window, int64_t hidden, WindowShape pretrained_window)
     : WindowPosition("SwinV2Bias", heads, window), hidden_(hidden), pretrained_(pretrained_window) {
   if (hidden < 1) Refuse("SwinV2Bias: hidden: expected at least 1, got ", hidden);
+  CheckSize("SwinV2Bias", "hidden", hidden);
+  CheckTable("SwinV2Bias", "hidden", hidden, std::max(heads, offsets()));
   if (pretrained_.height == 0 && pretrained_.width == 0) pretrained_ = window;
   if (pretrained_.height < 1 || pretrained_.width < 1)
     Refuse("SwinV2Bias: pretrained_window: expected at least 1 x 1, got ", pretrained_.height, " x ", pretrained_.width);

@@ -12,6 +12,7 @@
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
+    heed.distributed                                    attention over many processes, each with part of a sequence
     heed.jax                                            the same for JAX; imports it, and does without torch
 """
 
@@ -66,10 +67,11 @@ __all__ = [
 if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
     def __getattr__(name: str) -> Any:
-        """heed.jax, which is imported when it is asked for; without torch, what is missing for the other names."""
-        if name == "jax":
-            return importlib.import_module("heed.jax")
-        if _LACKS and name in __all__:
+        """heed.jax and heed.distributed, which are imported when they are asked for; without torch, what is missing for the
+        other names."""
+        if name == "jax" or (name == "distributed" and not _LACKS):
+            return importlib.import_module(f"heed.{name}")
+        if _LACKS and name in (*__all__, "distributed"):
             raise ImportError(f"heed.{name} needs {_LACKS}; heed.jax does without")
         if _LACKS and name == "__version__":
             return importlib.import_module("heed.jax").info()["version"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Literal, overload
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, overload
 
 import torch
 from typing_extensions import TypedDict, Unpack
@@ -41,7 +42,8 @@ class Options(TypedDict, total=False):
     empty_row: EmptyRow
 
 
-def _check_operand(name: str, tensor: object) -> None:
+def check_operand(name: str, tensor: object) -> None:
+    """TypeError or ValueError for what is no tensor [B, H, N, width] on the CPU."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if not (tensor.is_cpu or tensor.is_meta):
@@ -75,7 +77,8 @@ def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     return tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
 
 
-def _seed(seed: Any) -> torch.Tensor:
+def drawn_seed(seed: Any) -> torch.Tensor:
+    """The seed as a tensor, one drawn from PyTorch's generator for None."""
     if seed is None:
         return torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu")
     if isinstance(seed, torch.Tensor):
@@ -102,8 +105,9 @@ def _add_scheme(
     key: torch.Tensor,
     packed: tuple[torch.Tensor, torch.Tensor] | None,
     window: Any,
+    turned: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them."""
+    """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them and they are not."""
     if not isinstance(position, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
     if not position.symmetric:
@@ -117,12 +121,85 @@ def _add_scheme(
     scale = position.default_scale(query.shape[3])
     if scale is not None:
         options["scale"] = scale
-    if not position.rotates or position.axes is not None:
+    if turned or not position.rotates or position.axes is not None:
         return query, key
     places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
     if packed is not None:
         return position.rotate(query, key, *places.of_packed(packed, q_len, kv_len))
     return position.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
+
+
+class Call(NamedTuple):
+    """A call as the operators take it: operands, options, and the arguments that weights do not depend on."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    options: dict[str, Any]
+    further: dict[str, Any]
+
+
+def _add_programs(options: dict[str, Any], query: torch.Tensor, mask: object, score: object, position: object) -> None:
+    if isinstance(mask, MaskProgram):
+        options.update(_programs.arguments("mask", [(mask, mask.tables())], query))
+    elif mask is not None:
+        if callable(mask) and not isinstance(mask, torch.Tensor):
+            raise TypeError(f"mask: expected a tensor or what heed.mask returns, got {type(mask).__name__}")
+        options["mask"] = dense("mask", mask, True)
+    programs = [position.program()] if isinstance(position, positions.ProgramScheme) else []
+    if score is not None:
+        if not isinstance(score, ScoreProgram):
+            raise TypeError(f"score: expected what heed.score returns, got {type(score).__name__}")
+        programs.append((score, score.tables()))
+    if programs:
+        options.update(_programs.arguments("score", programs, query))
+
+
+def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turned: bool = False) -> Call:
+    """The keyword arguments of `attention`, checked as far as they can be without the operators.
+
+    turned: query and key are turned already, and positions are those that a scheme with axes counts by.
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        check_operand(name, tensor)
+    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
+    options: dict[str, Any] = {}
+    places = {side: given[f"{side}_positions"] for side in ("key", "query")}
+    position, window, packed = given["position"], given["window"], given["packed"]
+    if not turned and _axes.are_several(position, places["query"], places["key"]):
+        programs = {"score": given["score"], "mask": given["mask"]}
+        ordered = {name: given[name] for name in ("causal", "window", "return_statistics")}
+        _axes.check(position, places["query"], places["key"], **ordered, programs=programs)
+        query, key, places["query"], places["key"] = _axes.placed(position, query, key, places["query"], places["key"], packed)
+    for side, of_side in places.items():
+        if of_side is not None:
+            add_positions(options, side, of_side)
+    if given["causal"] is not None:
+        options["causal"] = causal_name(given["causal"], places["query"])
+    if position is not None:
+        query, key = _add_scheme(options, position, query, key, packed, window, turned)
+    if given["bias"] is not None:
+        options["bias"] = _typed("bias", query, dense("bias", given["bias"], False))
+    _add_programs(options, query, given["mask"], given["score"], position)
+    for name in ("query_lengths", "key_lengths", "prefix_lengths"):
+        if given[name] is not None:
+            options[name] = integers(name, given[name])
+    if packed is not None:
+        options["packed_queries"], options["packed_keys"] = packed
+    if window is not None:
+        options["window_left"], options["window_right"] = window_sides(window)
+    for name in ("scale", "softcap"):
+        if given[name] is not None:
+            options[name] = _number(name, given[name])
+    if given["empty_row"] != "zero":
+        options["empty_row"] = given["empty_row"]
+    further: dict[str, Any] = {}
+    if given["dropout"] != 0.0:
+        further = {"seed": drawn_seed(given["seed"]), "dropout": _number("dropout", given["dropout"])}
+        further["batch_offset"] = given["batch_offset"]
+    if given["return_statistics"]:
+        further["statistics"] = True
+    return Call(query, key, value, options, further)
 
 
 @overload
@@ -296,70 +373,18 @@ def attention(
     """
     if not isinstance(query, torch.Tensor):
         return through(attention, locals())
+    given = dict(
+        scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
+        prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
+        score=score, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
+        empty_row=empty_row, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
+        packed=packed,
+    )
     if not (query.is_cpu or query.is_meta):
         from . import _pytorch_attention  # which needs this module
 
-        arguments = dict(
-            scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
-            prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask,
-            bias=bias, score=score, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
-            empty_row=empty_row, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
-            packed=packed,
-        )
-        return _pytorch_attention.attend(query, key, value, arguments)
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        _check_operand(name, tensor)
-    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))  # type: ignore[union-attr]
-    options: dict[str, Any] = {}
-    if _axes.are_several(position, query_positions, key_positions):
-        given: dict[str, Any] = {"causal": causal, "window": window, "return_statistics": return_statistics}
-        _axes.check(position, query_positions, key_positions, **given, programs={"score": score, "mask": mask})
-        placed = _axes.placed(position, query, key, query_positions, key_positions, packed)  # type: ignore[arg-type]
-        query, key, query_positions, key_positions = placed
-    if key_positions is not None:
-        add_positions(options, "key", key_positions)
-    if query_positions is not None:
-        add_positions(options, "query", query_positions)
-    if causal is not None:
-        options["causal"] = causal_name(causal, query_positions)
-    if position is not None:
-        query, key = _add_scheme(options, position, query, key, packed, window)
-    if bias is not None:
-        options["bias"] = _typed("bias", query, dense("bias", bias, False))
-    if isinstance(mask, MaskProgram):
-        options.update(_programs.arguments("mask", [(mask, mask.tables())], query))
-    elif mask is not None:
-        if callable(mask) and not isinstance(mask, torch.Tensor):
-            raise TypeError(f"mask: expected a tensor or what heed.mask returns, got {type(mask).__name__}")
-        options["mask"] = dense("mask", mask, True)
-    programs = [position.program()] if isinstance(position, positions.ProgramScheme) else []
-    if score is not None:
-        if not isinstance(score, ScoreProgram):
-            raise TypeError(f"score: expected what heed.score returns, got {type(score).__name__}")
-        programs.append((score, score.tables()))
-    if programs:
-        options.update(_programs.arguments("score", programs, query))
-    if query_lengths is not None:
-        options["query_lengths"] = integers("query_lengths", query_lengths)
-    if key_lengths is not None:
-        options["key_lengths"] = integers("key_lengths", key_lengths)
-    if prefix_lengths is not None:
-        options["prefix_lengths"] = integers("prefix_lengths", prefix_lengths)
-    if packed is not None:
-        options["packed_queries"], options["packed_keys"] = packed
-    if window is not None:
-        options["window_left"], options["window_right"] = window_sides(window)
-    if scale is not None:
-        options["scale"] = _number("scale", scale)
-    if softcap is not None:
-        options["softcap"] = _number("softcap", softcap)
-    if empty_row != "zero":
-        options["empty_row"] = empty_row
-    further: dict[str, Any] = {}
-    if dropout != 0.0:
-        further = {"seed": _seed(seed), "dropout": _number("dropout", dropout), "batch_offset": batch_offset}
-    if return_statistics:
-        further["statistics"] = True
+        return _pytorch_attention.attend(query, key, value, given)
+    query, key, value, options, further = call_of(query, key, value, given)
     output, lse, statistics = _operators.attend(query, key, value, options, further)
     if not (return_lse or return_weights or return_statistics):
         return output

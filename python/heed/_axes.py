@@ -67,22 +67,35 @@ def placed(
 
     packed: the offsets of sequences that lie end to end; positions are then those of each.
     """
-    given = {"query_positions": query_positions, "key_positions": key_positions}
-    sides = [_listed(name, p, scheme) for name, p in given.items()]
     if scheme.rotates:
-        for (name, p), side in zip(given.items(), sides):
-            if side is None:
-                raise ValueError(f"{name}: expected shape [B, N, {scheme.axes}], which {kind_of(scheme)} turns by, got none")
-        if packed is not None:
-            sides = _of_tokens(sides, packed, query.shape[2], key.shape[2])  # type: ignore[arg-type]
-        query, key = scheme.rotate(query, key, *sides)  # type: ignore[arg-type]
+        sides = of_all_tokens(scheme, query_positions, key_positions, packed, query, key)
+        query, key = scheme.rotate(query, key, *sides)
         return query, key, None, None
-    lengths = (query.shape[2], key.shape[2]) if packed is None else tuple(map(_longest, packed))
-    of_queries, of_keys = (scheme.place(side, steps).to(query.device) for side, steps in zip(sides, lengths))
+    given = {"query_positions": query_positions, "key_positions": key_positions}
+    listed_sides = [listed_places(name, p, scheme) for name, p in given.items()]
+    lengths = (query.shape[2], key.shape[2]) if packed is None else tuple(map(longest, packed))
+    of_queries, of_keys = (scheme.place(side, steps).to(query.device) for side, steps in zip(listed_sides, lengths))
     return query, key, of_queries, of_keys
 
 
-def _listed(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
+def of_all_tokens(
+    scheme: positions.Scheme, query_positions: object, key_positions: object, packed: Packed | None, query: torch.Tensor,
+    key: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+    """Positions [B, N, axes] of a scheme that turns by them."""
+    sides = []
+    for name, places in (("query_positions", query_positions), ("key_positions", key_positions)):
+        side = listed_places(name, places, scheme)
+        if side is None:
+            raise ValueError(f"{name}: expected shape [B, N, {scheme.axes}], which {kind_of(scheme)} turns by, got none")
+        sides.append(side)
+    if packed is not None:
+        sides = _of_tokens(sides, packed, query.shape[2], key.shape[2])
+    return sides[0], sides[1]
+
+
+def listed_places(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor | None:
+    """Positions [B, N, axes] of a scheme's axes, or None for None. TypeError or ValueError for others."""
     if places is None:
         return None
     kind, shape = kind_of(scheme), f"[B, N, {scheme.axes}]"
@@ -95,11 +108,12 @@ def _listed(name: str, places: object, scheme: positions.Scheme) -> torch.Tensor
     return listed(name, places)
 
 
-def _longest(offsets: torch.Tensor) -> int:
+def longest(offsets: torch.Tensor) -> int:
+    """Tokens of the longest of packed sequences."""
     return int(offsets.diff().max()) if offsets.numel() > 1 else 0
 
 
-def _of_tokens(sides: list[torch.Tensor], packed: Packed, q_len: int, kv_len: int) -> list[torch.Tensor | None]:
+def _of_tokens(sides: list[torch.Tensor], packed: Packed, q_len: int, kv_len: int) -> list[torch.Tensor]:
     """Positions [1, tokens, axes] of packed sequences, from those of each sequence."""
     by_axis = [
         torch.ops.heed.packed_positions(*packed, queries, keys, queries=q_len, keys=kv_len)

@@ -1,5 +1,6 @@
 """Tells torch.compile about functions without importing it: that import takes longer than torch's own."""
 
+import functools
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -55,3 +56,19 @@ def keep_in_graph(function: _Function) -> _Function:
     """A decorator: torch.compiler.allow_in_graph, which takes effect when the compiler is imported."""
     when_imported(lambda: torch.compiler.allow_in_graph(function))
     return function
+
+
+def break_graph(function: _Function) -> _Function:
+    """A decorator: torch.compile leaves the call, and all that it calls, as it is."""
+    called: list[Callable[..., Any]] = [function]
+
+    def leave() -> None:
+        called[0] = torch.compiler.disable(function)
+
+    when_imported(leave)
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        return called[0](*arguments, **named)
+
+    return call  # type: ignore[return-value]

@@ -17,7 +17,7 @@ from . import _library  # noqa: F401  registers the operators
 from ._compiler import keep_in_graph
 
 _ops = torch.ops.heed
-_NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
+NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
 
 # Names, order and defaults of what the operators take are those of their schemas: tensors by position, numbers by name.
 _TAKEN_FORWARD, _TAKEN_BACKWARD = (
@@ -92,7 +92,7 @@ class _Gradient(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *d_outputs: Any) -> Any:
-        raise RuntimeError(_NO_SECOND_DERIVATIVE)
+        raise RuntimeError(NO_SECOND_DERIVATIVE)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
@@ -230,7 +230,7 @@ def _raw_forward_backward(ctx: Any, d_output: Any, d_lse: Any, *_: Any) -> tuple
 
 
 def _raise_second_derivative(ctx: Any, *d_outputs: Any) -> None:
-    raise RuntimeError(_NO_SECOND_DERIVATIVE)
+    raise RuntimeError(NO_SECOND_DERIVATIVE)
 
 
 torch.library.register_autograd("heed::attention_forward", _raw_forward_backward, setup_context=_setup_raw_forward)

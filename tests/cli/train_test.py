@@ -334,3 +334,32 @@ def test_windows_beyond_a_learned_table_are_refused_or_clamped(trained, text):
     assert rows[1]["context"] == 64 and 0 < rows[1]["loss"] != rows[0]["loss"]
     unknown = run("eval", trained, text, "--beyond", "extend")
     assert unknown.returncode == 2 and "beyond: 'extend' is unknown; choose refuse or clamp" in unknown.stderr
+
+
+@pytest.mark.parametrize("position", ["relative", "t5", "shaw", "transformer_xl", "deberta"])
+def test_distances_beyond_memory_are_refused_before_anything_is_made(text, tmp_path, position):
+    folder = tmp_path / "run"
+    for distance, words in [(2**62, "is outside 0..1048576"), (10**9, "is outside 0..1048576"), (-1, "is outside 0..1048576"),
+                            (2**20, "makes positional tables of ")]:
+        result = run("train", text, "--out", folder, "--heads", 1 if position == "shaw" else 64, "--position", position,
+                     "--max-distance", distance)  # fmt: skip
+        assert result.returncode == 2, result.stderr
+        assert result.stderr.startswith(f"heed: max_distance: {distance} {words}")
+        assert result.stderr.count("\n") == 1
+    assert not folder.exists()
+
+
+def test_settings_that_were_tampered_with_are_refused_by_name(text, trained):
+    path = trained / "config.json"
+    right = path.read_text(encoding="utf-8")
+    for name in ("max_distance", "heads", "width", "context", "layers"):
+        for value in (2**62, -1, 1.5):
+            config = json.loads(right)
+            config["model"]["position"] = "transformer_xl"
+            config["model"][name] = value
+            path.write_text(json.dumps(config), encoding="utf-8")
+            result = run("eval", trained, text) if value == -1 else run("generate", trained, "--tokens", 2)
+            assert result.returncode == 1, result.stderr
+            assert f"config.json: {name}: " in result.stderr or f"config.json: '{name}' is not an integer" in result.stderr
+            assert result.stderr.count("\n") == 1
+    path.write_text(right, encoding="utf-8")

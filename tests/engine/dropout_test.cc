@@ -57,14 +57,14 @@ std::vector<bool> KeptBackward(const Attention& attention, Shape shape, Executor
 // The same by definition.
 std::vector<bool> KeptByDefinition(const Dropout& dropout, const Shape& shape) {
   const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
+  const auto index = [](int64_t at, int64_t first) { return static_cast<uint64_t>(at + first); };
   std::vector<bool> kept;
   for (int64_t b = 0; b < shape.batch; ++b)
     for (int64_t h = 0; h < shape.q_heads; ++h)
       for (int64_t i = 0; i < shape.q_len; ++i)
         for (int64_t j = 0; j < shape.kv_len; ++j)
-          kept.push_back(reference::DropoutBits(dropout.seed, static_cast<uint64_t>(b + dropout.batch_offset),
-                                                static_cast<uint64_t>(h), static_cast<uint64_t>(i),
-                                                static_cast<uint64_t>(j)) >= threshold);
+          kept.push_back(reference::DropoutBits(dropout.seed, index(b, dropout.batch_offset), index(h, dropout.first_head),
+                                                index(i, dropout.first_query), index(j, dropout.first_key)) >= threshold);
   return kept;
 }
 
@@ -162,6 +162,27 @@ TEST(Dropout, IsTheSameOnEveryTarget) {
     EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected) << target;
   }
   UseTarget("");
+}
+
+// Some heads, queries and keys of a larger call. A draw serves eight keys from a multiple of eight on, wherever the part
+// begins.
+TEST(Dropout, OfAPartIsThatOfTheWhole) {
+  SerialExecutor serial;
+  const Shape shape{2, 2, 2, 70, 200, 4, 0};
+  Attention attention;
+  for (int64_t first_key : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{8}, int64_t{200}, (int64_t{1} << 35) + 3}) {
+    attention.dropout = {.probability = 0.3, .seed = 17, .batch_offset = 1, .first_head = 3, .first_key = first_key};
+    attention.dropout.first_query = 5 * first_key + 1;
+    const std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
+    for (const std::string& target : SupportedTargets()) {
+      UseTarget(target);
+      EXPECT_EQ(KeptForward<float>(attention, shape, serial), expected) << target << " from key " << first_key;
+      EXPECT_EQ(KeptBackward<float>(attention, shape, serial), expected) << target << " from key " << first_key;
+      EXPECT_EQ(KeptForward<double>(attention, shape, serial), expected) << target << " from key " << first_key;
+      EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected) << target << " from key " << first_key;
+    }
+    UseTarget("");
+  }
 }
 
 // A packed sequence counts as the batch row of its number.

@@ -1,11 +1,15 @@
 // Bad input is refused before anything is written, with a message that names the argument and what was expected.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 
+#include "core/validation.h"
 #include "heed/attention.h"
+#include "heed/attention_check.h"
 #include "problem.h"
 
 namespace heed {
@@ -30,6 +34,7 @@ class Validation : public ::testing::Test {
 
   void RefusesForward(const Attention& attention, std::initializer_list<const char*> parts) {
     Refuses([&](Float& p) { p.Forward(attention, serial_); }, parts);
+    Refuses([&](Float&) { CheckAttention(attention, {2, 4, 2, 5, 6, 8, 3}); }, parts);
   }
 
   SerialExecutor serial_;
@@ -91,6 +96,16 @@ TEST_F(Validation, RefusesOptionsOutOfRange) {
   attention = {};
   attention.dropout = {0.5, 1, -1};
   RefusesForward(attention, {"batch_offset"});
+  attention.dropout = {.probability = 0.5, .first_head = -1};
+  RefusesForward(attention, {"dropout.first_head", "got -1"});
+  attention.dropout = {.probability = 0.5, .first_head = (int64_t{1} << 16) - 3};
+  RefusesForward(attention, {"65536 heads"});
+  attention.dropout = {.probability = 0.5, .first_query = -2};
+  RefusesForward(attention, {"dropout.first_query", "got -2"});
+  attention.dropout = {.probability = 0.5, .first_key = -3};
+  RefusesForward(attention, {"dropout.first_key", "got -3"});
+  attention.dropout = {.probability = 0.5, .first_key = (int64_t{1} << 40) - 5};
+  RefusesForward(attention, {"2^40"});
   attention = {};
   attention.causal = Causal::kTopLeft;
   attention.query_positions.offset = 3;
@@ -130,6 +145,125 @@ TEST_F(Validation, RefusesTablesThatDoNotFit) {
   attention.content_bias->queries = tables(1, 8);
   attention.content_bias->values = tables(3, 3);
   RefusesForward(attention, {"content_bias.values", "1 rows as content_bias.queries has", "[3, 3]"});
+}
+
+TEST_F(Validation, RefusesDecayOfColumnsThatDoesNotFit) {
+  std::vector<double> rates(8, 0.25);
+  Attention attention;
+  attention.causal = Causal::kTopLeft;
+  const auto given = [&](int64_t count) { return ColumnDecay{View<const double, 1>::Contiguous(rates.data(), {count})}; };
+  attention.column_decay = given(7);
+  RefusesForward(attention, {"column_decay.rates", "[D] = [8]", "[7]"});
+  attention.column_decay = ColumnDecay{View<const double, 1>::Contiguous(nullptr, {8})};
+  RefusesForward(attention, {"column_decay.rates", "no memory"});
+  attention.column_decay = given(8);
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double rate : {-0.5, -kInfinity, kInfinity, std::nan("")}) {
+    rates[5] = rate;
+    RefusesForward(attention, {"column_decay.rates", "finite numbers of 0 or more", "at 5"});
+  }
+}
+
+TEST_F(Validation, RefusesDecayOfColumnsWhereLaterKeysAreSeen) {
+  const std::vector<float> rates(8, 0.25f);
+  const std::vector<int64_t> prefix{2, 0};
+  Attention attention;
+  attention.column_decay = ColumnDecay{View<const float, 1>::Contiguous(rates.data(), {8})};
+  RefusesForward(attention, {"column_decay", "causal"});
+  attention.window.left = 2;
+  RefusesForward(attention, {"column_decay", "causal"});
+  attention.window.right = 1;
+  RefusesForward(attention, {"column_decay", "window without later keys"});
+  attention.window = {-1, 0};
+  attention.prefix_lengths = Lengths::PerBatch(prefix.data(), 2);
+  RefusesForward(attention, {"column_decay", "prefix_lengths"});
+  attention.prefix_lengths = {};
+  Float p({2, 4, 2, 5, 6, 8, 3});
+  p.Run(attention, serial_);
+  for (const auto& output : {p.out, p.d_q, p.d_k, p.d_v})
+    for (const float x : output) ASSERT_TRUE(std::isfinite(x));
+}
+
+TEST_F(Validation, TakesDecayOfColumnsOfAnySize) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  const std::vector<double> rates{0, 1e-300, 1, 20, 1e10, 1e300, 1.5e308, kMost};
+  const std::vector<int64_t> far{0, 1, int64_t{1} << 40, (int64_t{1} << 40) + 1, int64_t{1} << 50};
+  Attention attention;
+  attention.causal = Causal::kBottomRight;
+  attention.column_decay = ColumnDecay{View<const double, 1>::Contiguous(rates.data(), {8})};
+  for (const bool listed : {false, true}) {
+    if (listed) {
+      const auto list = View<const int64_t, 2>::Contiguous(far.data(), {1, 5});
+      attention.query_positions.list = attention.key_positions.list = list;
+    }
+    Float p({2, 4, 2, 5, 5, 8, 3});
+    p.Run(attention, serial_);
+    for (const auto& output : {p.out, p.d_q, p.d_k, p.d_v})
+      for (const float x : output) ASSERT_TRUE(std::isfinite(x)) << (listed ? "far positions" : "positions in a row");
+  }
+}
+
+TEST_F(Validation, RefusesQueryVectorsByHeadThatDoNotFit) {
+  const std::vector<float> numbers(4 * 5 * 8, 0.0f);
+  const auto tables = [&](std::array<int64_t, 3> extent) { return View<const float, 3>::Contiguous(numbers.data(), extent); };
+  const auto table = [&](int64_t rows, int64_t width) {
+    return View<const float, 2>::Contiguous(numbers.data(), {rows, width});
+  };
+  const auto refuses = [&](const ContentBias& bias, std::initializer_list<const char*> parts) {
+    Attention attention;
+    attention.content_bias = bias;
+    RefusesForward(attention, parts);
+  };
+  ContentBias bias;
+  for (const std::array<int64_t, 3> extent : {std::array<int64_t, 3>{2, 3, 8}, {4, 2, 8}, {4, 0, 8}, {4, 3, 3}}) {
+    bias.head_queries = tables(extent);
+    refuses(bias, {"content_bias.head_queries", "[Hq, 2M+1, D] with Hq = 4 and D = 8", core::ShapeText(extent).c_str()});
+  }
+  bias.head_queries = tables({4, 3, 8});
+  bias.queries = table(3, 8);
+  refuses(bias, {"content_bias.head_queries", "not both"});
+  bias.queries.reset();
+  bias.keys = table(5, 8);
+  refuses(bias, {"content_bias.head_queries", "5 rows as content_bias.keys has", "[4, 3, 8]"});
+  bias.keys.reset();
+  bias.values = table(1, 3);
+  refuses(bias, {"content_bias.head_queries", "1 rows as content_bias.values has", "[4, 3, 8]"});
+  bias.values.reset();
+  bias.head_queries = View<const float, 3>::Contiguous(nullptr, {4, 3, 8});
+  refuses(bias, {"content_bias.head_queries", "no memory"});
+}
+
+TEST_F(Validation, HoldsContentOfValuesAgainstTheirWidth) {
+  const std::vector<float> numbers(3 * 5, 0.0f);
+  Attention attention;
+  attention.content_bias.emplace().values = View<const float, 2>::Contiguous(numbers.data(), {3, 5});
+  RefusesForward(attention, {"content_bias.values", "[2M+1, 3]", "[3, 5]"});
+  Float without_width({2, 4, 2, 5, 6, 8, 0});
+  EXPECT_THROW(without_width.Forward(attention, serial_), InvalidArgument);
+
+  // Weights on request know no values.
+  const std::vector<int64_t> first{0};
+  const auto weights = [&](Float& p) {
+    std::vector<float> out(2 * 6);
+    const auto chosen = View<const int64_t, 1>::Contiguous(first.data(), {1});
+    const View<const float, 3> lse = p.Lse();
+    heed::Weights<float>(attention, p.Queries(p.q), p.Keys(p.k), lse, chosen, chosen,
+                         View<float, 4>::Contiguous(out.data(), {2, 1, 1, 6}), p.workspace, serial_);
+  };
+  Float p({2, 4, 2, 5, 6, 8, 3});
+  std::fill(p.lse.begin(), p.lse.end(), 0.0f);
+  weights(p);
+  attention.content_bias->values = View<const float, 2>::Contiguous(numbers.data(), {2, 5});
+  Refuses(weights, {"content_bias.values", "[2M+1, Dv]", "[2, 5]"});
+}
+
+TEST_F(Validation, RefusesQueryVectorsByHeadBetweenPlacesThatAreNotWhole) {
+  const std::vector<float> numbers(4 * 3 * 8, 0.0f);
+  const std::vector<double> places{0, 1, 2.5, 3, 4};
+  Attention attention;
+  attention.content_bias.emplace().head_queries = View<const float, 3>::Contiguous(numbers.data(), {4, 3, 8});
+  attention.query_positions.list = View<const double, 2>::Contiguous(places.data(), {1, 5});
+  RefusesForward(attention, {"query_positions", "content_bias", "whole offsets", "2.5"});
 }
 
 TEST_F(Validation, ChecksTheBackwardPassToo) {

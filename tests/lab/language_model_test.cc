@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
+#include "tests/error_text.h"
 #include "tests/lab/sample_runs.h"
 
 namespace heed::lab {
@@ -162,6 +163,38 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   expect("clip", [](TrainOptions& o) { o.clip = std::nan(""); });
   expect("eval_every", [](TrainOptions& o) { o.eval_every = 0; });
   EXPECT_NO_THROW(Validate(TrainOptions()));
+}
+
+TEST(ModelOptions, TablesBeyondMemoryAreRefusedByName) {
+  const auto expect = [](const std::string& start, const auto& change) {
+    ModelOptions model;
+    change(model);
+    const std::string message = WhatOf<InvalidArgument>([&] { Validate(model); });
+    EXPECT_TRUE(message.starts_with(start)) << message;
+  };
+  for (const char* position : {"transformer_xl", "deberta", "shaw"}) {
+    expect("max_distance: 1048576 makes positional tables of ",
+           [&](ModelOptions& m) { m.position = position, m.max_distance = 1 << 20; });
+    expect("context: 1048576 makes positional tables of ",
+           [&](ModelOptions& m) { m.position = position, m.context = 1 << 20; });
+  }
+  for (const char* position : {"relative", "t5"})
+    expect("max_distance: 1048576 makes ",
+           [&](ModelOptions& m) { m.position = position, m.max_distance = 1 << 20, m.heads = 128; });
+  expect("max_distance: 1048576 makes positional tables of 268435584 numbers; expected at most 33554432",
+         [](ModelOptions& m) { m.encoder = "decomposable", m.position = "none", m.max_distance = 1 << 20, m.heads = 32; });
+  for (const char* position : {"learned", "sinusoidal"})
+    expect("context: 1048576 makes ", [&](ModelOptions& m) { m.position = position, m.context = 1 << 20, m.width = 256; });
+  for (const int64_t distance : {int64_t{-1}, (int64_t{1} << 20) + 1, int64_t{1'000'000'000}, int64_t{1} << 62}) {
+    expect("max_distance: " + std::to_string(distance) + " is outside 0..1048576",
+           [&](ModelOptions& m) { m.position = "deberta", m.max_distance = distance; });
+  }
+  expect("dropout: 1e+300 is not in [0, 1)", [](ModelOptions& m) { m.dropout = 1e300; });
+  ModelOptions model;
+  model.position = "relative";
+  model.heads = 2;
+  model.max_distance = 1 << 20;
+  EXPECT_NO_THROW(Validate(model));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "heed/nn/cache.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 
 #include "heed/nn/encoders.h"
 #include "heed/nn/multi_head_attention.h"
+#include "heed/nn/score_terms.h"
+#include "heed/nn/window_biases.h"
 #include "refusal.h"
 
 namespace heed::nn {
@@ -252,6 +255,95 @@ TEST(CachedAttentionTest, OneSchemeTurnsTheKeysOfACache) {
   cache.append(keys, keys);
   ExpectRefused([&] { cache.append(keys, keys, one->position); }, "keys that are not turned");
   ExpectRefused([&] { KeyValueCache().append(keys, keys, Alibi(2).ptr()); }, "does not turn keys");
+}
+
+// Counts how often its tables are computed.
+template <class Scheme>
+struct Counting : Scheme {
+  using Scheme::Scheme;
+  AttentionTensors tensors() const override {
+    ++made;
+    return Scheme::tensors();
+  }
+  mutable int made = 0;
+};
+
+// A layer with the scheme, and one step after the other through a cache.
+struct Decoding {
+  explicit Decoding(const std::shared_ptr<AttentionPosition>& scheme)
+      : layer(MultiHeadAttentionOptions(8, 2).position(scheme).causal(Causal::kBottomRight)) {
+    Stir(*layer);
+  }
+  // The next step, which must be what it is without a cache.
+  void ExpectStep() {
+    const at::Tensor step = layer->forward(X.narrow(1, at, 1), X.narrow(1, at, 1), X.narrow(1, at, 1), {}, &cache);
+    ++at;
+    const at::Tensor so_far = X.narrow(1, 0, at);
+    EXPECT_TRUE(at::allclose(step, layer->forward(so_far, so_far, so_far).narrow(1, at - 1, 1), 0, 1e-5));
+  }
+
+  MultiHeadAttention layer;
+  KeyValueCache cache;
+  at::Tensor X = at::randn({2, 20, 8});
+  int64_t at = 0;
+};
+
+// Each step computes the tables once without the cache, beside what it does with it.
+template <class Scheme>
+void ExpectTablesMadeOnce(const std::shared_ptr<Counting<Scheme>>& scheme, const std::string& changed) {
+  Decoding decoding(scheme);
+  const auto made = [&] {
+    const int before = scheme->made;
+    decoding.ExpectStep();
+    return scheme->made - before - 1;
+  };
+  {
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(made(), 1);
+    EXPECT_EQ(made(), 0);
+    at::Tensor parameter = scheme->named_parameters()[changed];
+    parameter.mul_(-1.5);
+    EXPECT_EQ(made(), 1);
+    EXPECT_EQ(made(), 0);
+    parameter.set_data(parameter.detach() * 0.5);
+    EXPECT_EQ(made(), 1);
+    scheme->to(at::kBFloat16);
+    scheme->to(at::kFloat);
+    EXPECT_EQ(made(), 1);
+    EXPECT_EQ(made(), 0);
+    decoding.cache.truncate(0);
+    decoding.at = 0;
+    EXPECT_EQ(made(), 1);
+    KeyValueCache copy = decoding.cache;
+    parameter.mul_(2.0);
+    EXPECT_EQ(made(), 1);
+    decoding.layer->forward(decoding.X.narrow(1, 1, 1), decoding.X.narrow(1, 1, 1), decoding.X.narrow(1, 1, 1), {}, &copy);
+    EXPECT_EQ(made(), 0);
+  }
+  for (const at::Tensor& parameter : decoding.layer->parameters()) parameter.requires_grad_(false);
+  EXPECT_EQ(made(), 1);  // gradients are recorded, though none of these needs any
+  EXPECT_EQ(made(), 1);
+}
+
+TEST(CachedAttentionTest, TablesAreComputedOnceWhileNoParameterChanges) {
+  at::manual_seed(11);
+  ExpectTablesMadeOnce(std::make_shared<Counting<DebertaImpl>>(2, 4, 12), "key_projection.weight");
+  ExpectTablesMadeOnce(std::make_shared<Counting<TransformerXLImpl>>(2, 4, 12), "projection");
+}
+
+TEST(CachedAttentionTest, TablesOfAWindowAreComputedOnce) {
+  const auto scheme = std::make_shared<Counting<SwinV2BiasImpl>>(2, WindowShape(3), 6);
+  MultiHeadAttention layer(MultiHeadAttentionOptions(8, 2).position(scheme));
+  const at::NoGradGuard no_grad;
+  KeyValueCache cache;
+  const at::Tensor X = at::randn({2, 9, 8});
+  layer->append(X, X, cache);
+  const at::Tensor expected = layer->forward(X, X, X);
+  const int before = scheme->made;
+  for (int round = 0; round < 3; ++round) EXPECT_TRUE(at::allclose(layer->attend(X, cache), expected, 0, 1e-6));
+  EXPECT_EQ(scheme->made - before, 1);
+  scheme->second_weight.mul_(-1.0);
+  EXPECT_TRUE(at::allclose(layer->attend(X, cache), layer->forward(X, X, X), 0, 1e-6));
 }
 
 TEST(CachedAttentionTest, ARefusedCallLeavesTheCacheAsItWas) {

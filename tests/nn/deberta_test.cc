@@ -1,4 +1,5 @@
 // DeBERTa's disentangled attention beside its formula.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -91,6 +92,24 @@ TEST(DebertaTest, HasTheParametersOfThePythonPackage) {
     EXPECT_EQ(named[projection + std::string(".bias")].sizes(), at::IntArrayRef({24}));
   }
   EXPECT_EQ(Deberta(2, 4, 512, 256)->embeddings.sizes(), at::IntArrayRef({512, 8}));
+}
+
+TEST(DebertaTest, ExactPowersAreTheLastOfTheirBucket) {
+  // Distances half * r^k, r = (max_distance - 1) / half to the power 1 / (half - 1): a power of two each.
+  const int64_t buckets = 20, half = 10, max_distance = 10 * 512 + 1;
+  const Deberta scheme(1, 1, max_distance, buckets, 1);
+  const at::NoGradGuard no_grad;
+  scheme->embeddings.copy_(at::arange(2 * buckets, at::kFloat).unsqueeze(1));
+  scheme->key_projection->weight.fill_(1.0);
+  scheme->key_projection->bias.zero_();
+  const at::Tensor rows = scheme->tensors().transformer_xl_positions.flatten();
+  const auto row_of = [&](int64_t distance) { return rows[max_distance - distance].item<int64_t>(); };
+  for (int64_t k = 0; k < half; ++k) {
+    const int64_t power = half << k;
+    EXPECT_EQ(row_of(power), buckets + half + k);
+    EXPECT_EQ(row_of(power + 1), std::min(buckets + half + k + 1, 2 * buckets - 1));
+    EXPECT_EQ(row_of(-power), buckets - half - k);
+  }
 }
 
 TEST(DebertaTest, RefusalsNameTheArgument) {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -338,6 +339,40 @@ TEST(PositionsTest, RefusalsNameTheArgument) {
   struct NoModule : AttentionPosition {};
   ExpectRefused([] { MultiHeadAttention(MultiHeadAttentionOptions(8, 2).position(std::make_shared<NoModule>())); },
                 {"position", "torch::nn::Module"});
+}
+
+TEST(PositionTest, SizesBeyondMemoryAreRefusedByName) {
+  for (const int64_t huge : {int64_t{1'000'000'000}, int64_t{1} << 62, std::numeric_limits<int64_t>::max()}) {
+    const std::string got = "got " + std::to_string(huge);
+    const auto refused = [&](const auto& make, const std::string& name) {
+      ExpectRefused(make, {name + ": expected at most", got});
+    };
+    for (const char* name : {"relative", "t5", "shaw", "transformer_xl", "deberta"}) {
+      const PositionOptions options{.scheme = ParsePositionScheme(name), .max_distance = huge};
+      refused([&] { MakeAttentionPosition(options, 2, 8, true); }, "max_distance");
+    }
+    refused([&] { Deberta(huge, 8); }, "Deberta: heads");
+    refused([&] { Deberta(2, huge); }, "Deberta: head_dim");
+    refused([&] { Deberta(2, 8, 512, 0, huge); }, "Deberta: width");
+    refused([&] { TransformerXL(huge, 8); }, "TransformerXL: heads");
+    refused([&] { TransformerXL(2, 8, 512, huge); }, "TransformerXL: width");
+    refused([&] { RelativeBias(huge, 8); }, "RelativeBias: heads");
+    refused([&] { Shaw(8, 4, true, true, huge); }, "Shaw: value_dim");
+    refused([&] { T5Bias{huge}; }, "T5Bias: heads");
+    refused([&] { Kerple{huge}; }, "Kerple: heads");
+    refused([&] { Fire(2, huge); }, "Fire: width");
+    refused([&] { SinusoidalBias(2, huge); }, "SinusoidalBias: frequencies");
+    refused([&] { SwinBias(huge, 3); }, "SwinBias: heads");
+    refused([&] { SwinV2Bias(2, 3, huge); }, "SwinV2Bias: hidden");
+    ExpectRefused([&] { Sandwich(2, huge - huge % 2); }, {"Sandwich: head_dim: expected at most"});
+    ExpectRefused([&] { Rotary{huge - huge % 2}; }, {"rotary_dim: expected", "at most 2^24"});
+    ExpectRefused([&] { LearnedPositions(8, 0.0, huge); }, {"LearnedPositions: max_len: expected a table of at most 2^31"});
+    ExpectRefused([&] { PositionalEncoding(8, 0.0, huge); }, {"PositionalEncoding: max_len: expected a table of at most 2^31"});
+  }
+  ExpectRefused([] { Deberta(1 << 16, 1 << 16); }, {"Deberta: heads and head_dim: expected a table of at most 2^31 numbers"});
+  ExpectRefused([] { Deberta(64, 64, 1 << 24); }, {"Deberta: max_distance: expected a table", "33554433 x 4096"});
+  ExpectRefused([] { RelativeBias(128, 1 << 24); }, {"RelativeBias: max_distance: expected a table", "33554433 x 128"});
+  ExpectRefused([] { SwinBias(1 << 12, 1 << 11); }, {"SwinBias: window: expected a table of at most 2^31"});
 }
 
 TEST(PositionSchemeTest, NamesGoBothWays) {

@@ -60,7 +60,7 @@ def refuse(kind, words, function, *arguments, **options):
 
 def twins(name, **arguments):
     """A scheme in both frameworks, with the same random parameters."""
-    key = {"key": jax.random.key(0)} if name == "Shaw" else {}
+    key = {"key": jax.random.key(0)} if name in ("Shaw", "Kerple", "TransformerXL") else {}
     ours, theirs = getattr(hj.positions, name)(**arguments, **key), getattr(heed.positions, name)(**arguments)
     drawn = {n: numbers(*p.shape).astype(np.float32) for n, p in theirs.named_parameters()}
     theirs.load_state_dict({n: torch.from_numpy(a) for n, a in drawn.items()}, strict=False)

@@ -304,6 +304,32 @@ def test_operators_pass_opcheck():
     torch.library.opcheck(torch.ops.heed.attention_weights.default, (*detached[:2], lse, *options[:-1]), {"softcap": 5.0})
 
 
+def test_what_a_call_would_raise_is_raised_without_its_arrays():
+    whole = torch.zeros(()).expand(2, 3, 2**30, 8)
+    torch.ops.heed.attention_check(whole, whole, whole, causal="bottom_right", softcap=2.0)
+    for options, message in (
+        ({"softcap": -1.0}, "softcap: expected a finite number above 0"),
+        ({"key_lengths": torch.tensor([1, 2**30 + 1])}, "key_lengths: expected values in 0..1073741824"),
+        ({"slopes": torch.zeros(2)}, "slope_bias: expected one slope for each of 3 query heads"),
+        ({"packed_queries": torch.tensor([0, 2**30]), "packed_keys": torch.tensor([0, 2**30, 2**30])}, "packed"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            torch.ops.heed.attention_check(whole, whole, whole, **options)
+
+
+def test_part_of_a_call_drops_what_the_whole_drops():
+    q, k, v = operands()
+    forward, numbers = torch.ops.heed.attention_forward, {"dropout": 0.4, "causal": "bottom_right", "seed": torch.tensor(3)}
+    whole = forward(q, k, v, **numbers)[0]
+    heads, first = q.shape[1] // k.shape[1], q.shape[2] - 2
+    part = forward(q[:, heads:, first:], k[:, 1:], v[:, 1:], first_head=heads, first_query=first, **numbers)[0]
+    torch.testing.assert_close(part, whole[:, heads:, first:])
+    later = [torch.cat([t.new_zeros(*t.shape[:2], 3, t.shape[3]), t], 2) for t in (k, v)]
+    shifted = forward(q, k, v, first_key=3, **numbers)[0]
+    hidden = forward(q, *later, mask=(torch.arange(later[0].shape[2]) >= 3).view(1, 1, 1, -1), **numbers)[0]
+    torch.testing.assert_close(shifted, hidden)
+
+
 def test_compiled_without_graph_breaks():
     module = heed.nn.MultiHeadAttention(8, 2, 0.0, causal=True)
     X = random(2, 5, 8, dtype=torch.float32, requires_grad=True)

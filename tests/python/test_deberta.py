@@ -202,6 +202,61 @@ def test_copies_and_compilation(heads):
         torch.testing.assert_close(mine, eager, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tables_of_16_bit_modules_are_rounded_no_further(dtype):
+    narrow = drawn(Deberta(4, 16, 64, 32)).to(dtype)
+    wide = Deberta(4, 16, 64, 32)
+    wide.load_state_dict({name: tensor.float() for name, tensor in narrow.state_dict().items()})
+    for name, table in narrow.tensors().items():
+        assert table.dtype == torch.float32
+        torch.testing.assert_close(table, wide.tensors()[name], rtol=0, atol=1e-5)
+    weights = {name: torch.randn_like(table) for name, table in wide.tensors().items()}
+    for scheme in (narrow, wide):
+        sum((table * weights[name]).sum() for name, table in scheme.tensors().items()).backward()
+    for mine, right in zip(narrow.parameters(), wide.parameters()):
+        assert mine.grad.dtype == dtype
+        torch.testing.assert_close(mine.grad.float(), right.grad, rtol=2**-8, atol=1e-5)
+
+
+def test_a_projection_of_another_kind_is_called():
+    class Doubled(torch.nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    class Adapted(torch.nn.Module):
+        def __init__(self, base):
+            super().__init__()
+            self.base = base
+
+        def forward(self, x):
+            return 3 * self.base(x)
+
+    scheme = drawn(Deberta(2, 4, 8)).bfloat16()
+    right = scheme.tensors()
+    doubled = Doubled(8, 8)
+    doubled.load_state_dict(scheme.key_projection.state_dict())
+    scheme.key_projection, scheme.query_projection = doubled.bfloat16(), Adapted(scheme.query_projection)
+    found = scheme.tensors()
+    for name, factor in (("transformer_xl_positions", 2), ("content_queries", 3)):
+        torch.testing.assert_close(found[name].float(), factor * right[name].float(), rtol=0.02, atol=0.02)
+
+
+def exact_bucket(distance, buckets, longest):
+    """mid + the smallest n for which (distance / mid)^(mid - 1) is at most ((longest - 1) / mid)^n, in whole numbers."""
+    mid, beyond = buckets // 2, 0
+    while distance > mid > 1 and distance ** (mid - 1) * mid**beyond > (longest - 1) ** beyond * mid ** (mid - 1):
+        beyond += 1
+    return mid + beyond if distance > mid else distance
+
+
+@pytest.mark.parametrize(("longest", "buckets"), [(5121, 20), (8193, 4), (129, 2), (513, 8), (300, 512), (1000, 64), (122, 240), (34, 64)])
+def test_distances_at_exact_powers_are_the_last_of_their_bucket(longest, buckets):
+    span = [exact_bucket(distance, buckets, longest) for distance in range(longest + 1)]
+    rows = Deberta(1, 1, longest, buckets, width=1).row_of_offset.tolist()
+    assert rows[longest::-1] == [min(buckets + bucket, 2 * buckets - 1) for bucket in span]
+    assert rows[longest:] == [max(buckets - bucket, 0) for bucket in span]
+
+
 def test_parameters():
     torch.manual_seed(0)
     names = ["embeddings", *(f"{side}_projection.{kind}" for side in ("key", "query") for kind in ("weight", "bias"))]

@@ -110,6 +110,7 @@ def packed_position_calls():
 
 CALLS = {
     "attention": attention_calls,
+    "attention_check": attention_calls,
     "attention_forward": attention_calls,
     "attention_backward": backward_calls,
     "attention_weights": weights_calls,
@@ -149,6 +150,8 @@ def tensors_of(call):
 
 def run(operator, call):
     result = getattr(_ops, operator)(**call)
+    if result is None:
+        return []
     return result if isinstance(result, (tuple, list)) else [result]
 
 
@@ -175,6 +178,8 @@ def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
     on_meta = {name: v.to("meta") if isinstance(v, torch.Tensor) else v for name, v in call.items()}
     if len(tensors_of(call)) == 1:
         pytest.skip("the operator takes one tensor")
+    if operator == "attention_check":
+        pytest.skip("the operator reads lengths, which are not there")
     assert all(t.is_meta for t in run(operator, on_meta))
     if call[argument].dim() == 0:  # a single number passes, as it does in PyTorch
         assert all(t.is_meta for t in run(operator, {**on_meta, argument: call[argument]}))

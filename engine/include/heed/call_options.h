@@ -73,6 +73,8 @@ struct Dropout {
   double probability = 0.0;  // 0 .. 65535/65536
   uint64_t seed = 0;
   int64_t batch_offset = 0;  // batch index of row 0; lets one row of a batch be recomputed alone
+  // The index of the first of each: lets some heads, queries or keys of a larger call be computed alone.
+  int64_t first_head = 0, first_query = 0, first_key = 0;
 };
 
 }  // namespace heed

@@ -18,21 +18,28 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 inline DropoutStream StreamOf(const Dropout& dropout, const attention::DropoutThreshold& threshold, int64_t b, int64_t h) {
-  return {dropout.seed, static_cast<uint32_t>(b + dropout.batch_offset), static_cast<uint32_t>(h), threshold.of_65536};
+  return {.seed = dropout.seed,
+          .batch = static_cast<uint32_t>(b + dropout.batch_offset),
+          .head = static_cast<uint32_t>(h + dropout.first_head),
+          .threshold = threshold.of_65536,
+          .first_query = dropout.first_query,
+          .first_key = dropout.first_key};
 }
 
 // Calls visit_lanes(w) for the vectors of lanes of a tile, and what that returns as visit(j, dropped) for their keys; dropped
-// is true where the weights of key j go. The tile starts at a key that is a multiple of eight.
+// is true where the weights of key j go. Eight keys share a draw, from an index on that is a multiple of eight: a tile begins
+// with one of the call's keys that is, but the call's first key need not be.
 template <class D, class VisitLanes>
 HWY_INLINE void ForEachDropped(D d, const DropoutStream& stream, const TilePlace& place, const VisitLanes& visit_lanes) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t first = stream.first_key % attention::kDropoutKeys;
   for (int64_t w = place.lane_begin; w < place.lane_end; w += lanes) {
     const auto visit = visit_lanes(w);
-    for (int64_t j = 0; j < place.keys; j += attention::kDropoutKeys) {
+    for (int64_t j = -first; j < place.keys; j += attention::kDropoutKeys) {
       hn::Mask<D> dropped[attention::kDropoutKeys];
-      DroppedMasks(d, stream, place.query + w, place.key + j, dropped);
+      DroppedMasks(d, stream, stream.first_query + place.query + w, stream.first_key + place.key + j, dropped);
       const int64_t count = std::min(attention::kDropoutKeys, place.keys - j);
-      for (int64_t m = 0; m < count; ++m) visit(j + m, dropped[m]);
+      for (int64_t m = std::max<int64_t>(0, -j); m < count; ++m) visit(j + m, dropped[m]);
     }
   }
 }

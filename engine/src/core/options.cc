@@ -14,6 +14,12 @@ void CheckDropout(const Dropout& dropout) {
   const double p = dropout.probability;
   if (!(p >= 0.0 && p < 1.0)) Refuse("dropout.probability", "expected a number in [0, 1), got " + std::to_string(p));
   if (dropout.batch_offset < 0) Refuse("dropout.batch_offset", "expected at least 0");
+  const auto check_first = [](const char* name, int64_t first) {
+    if (first < 0) Refuse(name, "expected at least 0, got " + std::to_string(first));
+  };
+  check_first("dropout.first_head", dropout.first_head);
+  check_first("dropout.first_query", dropout.first_query);
+  check_first("dropout.first_key", dropout.first_key);
   if (std::lround(p * 65536) > 65535) Refuse("dropout.probability", "expected at most 65535/65536, got " + std::to_string(p));
 }
 
@@ -94,8 +100,10 @@ void CheckCounters(const Dropout& dropout, const Shape& shape) {
   if (SaturatedSum(shape.batch, dropout.batch_offset) > kBatchIndices)
     Refuse("dropout.batch_offset", "expected batch indices below 2^32, got " + std::to_string(shape.batch) + " rows from " +
                                        std::to_string(dropout.batch_offset) + " on");
-  if (shape.q_heads > (int64_t{1} << 16)) Refuse("dropout", "more than 65536 heads");
-  if (std::max(shape.q_len, shape.kv_len) > (int64_t{1} << 40)) Refuse("dropout", "sequence beyond 2^40");
+  if (SaturatedSum(shape.q_heads, dropout.first_head) > (int64_t{1} << 16)) Refuse("dropout", "more than 65536 heads");
+  if (std::max(SaturatedSum(shape.q_len, dropout.first_query), SaturatedSum(shape.kv_len, dropout.first_key)) >
+      (int64_t{1} << 40))
+    Refuse("dropout", "sequence beyond 2^40");
 }
 
 // Fills count with the tokens of the longest sequence.

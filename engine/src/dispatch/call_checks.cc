@@ -4,6 +4,7 @@
 #include "core/refuse.h"
 #include "core/regions.h"
 #include "core/validation.h"
+#include "heed/attention_check.h"
 #include "position/option_arrays.h"
 #include "position/scheme_set.h"
 
@@ -224,7 +225,9 @@ template <class T>
 Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays) {
   if (attention.packed.present()) Refuse("packed", "weights on request are not defined for packed sequences");
   const Shape shape = CheckQueriesAndKeys(attention, arrays.q, arrays.k);
-  CheckAllOptions(attention, shape);
+  Shape without_values = shape;
+  without_values.value_dim = -1;
+  CheckAllOptions(attention, without_values);
   CheckPresent("lse", arrays.lse);
   CheckShape("lse", arrays.lse, RowShape(attention, shape), "[B, Hq, Nq]");
   const auto check_indices = [](const char* name, const View<const int64_t, 1>& indices, int64_t limit) {
@@ -254,3 +257,12 @@ template Shape CheckWeights(const Attention&, const WeightsArrays<float>&);
 template Shape CheckWeights(const Attention&, const WeightsArrays<double>&);
 
 }  // namespace heed::dispatch
+
+namespace heed {
+
+void CheckAttention(const Attention& attention, const Shape& shape) {
+  dispatch::CheckDescribed(attention, shape);
+  dispatch::CheckAllOptions(attention, shape);
+}
+
+}  // namespace heed

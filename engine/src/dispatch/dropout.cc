@@ -44,7 +44,7 @@ void DropGroup(const DropoutStream& stream, T scale, int64_t first, const T* x, 
 template <class T>
 void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const T* x, T* y) {
   const attention::DropoutThreshold realised = attention::RealisedDropout(dropout);
-  const DropoutStream stream = StreamOf(dropout, realised, 0, 0);
+  const DropoutStream stream = StreamOf({.seed = dropout.seed, .batch_offset = dropout.batch_offset}, realised, 0, 0);
   const T scale = static_cast<T>(realised.kept_scale);
   for (; begin + kGroup <= end; begin += kGroup) DropGroup(stream, scale, begin, x + begin, y + begin);
   if (begin == end) return;

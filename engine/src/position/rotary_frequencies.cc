@@ -180,8 +180,11 @@ bool DependsOnLength(const RotaryScaling& scaling) {
 }
 
 RotaryFrequencies ComputeRotaryFrequencies(const RotaryOptions& options, int64_t length) {
-  if (options.rotary_dim < 2 || options.rotary_dim % 2 != 0)
-    throw InvalidArgument("rotary_dim: expected an even number of at least 2, got " + std::to_string(options.rotary_dim));
+  // Beyond any model, and far below what would fill the memory.
+  constexpr int64_t kMostColumns = int64_t{1} << 24;
+  if (options.rotary_dim < 2 || options.rotary_dim % 2 != 0 || options.rotary_dim > kMostColumns)
+    throw InvalidArgument("rotary_dim: expected an even number of at least 2 and at most 2^24, got " +
+                          std::to_string(options.rotary_dim));
   // YaRN divides by the base's logarithm, and a base below 1 turns the order of the pairs round.
   if (!(options.base > 1) || !std::isfinite(options.base)) Refuse("base", "a finite number above 1", options.base);
   if (length < 0) throw InvalidArgument("length: expected at least 0, got " + std::to_string(length));

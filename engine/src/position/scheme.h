@@ -40,7 +40,7 @@ struct NoSight {
 //   static bool Present(const Attention&);
 //       whether a call asks for it
 //   static void Check(const Attention&, const Shape&);
-//       throws InvalidArgument
+//       throws InvalidArgument; value_dim is -1 where a call has no values
 //   static void ForEachArray(Options& attention, visit);
 //       calls visit(name, table) for the arrays behind its option
 //   static void ForEachGradient(const Attention&, Gradients&, visit);

@@ -117,8 +117,9 @@ bool Formulas::Kept(const Pair& pair) const {
   const Dropout& dropout = attention_.dropout;
   if (dropout.probability == 0) return true;
   const auto threshold = static_cast<uint32_t>(std::lround(dropout.probability * 65536));
-  return DropoutBits(dropout.seed, static_cast<uint64_t>(pair.b + dropout.batch_offset), static_cast<uint64_t>(pair.h),
-                     static_cast<uint64_t>(pair.i), static_cast<uint64_t>(pair.j)) >= threshold;
+  const auto index = [](int64_t at, int64_t first) { return static_cast<uint64_t>(at + first); };
+  return DropoutBits(dropout.seed, index(pair.b, dropout.batch_offset), index(pair.h, dropout.first_head),
+                     index(pair.i, dropout.first_query), index(pair.j, dropout.first_key)) >= threshold;
 }
 
 double Formulas::KeptScale() const {

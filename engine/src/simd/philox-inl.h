@@ -20,7 +20,8 @@ struct DropoutStream {
   uint64_t seed;
   uint32_t batch;
   uint32_t head;
-  uint32_t threshold;  // 0 .. 65535: a weight is dropped where its 16 bits are below this
+  uint32_t threshold;              // 0 .. 65535: a weight is dropped where its 16 bits are below this
+  int64_t first_query, first_key;  // the indices of the call's first ones
 };
 
 #if HWY_TARGET == HWY_SCALAR

@@ -13,6 +13,7 @@ import numpy as np
 from .._order import Causal, EmptyRow, causal_name, window_sides
 from . import _library, _operators, positions
 from ._arrays import Array, integers, listed, operand, over_pairs, seed_words, shape_text, typed
+from ._offset_bias import add_offset_bias
 from ._operators import Arrays, Call
 from ._results import AttentionOutput, Statistics, WeightsOf
 
@@ -196,6 +197,8 @@ def _add_scheme(call: _Call, scheme: object) -> None:
     """A scheme's tables; query and key turned where the scheme turns them."""
     if not isinstance(scheme, positions.Scheme):
         raise TypeError(f"position: expected a scheme of heed.jax.positions, got {type(scheme).__name__}")
+    if isinstance(scheme, positions.OffsetBias):
+        add_offset_bias(call, scheme, lambda: _Places.of(call))
     if not scheme.symmetric:
         call.settings["asymmetric"] = "true"
     for name, table in scheme.tensors().items():
@@ -241,7 +244,8 @@ def _prepared(
     if (scheme := options.get("position")) is not None:
         _add_scheme(call, scheme)
     if (bias := options.get("bias")) is not None:
-        call.operands["bias"] = typed("bias", over_pairs("bias", bias, False), call.numbers)
+        given = typed("bias", over_pairs("bias", bias, False), call.numbers)
+        call.operands["bias"] = given + call.operands["bias"] if "bias" in call.operands else given
     if (mask := options.get("mask")) is not None:
         call.options["mask"] = jnp.asarray(over_pairs("mask", mask, True))
     for name in ("scale", "softcap"):

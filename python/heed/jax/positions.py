@@ -2,8 +2,11 @@
 
     Rotary(head_dim)                           turns queries and keys
     Alibi(heads), RelativeBias(heads, M),
-    T5Bias(heads)                              added to the scores
+    T5Bias(heads),
+    Kerple(heads, key=key), Sandwich(heads),
+    SinusoidalBias(heads)                      added to the scores
     Shaw(head_dim, M, key=key)                 added to keys, values and queries by offset
+    TransformerXL(heads, head_dim, M, key=key) sinusoids of the distance, met by queries
 
 A scheme is a pytree whose leaves are its parameters, so that jax.grad of a function of the scheme gives their gradients, in a
 scheme; scheme.replace(weight=...) is a copy with other ones.
@@ -11,7 +14,7 @@ scheme; scheme.replace(weight=...) is a copy with other ones.
 
 from __future__ import annotations
 
-import copy
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -20,70 +23,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
+from .._sizes import check_sizes, check_table
 from . import _library, _operators
 from ._arrays import Array, integers, listed, operand, shape_text
+from ._offset_schemes import Kerple, OffsetBias, Sandwich, SinusoidalBias
+from ._scheme import Scheme
 
-__all__ = ["Alibi", "RelativeBias", "Rotary", "Scheme", "Shaw", "T5Bias"]
-
-
-class Scheme:
-    """What heed.jax.attention accepts as `position`. A scheme overrides the parts it has.
-
-    Attributes named in `parameters` are the leaves of the pytree; all others are static, so they must be hashable.
-    """
-
-    parameters: tuple[str, ...] = ()
-    """Names of the attributes that are parameters; one that is None has no leaf."""
-    symmetric: bool = True
-    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
-    rotates: bool = False
-    """Whether rotate does anything."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Registers the class as a pytree."""
-        super().__init_subclass__(**options)
-        jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
-
-    def tensors(self) -> dict[str, Array | None]:
-        """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
-        transformer_xl_positions, transformer_xl_bias, contextual_position, in the shapes of docs/attention.md; None stands
-        for absent."""
-        return {}
-
-    def rotate(
-        self,
-        query: jax.Array,
-        key: jax.Array,
-        query_positions: int | Array = 0,
-        key_positions: int | Array = 0,
-        layout: Literal["BHND", "BNHD"] = "BHND",
-    ) -> tuple[jax.Array, jax.Array]:
-        """query and key of attention turned by their positions, each that of the first token or a list [N] or [B, N]."""
-        return query, key
-
-    def replace(self, **parameters: Any) -> Any:
-        """A copy with these parameters. ValueError for names that are none."""
-        unknown = sorted(parameters.keys() - set(self.parameters))
-        if unknown:
-            raise ValueError(
-                f"{type(self).__name__} has the parameters {', '.join(self.parameters) or '(none)'}; got {', '.join(unknown)}"
-            )
-        other = copy.copy(self)
-        vars(other).update(parameters)
-        return other
-
-
-def _leaves(scheme: Scheme) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
-    attributes = vars(scheme)
-    leaves = [(jax.tree_util.GetAttrKey(name), attributes[name]) for name in scheme.parameters]
-    return leaves, tuple(sorted((name, value) for name, value in attributes.items() if name not in scheme.parameters))
-
-
-def _scheme_of(cls: type[Scheme], facts: tuple[tuple[str, Any], ...], leaves: Any) -> Scheme:
-    scheme = object.__new__(cls)  # leaves may be anything that JAX puts there
-    vars(scheme).update(facts)
-    vars(scheme).update(zip(scheme.parameters, leaves))
-    return scheme
+__all__ = [
+    "Alibi",
+    "Kerple",
+    "OffsetBias",
+    "RelativeBias",
+    "Rotary",
+    "Sandwich",
+    "Scheme",
+    "Shaw",
+    "SinusoidalBias",
+    "T5Bias",
+    "TransformerXL",
+]
 
 
 class Alibi(Scheme):
@@ -125,9 +83,11 @@ class RelativeBias(Scheme):
 
     def __init__(self, heads: int, max_distance: int) -> None:
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
-        below 1 or a distance below 0."""
+        below 1 or a distance below 0, and for sizes too large for any memory."""
+        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
         if heads < 1 or max_distance < 0:
             raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
+        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
         self.relative_bias = jnp.zeros((heads, 2 * max_distance + 1), jnp.float32)
 
     def tensors(self) -> dict[str, Array | None]:
@@ -155,11 +115,15 @@ class T5Bias(Scheme):
     """Whether keys after a query have buckets of their own."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """heads: of the queries. ValueError for heads below 1 and for buckets that are odd or too few."""
+        """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
+        memory."""
+        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
         if heads < 1:
             raise ValueError(f"heads: expected at least 1, got {heads}")
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
         _library.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+        check_table("T5Bias", "heads", buckets, heads)
+        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
         self.weight = jnp.zeros((buckets, heads), jnp.float32)
 
     def table(self) -> jax.Array:
@@ -206,9 +170,14 @@ class Shaw(Scheme):
         value_dim: int | None = None,
         key: jax.Array,
     ) -> None:
-        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance below 0."""
+        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
+        0, and for sizes too large for any memory."""
+        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
         if head_dim < 1 or max_distance < 0:
             raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+        if value_dim is not None and value_dim < 0:
+            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
+        check_table("Shaw", "max_distance", 2 * max_distance + 1, max(head_dim, value_dim or 0))
 
         def vectors(key: jax.Array, width: int) -> jax.Array:
             return head_dim**-0.5 * jax.random.normal(key, (2 * max_distance + 1, width), jnp.float32)
@@ -221,6 +190,83 @@ class Shaw(Scheme):
     def tensors(self) -> dict[str, Array | None]:
         """The parameters, None for what was not asked for."""
         return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
+
+
+class TransformerXL(Scheme):
+    """Queries meet projected sinusoids of their distance to a key, with a bias of their own for content and position.
+
+    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d), distances d = query position - key position beyond
+    max_distance taken for it, as the authors' clamp_len does. u is content_bias, v position_bias, W projection. Nothing of the
+    size of queries times keys is made. Dai et al. 2019, "Transformer-XL", section 3.3.
+    """
+
+    parameters: tuple[str, ...] = ("projection", "content_bias", "position_bias")
+    rotates: bool = True
+    """Always: u is added to the queries."""
+    heads: int
+    """Of the queries."""
+    head_dim: int
+    """Width of a head."""
+    max_distance: int
+    """Farther distances count as this one."""
+    width: int
+    """Of the sinusoids."""
+    projection: Array
+    """W, [heads * head_dim, width], N(0, 0.02) at first."""
+    content_bias: Array
+    """u, [heads, head_dim], N(0, 0.02) at first."""
+    position_bias: Array
+    """v, [heads, head_dim], N(0, 0.02) at first."""
+
+    def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None, key: jax.Array) -> None:
+        """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model), key of jax.random.
+        ValueError for heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
+        check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
+        width = heads * head_dim if width is None else width
+        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
+            raise ValueError(
+                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
+                f"{heads}, {head_dim}, {max_distance} and {width}"
+            )
+        check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
+        check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
+        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, width
+        keys, shapes = jax.random.split(key, 3), ((heads * head_dim, width), (heads, head_dim), (heads, head_dim))
+        self.projection, self.content_bias, self.position_bias = (
+            0.02 * jax.random.normal(own, shape, jnp.float32) for own, shape in zip(keys, shapes)
+        )
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
+        wide = jnp.promote_types(jnp.asarray(self.projection).dtype, jnp.float32)
+        rows = jnp.asarray(_sinusoids(self.max_distance, self.width), wide) @ jnp.asarray(self.projection, wide).T
+        bias = jnp.asarray(self.position_bias, wide) - jnp.asarray(self.content_bias, wide)
+        by_head = rows.reshape(-1, self.heads, self.head_dim).swapaxes(0, 1)
+        return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}
+
+    def rotate(
+        self,
+        query: jax.Array,
+        key: jax.Array,
+        query_positions: int | Array = 0,
+        key_positions: int | Array = 0,
+        layout: Literal["BHND", "BNHD"] = "BHND",
+    ) -> tuple[jax.Array, jax.Array]:
+        """query + u, wherever it stands, and the key itself. ValueError for another shape of the query."""
+        if query.ndim != 4 or query.shape[layout.index("H")] != self.heads or query.shape[3] != self.head_dim:
+            raise ValueError(
+                f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {shape_text(query)}"
+            )
+        u = jnp.asarray(self.content_bias).astype(query.dtype)
+        return query + (u[:, None] if layout == "BHND" else u), key
+
+
+@functools.lru_cache(maxsize=8)
+def _sinusoids(max_distance: int, width: int) -> np.ndarray[Any, Any]:
+    """Sines, then cosines, of the distances max_distance .. -max_distance, float64 [2 * max_distance + 1, width]."""
+    distance = np.arange(max_distance, -max_distance - 1, -1, dtype=np.float64)
+    angle = distance[:, None] * 10000 ** (-2 * np.arange((width + 1) // 2) / width)
+    return np.concatenate([np.sin(angle), np.cos(angle[:, : width // 2])], 1)
 
 
 def _text(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from .._sizes import check_sizes, check_table
 from ._scheme import Scheme
 
 
@@ -50,9 +51,11 @@ class Deberta(Scheme):
                       geometrically up to max_distance. None: a row for every distance below max_distance
         width         of the embeddings, heads * head_dim unless given
 
-        ValueError for sizes below 1, buckets that are odd or below 2, and a max_distance that leaves no far distances for them.
+        ValueError for sizes below 1 or too large for any memory, buckets that are odd or below 2, and a max_distance that leaves
+        no far distances for them.
         """
         super().__init__()
+        check_sizes("Deberta", heads=heads, head_dim=head_dim, max_distance=max_distance, buckets=buckets, width=width)
         width = heads * head_dim if width is None else width
         if heads < 1 or head_dim < 1 or max_distance < 1 or width < 1:
             raise ValueError(
@@ -66,12 +69,15 @@ class Deberta(Scheme):
             )
         self.heads, self.head_dim, self.max_distance, self.buckets = heads, head_dim, max_distance, buckets
         span = max_distance if buckets is None else buckets
+        check_table("Deberta", "heads and head_dim", heads * head_dim, width)
+        check_table("Deberta", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
+        check_table("Deberta", "buckets", 2 * span, width)
         self.embeddings = torch.nn.Parameter(torch.empty(2 * span, width).normal_(0.0, 0.02))
         self.key_projection = torch.nn.Linear(width, heads * head_dim)
         self.query_projection = torch.nn.Linear(width, heads * head_dim)
         steps = _buckets(max_distance, buckets)
-        rows = [min(max(span + step, 0), 2 * span - 1) for step in (*reversed(steps), *(-step for step in steps[1:]))]
-        self.register_buffer("row_of_offset", torch.tensor(rows), persistent=False)
+        rows = (span + torch.cat([steps.flip(0), -steps[1:]])).clamp(0, 2 * span - 1)
+        self.register_buffer("row_of_offset", rows, persistent=False)
 
     def default_scale(self, head_dim: int) -> float:
         """1/sqrt(3 head_dim): the score is a sum of three products."""
@@ -80,23 +86,32 @@ class Deberta(Scheme):
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The projected embeddings by offset, key position - query position: what queries meet and what keys meet, each
         [heads, 2 * max_distance + 1, head_dim]."""
-        keys, queries = self._by_offset(self.key_projection), self._by_offset(self.query_projection)
-        return {"transformer_xl_positions": keys, "content_queries": queries}
+        wide = _widened(self.embeddings)
 
-    def _by_offset(self, projection: torch.nn.Module) -> torch.Tensor:
-        projected: torch.Tensor = projection(self.embeddings)
-        return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+        def by_offset(projection: torch.nn.Module) -> torch.Tensor:
+            if type(projection) is torch.nn.Linear and projection.weight.is_floating_point():
+                projected = torch.nn.functional.linear(wide, _widened(projection.weight), _widened(projection.bias))
+            else:  # an adapter, or one whose numbers are no floating point
+                projected = projection(self.embeddings)
+            return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+
+        return {"transformer_xl_positions": by_offset(self.key_projection), "content_queries": by_offset(self.query_projection)}
 
 
-def _buckets(max_distance: int, buckets: int | None) -> list[int]:
+def _widened(parameter: torch.Tensor) -> torch.Tensor:
+    """Of 16 bits in float32, so that tables that are computed of them are not rounded once more."""
+    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
+
+
+def _buckets(max_distance: int, buckets: int | None) -> torch.Tensor:
     """Of the distances 0 .. max_distance: themselves without buckets; with them mid + ceil(ln(distance / mid) / ln((max_distance -
-    1) / mid) * (mid - 1)) beyond mid = buckets/2, in whole numbers, because logarithms put exact powers into the next one."""
+    1) / mid) * (mid - 1)) beyond mid = buckets/2."""
+    distance = torch.arange(max_distance + 1)
     if buckets is None:
-        return list(range(max_distance + 1))
-    mid, beyond, of_distance = buckets // 2, 0, []
-    for distance in range(max_distance + 1):
-        if distance > mid:
-            while mid > 1 and distance ** (mid - 1) * mid**beyond > (max_distance - 1) ** beyond * mid ** (mid - 1):
-                beyond += 1
-        of_distance.append(distance if distance <= mid else mid + beyond)
-    return of_distance
+        return distance
+    mid = buckets // 2
+    beyond = torch.cat([distance[mid + 1 :], torch.tensor([max_distance - 1])]).to(torch.float64)
+    logarithm = torch.log1p((beyond - mid) / mid)
+    # An exact power is the last of its bucket, whatever the logarithms were rounded to.
+    steps = torch.ceil(logarithm[:-1] / logarithm[-1] * (mid - 1) * (1 - 1e-13))
+    return torch.cat([distance[: mid + 1], mid + steps.to(torch.int64)])

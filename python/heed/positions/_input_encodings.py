@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 
+from .._sizes import check_sizes, check_table
 from .._token_positions import integers
 from ._scheme import InputScheme
 from ._sinusoids import Layout, Spacing, sinusoidal, sinusoidal_table
@@ -26,8 +27,10 @@ class _InputEncoding(InputScheme):
 
     def __init__(self, width: int, max_len: int, length_policy: LengthPolicy) -> None:
         super().__init__()
+        check_sizes(type(self).__name__, width=width)
         if width < 1 or max_len < 1:
             raise ValueError(f"{type(self).__name__}: expected width and max_len of at least 1, got {width} and {max_len}")
+        check_table(type(self).__name__, "max_len", max_len, width)
         if length_policy not in LENGTH_POLICIES:
             raise ValueError(f"length_policy: expected one of {', '.join(LENGTH_POLICIES)}, got {length_policy!r}")
         self.width, self.max_len, self.length_policy = width, max_len, length_policy

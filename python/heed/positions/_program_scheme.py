@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from .._programs import ScoreProgram, score as prepare_score
+from .._sizes import check_sizes
 from ._scheme import Scheme
 
 
@@ -35,8 +36,9 @@ class ProgramScheme(Scheme):
     """Of the queries."""
 
     def __init__(self, heads: int) -> None:
-        """ValueError for fewer heads than one."""
+        """ValueError for fewer heads than one, and for more than 2^24."""
         super().__init__()
+        check_sizes(type(self).__name__, heads=heads)
         if heads < 1:
             raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
         self.heads = heads

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from .._sizes import check_sizes, check_table
 from .._token_positions import listed
 from ._scheme import InputScheme
 
@@ -43,6 +44,8 @@ class RandomFourier(InputScheme):
             raise ValueError(f"axes: expected at least 1, got {axes}")
         if not (math.isfinite(scale) and scale > 0):
             raise ValueError(f"scale: expected a number above 0, got {scale}")
+        check_sizes("RandomFourier", width=width, axes=axes)
+        check_table("RandomFourier", "width", width // 2, axes)
         self.width, self.axes = width, axes
         frequencies = scale * torch.randn(axes, width // 2)
         if trainable:

@@ -7,9 +7,17 @@ from typing import Literal
 
 import torch
 
+from .._sizes import check_table
 from ._program_scheme import ProgramScheme
 
 _LEAST = 0.01
+_MOST_TERMS = 4096  # as many operations as a program has at most
+
+
+def _check_terms(scheme: str, name: str, terms: int) -> None:
+    """Before one is traced for every term."""
+    if terms > _MOST_TERMS:
+        raise ValueError(f"{scheme}: {name}: expected at most {_MOST_TERMS} terms, got {terms}")
 
 
 class Kerple(ProgramScheme):
@@ -68,6 +76,7 @@ class Sandwich(ProgramScheme):
         super().__init__(heads)
         if head_dim < 2 or head_dim % 2:
             raise ValueError(f"head_dim: expected an even number, got {head_dim}")
+        _check_terms("Sandwich", "head_dim", head_dim // 2)
         self.head_dim = head_dim
 
     def score(
@@ -113,6 +122,8 @@ class Fire(ProgramScheme):
         super().__init__(heads)
         if width < 1 or not threshold > 0:
             raise ValueError(f"Fire: expected width > 0 and threshold > 0, got {width} and {threshold}")
+        _check_terms("Fire", "width", width)
+        check_table("Fire", "heads", heads, width)
         self.width, self.threshold = width, float(threshold)
         self.c = torch.nn.Parameter(torch.tensor([0.1]))
         self.multiplier = torch.nn.Parameter(torch.tensor([1.0]))
@@ -173,6 +184,8 @@ class SinusoidalBias(ProgramScheme):
         super().__init__(heads)
         if frequencies < 1:
             raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
+        _check_terms("SinusoidalBias", "frequencies", frequencies)
+        check_table("SinusoidalBias", "heads", heads, frequencies)
         self.frequencies = frequencies
         self.cosine = torch.nn.Parameter(torch.zeros(heads, frequencies))
         self.sine = torch.nn.Parameter(torch.zeros(heads, frequencies))

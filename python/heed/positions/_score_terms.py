@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from .._sizes import check_sizes, check_table
 from ._scheme import Scheme
 
 _ops = torch.ops.heed
@@ -52,10 +53,12 @@ class RelativeBias(Scheme):
 
     def __init__(self, heads: int, max_distance: int) -> None:
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
-        below 1 or a distance below 0."""
+        below 1 or a distance below 0, and for sizes too large for any memory."""
         super().__init__()
+        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
         if heads < 1 or max_distance < 0:
             raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
+        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
         self.relative_bias = torch.nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
@@ -88,11 +91,16 @@ class Shaw(Scheme):
     def __init__(
         self, head_dim: int, max_distance: int, values: bool = True, queries: bool = False, *, value_dim: int | None = None
     ) -> None:
-        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance below 0."""
+        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
+        0, and for sizes too large for any memory."""
         super().__init__()
+        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
         if head_dim < 1 or max_distance < 0:
             raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
+        if value_dim is not None and value_dim < 0:
+            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
         rows = 2 * max_distance + 1
+        check_table("Shaw", "max_distance", rows, max(head_dim, value_dim or 0))
 
         def vectors(width: int) -> torch.nn.Parameter:
             return torch.nn.Parameter(torch.empty(rows, width).normal_(0.0, head_dim**-0.5))
@@ -151,13 +159,17 @@ class T5Bias(Scheme):
     """[2 * max_distance + 1] int64: the bucket of offset -max_distance, ..., max_distance."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
-        """heads: of the queries. ValueError for heads below 1 and for buckets that are odd or too few."""
+        """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
+        memory."""
         super().__init__()
+        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
         if heads < 1:
             raise ValueError(f"heads: expected at least 1, got {heads}")
         # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
         offsets = _ops.t5_buckets(max_distance, buckets, max_distance, bidirectional)
         self.register_buffer("bucket_of_offset", offsets, persistent=False)
+        check_table("T5Bias", "heads", buckets, heads)
+        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
         self.weight = torch.nn.Parameter(torch.zeros(buckets, heads))
 
     def table(self) -> torch.Tensor:

@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from .._sizes import MOST_SIZE, check_sizes, check_table
 from ._scheme import Scheme
 
 Window = int | tuple[int, int]
@@ -32,9 +33,19 @@ class _WindowBias(Scheme):
 
     def __init__(self, heads: int, window: Window) -> None:
         super().__init__()
+        name = type(self).__name__
+        check_sizes(name, heads=heads)
         if heads < 1:
-            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
+            raise ValueError(f"{name}: expected heads > 0, got {heads}")
         self.axes, self.heads, self.window = 2, heads, _sides("window", window)
+        if self._differences > MOST_SIZE:
+            raise ValueError(f"{name}: window: expected at most 2^24 differences, got {self.window[0]} x {self.window[1]}")
+        check_table(name, "window", self._differences, heads)
+
+    @property
+    def _differences(self) -> int:
+        height, width = self.window
+        return (2 * height - 1) * (2 * width - 1)
 
     def table(self) -> torch.Tensor:
         """[(2 height - 1)(2 width - 1), heads]: row (dy + height - 1)(2 width - 1) + dx + width - 1 belongs to the offset dy, dx
@@ -81,8 +92,7 @@ class SwinBias(_WindowBias):
     def __init__(self, heads: int, window: Window) -> None:
         """heads: of the queries. window: its side in tokens, or (height, width). ValueError for either below 1."""
         super().__init__(heads, window)
-        height, width = self.window
-        weight = torch.empty((2 * height - 1) * (2 * width - 1), heads)
+        weight = torch.empty(self._differences, heads)
         self.weight = torch.nn.Parameter(torch.nn.init.trunc_normal_(weight, std=0.02))
 
     def table(self) -> torch.Tensor:
@@ -118,8 +128,10 @@ class SwinV2Bias(_WindowBias):
         ValueError for sizes below 1.
         """
         super().__init__(heads, window)
+        check_sizes("SwinV2Bias", hidden=hidden)
         if hidden < 1:
             raise ValueError(f"hidden: expected at least 1, got {hidden}")
+        check_table("SwinV2Bias", "hidden", hidden, max(heads, self._differences))
         trained = self.window if pretrained_window is None else _sides("pretrained_window", pretrained_window)
         bound = 1 / math.sqrt(hidden)
         self.first_weight = torch.nn.Parameter(torch.empty(hidden, 2).uniform_(-(0.5**0.5), 0.5**0.5))

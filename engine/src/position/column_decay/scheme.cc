@@ -11,6 +11,10 @@
 namespace heed::position {
 namespace {
 
+// In powers of two a position, so that the product with any position is a number. Between two whole positions nothing is left
+// of a product at far smaller rates.
+constexpr double kMostRate = 0x1p900;
+
 double RateOf(const Table<1>& rates, int64_t c) {
   return std::visit([&](const auto& view) { return static_cast<double>(view(c)); }, rates);
 }
@@ -44,7 +48,7 @@ ColumnDecayCall<T>::ColumnDecayCall(const CallFacts& call, const BiasGradients<T
 // In powers of two.
 template <class T>
 double ColumnDecayCall<T>::Rate(int64_t c) const {
-  return RateOf(option_.rates, c) * std::numbers::log2e;
+  return std::min(RateOf(option_.rates, c), kMostRate / std::numbers::log2e) * std::numbers::log2e;
 }
 
 template <class T>

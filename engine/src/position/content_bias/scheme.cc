@@ -43,7 +43,7 @@ void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
     if (!table) return;
     const auto extent = ExtentOf(*table);
     if (extent[0] % 2 != 1 || (width >= 0 && extent[1] != width))
-      core::Refuse(name, "expected [2M+1, " + std::to_string(width) + "], got " + core::ShapeText(extent));
+      core::Refuse(name, "expected [2M+1, " + (width < 0 ? "Dv" : std::to_string(width)) + "], got " + core::ShapeText(extent));
     if (rows != 0 && extent[0] != rows)
       core::Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + core::ShapeText(extent));
     CheckOffsetRows(name, extent[0]);
@@ -54,7 +54,7 @@ void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
   };
   check("content_bias.keys", bias.keys, shape.head_dim);
   check("content_bias.queries", bias.queries, shape.head_dim);
-  check("content_bias.values", bias.values, shape.value_dim == 0 ? -1 : shape.value_dim);
+  check("content_bias.values", bias.values, shape.value_dim);
   if (bias.head_queries) CheckHeadQueries(bias, shape, rows, first);
   CheckWholePositions("content_bias", attention);
 }

@@ -229,6 +229,19 @@ class AttentionOptions {
     batch_offset_ = value;
     return *this;
   }
+  // What dropout counts heads, queries and keys from: the same mask where part of a larger call is computed alone.
+  AttentionOptions& first_head(int64_t value) {
+    first_head_ = value;
+    return *this;
+  }
+  AttentionOptions& first_query(int64_t value) {
+    first_query_ = value;
+    return *this;
+  }
+  AttentionOptions& first_key(int64_t value) {
+    first_key_ = value;
+    return *this;
+  }
   AttentionOptions& empty_row(EmptyRow value) {
     empty_row_ = value;
     return *this;
@@ -266,6 +279,9 @@ class AttentionOptions {
   double dropout() const { return dropout_; }
   const std::optional<int64_t>& seed() const { return seed_; }
   int64_t batch_offset() const { return batch_offset_; }
+  int64_t first_head() const { return first_head_; }
+  int64_t first_query() const { return first_query_; }
+  int64_t first_key() const { return first_key_; }
   EmptyRow empty_row() const { return empty_row_; }
   bool return_weights() const { return return_weights_; }
   const at::Tensor& weights_of_heads() const { return weights_of_heads_; }
@@ -287,7 +303,7 @@ class AttentionOptions {
   std::optional<double> softcap_;
   double dropout_ = 0.0;
   std::optional<int64_t> seed_;
-  int64_t batch_offset_ = 0;
+  int64_t batch_offset_ = 0, first_head_ = 0, first_query_ = 0, first_key_ = 0;
   EmptyRow empty_row_ = EmptyRow::kZero;
   bool return_weights_ = false, return_statistics_ = false;
   at::Tensor weights_of_heads_, weights_of_rows_;

@@ -37,6 +37,8 @@ class AttentionPosition {
   // transformer_xl_bias, contextual_position, column_decay. Undefined ones are absent.
   virtual AttentionTensors tensors() const { return {}; }
   virtual bool symmetric() const { return true; }  // of slopes
+  // Whether `tensors` are computed, of the parameters and buffers of the module alone and at a cost: a cache then keeps them.
+  virtual bool computes_tables() const { return false; }
   // What becomes of a score, after all that is added to it and before masks and the program that a call brings itself.
   virtual std::optional<PositionProgram> program() const { return std::nullopt; }
   // The scale of calls that give none, for heads of this width; 1/sqrt(head_dim) where it says nothing.

@@ -12,6 +12,8 @@
 namespace heed::nn {
 
 class AttentionPosition;
+struct AttentionTensors;
+struct SchemeTables;
 
 // Holds keys [batch, kv_heads, length, head_dim] and values [batch, kv_heads, length, value_dim]. Batch, heads, widths and type
 // are those of the first tokens appended. Keys are kept as given, or turned once by a scheme. For inference: keys and values
@@ -44,6 +46,9 @@ class KeyValueCache {
   const std::shared_ptr<const AttentionPosition>& turned_by() const { return turned_by_; }
   // Where turned keys stand, [1 or batch, length], and axes where the scheme has them; undefined where they count up from 0.
   const at::Tensor& key_positions() const { return places_; }
+  // scheme.tensors(); what a scheme computes of its parameters is computed once for the tokens that there are, while no
+  // gradients are recorded and no parameter changes, as PyTorch counts changes.
+  AttentionTensors TensorsOf(const AttentionPosition& scheme) const;
 
  private:
   // Throws unless the cache may hold keys that this scheme turned.
@@ -55,7 +60,8 @@ class KeyValueCache {
   at::Tensor places_;
   std::optional<int64_t> capacity_;
   int64_t length_ = 0;
-  at::Tensor keys_, values_;  // [batch, kv_heads, capacity, width]
+  at::Tensor keys_, values_;                          // [batch, kv_heads, capacity, width]
+  mutable std::shared_ptr<const SchemeTables> kept_;  // of the last scheme
 };
 
 // A cache for each layer of a stack.

@@ -94,6 +94,7 @@ class TransformerXLImpl : public torch::nn::Cloneable<TransformerXLImpl>, public
   TransformerXLImpl(int64_t heads, int64_t head_dim, int64_t max_distance = 512, int64_t width = 0);
   void reset() override;
   AttentionTensors tensors() const override;
+  bool computes_tables() const override { return true; }
   bool turns_once() const override { return true; }
   at::Tensor rotate_query(const at::Tensor& query, const TokenPositions& positions) const override;
   at::Tensor rotate_key(const at::Tensor& key, const TokenPositions& positions) const override;
@@ -118,6 +119,7 @@ class DebertaImpl : public torch::nn::Cloneable<DebertaImpl>, public AttentionPo
   DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance = 512, int64_t buckets = 0, int64_t width = 0);
   void reset() override;
   AttentionTensors tensors() const override;
+  bool computes_tables() const override { return true; }
   std::optional<double> default_scale(int64_t head_dim) const override;
   torch::Tensor embeddings;  // e, [2 * (buckets, or max_distance), width], N(0, 0.02) at first
   torch::nn::Linear key_projection{nullptr}, query_projection{nullptr};  // K and Q, width -> heads * head_dim

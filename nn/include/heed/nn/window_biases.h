@@ -68,6 +68,7 @@ class SwinV2BiasImpl : public torch::nn::Cloneable<SwinV2BiasImpl>, public Windo
   SwinV2BiasImpl(int64_t heads, WindowShape window, int64_t hidden = 512, WindowShape pretrained_window = {});
   void reset() override;
   at::Tensor table() const override;
+  bool computes_tables() const override { return true; }
   // As torch::nn::Linear starts.
   torch::Tensor first_weight;   // [hidden, 2], of rows and columns
   torch::Tensor first_bias;     // [hidden]

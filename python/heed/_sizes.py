@@ -1,0 +1,27 @@
+"""Sizes that tables are made of, checked before there is memory for one."""
+
+from __future__ import annotations
+
+import operator
+
+MOST_SIZE = 1 << 24  # of heads, a width, a distance: beyond any model
+MOST_NUMBERS = 1 << 31  # of one table, 8 GiB in float32
+
+
+def check_sizes(module: str, **sizes: int | None) -> None:
+    """That those which are not None are integers of at most 2^24. TypeError and ValueError that name the argument."""
+    for name, size in sizes.items():
+        if size is None:
+            continue
+        try:
+            whole = operator.index(size)
+        except TypeError:
+            raise TypeError(f"{module}: {name}: expected an integer, got {size!r}") from None
+        if whole > MOST_SIZE:
+            raise ValueError(f"{module}: {name}: expected at most 2^24, got {size}")
+
+
+def check_table(module: str, what: str, rows: int, width: int) -> None:
+    """That a table is not too large; what: the argument that makes it so. ValueError."""
+    if rows * width > MOST_NUMBERS:
+        raise ValueError(f"{module}: {what}: expected a table of at most 2^31 numbers, got one of {rows} x {width}")

@@ -1,0 +1,116 @@
+"""Queries and keys turned where they lie, by where they stand in the whole sequence."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+
+from .._places import Places, Positions
+from ..positions import Scheme
+from ._exchange import Exchange, sum_over_ranks
+from ._layout import Layout
+
+
+class Turned(NamedTuple):
+    """A rank's queries and keys as a scheme makes them."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    trained: int = 0
+    """Numbers in the scheme's parameters whose gradients come from the rotation."""
+
+
+def turned(
+    exchange: Exchange, scheme: Scheme, query: torch.Tensor, key: torch.Tensor, places: tuple[Positions, Positions],
+    layouts: tuple[Layout, Layout],
+) -> Turned:  # fmt: skip
+    """What the scheme makes of this rank's queries and keys. places: of all tokens."""
+    own = [_own(of, layout, exchange.rank) for of, layout in zip(places, layouts)]
+    last = None
+    if not scheme.turns_once and scheme.axes is None:
+        last = max(_last(of, layout.total) for of, layout in zip(places, layouts))
+    trained = _trained(scheme, query, key, own, last)
+    if not trained:
+        return Turned(*_rotate(scheme, query, key, own, last))
+    queries, keys = _Rotated.apply(exchange, scheme, own, last, query, key, *trained)  # type: ignore[no-untyped-call]
+    return Turned(queries, keys, sum(p.numel() for p in trained))
+
+
+def _trained(
+    scheme: Scheme, query: torch.Tensor, key: torch.Tensor, places: list[torch.Tensor], last: float | None
+) -> list[torch.Tensor]:
+    """The parameters that the rotation depends on, found by turning no tokens."""
+    wanted = [p for p in scheme.parameters() if p.requires_grad]
+    if not wanted or not torch.is_grad_enabled():
+        return []
+    nowhere = [of.narrow(1 if of.dim() > 1 else 0, 0, 0) for of in places]
+    outputs = [t for t in _rotate(scheme, query.detach()[:, :, :0], key.detach()[:, :, :0], nowhere, last) if t.requires_grad]
+    if not outputs:
+        return []
+    found = torch.autograd.grad([t.sum() for t in outputs], wanted, allow_unused=True)
+    return [p for p, d in zip(wanted, found) if d is not None]
+
+
+def _rotate(
+    scheme: Scheme, query: torch.Tensor, key: torch.Tensor, places: list[torch.Tensor], last: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if last is None:
+        return scheme.rotate(query, key, *places)
+    # A rotation that depends on the length of the text is told of its end by one more token, which is dropped again.
+    longer = [torch.nn.functional.pad(t, (0, 0, 0, 1)) for t in (query, key)]
+    ends = [torch.cat([of, of.new_full((*of.shape[:-1], 1), last)], -1) for of in places]
+    queries, keys = scheme.rotate(*longer, *ends)
+    return queries[:, :, :-1], keys[:, :, :-1]
+
+
+class _Rotated(torch.autograd.Function):
+    """A rotation with parameters, whose gradients are those of all ranks."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, exchange: Exchange, scheme: Scheme, places: Any, last: Any, query: torch.Tensor, key: torch.Tensor,
+        *trained: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
+        ctx.exchange, ctx.scheme, ctx.places, ctx.last = exchange, scheme, places, last
+        ctx.save_for_backward(query, key, *trained)
+        queries, keys = _rotate(scheme, query, key, places, last)
+        # What a scheme returns as it was given may not be both an input and an output of a Function.
+        return tuple(t.clone() if t is given else t for t, given in ((queries, query), (keys, key)))  # type: ignore[return-value]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, d_queries: Any, d_keys: Any) -> tuple[Any, ...]:
+        query, key, *trained = ctx.saved_tensors
+        with torch.enable_grad():
+            given = [t.detach().requires_grad_() for t in (query, key)]
+            outputs = _rotate(ctx.scheme, given[0], given[1], ctx.places, ctx.last)
+            found = torch.autograd.grad(outputs, [*given, *trained], (d_queries, d_keys), allow_unused=True)
+        flat = torch.cat([d.double().reshape(-1) for d in found[2:]])
+        total = sum_over_ranks(ctx.exchange, flat, "whose gradients of a scheme are added up")
+        sums = [part.view(p.shape).to(p.dtype) for part, p in zip(total.split([p.numel() for p in trained]), trained)]
+        return (None, None, None, None, *found[:2], *sums)
+
+
+def _own(places: Positions, layout: Layout, rank: int) -> torch.Tensor:
+    """Of the places of all tokens, [N], [B, N] or [B, N, axes], those of a rank."""
+    pieces = layout.pieces(rank)
+    if not isinstance(places, torch.Tensor):
+        return torch.cat([torch.arange(places + p.start, places + p.stop) for p in pieces] or [torch.arange(0)])
+    dim = 1 if places.dim() > 1 else 0
+    return torch.cat([places.narrow(dim, p.start, p.length) for p in pieces] or [places.narrow(dim, 0, 0)], dim)
+
+
+def _last(places: Positions, total: int) -> float:
+    if not isinstance(places, torch.Tensor):
+        return places + total - 1 if total else 0
+    return places.max().item() if places.numel() else 0
+
+
+def places_of(options: dict[str, Any], packed: Any, lengths: tuple[int, int]) -> tuple[Positions, Positions]:
+    """Where all queries and all keys stand."""
+    places = Places.of(options)
+    if packed is not None:
+        queries, keys = places.of_packed(packed, *lengths)
+        return queries.reshape(-1), keys.reshape(-1)
+    return places.of_queries(*lengths), places.of_keys()

@@ -1,0 +1,151 @@
+"""Biases that are functions of the offset, for texts of any length."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._sizes import check_sizes, check_table
+from ._arrays import Array
+from ._scheme import Scheme
+
+
+class OffsetBias(Scheme):
+    """A bias that is a function of the offset alone, whatever the length: a subclass replaces by_offset.
+
+    Where positions count up from numbers known when the function is traced, the call has a table by offset. Positions in arrays
+    make it a bias of all pairs, in memory quadratic in the length; of packed sequences they are refused.
+    """
+
+    heads: int
+    """Of the queries."""
+
+    def __init__(self, heads: int) -> None:
+        """ValueError for fewer heads than one, and for more than 2^24."""
+        check_sizes(type(self).__name__, heads=heads)
+        if heads < 1:
+            raise ValueError(f"{type(self).__name__}: expected heads > 0, got {heads}")
+        self.heads = heads
+
+    def by_offset(self, offset: Array) -> Array:
+        """[heads, *offset.shape], what is added to a score at the offset key position - query position: floating point, float64 of
+        NumPy where it is known when the function is traced."""
+        raise NotImplementedError(f"{type(self).__name__} has no by_offset")
+
+
+def _waves(offset: Array, rate: float) -> tuple[Array, Array]:
+    """Cosine and sine of rate * (query position - key position)."""
+    numpy = np if isinstance(offset, np.ndarray) else jnp
+    return numpy.cos(rate * offset), -numpy.sin(rate * offset)
+
+
+def _column(numbers: Array, offset: Array) -> jax.Array:
+    """A number a head beside offsets."""
+    return jnp.reshape(jnp.asarray(numbers), (-1, *(1,) * offset.ndim))
+
+
+class Kerple(OffsetBias):
+    """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
+
+    kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
+    0.01 count as 0.01, as in the authors' code, and get the gradient that 0.01 has. Alibi is "power" with rate 1.
+    """
+
+    parameters: tuple[str, ...] = ("rate", "scale")
+    kind: Literal["log", "power"]
+    """"log" or "power"."""
+    rate: Array
+    """[heads], uniform in 0..2 at first."""
+    scale: Array
+    """[heads], uniform in 0..1 at first."""
+
+    def __init__(self, heads: int, kind: Literal["log", "power"] = "log", *, key: jax.Array) -> None:
+        """heads: of the queries. key: of jax.random, for the numbers at first. ValueError for another kind than those two."""
+        super().__init__(heads)
+        if kind not in ("log", "power"):
+            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+        self.kind = kind
+        of_rate, of_scale = jax.random.split(key)
+        self.rate = 2 * jax.random.uniform(of_rate, (heads,), jnp.float32)
+        self.scale = jax.random.uniform(of_scale, (heads,), jnp.float32)
+
+    def by_offset(self, offset: Array) -> jax.Array:
+        """The kernel, negative."""
+        distance = jnp.abs(jnp.asarray(offset))
+        rate = _column(_limited(self.rate, 2.0 if self.kind == "power" else None), distance)
+        scale = _column(_limited(self.scale, None), distance)
+        if self.kind == "log":
+            return -rate * jnp.log1p(scale * distance)
+        # 0^rate is 0, and has no gradient there.
+        return -scale * jnp.where(distance > 0, jnp.where(distance > 0, distance, 1) ** rate, 0)
+
+
+def _limited(numbers: Array, most: float | None) -> jax.Array:
+    """From 0.01 on, with the gradient of what they count as: a number beyond the limits can come back."""
+    numbers = jnp.asarray(numbers)
+    return numbers + jax.lax.stop_gradient(jnp.clip(numbers, 0.01, most) - numbers)
+
+
+class Sandwich(OffsetBias):
+    """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
+    the Lens of Receptive Field Analysis", section 5.
+
+    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads: what is
+    subtracted makes it 0 at distance 0 and changes no weight. No parameters.
+    """
+
+    head_dim: int
+    """Width of the encodings."""
+
+    def __init__(self, heads: int, head_dim: int = 128) -> None:
+        """head_dim: width of the encodings, even; a hyperparameter, which need not be that of a head. ValueError for an odd one
+        or one below 2."""
+        super().__init__(heads)
+        if head_dim < 2 or head_dim % 2:
+            raise ValueError(f"head_dim: expected an even number, got {head_dim}")
+        check_sizes("Sandwich", head_dim=head_dim)
+        self.head_dim = head_dim
+
+    def by_offset(self, offset: Array) -> jax.Array:
+        """The bias."""
+        total: Array = np.zeros(()) - self.head_dim / 2
+        for t in range(1, self.head_dim // 2 + 1):
+            total = total + _waves(offset, 10000 ** (-2 * t / self.head_dim))[0]
+        return jnp.asarray(total) * _column(self.heads / (8.0 * np.arange(1, self.heads + 1)), offset)
+
+
+class SinusoidalBias(OffsetBias):
+    """A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
+    sine[h, t] sin(w_t (i - j)), w_t = 10000^(-t / frequencies).
+
+    The inner product of two of the book's positional encodings has this form, with all cosines equal and no sines: what a head
+    may learn from the encoding alone, without its content. Sines tell left from right.
+    """
+
+    parameters: tuple[str, ...] = ("cosine", "sine")
+    frequencies: int
+    """How many waves."""
+    cosine: Array
+    """[heads, frequencies], 0 at first."""
+    sine: Array
+    """[heads, frequencies], 0 at first."""
+
+    def __init__(self, heads: int, frequencies: int = 16) -> None:
+        """heads: of the queries. ValueError for no frequencies."""
+        super().__init__(heads)
+        if frequencies < 1:
+            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
+        check_sizes("SinusoidalBias", frequencies=frequencies)
+        check_table("SinusoidalBias", "frequencies", heads, frequencies)
+        self.frequencies = frequencies
+        self.cosine = jnp.zeros((heads, frequencies), jnp.float32)
+        self.sine = jnp.zeros((heads, frequencies), jnp.float32)
+
+    def by_offset(self, offset: Array) -> jax.Array:
+        """The waves."""
+        waves = [_waves(offset, 10000 ** (-t / self.frequencies)) for t in range(self.frequencies)]
+        cosines, sines = (jnp.stack([jnp.asarray(wave) for wave in side]) for side in zip(*waves))
+        return jnp.tensordot(jnp.asarray(self.cosine), cosines, 1) + jnp.tensordot(jnp.asarray(self.sine), sines, 1)

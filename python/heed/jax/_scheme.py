@@ -1,0 +1,70 @@
+"""What every positional scheme is."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Literal
+
+import jax
+
+from ._arrays import Array
+
+
+class Scheme:
+    """What heed.jax.attention accepts as `position`. A scheme overrides the parts it has.
+
+    Attributes named in `parameters` are the leaves of the pytree; all others are static, so they must be hashable.
+    """
+
+    parameters: tuple[str, ...] = ()
+    """Names of the attributes that are parameters; one that is None has no leaf."""
+    symmetric: bool = True
+    """Of slopes: whether a slope multiplies the distance (True) or the offset, key position - query position (False)."""
+    rotates: bool = False
+    """Whether rotate does anything."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Registers the class as a pytree."""
+        super().__init_subclass__(**options)
+        jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
+
+    def tensors(self) -> dict[str, Array | None]:
+        """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
+        transformer_xl_positions, transformer_xl_bias, contextual_position, in the shapes of docs/attention.md; None stands
+        for absent."""
+        return {}
+
+    def rotate(
+        self,
+        query: jax.Array,
+        key: jax.Array,
+        query_positions: int | Array = 0,
+        key_positions: int | Array = 0,
+        layout: Literal["BHND", "BNHD"] = "BHND",
+    ) -> tuple[jax.Array, jax.Array]:
+        """query and key of attention turned by their positions, each that of the first token or a list [N] or [B, N]."""
+        return query, key
+
+    def replace(self, **parameters: Any) -> Any:
+        """A copy with these parameters. ValueError for names that are none."""
+        unknown = sorted(parameters.keys() - set(self.parameters))
+        if unknown:
+            raise ValueError(
+                f"{type(self).__name__} has the parameters {', '.join(self.parameters) or '(none)'}; got {', '.join(unknown)}"
+            )
+        other = copy.copy(self)
+        vars(other).update(parameters)
+        return other
+
+
+def _leaves(scheme: Scheme) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:
+    attributes = vars(scheme)
+    leaves = [(jax.tree_util.GetAttrKey(name), attributes[name]) for name in scheme.parameters]
+    return leaves, tuple(sorted((name, value) for name, value in attributes.items() if name not in scheme.parameters))
+
+
+def _scheme_of(cls: type[Scheme], facts: tuple[tuple[str, Any], ...], leaves: Any) -> Scheme:
+    scheme = object.__new__(cls)  # leaves may be anything that JAX puts there
+    vars(scheme).update(facts)
+    vars(scheme).update(zip(scheme.parameters, leaves))
+    return scheme

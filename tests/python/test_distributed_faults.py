@@ -1,0 +1,147 @@
+"""Ranks that disagree, refuse, are late or die: every other rank ends with an error that says so, within the time-out."""
+
+import random
+import time
+
+import pytest
+import torch
+from ranks import Raised, Ranks
+
+import heed
+import heed.distributed
+
+FAULTS = "distributed_faults"
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    with Ranks(3) as processes:
+        yield processes
+
+
+def raised(ranks, function, count, *arguments):
+    """What each rank raised, (type, message)."""
+    with pytest.raises(Raised) as caught:
+        ranks.run(FAULTS, function, count, *arguments)
+    return [answer and answer[:2] for answer in caught.value.by_rank]
+
+
+# What rank 1 is called with instead, and what every rank says.
+DIFFERENCES = {
+    "dtype": ({"dtype": "float64"}, "query: ranks 0, 2 have float32 [1, 6, *, 8]; rank 1 has float64 [1, 6, *, 8]"),
+    "heads": ({"heads": 3}, "query: ranks 0, 2 have float32 [1, 6, *, 8]; rank 1 has float32 [1, 3, *, 8]"),
+    "width": ({"width": 4}, "rank 1 has float32 [1, 6, *, 4]"),
+    "method": ({"method": "all_to_all"}, "method: ranks 0, 2 have 'ring'; rank 1 has 'all_to_all'"),
+    "layout": ({"layout": "zigzag"}, "layout: ranks 0, 2 have 'contiguous'; rank 1 has 'zigzag'"),
+    "number": ({"options": {"dropout": 0.2, "seed": 1}}, "dropout: ranks 0, 2 have 0.0; rank 1 has 0.2"),
+    "lengths": (
+        {"options": {"key_lengths": torch.tensor([5])}},
+        "key_lengths: ranks 0, 2 have None; rank 1 has int64 [1] [5]",
+    ),
+    "scheme": ({"scheme": ("Rotary", 8)}, "position: ranks 0, 2 have None; rank 1 has Rotary"),
+    "program": ({"factor": 3.0}, "score: ranks 0, 2 have heed.ScoreProgram"),
+    "version": ({"version": "9.9"}, "version: ranks 0, 2 have " + heed.__version__ + "; rank 1 has 9.9"),
+    "gradient": ({"requires_grad": True}, "rank 1 has float32 [1, 6, *, 8] that requires a gradient"),
+    "function": ({"function": "plan"}, "function: ranks 0, 2 have attention; rank 1 has plan"),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENCES)
+def test_every_rank_names_the_difference(ranks, what):
+    different, expected = DIFFERENCES[what]
+    for kind, message in raised(ranks, "differing", 3, different):
+        assert kind == "ValueError" and "the ranks disagree" in message and expected in message, message
+
+
+def test_differences_of_masks_and_positions_are_found(ranks):
+    same = torch.ones(1, 1, 6, 6, dtype=torch.bool)
+    other = same.clone()
+    other[0, 0, 3, 2] = False
+    for name, values in (("mask", (same, other)), ("query_positions", (torch.arange(12), torch.arange(12) + 1))):
+        for kind, message in raised(ranks, "with_own_options", 2, [{name: value} for value in values]):
+            assert kind == "ValueError" and f"{name}: rank 0 has" in message, message
+
+
+def test_a_rank_that_refuses_its_arguments_tells_the_others(ranks):
+    found = raised(ranks, "differing", 3, {"key_tokens": 5, "value_tokens": 4})
+    assert found[1] == ("ValueError", "v: expected [B, Hkv, Nk, Dv] = [1, 6, 5, 8], got [1, 6, 4, 8]")
+    for kind, message in (found[0], found[2]):
+        assert kind == "RuntimeError" and "refused on other ranks: rank 1: ValueError: " in message
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"key_lengths": torch.tensor([19])}, "key_lengths: expected values in 0..18, got 19"),
+        ({"query_positions": torch.arange(6)}, "query_positions: expected [1, N] or [B, N] with B = 1 and N = 18, got [1, 6]"),
+        ({"mask": torch.ones(6, 6, dtype=torch.bool)}, "mask"),
+        ({"window": (1, 2, 3)}, "window: expected (left, right)"),
+        ({"colour": "red"}, "colour: not an option of heed.distributed.attention"),
+        ({"return_weights": True}, "return_weights: not returned by heed.distributed"),
+        ({"packed": ([0, 17], [0, 18])}, "query_offsets"),
+        ({"position": heed.positions.Learned(8, 18)}, "position: Learned is added to the input"),
+    ],
+)  # fmt: skip
+def test_options_are_those_of_the_whole_sequence(ranks, options, expected):
+    for kind, message in raised(ranks, "with_own_options", 3, [options] * 3):
+        assert kind in ("ValueError", "TypeError", "RuntimeError") and expected in message, message
+
+
+def test_calls_go_on_after_a_disagreement(ranks):
+    raised(ranks, "differing", 3, {"method": "all_to_all"})
+    assert all(ranks.run(FAULTS, "differing", 3, {}))
+
+
+def test_without_a_group():
+    x = torch.zeros(1, 2, 3, 4)
+    for function in (heed.distributed.attention, heed.distributed.plan):
+        with pytest.raises(ValueError, match="group: expected torch.distributed to be initialised"):
+            function(x, x, x)
+    with pytest.raises(ValueError, match="group: expected torch.distributed to be initialised"):
+        heed.distributed.zigzag(x, 2)
+
+
+@pytest.mark.parametrize("method", ["ring", "all_to_all"])
+def test_a_second_derivative_and_forward_mode_raise(ranks, method):
+    assert all(ranks.run(FAULTS, "second_derivative", 2, method))
+
+
+def killed(seconds, method, timeout=6.0):
+    """What the others raise when rank 1 of 3 dies so long after all began to attend again and again."""
+    with Ranks(3, timeout) as processes:
+        processes.start(FAULTS, "again_and_again", 3, method)
+        time.sleep(seconds)
+        processes.kill(1)
+        start = time.monotonic()
+        with pytest.raises(Raised) as caught:
+            processes.answers(3, timeout + 20)
+        assert time.monotonic() - start < timeout + 10
+        assert caught.value.by_rank[1] is None
+        return [caught.value.by_rank[rank] for rank in (0, 2)]
+
+
+def check_killed(answers):
+    for kind, message, _ in answers:
+        assert kind == "RuntimeError" and message.startswith("heed.distributed.attention: rank "), message
+        assert " of 3 waited for rank " in message, message
+    assert any("waited for rank 1, " in message for _, message, _ in answers)
+
+
+def test_a_rank_that_dies():
+    check_killed(killed(1.5, "ring"))
+
+
+@pytest.mark.long
+def test_ranks_that_die_at_twenty_random_moments():
+    draw = random.Random(3)
+    for x in range(20):
+        check_killed(killed(draw.uniform(0.2, 3.0), ("ring", "all_to_all")[x % 2]))
+
+
+def test_a_rank_that_is_late():
+    with Ranks(2, timeout=2.0) as processes:
+        found = raised(processes, "late", 2, 5.0)
+    kind, message = found[0]
+    assert kind == "RuntimeError"
+    assert "rank 0 of 2 waited for rank 1, whose arguments are compared before anything is computed: " in message
+    assert "imed out" in message
