@@ -6,7 +6,7 @@ on a part of the text that neither trained nor chose the rate, within the length
 
 The last tenth of the text is for the test; of the rest `heed train` keeps the last tenth apart, which chooses the rate of each
 scheme with seed 0. Finished runs in FOLDER are read, not made again. Prints a table: the mean of the seeds' test losses, nats per
-character, with half the width of the 95 % interval of that mean (Student's t), best first.
+character, with half the width of the 95 % interval of that mean (Student's t), best first. Needs scipy.
 """
 
 import argparse

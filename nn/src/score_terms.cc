@@ -241,11 +241,13 @@ AttentionTensors DebertaImpl::tensors() const {
 }
 
 CopeImpl::CopeImpl(int64_t head_dim, int64_t max_position) : head_dim_(head_dim), max_position_(max_position) {
+  CheckSize("Cope", "head_dim", head_dim);
   // As many as the engine takes, see heed::ContextualPosition.
   constexpr int64_t kMost = int64_t{1} << 18;
   if (head_dim < 1 || max_position < 1 || max_position > kMost) {
     Refuse("Cope: expected head_dim > 0 and max_position from 1 to ", kMost, ", got ", head_dim, " and ", max_position);
   }
+  CheckTable("Cope", "head_dim", max_position, head_dim);
   reset();
 }
 

@@ -70,5 +70,16 @@ TEST(CutWork, DependsOnTheShapeAlone) {
   EXPECT_EQ(CutBackward({1, 1, 1, 1, 5, 65, 64}, 8).head_dim, 80);
 }
 
+TEST(CutWork, AllKeysOfAHeadAreOneChunkIfAsked) {
+  for (const int64_t keys : {1, 2048, 100'001}) {
+    const Shape shape{1, 1, 1, 64, keys, 64, 64};
+    const Cut cut = CutBackward(shape, 4, true);
+    EXPECT_EQ(cut.chunks, 1);
+    EXPECT_GE(cut.chunk, keys);
+    EXPECT_EQ(cut.chunk % cut.tile, 0);
+  }
+  EXPECT_GT(CutBackward({1, 1, 1, 64, 100'001, 64, 64}, 4).chunks, 1);
+}
+
 }  // namespace
 }  // namespace heed::attention

@@ -358,6 +358,7 @@ TEST(PositionTest, SizesBeyondMemoryAreRefusedByName) {
     refused([&] { TransformerXL(2, 8, 512, huge); }, "TransformerXL: width");
     refused([&] { RelativeBias(huge, 8); }, "RelativeBias: heads");
     refused([&] { Shaw(8, 4, true, true, huge); }, "Shaw: value_dim");
+    refused([&] { Cope{huge}; }, "Cope: head_dim");
     refused([&] { T5Bias{huge}; }, "T5Bias: heads");
     refused([&] { Kerple{huge}; }, "Kerple: heads");
     refused([&] { Fire(2, huge); }, "Fire: width");
@@ -371,6 +372,7 @@ TEST(PositionTest, SizesBeyondMemoryAreRefusedByName) {
   }
   ExpectRefused([] { Deberta(1 << 16, 1 << 16); }, {"Deberta: heads and head_dim: expected a table of at most 2^31 numbers"});
   ExpectRefused([] { Deberta(64, 64, 1 << 24); }, {"Deberta: max_distance: expected a table", "33554433 x 4096"});
+  ExpectRefused([] { Cope(1 << 20, 1 << 18); }, {"Cope: head_dim: expected a table", "262144 x 1048576"});
   ExpectRefused([] { RelativeBias(128, 1 << 24); }, {"RelativeBias: max_distance: expected a table", "33554433 x 128"});
   ExpectRefused([] { SwinBias(1 << 12, 1 << 11); }, {"SwinBias: window: expected a table of at most 2^31"});
 }

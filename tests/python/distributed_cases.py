@@ -43,6 +43,7 @@ def scheme_of(name, heads, head_dim):
         "tilt": lambda: Tilt(heads),
         "axial": lambda: P.AxialRotary(head_dim),
         "swin": lambda: P.SwinBias(heads, (8, 8)),
+        "cope": lambda: P.Cope(head_dim, 5),
     }
     scheme = schemes[name]().double()
     with torch.no_grad():
@@ -160,6 +161,7 @@ OPTIONS = {
     "xpos": _scheme("xpos", causal=True),
     "kerple": _scheme("kerple", causal=True),
     "tilt": _scheme("tilt"),
+    "cope": _scheme("cope", causal=True),
     "uniform": _tensor(
         lambda b, h, q, k, d: {"empty_row": "uniform", "key_lengths": torch.arange(b) % (k + 1)}
     ),

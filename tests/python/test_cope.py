@@ -191,8 +191,13 @@ def test_what_is_refused():
     for sizes in ((0, 4), (6, 0), (6, (1 << 18) + 1)):
         with pytest.raises(ValueError, match=f"^Cope: expected head_dim > 0.* got {sizes[0]} and {sizes[1]}"):
             Cope(*sizes)
+    with pytest.raises(ValueError, match=r"^Cope: head_dim: expected at most 2\^24"):
+        Cope(1 << 40)
+    with pytest.raises(ValueError, match=r"^Cope: head_dim: expected a table of at most 2\^31 numbers"):
+        Cope(1 << 20, 1 << 18)
     given = operands()
     with pytest.raises(ValueError, match=r"contextual_position.*\[P, D\].*D = 6, got \[4, 5\]"):
         heed.attention(*given, position=scheme(4, 5))
-    with pytest.raises(ValueError, match="^scale: expected a number other than 0 beside contextual_position"):
-        heed.attention(*given, position=scheme(), scale=0.0)
+    for scale in (0.0, 1e-40, -1e-31):
+        with pytest.raises(ValueError, match=rf"^scale: expected a size of at least 2\^-100 beside .*, got {scale:g}"):
+            heed.attention(*given, position=scheme(), scale=scale)

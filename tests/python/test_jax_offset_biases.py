@@ -1,4 +1,4 @@
-"""Biases by offset of any length, and Transformer-XL's positions, in JAX: the numbers and gradients of heed.positions, whatever
+"""Biases by offset of any length, Transformer-XL's positions and contextual ones in JAX: the numbers and gradients of heed.positions, whatever
 says where tokens stand."""
 
 import numpy as np
@@ -14,6 +14,7 @@ BIASES = {
     "Sandwich": ("Sandwich", {"heads": HQ, "head_dim": 6}),
     "SinusoidalBias": ("SinusoidalBias", {"heads": HQ, "frequencies": 5}),
     "TransformerXL": ("TransformerXL", {"heads": HQ, "head_dim": D, "max_distance": 4, "width": 9}),
+    "Cope": ("Cope", {"head_dim": D, "max_position": 4}),
 }
 ANYWHERE = ["Kerple", "Kerple, power", "Sandwich", "SinusoidalBias"]
 PLACES = {
@@ -123,6 +124,9 @@ def test_refusals_name_the_argument():
         "head_dim: expected an even number, got 7": lambda: positions.Sandwich(2, 7),
         "TransformerXL: expected heads > 0": lambda: positions.TransformerXL(0, 8, key=key),
         "TransformerXL: max_distance: expected at most 2^24": lambda: positions.TransformerXL(2, 8, 2**30, key=key),
+        "Cope: expected head_dim > 0 and max_position from 1 to 262144, got 8 and 0": lambda: positions.Cope(8, 0),
+        "Cope: head_dim: expected at most 2^24": lambda: positions.Cope(2**40),
+        "Cope: head_dim: expected a table of at most 2^31 numbers": lambda: positions.Cope(2**20, 2**18),
         "frequencies: expected at least 1, got 0": lambda: positions.SinusoidalBias(2, 0),
     }.items():
         refuse(ValueError, words, make)

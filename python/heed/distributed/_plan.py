@@ -147,6 +147,8 @@ def plan_of(of: Sharded, sizes: Sizes, method: Literal["auto", "ring", "all_to_a
 def _ring_refusal(of: Sharded) -> str | None:
     if of.whole.options.get("empty_row") == "uniform":
         return "empty_row='uniform' is a mean over values of all ranks"
+    if "contextual_position" in of.tables:
+        return "Cope counts keys of all ranks"
     return None
 
 

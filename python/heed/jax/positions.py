@@ -7,6 +7,7 @@
     SinusoidalBias(heads)                      added to the scores
     Shaw(head_dim, M, key=key)                 added to keys, values and queries by offset
     TransformerXL(heads, head_dim, M, key=key) sinusoids of the distance, met by queries
+    Cope(head_dim, P)                          rows by how many keys from it on a query looks for
 
 A scheme is a pytree whose leaves are its parameters, so that jax.grad of a function of the scheme gives their gradients, in a
 scheme; scheme.replace(weight=...) is a copy with other ones.
@@ -31,6 +32,7 @@ from ._scheme import Scheme
 
 __all__ = [
     "Alibi",
+    "Cope",
     "Kerple",
     "OffsetBias",
     "RelativeBias",
@@ -190,6 +192,37 @@ class Shaw(Scheme):
     def tensors(self) -> dict[str, Array | None]:
         """The parameters, None for what was not asked for."""
         return {"content_keys": self.keys, "content_values": self.values, "content_queries": self.queries}
+
+
+class Cope(Scheme):
+    """Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for.
+
+    Scores are s + q.table[p], p the sum of sigmoid(s) from the key to the last one that the query sees, at most
+    max_position - 1, between two rows by their share. Golovneva et al. 2024, "Contextual Position Encoding", section 4.
+
+    head_dim      width of a head
+    max_position  the number of positions, from 0; farther ones are the last
+    """
+
+    parameters: tuple[str, ...] = ("table",)
+    table: Array
+    """[max_position, head_dim], shared by all heads; zeros at first"""
+
+    def __init__(self, head_dim: int, max_position: int = 64) -> None:
+        """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
+        width that no memory holds."""
+        check_sizes("Cope", head_dim=head_dim)
+        most = 1 << 18  # that the engine takes
+        if head_dim < 1 or not 1 <= max_position <= most:
+            raise ValueError(
+                f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
+            )
+        check_table("Cope", "head_dim", max_position, head_dim)
+        self.table = jnp.zeros((max_position, head_dim), jnp.float32)
+
+    def tensors(self) -> dict[str, Array | None]:
+        """The parameter, [max_position, head_dim]."""
+        return {"contextual_position": self.table}
 
 
 class TransformerXL(Scheme):

@@ -130,13 +130,16 @@ class Cope(Scheme):
     """[max_position, head_dim], shared by all heads; zeros at first"""
 
     def __init__(self, head_dim: int, max_position: int = 64) -> None:
-        """The parameter; the class says what the arguments mean. ValueError for sizes below 1 and more positions than 2^18."""
+        """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
+        width that no memory holds."""
         super().__init__()
+        check_sizes("Cope", head_dim=head_dim)
         most = 1 << 18  # that the engine takes
         if head_dim < 1 or not 1 <= max_position <= most:
             raise ValueError(
                 f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
             )
+        check_table("Cope", "head_dim", max_position, head_dim)
         self.table = torch.nn.Parameter(torch.zeros(max_position, head_dim))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
