@@ -1,21 +1,23 @@
 """What positional schemes cost: heed.attention with each beside none, forward and backward with the gradients of all parameters;
-and what a long call takes beyond the process before it, in a process of its own. Milliseconds, least and median; a scheme and
-none take turns.
+milliseconds, least and median; a scheme and none take turns. And what a long call adds to the memory of a process that has its
+inputs, at its peak, in a process of its own.
 
     .venv/bin/python bench/python/position_bench.py [--threads 1] [--steps 1024] [--rounds 15] [--long 16384] [--schemes "A;B"]
 """
 
 import argparse
-import resource
+import os
 import statistics
 import subprocess
 import sys
 
 import torch
+from memory import RETURNING, peak_mib
 from turns import milliseconds
 
 import heed
 from heed import positions
+
 
 def schemes(heads, width, steps):
     """{name: (a function that makes the scheme, further options of the call)}"""
@@ -64,18 +66,14 @@ def step(make, options, query, key, value):
 
 
 def longest(name, options):
-    """Prints the MiB that the call `name` of --long steps and one head takes beyond what the process had before."""
-    query, key, value = (torch.randn(1, 1, options.long, options.width) for _ in range(3))
+    """Prints the MiB that the call `name` of --long steps and one head adds to a process that has its inputs."""
+    inputs = (torch.randn(1, 1, options.long, options.width) for _ in range(3))
     make, given = schemes(1, options.width, options.long)[name] if name != "none" else (None, {"causal": True})
-    small = {**given, **{side: given[side][:, :64] for side in ("query_positions", "key_positions") if side in given}}
-    if name.startswith("SwinBias"):
-        small_make = schemes(1, options.width, 64)[name][0]
-    else:
-        small_make = make
-    step(small_make, small, *(x[:, :, :64].detach().clone() for x in (query, key, value)))()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step(make, given, query, key, value)()
-    print(round((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024))
+    whole = step(make, given, *inputs)
+    small = 64
+    make, given = schemes(1, options.width, small)[name] if name != "none" else (None, {"causal": True})
+    step(make, given, *(torch.randn(1, 1, small, options.width) for _ in range(3)))()  # what a first call of any size makes
+    print(round(peak_mib(whole)))
 
 
 def main():
@@ -108,7 +106,9 @@ def main():
         times = milliseconds({
             "none": step(None, plain, query, key, value), "scheme": step(make, given, query, key, value)
         }, options.rounds)  # fmt: skip
-        mib = subprocess.run([sys.executable, *sys.argv, "--memory-of", name], text=True, capture_output=True, check=False).stdout
+        command = [sys.executable, *sys.argv, "--memory-of", name]
+        environment = {**os.environ, **RETURNING}
+        mib = subprocess.run(command, text=True, capture_output=True, check=False, env=environment).stdout
         none, own = times["none"], times["scheme"]
         print(f"{name:>28}  {min(none):8.2f} {statistics.median(none):8.2f}  {min(own):8.2f} {statistics.median(own):8.2f}  "
               f"{min(own) / min(none):5.2f}  {mib.strip() or 'failed'}", flush=True)  # fmt: skip

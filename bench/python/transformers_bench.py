@@ -9,16 +9,15 @@ process of its own grew by in a step, at its peak, after one that warmed up and 
 
 import argparse
 import contextlib
-import ctypes
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import time
 
 import torch
+from memory import RETURNING, peak_mib
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
@@ -70,26 +69,11 @@ def seconds(n, batch, rounds):
     return taken
 
 
-# glibc gives back what is freed from this size on, and does not keep it for the next step.
-RETURNING = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-
-
-def status_mib(field):
-    with open("/proc/self/status", encoding="ascii") as status:
-        return int(re.search(field + r":\s*(\d+) kB", status.read())[1]) / 1024
-
-
 def peak(way, n, batch):
     """In a process of its own, whose environment is RETURNING: what its memory grows by in a step."""
     step = training_step(way, n, batch)
     step()
-    heed.release_workspace()
-    ctypes.CDLL(None).malloc_trim(0)
-    with open("/proc/self/clear_refs", "w", encoding="ascii") as marks:
-        marks.write("5")
-    before = status_mib("VmRSS")
-    step()
-    return status_mib("VmHWM") - before
+    return peak_mib(step)
 
 
 def peak_of_child(way, n, arguments):
