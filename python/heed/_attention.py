@@ -162,7 +162,8 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         check_operand(name, tensor)
-    query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
     options: dict[str, Any] = {}
     places = {side: given[f"{side}_positions"] for side in ("key", "query")}
     position, window, packed = given["position"], given["window"], given["packed"]

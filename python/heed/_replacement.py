@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.overrides import TorchFunctionMode
 
-from . import _flex_replacement
+from . import _flex_replacement, _sdpa
+from ._references import is_kept_elsewhere
 from ._sdpa import NATIVE, is_foreign, scaled_dot_product_attention
 
 _thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
@@ -116,22 +117,30 @@ class replace_sdpa(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._replacements: list[_Replacement] = []
+        self._entered: list[tuple[_Replacement, bool]] = []  # and whether as a mode
 
     def __enter__(self) -> Any:
         # The compiler sees every call itself; what it runs must not change a module of PyTorch's.
-        if not torch.compiler.is_compiling():
-            with _lock:
-                self._replacements.append(_install())
-            _thread.depth = getattr(_thread, "depth", 0) + 1
-        return super().__enter__()  # type: ignore[no-untyped-call]
+        if torch.compiler.is_compiling():
+            return super().__enter__()  # type: ignore[no-untyped-call]
+        with _lock:
+            replacement = _install()
+            # A mode is asked about every call of PyTorch's, which small models feel; only who keeps the function needs it.
+            as_mode = is_kept_elsewhere(NATIVE, (globals(), vars(_sdpa), vars(replacement)))
+            self._entered.append((replacement, as_mode))
+        _thread.depth = getattr(_thread, "depth", 0) + 1
+        return super().__enter__() if as_mode else self  # type: ignore[no-untyped-call]
 
     def __exit__(self, *exception: Any) -> None:
-        if not torch.compiler.is_compiling():
-            _thread.depth -= 1
-            with _lock:
-                _remove(self._replacements.pop())
-        super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        if torch.compiler.is_compiling():
+            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+            return
+        _thread.depth -= 1
+        with _lock:
+            replacement, as_mode = self._entered.pop()
+            _remove(replacement)
+        if as_mode:
+            super().__exit__(*exception)  # type: ignore[no-untyped-call]
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -134,6 +134,43 @@ def test_replaces_every_call_inside(calls):
     assert len(calls) == 2 and F.scaled_dot_product_attention is imported
 
 
+KEEPING = """
+import sys
+import torch
+import torch.nn.functional as F
+from torch.overrides import _get_current_function_mode_stack as modes
+import heed
+
+x = torch.randn(1, 1, 2, 2)
+
+def inside():
+    with heed.replace_sdpa():
+        return len(modes())
+
+assert inside() == inside() == 0
+torch.compile(lambda x: x + 1, backend="eager")(x)  # whose tables know all functions
+assert inside() == 0
+kept = F.scaled_dot_product_attention
+assert inside() == 1
+kept = [kept]
+assert inside() == 1
+kept = None
+assert inside() == 0
+
+class Layer:
+    attend = staticmethod(F.scaled_dot_product_attention)
+
+assert inside() == 1
+with heed.replace_sdpa():
+    heed._replacement.scaled_dot_product_attention = lambda *given: "heed"
+    assert Layer.attend(x, x, x) == F.scaled_dot_product_attention(x, x, x) == "heed"
+"""
+
+
+def test_calls_of_other_functions_are_watched_only_where_somebody_keeps_this_one():
+    subprocess.run([sys.executable, "-c", KEEPING], check=True, timeout=100)
+
+
 def test_replaces_in_this_thread_alone_until_the_outermost_context_ends(calls):
     q = random(1, 1, 2, 2)
     with heed.replace_sdpa():

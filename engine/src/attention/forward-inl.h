@@ -185,12 +185,14 @@ class ForwardPanel {
     if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
     if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
+    if (scores_.few() && seen == Seen::kAll) return AddFewValues(place, weights);
     const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
       ClearBlank();
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
       return;
     }
+    if (scores_.few()) return AddFewValues(place, weights);
     const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
     auto&& memory = ahead(place);
     if (lanes < panel_.width) ClearBlank();
@@ -198,6 +200,12 @@ class ForwardPanel {
     Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width},
             {shape_.value_dim, place.keys, lanes}, output, memory);
     blank_ = false;
+  }
+
+  void AddFewValues(const TilePlace& place, const T* weights) {
+    ClearBlank();
+    FewValues(values_.Packed(place.tile_key, place.key, place.keys), place.keys, weights, place.panel, place.used,
+              shape_.value_dim, scratch_.output);
   }
 
   // The last row of the output: weight times distance.

@@ -145,6 +145,11 @@ Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
 
 }  // namespace
 
+bool HasFewQueries(const Shape& shape) {
+  const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
+  return shape.q_len <= simd::kFewQueries && group * shape.q_len <= simd::kFewQueries;
+}
+
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
   // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read
   // once for all of them. Dropout counts queries along the lanes of one head.

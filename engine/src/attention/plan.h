@@ -135,6 +135,10 @@ inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int6
   return {std::max(index * size, reach.begin / tile * tile), std::min((index + 1) * size, reach.end)};
 }
 
+// Whether the queries that share a key head are so few that the kernels put the elements of keys in lanes
+// (attention/few_queries-inl.h).
+bool HasFewQueries(const Shape& shape);
+
 // accumulator_bytes: 4 or 8
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes);
 // all_keys: one chunk takes all keys of a head.

@@ -152,6 +152,7 @@ struct ScoreScratch {
   Lanes<T> lanes;
   T* rows;           // [panel, the wider of D and Dv] a panel of the caller's rows, converted
   T* queries;        // [D, panel], scaled by scale * log2(e)
+  T* few_queries;    // [queries, D padded] the same, one after the other; none where they are not few
   HeldRows<T> keys;  // where the caller's rows have gaps between elements or another type
   T* tanh;           // [tile, panel] of soft-capped scores
   simd::Ahead ahead;
@@ -161,6 +162,7 @@ struct ScoreScratch {
     lanes.Lay(arena, cut);
     rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
     queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
+    few_queries = arena.Take<T>(HasFewQueries(facts.shape) ? simd::kFewQueries * cut.head_dim : 0);
     keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
   }

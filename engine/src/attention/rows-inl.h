@@ -68,22 +68,29 @@ inline void StoreNarrow(float value, core::Element element, std::byte* at) {
   std::memcpy(at, &bits, sizeof(bits));
 }
 
-// Elements of neighbouring bfloat16 are the upper halves of floats.
+#if HWY_TARGET != HWY_SCALAR
+// Neighbouring 16-bit elements as floats; those of bfloat16 are their upper halves.
+template <core::Element kElement, class D>
+HWY_INLINE hn::Vec<D> LoadWide(D d, const std::byte* from) {
+  const hn::Rebind<uint16_t, D> d16;
+  const auto narrow = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
+  if constexpr (kElement == core::Element::kBFloat16) {
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), narrow)));
+  } else {
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), narrow));
+  }
+}
+#endif
+
 inline void WidenRow(const std::byte* from, core::Element element, int64_t count, float* to) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<float> d;
-  const hn::Rebind<uint16_t, decltype(d)> d16;
-  const hn::RebindToUnsigned<decltype(d)> d32;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto* bits = reinterpret_cast<const uint16_t*>(from);
+  const bool brain = element == core::Element::kBFloat16;
   for (; c + lanes <= count; c += lanes) {
-    const auto narrow = hn::LoadU(d16, bits + c);
-    if (element == core::Element::kBFloat16) {
-      hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, narrow))), d, to + c);
-    } else {
-      hn::StoreU(hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(d)>(), narrow)), d, to + c);
-    }
+    const std::byte* at = from + 2 * c;
+    hn::StoreU(brain ? LoadWide<core::Element::kBFloat16>(d, at) : LoadWide<core::Element::kFloat16>(d, at), d, to + c);
   }
 #endif
   for (; c < count; ++c) to[c] = LoadNarrow(from + 2 * c, element);
@@ -136,6 +143,12 @@ class WalkedRows {
   }
 
   const StoredRows<const std::byte>& stored() const { return rows_; }
+  // The caller's own rows from a key on, if no gaps lie between their elements, else copies.
+  StoredRows<const std::byte> Packed(int64_t tile_key, int64_t key, int64_t count) {
+    if (rows_.element_stride == 1 || elements_ == 1) return {rows_.At(key, 0), rows_.row_stride, 1, rows_.element};
+    const HeadRows<const T> copies = At(tile_key, key, count);
+    return {reinterpret_cast<const std::byte*>(copies.data), copies.row_stride, 1, core::ElementOf<T>()};
+  }
   attention::KeyRange walked() const { return {begin_, end_}; }
 
   // The rows of keys key .. key + count - 1 of the tile that begins with tile_key.

@@ -15,6 +15,7 @@
 #include <numbers>
 #include <span>
 
+#include "attention/few_queries-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
@@ -36,6 +37,7 @@ class Scores {
         shape_(problem.plan.shape()),
         scratch_(scratch),
         hooks_(hooks),
+        few_(attention::HasFewQueries(shape_)),
         keys_(scratch.keys, shape_.head_dim) {
     for (PositionHook<T>* hook : hooks) {
       content_ |= hook->term() == Term::kContent;
@@ -59,9 +61,18 @@ class Scores {
                                .uniform = Uniform::kSkip,
                                .scratch = scratch_.rows},
                 scratch_.queries);
+    if (few_) {
+      for (int64_t w = 0; w < panel.used(); ++w)
+        for (int64_t c = 0; c < shape_.head_dim; ++c)
+          scratch_.few_queries[w * problem_.cut.head_dim + c] = scratch_.queries[c * panel.width + w];
+    }
     keys_.Walk(RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b)), walked.begin, walked.end);
     ranks_ = plan.order().KeyRanks(panel.b);
   }
+
+  // Whether the elements of keys stand in lanes, and not the queries. The order of a score's sum follows from that, so it is
+  // the same for all passes over a shape.
+  bool few() const { return few_; }
 
   // Other keys of the same head.
   void Walk(const attention::KeyRange& walked) { keys_.Walk(keys_.stored(), walked.begin, walked.end); }
@@ -151,7 +162,7 @@ class Scores {
       // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
       const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
       auto&& memory = ahead(place);
-      Fill(d, place, seen[x], lanes, Keys(place), rows, nullptr, memory);
+      Fill(d, place, seen[x], lanes, KeysRead(place), rows, nullptr, memory);
       if (seen[x] == Seen::kSome) Mask(place, kHidden, rows);
     }
     return seen;
@@ -173,6 +184,12 @@ class Scores {
   }
 
  private:
+  // The keys of a tile, if anybody reads them in the type of computation: products of few queries do not, nor do biases.
+  HeadRows<const T> KeysRead(const TilePlace& place) {
+    if (few_ && !content_ && !transforms_ && !multiplier_) return {nullptr, 0, 1};
+    return Keys(place);
+  }
+
   // Everything but what makes other scores of the whole.
   template <class D, class Ahead>
   void FillTerms(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys,
@@ -187,6 +204,9 @@ class Scores {
     }
     if (multiplier_) {
       multiplier_->Multiply(place, empty, scores);
+    } else if (few_) {
+      FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
+                place.used, shape_.head_dim, Target<T>{scores, place.panel, !empty});
     } else {
       const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
       Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
@@ -323,6 +343,7 @@ class Scores {
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
+  bool few_;
   PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
   WalkedRows<T> keys_;
   const int32_t* ranks_ = nullptr;

@@ -81,6 +81,27 @@ void AddPositionsAndMasks(CaseTable& table) {
   table.Add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
 }
 
+// Up to four queries that share a key head, see attention/few_queries-inl.h.
+void AddFewQueries(CaseTable& table) {
+  table.Add("few, key lengths", {3, 2, 2, 1, 150, 20, 37}, keys(LengthKind::kPerQuery), uniform);
+  table.Add("few, both lengths", {4, 2, 2, 4, 90, 64, 64}, keys(LengthKind::kPerQuery), queries);
+  table.Add("few, causal", {2, 2, 2, 4, 150, 33, 48}, causal(Causal::kBottomRight));
+  table.Add("few, causal top-left, uniform", {2, 2, 2, 3, 150, 16, 16}, causal(Causal::kTopLeft), uniform);
+  table.Add("few, window", {2, 2, 2, 2, 300, 64, 64}, window(70, 3));
+  table.Add("few, packed", {4, 2, 2, 4, 90, 16, 16}, packed, causal(Causal::kBottomRight));
+  table.Add("few, shuffled positions", {2, 2, 2, 3, 90, 16, 16}, positions(PositionKind::kShuffled),
+            causal(Causal::kBottomRight));
+  table.Add("few, dense mask", {2, 2, 2, 4, 200, 80, 80}, mask(0), uniform);
+  table.Add("few, soft-cap", {2, 2, 2, 2, 90, 32, 32}, softcap(1.5));
+  table.Add("few, dropout", {2, 4, 2, 2, 90, 16, 16}, dropout(0.3));
+  table.Add("few of two heads", {2, 4, 2, 2, 1100, 80, 80}, causal(Causal::kBottomRight));
+  table.Add("few of three heads", {2, 6, 2, 1, 90, 5, 7}, keys(LengthKind::kPerBatch));
+  table.Add("few of four heads", {1, 8, 2, 1, 2100, 128, 128}, window(1500, 0), causal(Causal::kBottomRight));
+  table.Add("few, heads inside", {2, 4, 2, 1, 90, 24, 24}, layout(Layout::kHeadsInside));
+  table.Add("few, backwards", {2, 4, 2, 2, 90, 24, 24}, layout(Layout::kBackwards));
+  table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));
+}
+
 }  // namespace
 
 const std::vector<Case>& Cases() {
@@ -88,6 +109,7 @@ const std::vector<Case>& Cases() {
     CaseTable all;
     AddShapesAndLengths(all);
     AddPositionsAndMasks(all);
+    AddFewQueries(all);
     ForEachScheme([&]<class Scheme>() { Scheme::AddCases(all); });
     return all;
   }();

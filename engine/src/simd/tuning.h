@@ -50,6 +50,13 @@ constexpr int64_t kFewPanels = 4;
 constexpr int64_t kMinSplit = 1024;
 constexpr int64_t kMaxSplits = 16;
 
+// Up to this many queries that share a key head meet the elements of a key in SIMD lanes, instead of standing in lanes
+// themselves: each key then costs as many FMAs as it has vectors, not as many as it has elements. Five queries would wait for
+// arithmetic.
+constexpr int64_t kFewQueries = 4;
+// Rows behind the one at hand that are asked for meanwhile: a tile of keys.
+constexpr int64_t kRowsAhead = kTileKeys;
+
 // Cache lines asked for between two register tiles (about 1500 cycles of FMA at 6 x 4 vectors and 64 steps): as many as a core
 // of the machines measured has buffers for outstanding misses.
 constexpr int kAheadLines = 24;
