@@ -19,6 +19,7 @@
 #include "heed/error.h"
 #include "lab/data/reference_text.h"
 #include "lab/data/text.h"
+#include "lab/report/environment.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/compute.h"
@@ -231,6 +232,11 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
 }
 
 int RunAlone(const TrainArguments& arguments, const Context& context) {
+  const char *run = std::getenv("TORCHELASTIC_RUN_ID"), *size = std::getenv("WORLD_SIZE");
+  if (run != nullptr && size != nullptr && std::atoi(size) > 1) {
+    throw InvalidArgument(fmt::format(
+        "distributed: torchrun started {} processes, each of which would train alone into --out; give --distributed", size));
+  }
   return RunTrain(
       arguments, context, [&] { return lab::TextOrReference(arguments.text, context.quiet); }, nullptr);
 }
@@ -239,7 +245,9 @@ int RunAlone(const TrainArguments& arguments, const Context& context) {
 std::map<std::string, std::string> Settings(const TrainArguments& arguments, const Context& context, const lab::Text& text) {
   const lab::TextIdentity identity = lab::Identify(text);
   std::map<std::string, std::string> settings = Values(FreshOptions(arguments, context));
-  settings["version"] = HEED_VERSION;
+  const lab::Environment environment = lab::ThisEnvironment();
+  settings["version"] = environment.version;
+  settings["libtorch"] = environment.libtorch;
   settings["text"] = fmt::format("{} characters with fingerprint {}", identity.characters, identity.fingerprint);
   settings["resume"] = fmt::format("{}", arguments.resume);
   settings["time_out"] = fmt::format("{:g}", arguments.time_out);

@@ -70,13 +70,26 @@ def train(ranks, arguments, **options):
         return processes.ends()
 
 
-def torchrun(ranks, arguments):
-    """The command that the documents teach, on a port of its own."""
+def torchrun(ranks, arguments, during=lambda process: None):
+    """The command that the documents teach, on a port of its own -> CompletedProcess; meanwhile during(process)."""
     command = [sys.executable, "-m", "torch.distributed.run", "--master-port", str(free_port()), "--no-python"]
-    command += ["--nproc-per-node", str(ranks), program(), "train", *map(str, arguments), "--distributed"]
-    return subprocess.run(
-        command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", timeout=600, check=False
-    )
+    command += ["--nproc-per-node", str(ranks), program(), "train", *map(str, arguments)]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8"
+    ) as process:
+        try:
+            during(process)
+            output, messages = process.communicate(timeout=600)
+        except BaseException:
+            process.terminate()  # which ends its ranks
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, messages)
+
+
+def reported(folder, reports):
+    """Whether a run has written so many."""
+    path = folder / "metrics.jsonl"
+    return path.exists() and path.read_text(encoding="utf-8").count("\n") >= reports
 
 
 def metrics(folder):
@@ -85,8 +98,7 @@ def metrics(folder):
 
 def interrupted(ranks, arguments, folder, rank, sent=signal.SIGTERM, reports=2):
     """A run that is sent a signal on one rank once so many reports are written."""
-    path = folder / "metrics.jsonl"
     with RankProcesses(ranks, ["train", *arguments]) as processes:
-        processes.wait_until(lambda: path.exists() and path.read_text(encoding="utf-8").count("\n") >= reports)
+        processes.wait_until(lambda: reported(folder, reports))
         processes.send(rank, sent)
         return processes.ends()
