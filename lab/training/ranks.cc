@@ -199,11 +199,11 @@ std::string Ranks::FromFirst(const std::string& text, const std::string& what) {
   return received;
 }
 
-void Ranks::FromFirst(const at::Tensor& tensor, const std::string& what) {
+void TakeFromFirst(Ranks& ranks, const at::Tensor& tensor, const std::string& what) {
   if (tensor.numel() == 0) return;
   const at::NoGradGuard no_grad;
   const at::Tensor dense = tensor.contiguous();
-  Await(what, [&] { Broadcast(*group_->group, dense); });
+  ranks.Await(what, [&] { Broadcast(*ranks.group().group, dense); });
   if (!dense.is_same(tensor)) tensor.copy_(dense);
 }
 

@@ -10,10 +10,6 @@
 
 #include "heed/error.h"
 
-namespace at {
-class Tensor;
-}
-
 namespace heed::lab {
 
 struct RankGroup;
@@ -46,9 +42,8 @@ class Ranks {
   std::vector<double> Sum(const std::vector<double>& numbers, const std::string& what);
   // What each rank gave, by rank.
   std::vector<std::string> Gather(const std::string& own, const std::string& what);
-  // Rank 0's, on every rank: the text is returned, the numbers of the tensor are replaced.
+  // Rank 0's, on every rank. For tensors see rank_group.h.
   std::string FromFirst(const std::string& text, const std::string& what);
-  void FromFirst(const at::Tensor& tensor, const std::string& what);
 
   // Calls act on rank 0. Where it throws an error of heed, every rank throws the same one.
   void OnFirst(const std::function<void()>& act, const std::string& what);

@@ -13,6 +13,7 @@
 #include "lab/training/checkpoint.h"
 #include "lab/training/divergence.h"
 #include "lab/training/evaluation.h"
+#include "lab/training/rank_group.h"
 
 namespace heed::lab {
 namespace {
@@ -115,7 +116,7 @@ void Trainer::Share() {
   if (!parallel_) return;
   const char* const what = "rank 0's state of the run";
   nn::Safetensors state = State();
-  for (const auto& [name, tensor] : state.tensors) parallel_->ranks().FromFirst(tensor, what);
+  for (const auto& [name, tensor] : state.tensors) TakeFromFirst(parallel_->ranks(), tensor, what);
   std::string& progress = state.metadata.at(kProgress);
   progress = parallel_->ranks().FromFirst(progress, what);
   Restore(state, what);

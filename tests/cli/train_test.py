@@ -166,7 +166,7 @@ def test_a_model_in_float64_goes_through_every_command(text, tmp_path):
     for command in (
         ["eval", folder, text],
         ["generate", folder, "--prompt", "one", "--tokens", 20],
-        ["inspect", folder, text, "--tokens", 40, "--out", tmp_path / "maps.html"],
+        ["inspect", folder, text, "--tokens", 16, "--out", tmp_path / "maps.html"],
         ["positions", "--run", folder, "--scheme", "learned", "--out", tmp_path / "positions"],
         ["train", text, "--out", folder, "--resume"],
     ):

@@ -36,7 +36,7 @@ TEST(RanksTest, NumbersAndTextsReachEveryRank) {
     EXPECT_EQ(ranks.Gather(std::string(ranks.rank(), 'x'), "texts"), (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_EQ(ranks.FromFirst(ranks.first() ? "four" : "", "a text"), "four");
     const at::Tensor columns = at::full({2, 3}, own + 5, at::kDouble).t();  // not contiguous
-    ranks.FromFirst(columns, "a tensor");
+    TakeFromFirst(ranks, columns, "a tensor");
     EXPECT_TRUE(columns.eq(5).all().item<bool>());
   });
 }
