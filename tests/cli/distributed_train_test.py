@@ -122,6 +122,8 @@ def test_a_signal_to_torchrun_ends_every_rank_with_a_checkpoint(text, tmp_path, 
     result = torchrun(3, [text, "--out", folder, *SMALL, "--steps", 10**6, "--eval-every", 10, "--distributed"], interrupt)
     assert result.returncode != 0
     assert result.stderr.count("heed: interrupted after step ") == 3, result.stderr
+    threads = json.loads(run("info", "--json").stdout)["threads_available"]
+    assert f", {max(1, threads // 3)} threads" in result.stderr  # the ranks share the machine
     step = int(result.stderr.split("interrupted after step ")[1].split(";")[0])
     with RankProcesses(2, ["train", text, "--out", folder, "--resume"]) as ranks:
         ranks.wait_until(lambda: metrics(folder)[-1]["step"] > step)
