@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -7,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -16,10 +19,12 @@
 #include "heed/error.h"
 #include "lab/data/reference_text.h"
 #include "lab/data/text.h"
+#include "lab/report/environment.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/ranks.h"
 #include "lab/training/train.h"
 #include "lab/training/trained_model.h"
 
@@ -29,7 +34,8 @@ namespace {
 struct TrainArguments {
   CLI::App* command = nullptr;
   std::string text, out, objective = "causal";
-  bool resume = false;
+  bool resume = false, distributed = false;
+  double time_out = 300;
   lab::TrainOptions options;
 
   // Whether an option of config.json's name was given on the command line.
@@ -59,6 +65,7 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
       "cope: the number of positions; "
       "0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
+  add("--precision", model.precision, "float32 or float64");
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
   command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")
       ->group("Model");
@@ -196,29 +203,81 @@ void PrintResult(const TrainArguments& arguments, const lab::TrainResult& result
 }
 
 lab::TrainResult ResumeRun(const TrainArguments& arguments, const Context& context, const lab::Text& text,
-                           const lab::RunFolder& folder, const lab::RunConfig& config, const lab::TrainCallbacks& callbacks) {
+                           const lab::RunFolder& folder, const lab::RunConfig& config, const lab::TrainCallbacks& callbacks,
+                           lab::Ranks* ranks) {
   const std::optional<lab::TrainOptions> changed = ChangedOptions(arguments, context, config);
   if (!context.quiet && config.threads != lab::ComputeThreads()) {
     std::fprintf(stderr, "heed: the run began with %d threads; with %d its last digits may differ\n", config.threads,
                  lab::ComputeThreads());
   }
-  return lab::Resume(text, folder, callbacks, changed);
+  return lab::Resume(text, folder, callbacks, changed, ranks);
 }
 
-int RunTrain(const TrainArguments& arguments, const Context& context) {
+// Trains on a text that read() returns.
+int RunTrain(const TrainArguments& arguments, const Context& context, const std::function<lab::Text()>& read,
+             lab::Ranks* ranks) {
   const lab::RunFolder folder(arguments.out);
   std::optional<lab::RunConfig> config;
-  if (arguments.resume) config = folder.ReadConfig();
+  if (arguments.resume) config = lab::ReadConfig(folder, ranks);
   const lab::TrainOptions options = config ? config->options : FreshOptions(arguments, context);
   lab::Validate(options);
-  const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
+  const lab::Text text = read();
   lab::WatchForInterrupt();
   TrainingProgress progress(options.steps, context.quiet);
-  const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks())
-                                         : lab::Train(text, options, folder, progress.Callbacks());
+  const lab::TrainResult result = config ? ResumeRun(arguments, context, text, folder, *config, progress.Callbacks(), ranks)
+                                         : lab::Train(text, options, folder, progress.Callbacks(), ranks);
   progress.End();
-  PrintResult(arguments, result, progress.parameters(), context.json);
+  if (ranks == nullptr || ranks->first()) PrintResult(arguments, result, progress.parameters(), context.json);
   return 0;
+}
+
+int RunAlone(const TrainArguments& arguments, const Context& context) {
+  const char *run = std::getenv("TORCHELASTIC_RUN_ID"), *size = std::getenv("WORLD_SIZE");
+  if (run != nullptr && size != nullptr && std::atoi(size) > 1) {
+    throw InvalidArgument(fmt::format(
+        "distributed: torchrun started {} processes, each of which would train alone into --out; give --distributed", size));
+  }
+  return RunTrain(
+      arguments, context, [&] { return lab::TextOrReference(arguments.text, context.quiet); }, nullptr);
+}
+
+// What every rank must have been started with.
+std::map<std::string, std::string> Settings(const TrainArguments& arguments, const Context& context, const lab::Text& text) {
+  const lab::TextIdentity identity = lab::Identify(text);
+  std::map<std::string, std::string> settings = Values(FreshOptions(arguments, context));
+  const lab::Environment environment = lab::ThisEnvironment();
+  settings["version"] = environment.version;
+  settings["libtorch"] = environment.libtorch;
+  settings["text"] = fmt::format("{} characters with fingerprint {}", identity.characters, identity.fingerprint);
+  settings["resume"] = fmt::format("{}", arguments.resume);
+  settings["time_out"] = fmt::format("{:g}", arguments.time_out);
+  // Sums over elements depend on it, and the ranks' updates must not differ.
+  settings["threads"] = std::to_string(lab::ComputeThreads());
+  return settings;
+}
+
+// As many as this process may use, shared among those that torchrun started on this machine.
+int ThreadsOfRank(const Context& context) {
+  const char* text = std::getenv("LOCAL_WORLD_SIZE");
+  const int ranks = text != nullptr ? std::atoi(text) : 1;
+  return context.threads > 0 ? context.threads : std::max(1, ThreadsOf(context) / std::max(1, ranks));
+}
+
+int RunDistributed(const TrainArguments& arguments, const Context& given) {
+  if (arguments.text == "-")
+    throw InvalidArgument("TEXT: every process reads it, which standard input cannot serve; name a file");
+  lab::ComputeWith(ThreadsOfRank(given));
+  const std::unique_ptr<lab::Ranks> ranks = lab::Ranks::Join(arguments.time_out);
+  Context context = given;
+  context.quiet = given.quiet || !ranks->first();
+  lab::Text text;
+  ranks->Agree([&] {
+    if (!arguments.resume) lab::Validate(FreshOptions(arguments, context));
+    text = lab::TextOrReference(arguments.text, context.quiet);
+    return Settings(arguments, context, text);
+  });
+  return RunTrain(
+      arguments, context, [&] { return std::move(text); }, ranks.get());
 }
 
 void AddTrain(CLI::App& app, Run& run) {
@@ -234,9 +293,22 @@ void AddTrain(CLI::App& app, Run& run) {
       "be new, as after numbers that were no longer finite");
   AddModelOptions(*command, arguments->options.model, arguments->objective);
   AddTrainingOptions(*command, arguments->options);
+  CLI::Option* distributed = command->add_flag(
+      "--distributed", arguments->distributed,
+      "One of the processes that torchrun starts: each trains its share of every batch, with the results of one");
+  command
+      ->add_option("--time-out", arguments->time_out,
+                   "Seconds that a process waits for the others before it ends with an error")
+      ->capture_default_str()
+      ->needs(distributed);
   command->footer(
-      "Example:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '");
-  command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunTrain(*arguments, context); }; });
+      "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
+      "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed");
+  command->callback([arguments, &run] {
+    run = [arguments](const Context& context) {
+      return arguments->distributed ? RunDistributed(*arguments, context) : RunAlone(*arguments, context);
+    };
+  });
 }
 
 const Command kTrain(20, &AddTrain);

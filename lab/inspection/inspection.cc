@@ -26,7 +26,8 @@ std::span<const float> Numbers(const at::Tensor& tensor) {
 }
 
 HeadMap MapOf(const HeadAttention& head, const Inspection& inspection) {
-  const std::span<const float> weights = Numbers(head.weights);
+  const at::Tensor rounded = head.weights.to(at::kFloat);
+  const std::span<const float> weights = Numbers(rounded);
   const auto thumbnail = [&](bool without_first) {
     return EncodeThumbnail(inspection.code, inspection.geometry.tokens, inspection.thumbnail_side, weights, without_first);
   };

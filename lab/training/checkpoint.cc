@@ -65,12 +65,19 @@ void SaveCheckpoint(const RunFolder& folder, Trainer& trainer) {
   nn::WriteSafetensors(folder.model().string(), weights, {{"format", "pt"}, {"step", std::to_string(trainer.step())}});
 }
 
-Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus) {
+Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus, Ranks* ranks) {
+  const char* const what = "rank 0, which reads the checkpoint";
   const std::string path = folder.checkpoint().string();
-  const nn::Safetensors state = nn::ReadSafetensors(path);
-  RequirePlausible(config, state, path);
-  Trainer trainer(std::move(corpus), config.options);
-  trainer.Restore(state, path);
+  nn::Safetensors state;
+  const auto read = [&] {
+    state = nn::ReadSafetensors(path);
+    RequirePlausible(config, state, path);
+  };
+  OnFirst(ranks, read, what);
+  Trainer trainer(std::move(corpus), config.options, ranks);
+  OnFirst(
+      ranks, [&] { trainer.Restore(state, path); }, what);
+  trainer.Share();
   return trainer;
 }
 

@@ -18,8 +18,9 @@ void SaveCheckpoint(const RunFolder& folder, Trainer& trainer);
 
 // Both throw FileError naming the file. What config.json claims is held against the size of the weights before anything is
 // allocated for it.
-// A trainer at the step of the folder's checkpoint. `config` is the folder's, `corpus` is made from the run's text.
-Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus);
+// A trainer at the step of the folder's checkpoint. `config` is the folder's, `corpus` is made from the run's text. With ranks,
+// rank 0 alone reads the folder.
+Trainer LoadTrainer(const RunFolder& folder, const RunConfig& config, Corpus corpus, Ranks* ranks = nullptr);
 // The model of a finished or unfinished run, in evaluation mode; beyond: see LanguageModel.
 LanguageModel LoadModel(const RunFolder& folder, nn::LengthPolicy beyond = nn::LengthPolicy::kError);
 

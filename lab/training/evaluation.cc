@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <string>
+#include <utility>
 
 #include <ATen/core/grad_mode.h>
 
@@ -11,6 +14,7 @@
 #include "lab/data/batches.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
+#include "lab/training/ranks.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {
@@ -31,6 +35,17 @@ class EvaluationMode {
   bool training_;
 };
 
+constexpr const char* kInterrupted = "interrupted during evaluation";
+
+// The batches' losses; each is computed on one rank.
+std::vector<double> OfAll(Ranks& ranks, std::vector<double> losses, bool interrupted) {
+  losses.push_back(interrupted ? 1.0 : 0.0);
+  losses = ranks.Sum(losses, "the validation losses that the other ranks compute");
+  if (losses.back() > 0.0) throw Interruption(kInterrupted);
+  losses.pop_back();
+  return losses;
+}
+
 }  // namespace
 
 void RequireReach(const LanguageModel& model, int64_t context) {
@@ -43,7 +58,7 @@ void RequireReach(const LanguageModel& model, int64_t context) {
 }
 
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context,
-                    const std::function<void(int64_t)>& on_tokens) {
+                    const std::function<void(int64_t)>& on_tokens, Ranks* ranks) {
   if (context == 0) context = model->options().context;
   RequireReach(model, context);
   const Objective objective = model->options().objective;
@@ -54,14 +69,21 @@ Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, in
   const EvaluationMode mode(*model);
   const at::NoGradGuard no_grad;
   const auto start = std::chrono::steady_clock::now();
-  double total = 0.0;
+  std::vector<double> losses;  // by batch, 0 for those of other ranks
+  bool interrupted = false;
   int64_t done = 0;
   const int64_t predictions = ForEachBatch(tokens, windows, [&](const Batch& batch) {
-    if (Interrupted()) throw Interruption("interrupted during evaluation");
-    total += model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
+    const bool own = ranks == nullptr || std::ssize(losses) % ranks->size() == ranks->rank();
+    losses.push_back(0.0);
+    interrupted = interrupted || Interrupted();
+    if (interrupted && ranks == nullptr) throw Interruption(kInterrupted);
+    if (!own || interrupted) return;
+    losses.back() = model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
     done += batch.inputs.numel();
     if (on_tokens) on_tokens(done);
   });
+  if (ranks != nullptr) losses = OfAll(*ranks, std::move(losses), interrupted);
+  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const double loss = total / static_cast<double>(predictions);
   RequireFinite("evaluation over windows of " + std::to_string(context) + " steps", "the loss", loss);

@@ -11,6 +11,7 @@
 namespace heed::lab {
 
 class LanguageModel;
+class Ranks;
 
 struct Evaluation {
   int64_t context;  // steps of a window
@@ -24,8 +25,11 @@ struct Evaluation {
 // ForEachBatch. Leaves the model in the mode it was in. on_tokens hears how many tokens are done. Throws InvalidArgument that
 // names the context where a learned table ends before it or the text has nothing to predict, Divergence where the loss is not
 // finite, and Interruption on Ctrl-C.
+//
+// With ranks every one computes its share, all return the same, and one that is interrupted ends all of them. The sum is made
+// in the same order as without.
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
-                    const std::function<void(int64_t)>& on_tokens = {});
+                    const std::function<void(int64_t)>& on_tokens = {}, Ranks* ranks = nullptr);
 // The same for a text; InvalidArgument names a character that the model does not know.
 Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context = 0,
                     const std::function<void(int64_t)>& on_tokens = {});

@@ -8,9 +8,7 @@
 
 #include <torch/utils.h>
 
-#include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
-#include "lab/training/step.h"
 
 namespace heed::lab {
 
@@ -23,13 +21,13 @@ void BuildSeeded(uint64_t seed, const std::function<void()>& build) {
 
 void Fit(AdamW& optimizer, double clip, int64_t begin, int64_t end, const NextLoss& next_loss, const FitHooks& hooks) {
   for (int64_t step = begin; step < end; ++step) {
-    if (Interrupted()) {
+    if (hooks.interrupted()) {
       if (hooks.on_interrupt) hooks.on_interrupt();
       throw Interruption("interrupted during training");
     }
     const auto start = std::chrono::steady_clock::now();
     const double thread_start = ThreadSeconds();
-    const double loss = TrainStep(optimizer, clip, step, next_loss);
+    const double loss = TrainStep(optimizer, clip, step, next_loss, hooks.backward);
     const double thread_seconds = ThreadSeconds() - thread_start;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (hooks.on_step) hooks.on_step({step + 1, loss, seconds, thread_seconds});

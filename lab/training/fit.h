@@ -8,8 +8,10 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include "lab/training/interrupt.h"
 #include "lab/training/optimizer.h"
 #include "lab/training/options.h"
+#include "lab/training/step.h"
 
 namespace heed::lab {
 
@@ -29,6 +31,8 @@ struct FitHooks {
   std::function<void(const FitStep& step)> on_step = {};  // after each
   // On Ctrl-C, before the next step: the place for an error that tells more than the Interruption that follows.
   std::function<void()> on_interrupt = {};
+  std::function<bool()> interrupted = Interrupted;
+  BackwardPass backward = PlainBackward;
 };
 
 // Makes the next batch and returns its loss.

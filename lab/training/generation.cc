@@ -40,7 +40,7 @@ class Reader {
   // The logits of the character after the text.
   std::vector<float> Next() {
     const at::Tensor hidden = model_->CanStep() ? Step() : model_->forward(Last(std::min(Count(), context_)));
-    const at::Tensor logits = model_->Logits(hidden.select(1, hidden.size(1) - 1)).contiguous();
+    const at::Tensor logits = model_->Logits(hidden.select(1, hidden.size(1) - 1)).to(at::kFloat).contiguous();
     const float* first = logits.const_data_ptr<float>();
     return {first, first + logits.numel()};
   }

@@ -47,6 +47,7 @@ LanguageModelImpl::LanguageModelImpl(const ModelOptions& options, Vocabulary voc
         register_module("head", torch::nn::Linear(torch::nn::LinearOptions(options_.width, vocabulary_.size()).bias(false)));
   }
   InitialiseByWidth(*this, options_.width, EmbeddingDeviation(options_.width) / InputScale(options_));
+  if (options_.precision == "float64") to(at::kDouble);
 }
 
 at::Tensor LanguageModelImpl::Embedded(const at::Tensor& tokens) {

@@ -121,6 +121,9 @@ void Validate(const ModelOptions& model) {
   RequireRange("kernel", model.kernel, 1, 1 << 10);
   RequireRange("max_distance", model.max_distance, 0, kMaxContext);
   Require(model.dropout >= 0.0 && model.dropout < 1.0, "dropout", model.dropout, "in [0, 1)");
+  if (model.precision != "float32" && model.precision != "float64") {
+    throw InvalidArgument("precision: '" + model.precision + "' is unknown; choose float32 or float64");
+  }
   if (has_heads) ValidateHeads(model);
   if (model.encoder == "attention") {
     ValidatePosition(model);

@@ -30,8 +30,9 @@ struct ModelOptions {
   // the ends are trained.
   int64_t max_distance = 0;
   double dropout = 0.0;
-  bool bias = true;   // of the attention's projections, as in GPT-2
-  bool tied = false;  // the head reads the embedding's matrix
+  bool bias = true;                   // of the attention's projections, as in GPT-2
+  bool tied = false;                  // the head reads the embedding's matrix
+  std::string precision = "float32";  // or float64: of the weights and of all that is computed with them
 };
 
 struct TrainOptions {
@@ -65,6 +66,7 @@ void VisitModelFields(Options& model, Visit visit) {
   visit("dropout", model.dropout);
   visit("bias", model.bias);
   visit("tied", model.tied);
+  visit("precision", model.precision);
 }
 
 template <class Options, class Visit>

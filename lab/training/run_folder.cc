@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 1;  // of config.json
 constexpr int kDeepest = 64;
 constexpr double kEarlierZeroRate = 1;  // of runs whose config.json does not tell it
+// What config.json of an earlier version does not tell.
+bool IsLater(std::string_view name) { return name == "zero_rate" || name == "precision"; }
 
 // Nlohmann's own conversions cut fractions and wrap signs; a field of another type is an error here.
 struct FieldError {
@@ -105,10 +107,12 @@ RunConfig FromJson(const Json& json) {
   if (!model.is_object() || !training.is_object() || !text.is_object()) {
     throw FieldError{"'model', 'training' and 'text' are not all objects"};
   }
-  VisitModelFields(config.options.model, [&](const char* name, auto& field) { ReadField(model, name, field); });
+  VisitModelFields(config.options.model, [&](const char* name, auto& field) {
+    if (!IsLater(name) || model.contains(name)) ReadField(model, name, field);
+  });
   config.options.zero_rate = kEarlierZeroRate;
   VisitTrainFields(config.options, [&](const char* name, auto& field) {
-    if (std::string_view(name) != "zero_rate" || training.contains(name)) ReadField(training, name, field);
+    if (!IsLater(name) || training.contains(name)) ReadField(training, name, field);
   });
   Validate(config.options);
   std::string vocabulary;
@@ -164,8 +168,9 @@ TextIdentity Identify(const Text& text) {
 
 void RunFolder::WriteConfig(const RunConfig& config) const { WriteFile(this->config(), JsonText(ToJson(config), 2) + "\n"); }
 
-RunConfig RunFolder::ReadConfig() const {
-  const std::string contents = ReadFile(config(), kMostSettingsBytes);
+RunConfig RunFolder::ReadConfig() const { return ParseConfig(ReadFile(config(), kMostSettingsBytes)); }
+
+RunConfig RunFolder::ParseConfig(const std::string& contents) const {
   try {
     return FromJson(Parse(contents));
   } catch (const FieldError& error) {

@@ -53,6 +53,8 @@ class RunFolder {
   // All throw FileError that names the file and what is wrong. What is read is validated.
   void WriteConfig(const RunConfig& config) const;
   RunConfig ReadConfig() const;
+  // The same of a text that config.json holds.
+  RunConfig ParseConfig(const std::string& contents) const;
   void WriteMetrics(const std::vector<Metrics>& metrics) const;
   // The lines up to `last_step`; later ones are not part of the checkpoint. None where there is no file.
   std::vector<Metrics> ReadMetrics(int64_t last_step) const;

@@ -23,11 +23,15 @@ bool IsFinite(const at::Tensor& tensor) {
 
 }  // namespace
 
-double TrainStep(AdamW& optimizer, double clip, int64_t step, const std::function<at::Tensor()>& loss) {
+double PlainBackward(const at::Tensor& loss, int64_t) {
+  loss.backward();
+  return loss.item<double>();
+}
+
+double TrainStep(AdamW& optimizer, double clip, int64_t step, const std::function<at::Tensor()>& loss,
+                 const BackwardPass& backward) {
   optimizer.ClearGradients();
-  const at::Tensor value = loss();
-  value.backward();
-  const double gradient = optimizer.ClipGradients(clip), number = value.item<double>();
+  const double number = backward(loss(), step), gradient = optimizer.ClipGradients(clip);
   if (!std::isfinite(number) || !std::isfinite(gradient)) {
     throw Divergence(Left(step) + ": the loss is " + FormatNumber(number) + ", the norm of the gradient " +
                      FormatNumber(gradient) + kAdvice);

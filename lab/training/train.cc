@@ -9,21 +9,27 @@
 
 #include "heed/error.h"
 #include "lab/data/corpus.h"
+#include "lab/report/file.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/divergence.h"
 #include "lab/training/folder_watch.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/ranks.h"
 #include "lab/training/trainer.h"
 
 namespace heed::lab {
 namespace {
 
+constexpr const char* kOpens = "rank 0, which opens the folder";
+
 // Reports and checkpoints of a run. Without a folder, nothing is written.
 class Journal {
  public:
-  Journal(const RunFolder* folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks)
-      : folder_(folder), metrics_(std::move(metrics)), callbacks_(callbacks) {
-    if (folder_ != nullptr) watch_.emplace(folder_->path(), folder_->config().filename().string());
+  Journal(const RunFolder* folder, std::vector<Metrics> metrics, const TrainCallbacks& callbacks, Ranks* ranks)
+      : folder_(folder), ranks_(ranks), metrics_(std::move(metrics)), callbacks_(callbacks) {
+    if (folder_ == nullptr) return;
+    const auto watch = [this] { watch_.emplace(folder_->path(), folder_->config().filename().string()); };
+    OnFirst(ranks_, watch, kOpens);
   }
 
   void Report(Trainer& trainer) {
@@ -33,26 +39,34 @@ class Journal {
       Interrupt(trainer);
     }
     // Metrics first: lines beyond the checkpoint are dropped when a run resumes, missing ones would stay missing.
-    if (folder_ != nullptr) {
+    const auto write = [this] {
       watch_->Check();
       folder_->WriteMetrics(metrics_);
-    }
+    };
+    if (folder_ != nullptr) OnFirst(ranks_, write, "rank 0, which writes the metrics");
     Save(trainer);
     if (callbacks_.on_report) callbacks_.on_report(metrics_.back());
   }
 
   void Save(Trainer& trainer) {
     if (folder_ == nullptr) return;
-    watch_->Check();
-    SaveCheckpoint(*folder_, trainer);
-    watch_->Check();
+    const auto save = [&] {
+      watch_->Check();
+      SaveCheckpoint(*folder_, trainer);
+      watch_->Check();
+    };
+    OnFirst(ranks_, save, "rank 0, which writes the checkpoint of step " + std::to_string(trainer.step()));
     saved_ = trainer.step();
   }
 
   [[noreturn]] void Diverge(const Divergence& error) const {
     if (folder_ == nullptr) throw error;
-    throw Divergence(error.what() + std::string("; ") + folder_->path().string() + " holds a checkpoint of step " +
-                     std::to_string(saved_) + ", from which --resume goes on, with a lower --lr or --weight-decay");
+    throw Divergence(error.what() + std::string("; ") + Saved() + ", with a lower --lr or --weight-decay");
+  }
+
+  [[noreturn]] void Lose(const RanksError& error) const {
+    if (!saved_) throw error;
+    throw RanksError(error.what() + std::string("; ") + Saved());
   }
 
   [[noreturn]] void Interrupt(Trainer& trainer) {
@@ -64,9 +78,15 @@ class Journal {
   std::vector<Metrics> TakeMetrics() { return std::move(metrics_); }
 
  private:
+  std::string Saved() const {
+    return folder_->path().string() + " holds a checkpoint of step " + std::to_string(saved_.value_or(0)) +
+           ", from which --resume goes on";
+  }
+
   const RunFolder* folder_;
-  std::optional<FolderWatch> watch_;  // of the folder, where there is one
-  int64_t saved_ = 0;                 // step of the last checkpoint
+  Ranks* ranks_;
+  std::optional<FolderWatch> watch_;  // of the folder, where there is one, on rank 0
+  std::optional<int64_t> saved_;      // step of the last checkpoint
   std::vector<Metrics> metrics_;
   const TrainCallbacks& callbacks_;
 };
@@ -74,7 +94,6 @@ class Journal {
 TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& callbacks) {
   const auto start = std::chrono::steady_clock::now();
   if (callbacks.on_start) callbacks.on_start(trainer.model(), trainer.step());
-  journal.Save(trainer);
   const auto report = [&] {
     if (trainer.ReportDue()) journal.Report(trainer);
   };
@@ -84,11 +103,14 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
     report();
   };
   hooks.on_interrupt = [&] { journal.Interrupt(trainer); };
+  journal.Save(trainer);
   try {
     report();  // the one that an earlier process was interrupted in
     trainer.Train(trainer.steps(), hooks);
   } catch (const Divergence& error) {
     journal.Diverge(error);
+  } catch (const RanksError& error) {
+    journal.Lose(error);
   }
   trainer.model()->eval();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -106,30 +128,44 @@ TrainOptions Changed(const TrainOptions& begun, const TrainOptions& changed) {
 
 }  // namespace
 
-TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks) {
+RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks) {
+  if (ranks == nullptr) return folder.ReadConfig();
+  std::string contents;
+  ranks->OnFirst([&] { contents = ReadFile(folder.config(), kMostSettingsBytes); }, kOpens);
+  return folder.ParseConfig(ranks->FromFirst(contents, kOpens));
+}
+
+TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks, Ranks* ranks) {
   Validate(options);
-  Trainer trainer(MakeCorpus(text, options.model.context), options);
-  Journal journal(nullptr, {}, callbacks);
+  Trainer trainer(MakeCorpus(text, options.model.context), options, ranks);
+  trainer.Share();
+  Journal journal(nullptr, {}, callbacks, ranks);
   return Drive(trainer, journal, callbacks);
 }
 
-TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks) {
+TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks,
+                  Ranks* ranks) {
   Validate(options);
-  if (std::filesystem::exists(folder.checkpoint())) {
-    throw InvalidArgument("out: " + folder.path().string() +
-                          " holds a run already; go on with it (--resume), remove it or choose another folder");
-  }
+  const auto require_new = [&] {
+    if (std::filesystem::exists(folder.checkpoint())) {
+      throw InvalidArgument("out: " + folder.path().string() +
+                            " holds a run already; go on with it (--resume), remove it or choose another folder");
+    }
+  };
+  OnFirst(ranks, require_new, kOpens);
   Corpus corpus = MakeCorpus(text, options.model.context);
   const RunConfig config{options, corpus.vocabulary, Identify(text), at::get_num_threads()};
-  Trainer trainer(std::move(corpus), options);
-  folder.WriteConfig(config);
-  Journal journal(&folder, {}, callbacks);
+  Trainer trainer(std::move(corpus), options, ranks);
+  trainer.Share();
+  OnFirst(
+      ranks, [&] { folder.WriteConfig(config); }, kOpens);
+  Journal journal(&folder, {}, callbacks, ranks);
   return Drive(trainer, journal, callbacks);
 }
 
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks,
-                   const std::optional<TrainOptions>& changed) {
-  RunConfig config = folder.ReadConfig();
+                   const std::optional<TrainOptions>& changed, Ranks* ranks) {
+  RunConfig config = ReadConfig(folder, ranks);
   if (changed) config.options = Changed(config.options, *changed);
   const TextIdentity identity = Identify(text);
   if (identity.characters != config.text.characters || identity.fingerprint != config.text.fingerprint) {
@@ -137,15 +173,19 @@ TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbac
                           " began with ('" + config.text.name + "', " + std::to_string(config.text.characters) +
                           " characters)");
   }
-  Trainer trainer = LoadTrainer(folder, config, MakeCorpus(text, config.options.model.context));
+  Trainer trainer = LoadTrainer(folder, config, MakeCorpus(text, config.options.model.context), ranks);
   if (changed) {
     if (trainer.Done()) {
       throw InvalidArgument("lr, min_lr, weight_decay, clip: the run in " + folder.path().string() +
                             " has no steps left to train with other values");
     }
-    folder.WriteConfig(config);
+    OnFirst(
+        ranks, [&] { folder.WriteConfig(config); }, kOpens);
   }
-  Journal journal(&folder, folder.ReadMetrics(trainer.last_report()), callbacks);
+  std::vector<Metrics> metrics;
+  OnFirst(
+      ranks, [&] { metrics = folder.ReadMetrics(trainer.last_report()); }, kOpens);
+  Journal journal(&folder, std::move(metrics), callbacks, ranks);
   return Drive(trainer, journal, callbacks);
 }
 

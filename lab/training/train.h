@@ -16,6 +16,7 @@
 namespace heed::lab {
 
 class LanguageModel;
+class Ranks;
 
 struct TrainCallbacks {
   // Before the first step of this process; `step` steps were done by earlier ones.
@@ -30,22 +31,31 @@ struct TrainResult {
   double seconds = 0.0;          // spent in this process, evaluation included
 };
 
+// With ranks (ranks.h) every one of them calls the same function, with the same text and options, and trains its share of every
+// batch (Trainer). Rank 0 alone reads and writes the folder, and its errors are every rank's; Ctrl-C on one is Ctrl-C on all.
+// All throw RanksError when a rank is lost; the folder then has the last checkpoint.
+
 // In memory. Throws InvalidArgument that names the option or the text, Divergence that names the step when the numbers are no
 // longer finite, and Interruption on Ctrl-C. See Trainer for what is reproducible.
-TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks = {});
+TrainResult Train(const Text& text, const TrainOptions& options, const TrainCallbacks& callbacks = {}, Ranks* ranks = nullptr);
 
 // In a folder: a checkpoint is written before the first step, at every report, and before Interruption is thrown. A folder
 // that holds a checkpoint already is refused (InvalidArgument). Throws FileError when a file cannot be written, or the folder
 // is removed or replaced meanwhile. No checkpoint and no line of metrics holds a number that is not finite: after a Divergence
 // the folder has the last checkpoint before it.
-TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks = {});
+TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder& folder, const TrainCallbacks& callbacks = {},
+                  Ranks* ranks = nullptr);
 
 // Goes on where the folder's checkpoint was made, with the options of its config.json, and reaches the same bits as a run
-// without interruption on the same number of threads. The text must be the one that the run began with (InvalidArgument).
+// without interruption on the same number of threads and ranks. The text must be the one that the run began with
+// (InvalidArgument).
 // `changed` gives new values of lr, min_lr, weight_decay and clip for the steps that are left, which config.json tells from
 // then on; its other options are not looked at. InvalidArgument where no steps are left.
 TrainResult Resume(const Text& text, const RunFolder& folder, const TrainCallbacks& callbacks = {},
-                   const std::optional<TrainOptions>& changed = std::nullopt);
+                   const std::optional<TrainOptions>& changed = std::nullopt, Ranks* ranks = nullptr);
+
+// The folder's settings, on every rank as rank 0 finds them. Throws FileError.
+RunConfig ReadConfig(const RunFolder& folder, Ranks* ranks);
 
 }  // namespace heed::lab
 

@@ -13,6 +13,7 @@
 #include "lab/training/checkpoint.h"
 #include "lab/training/divergence.h"
 #include "lab/training/evaluation.h"
+#include "lab/training/rank_group.h"
 
 namespace heed::lab {
 namespace {
@@ -31,11 +32,12 @@ at::Generator TorchGenerator() { return at::detail::getDefaultCPUGenerator(); }
 
 }  // namespace
 
-Trainer::Trainer(Corpus corpus, const TrainOptions& options)
+Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
     : options_(options),
       corpus_(std::move(corpus)),
       model_(SeededModel(options, corpus_.vocabulary)),
       optimizer_(NamedParameters(*model_), options),
+      parallel_(ranks != nullptr ? std::make_unique<DataParallel>(*ranks, optimizer_.parameters(), options.batch) : nullptr),
       windows_{options.model.objective, options.model.context, options.batch, model_->mask_symbol()},
       random_(options.seed) {
   model_->train();
@@ -55,7 +57,15 @@ void Trainer::Train(int64_t until, const FitHooks& hooks) {
     Count(step);
     if (hooks.on_step) hooks.on_step(step);
   };
-  const auto next_loss = [this] { return model_->Loss(RandomBatch(corpus_.train, windows_, random_)); };
+  if (parallel_) {
+    counted.backward = [this](const at::Tensor& loss, int64_t step) { return parallel_->Backward(loss, step); };
+    counted.interrupted = [this] { return parallel_->interrupted(); };
+  }
+  const auto loss = [this](const Batch& batch) { return model_->Loss(batch); };
+  const auto next_loss = [&] {
+    const Batch batch = RandomBatch(corpus_.train, windows_, random_);
+    return parallel_ ? parallel_->Loss(batch, loss) : loss(batch);
+  };
   Fit(optimizer_, options_.clip, step_, std::min(until, options_.steps), next_loss, counted);
 }
 
@@ -66,7 +76,7 @@ bool Trainer::ReportDue() const {
 Metrics Trainer::Report() {
   double validation = 0;
   try {
-    validation = Evaluate(model_, corpus_.validation).loss;
+    validation = Evaluate(model_, corpus_.validation, 0, {}, parallel_ ? &parallel_->ranks() : nullptr).loss;
   } catch (const Divergence& error) {
     throw Divergence("training left the finite numbers at step " + std::to_string(step_) + ": in validation, " + error.what());
   }
@@ -100,6 +110,16 @@ nn::Safetensors Trainer::State() const {
                                    {"data_generator", random_.state()}};
   state.metadata.emplace(kProgress, JsonText(progress));
   return state;
+}
+
+void Trainer::Share() {
+  if (!parallel_) return;
+  const char* const what = "rank 0's state of the run";
+  nn::Safetensors state = State();
+  for (const auto& [name, tensor] : state.tensors) TakeFromFirst(parallel_->ranks(), tensor, what);
+  std::string& progress = state.metadata.at(kProgress);
+  progress = parallel_->ranks().FromFirst(progress, what);
+  Restore(state, what);
 }
 
 void Trainer::Restore(const nn::Safetensors& state, const std::string& path) {

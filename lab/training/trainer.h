@@ -3,11 +3,13 @@
 #define HEED_LAB_TRAINING_TRAINER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "heed/nn/safetensors.h"
 #include "lab/data/corpus.h"
 #include "lab/data/random.h"
+#include "lab/training/data_parallel.h"
 #include "lab/training/fit.h"
 #include "lab/training/language_model.h"
 #include "lab/training/metrics.h"
@@ -17,10 +19,13 @@ namespace heed::lab {
 
 // Reseeds PyTorch's default generator with the seed: it draws the weights and the dropout of the run. With the same options,
 // text and number of threads, every step yields the same bits.
+//
+// With ranks each has a trainer of the same options and text, trains rows of its own of every batch, and all have the same
+// numbers after every step: those of one process but for the order in which gradients are added. They call the same functions.
 class Trainer {
  public:
   // Throws InvalidArgument that names the option.
-  Trainer(Corpus corpus, const TrainOptions& options);
+  Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks = nullptr);
 
   // Goes on until so many steps of options.steps are done, see Fit; the hooks hear of steps that the trainer has counted.
   void Train(int64_t until, const FitHooks& hooks = {});
@@ -41,6 +46,8 @@ class Trainer {
   // then leaves the trainer unfit for use.
   nn::Safetensors State() const;
   void Restore(const nn::Safetensors& state, const std::string& path);
+  // Every rank's state becomes that of rank 0. Throws RanksError.
+  void Share();
 
  private:
   void Count(const FitStep& step);
@@ -50,6 +57,7 @@ class Trainer {
   Corpus corpus_;
   LanguageModel model_{nullptr};
   AdamW optimizer_;
+  std::unique_ptr<DataParallel> parallel_;  // with ranks
   WindowOptions windows_;
   Random random_;
   int64_t step_ = 0, last_report_ = 0;

@@ -12,6 +12,7 @@
 #include "attention_call.h"
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
+#include "heed/nn/dropout.h"
 #include "program_tables.h"
 #include "token_positions.h"
 
@@ -137,6 +138,20 @@ AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions op
 
 }  // namespace
 
+namespace {
+
+// What dropout counts as the first row.
+int64_t BatchOffset(const AttentionOptions& options) {
+  int64_t offset = 0;
+  if (__builtin_add_overflow(options.batch_offset(), first_batch_row(), &offset)) {
+    throw InvalidArgument("batch_offset: " + std::to_string(options.batch_offset()) + " leaves no room for FirstBatchRow's " +
+                          std::to_string(first_batch_row()));
+  }
+  return offset;
+}
+
+}  // namespace
+
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
   at::Tensor query = Dense("query", query_view), key = Dense("key", key_view);
@@ -155,7 +170,10 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
     std::tie(query, key) = scheme->rotate(query, key, positions.queries, positions.keys);
   }
   if (scheme && scheme->places()) PlaceTokens(*scheme, on_axes, query.size(2), key.size(2), resolved);
-  if (options.dropout() != 0.0 && !options.seed()) resolved.seed(DrawSeed());
+  if (options.dropout() != 0.0) {
+    if (!options.seed()) resolved.seed(DrawSeed());
+    resolved.batch_offset(BatchOffset(options));
+  }
 
   const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});
   const variable_list outputs =

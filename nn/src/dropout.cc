@@ -19,25 +19,41 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+thread_local int64_t first_row = 0;
+
+// first: the index of X's first element in the whole of which X is a part.
 template <class T>
-void Drop(double p, int64_t seed, const at::Tensor& X, const at::Tensor& Y) {
+void Drop(double p, int64_t seed, int64_t first, const at::Tensor& X, const at::Tensor& Y) {
   TorchExecutor executor;
   const heed::Dropout dropout{p, static_cast<uint64_t>(seed)};
-  DropElements(dropout, AddressOf<const T>(X), AddressOf<T>(Y), X.numel(), executor);
+  DropElements(dropout, AddressOf<const T>(X), AddressOf<T>(Y), X.numel(), executor, first);
+}
+
+// The elements of the rows before this thread's first one.
+int64_t FirstElement(const at::Tensor& X) {
+  if (first_row == 0 || X.dim() == 0 || X.numel() == 0) return 0;
+  int64_t elements = 0;
+  if (__builtin_mul_overflow(first_row, X.numel() / X.size(0), &elements)) {
+    throw InvalidArgument("FirstBatchRow: row " + std::to_string(first_row) + " is too large for rows of " +
+                          std::to_string(X.numel() / X.size(0)) + " elements");
+  }
+  return elements;
 }
 
 // The gradient is the same function of the output's gradient.
 struct DropoutFunction : Function<DropoutFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& view, double p, int64_t seed) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& view, double p, int64_t seed, int64_t first) {
     ctx->saved_data["p"] = p;
     ctx->saved_data["seed"] = seed;
+    ctx->saved_data["first"] = first;
     const at::Tensor X = Dense("X", view).contiguous();
     at::Tensor Y = at::empty_like(X);
-    X.scalar_type() == at::kDouble ? Drop<double>(p, seed, X, Y) : Drop<float>(p, seed, X, Y);
+    X.scalar_type() == at::kDouble ? Drop<double>(p, seed, first, X, Y) : Drop<float>(p, seed, first, X, Y);
     return Y;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    return {apply(gradients[0], ctx->saved_data["p"].toDouble(), ctx->saved_data["seed"].toInt()), {}, {}};
+    const auto saved = [ctx](const char* name) { return ctx->saved_data[name]; };
+    return {apply(gradients[0], saved("p").toDouble(), saved("seed").toInt(), saved("first").toInt()), {}, {}, {}};
   }
 };
 
@@ -52,8 +68,17 @@ torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training) {
   if (!training || p == 0.0) return X;
   const bool ours = X.device().is_cpu() && X.layout() == at::kStrided && !X.is_nested() &&
                     (X.scalar_type() == at::kFloat || X.scalar_type() == at::kDouble) && std::lround(p * 65536) < 65536;
-  return ours ? DropoutFunction::apply(X, p, DrawSeed()) : at::dropout(X, p, /*train=*/true);
+  return ours ? DropoutFunction::apply(X, p, DrawSeed(), FirstElement(X)) : at::dropout(X, p, /*train=*/true);
 }
+
+FirstBatchRow::FirstBatchRow(int64_t row) : before_(first_row) {
+  if (row < 0) throw InvalidArgument("FirstBatchRow: row: expected 0 or more, got " + std::to_string(row));
+  first_row = row;
+}
+
+FirstBatchRow::~FirstBatchRow() { first_row = before_; }
+
+int64_t first_batch_row() { return first_row; }
 
 DropoutImpl::DropoutImpl(double p) : p_(p) { CheckProbability(p); }
 

@@ -42,11 +42,12 @@ def test_a_run_leaves_its_files_and_prints_its_result(text, tmp_path):
 
 
 def test_a_folder_of_version_0_1_is_read_and_resumed(text, trained):
-    # Written without the rate of parameters that start at zero, which came later.
+    # Written without the rate of parameters that start at zero and the precision, which came later.
     path = trained / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     assert config["format"] == 1
     del config["training"]["zero_rate"]
+    del config["model"]["precision"]
     config["training"]["steps"] = 8  # as if it had been stopped
     path.write_text(json.dumps(config), encoding="utf-8")
     for command in (
@@ -153,6 +154,26 @@ def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, posi
     prefix = "encoder.block0.attention."
     saved = parameters_in(folder / "model.safetensors")
     assert {name[len(prefix) :]: shape for name, shape in saved.items() if name.startswith(prefix)} == expected
+
+
+def test_a_model_in_float64_goes_through_every_command(text, tmp_path):
+    folder = tmp_path / "run"
+    result = run("train", text, "--out", folder, *SMALL, "--steps", 3, "--precision", "float64", "--position", "learned")
+    assert result.returncode == 0, result.stderr
+    data = (folder / "model.safetensors").read_bytes()
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    assert {entry["dtype"] for name, entry in header.items() if name != "__metadata__"} == {"F64"}
+    for command in (
+        ["eval", folder, text],
+        ["generate", folder, "--prompt", "one", "--tokens", 20],
+        ["inspect", folder, text, "--tokens", 16, "--out", tmp_path / "maps.html"],
+        ["positions", "--run", folder, "--scheme", "learned", "--out", tmp_path / "positions"],
+        ["train", text, "--out", folder, "--resume"],
+    ):
+        result = run(*command, "--quiet")
+        assert result.returncode == 0, (command, result.stderr)
+    refused = run("train", text, "--out", tmp_path / "other", "--precision", "bfloat16")
+    assert refused.returncode == 2 and "precision: 'bfloat16' is unknown; choose float32 or float64" in refused.stderr
 
 
 def test_text_comes_from_standard_input(text, tmp_path):

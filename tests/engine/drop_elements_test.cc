@@ -2,6 +2,7 @@
 // cut.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -49,6 +50,20 @@ TEST(DropElementsTest, FollowsTheGeneratorOnEveryTarget) {
     }
   }
   UseTarget("");
+}
+
+TEST(DropElementsTest, APartIsDroppedAsWithinTheWhole) {
+  constexpr int64_t kCount = 100'000;
+  SerialExecutor serial;
+  ThreadPool pool(3);
+  const std::vector<double> whole = Dropped<double>(kCount, serial);
+  for (const int64_t first : {0, 1, 127, 128, 200, 32767, 32768, 60'001}) {
+    for (const int64_t count : {0, 1, 100, 300, 39'999}) {
+      std::vector<double> x(static_cast<std::size_t>(count), 1.0);
+      DropElements(kDropout, x.data(), x.data(), count, pool, first);
+      EXPECT_TRUE(std::equal(x.begin(), x.end(), whole.begin() + first)) << first << " " << count;
+    }
+  }
 }
 
 TEST(DropElementsTest, ThreadsDoNotShow) {
@@ -110,6 +125,8 @@ TEST(DropElementsTest, RefusesWhatIsNoProbability) {
   EXPECT_THROW(DropElements({1.0, 1}, &x, &x, 1, serial), InvalidArgument);
   EXPECT_THROW(DropElements({std::nan(""), 1}, &x, &x, 1, serial), InvalidArgument);
   EXPECT_THROW(DropElements(kDropout, &x, &x, -1, serial), InvalidArgument);
+  EXPECT_THROW(DropElements(kDropout, &x, &x, 1, serial, -1), InvalidArgument);
+  EXPECT_THROW(DropElements(kDropout, &x, &x, 1, serial, std::numeric_limits<int64_t>::max()), InvalidArgument);
   EXPECT_EQ(x, 1.0f);
 }
 

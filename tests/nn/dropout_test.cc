@@ -1,5 +1,7 @@
 // Dropout of activations as a module: PyTorch's law, on heed's counters.
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,6 +11,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/dropout.h"
+#include "heed/nn/encoders.h"
 
 namespace heed::nn {
 namespace {
@@ -49,6 +52,34 @@ TEST(DropoutTest, TheGradientSeesTheSameMaskAndCanBeDifferentiated) {
   EXPECT_TRUE(at::allclose(d_X, mask * weights, 1e-15, 1e-15));
   const at::Tensor d_weights = torch::autograd::grad({d_X.sum()}, {weights})[0];
   EXPECT_TRUE(at::allclose(d_weights, mask, 1e-15, 1e-15));
+}
+
+// Rows of a batch, computed alone, are dropped as in the whole: inputs, what layers add, attention weights, and gradients.
+TEST(DropoutTest, RowsOfABatchAloneAreDroppedAsWithinIt) {
+  constexpr int64_t kBatch = 5, kSteps = 7, kWidth = 12;
+  torch::manual_seed(1);
+  for (const std::string& name : EncoderNames()) {
+    EncoderOptions options(kWidth);
+    options.layers(2).ffn_width(20).heads(2).dropout(0.3).causal(true);
+    options.position().max_distance = 4;
+    const auto encoder = MakeEncoder(name, options);
+    encoder->to(at::kDouble);
+    const at::Tensor X = at::randn({kBatch, kSteps, kWidth}, at::kDouble);
+    const auto gradients = [&](int64_t begin, int64_t end) {
+      torch::manual_seed(2);
+      const FirstBatchRow row(begin);
+      const at::Tensor part = X.slice(0, begin, end).clone().requires_grad_(true);
+      const at::Tensor Y = encoder->forward(part);
+      return at::stack({Y.detach(), torch::autograd::grad({Y.square().sum()}, {part})[0]});
+    };
+    const at::Tensor whole = gradients(0, kBatch);
+    for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 2}, {2, 5}, {3, 4}}) {
+      EXPECT_TRUE(at::allclose(gradients(begin, end), whole.slice(1, begin, end), 1e-10, 1e-12)) << name << " " << begin;
+    }
+    EXPECT_FALSE(at::allclose(gradients(0, 1), gradients(1, 2), 1e-3, 1e-3)) << name;
+  }
+  EXPECT_EQ(first_batch_row(), 0);
+  EXPECT_THROW(FirstBatchRow(-1), InvalidArgument);
 }
 
 TEST(DropoutTest, OtherTypesGoToPyTorch) {

@@ -10,15 +10,16 @@
 
 namespace heed {
 
-// y[i] = x[i] / keep where element i is kept, else 0, for i < count; keep is the probability realised (attention.h). Which
-// elements stay is a function of (seed, batch_offset, i) alone: Philox4x32-10, Salmon et al. 2011. x and y may be the same
-// array, and must not overlap otherwise. T: float, double. Throws InvalidArgument for a probability outside [0, 1) or a
-// negative count.
+// y[i] = x[i] / keep where element first + i is kept, else 0, for i < count; keep is the probability realised (attention.h).
+// Which elements stay is a function of (seed, batch_offset, first + i) alone: Philox4x32-10, Salmon et al. 2011. So the part of
+// an array that begins with its element `first` is dropped as it would be within the whole. x and y may be the same array, and
+// must not overlap otherwise. T: float, double. Throws InvalidArgument for a probability outside [0, 1), a negative count or
+// first.
 template <class T>
-void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor);
+void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor, int64_t first = 0);
 
-extern template void DropElements(const Dropout&, const float*, float*, int64_t, Executor&);
-extern template void DropElements(const Dropout&, const double*, double*, int64_t, Executor&);
+extern template void DropElements(const Dropout&, const float*, float*, int64_t, Executor&, int64_t);
+extern template void DropElements(const Dropout&, const double*, double*, int64_t, Executor&, int64_t);
 
 }  // namespace heed
 

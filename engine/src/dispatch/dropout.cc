@@ -2,6 +2,7 @@
 #include "heed/dropout.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "attention/problem.h"
@@ -40,18 +41,32 @@ void DropGroup(const DropoutStream& stream, T scale, int64_t first, const T* x, 
   }
 }
 
-// Elements begin .. end - 1; begin is a multiple of the group.
+// Elements begin .. end - 1 of a group, of which x and y are the first.
+template <class T>
+void DropPart(const DropoutStream& stream, T scale, int64_t begin, int64_t end, const T* x, T* y) {
+  const int64_t before = begin % kGroup;
+  T group[kGroup] = {};
+  std::copy_n(x, end - begin, group + before);
+  DropGroup<T>(stream, scale, begin - before, group, group);
+  std::copy_n(group + before, end - begin, y);
+}
+
+// Elements begin .. end - 1 of an array, of which x and y are the first.
 template <class T>
 void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const T* x, T* y) {
   const attention::DropoutThreshold realised = attention::RealisedDropout(dropout);
   const DropoutStream stream = StreamOf({.seed = dropout.seed, .batch_offset = dropout.batch_offset}, realised, 0, 0);
   const T scale = static_cast<T>(realised.kept_scale);
-  for (; begin + kGroup <= end; begin += kGroup) DropGroup(stream, scale, begin, x + begin, y + begin);
-  if (begin == end) return;
-  T rest[kGroup] = {};
-  std::copy(x + begin, x + end, rest);
-  DropGroup<T>(stream, scale, begin, rest, rest);
-  std::copy_n(rest, end - begin, y + begin);
+  while (begin < end) {
+    const int64_t next = std::min(end, begin - begin % kGroup + kGroup);
+    if (next - begin == kGroup) {
+      DropGroup(stream, scale, begin, x, y);
+    } else {
+      DropPart(stream, scale, begin, next, x, y);
+    }
+    x += next - begin, y += next - begin;
+    begin = next;
+  }
 }
 
 void DropFloats(const Dropout& dropout, int64_t begin, int64_t end, const float* x, float* y) {
@@ -85,21 +100,28 @@ void DropRange(const Dropout& dropout, int64_t begin, int64_t end, const double*
 }  // namespace
 
 template <class T>
-void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor) {
+void DropElements(const Dropout& dropout, const T* x, T* y, int64_t count, Executor& executor, int64_t first) {
   if (count < 0) core::Refuse("count", "expected at least 0, got " + std::to_string(count));
-  core::CheckElementCounters(dropout, count);
+  if (first < 0 || first > std::numeric_limits<int64_t>::max() - count) {
+    core::Refuse("first", "expected at least 0 and first + count an int64, got " + std::to_string(first));
+  }
+  core::CheckElementCounters(dropout, first + count);
   const auto of_x = View<const T, 1>::Contiguous(x, {count});
   const auto of_y = View<T, 1>::Contiguous(y, {count});
   core::CheckPresent("x", of_x);
   core::CheckPresent("y", of_y);
   if (x != y) core::CheckApart("y", of_y, "x", of_x);
-  core::RunTasks(executor, attention::DivideUp(count, kTaskElements), [&](int64_t task) {
-    DropRange(dropout, task * kTaskElements, std::min(count, (task + 1) * kTaskElements), x, y);
+  // Tasks begin where they would without `first`, so that all but two have whole groups.
+  const int64_t first_task = first / kTaskElements, last = first + count;
+  core::RunTasks(executor, attention::DivideUp(last, kTaskElements) - first_task, [&](int64_t task) {
+    const int64_t begin = std::max(first, (first_task + task) * kTaskElements);
+    const int64_t end = std::min(last, (first_task + task + 1) * kTaskElements);
+    DropRange(dropout, begin, end, x + (begin - first), y + (begin - first));
   });
 }
 
-template void DropElements(const Dropout&, const float*, float*, int64_t, Executor&);
-template void DropElements(const Dropout&, const double*, double*, int64_t, Executor&);
+template void DropElements(const Dropout&, const float*, float*, int64_t, Executor&, int64_t);
+template void DropElements(const Dropout&, const double*, double*, int64_t, Executor&, int64_t);
 
 }  // namespace heed
 #endif

@@ -2,6 +2,7 @@
 #ifndef HEED_NN_DROPOUT_H_
 #define HEED_NN_DROPOUT_H_
 
+#include <cstdint>
 #include <ostream>
 
 #include <torch/nn/cloneable.h>
@@ -15,6 +16,22 @@ namespace heed::nn {
 // backward pass (heed/dropout.h). p is resolved to 1/65536. float32 and float64 on the CPU; other tensors go to PyTorch's own
 // dropout. Differentiable any number of times. Throws InvalidArgument for p outside [0, 1].
 torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training);
+
+// While it lives, the first row of a batch counts as row `row` for all dropout that this thread's calls of nn draw: of
+// activations, whose first dimension is then the batch, and of attention weights, on top of their own batch_offset. So a part
+// of a batch, computed alone after the same draws, is dropped as within the whole. Throws InvalidArgument for a negative row.
+class FirstBatchRow {
+ public:
+  explicit FirstBatchRow(int64_t row);
+  ~FirstBatchRow();
+  FirstBatchRow(const FirstBatchRow&) = delete;
+  FirstBatchRow& operator=(const FirstBatchRow&) = delete;
+
+ private:
+  int64_t before_;
+};
+// That of this thread, 0 without one.
+int64_t first_batch_row();
 
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
  public:

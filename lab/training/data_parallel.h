@@ -1,0 +1,53 @@
+// One model that several ranks train, each on rows of its own of every batch.
+#ifndef HEED_LAB_TRAINING_DATA_PARALLEL_H_
+#define HEED_LAB_TRAINING_DATA_PARALLEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include <ATen/core/Tensor.h>
+
+#include "lab/data/batches.h"
+#include "lab/training/optimizer.h"
+#include "lab/training/ranks.h"
+
+namespace c10d {
+class Reducer;
+}
+
+namespace heed::lab {
+
+// Gradients are those of the mean loss of the whole batch, on every rank the same bits. They are added up in buckets of about
+// 1 MiB, each of which is on its way while the backward pass computes the next: PyTorch's own engine of
+// DistributedDataParallel, c10d::Reducer. Buckets are the same from the first step to the last, so that a resumed run adds in
+// the same order.
+class DataParallel {
+ public:
+  // `batch` rows in all. Throws InvalidArgument where ranks would have none.
+  DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t batch);
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  Ranks& ranks() { return ranks_; }
+  // The loss of this rank's rows of a batch that every rank has; rows draw the dropout that they draw within the whole.
+  at::Tensor Loss(const Batch& batch, const std::function<at::Tensor(const Batch&)>& loss) const;
+  // Backward of what Loss gave, in step `step`, counted from 0. Returns the loss of the whole batch. Throws RanksError.
+  double Backward(const at::Tensor& loss, int64_t step);
+  // Whether any rank was interrupted before the last step's backward pass.
+  bool interrupted() const { return interrupted_; }
+
+ private:
+  Ranks& ranks_;
+  int64_t batch_, begin_, end_;  // this rank's rows
+  std::unique_ptr<c10d::Reducer> reducer_;
+  bool interrupted_ = false;
+};
+
+// Rows begin .. end - 1 of a batch whose windows predict equally much.
+Batch RowsOf(const Batch& batch, int64_t begin, int64_t end);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_DATA_PARALLEL_H_

@@ -1,0 +1,255 @@
+#include "lab/training/ranks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <optional>
+#include <set>
+#include <type_traits>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "heed/nn/process_group.h"
+#include "lab/report/json.h"
+#include "lab/training/divergence.h"
+#include "lab/training/rank_group.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr double kLongestTimeOut = 1e9;  // seconds; that of c10d counts milliseconds in 64 bits
+
+// Without the place in the source that Gloo begins its messages with, and the advice that it ends them with.
+std::string Message(const std::exception& error) {
+  const auto* own = dynamic_cast<const c10::Error*>(&error);
+  std::string text = own != nullptr ? own->what_without_backtrace() : error.what();
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find("] ");
+    if (end != std::string::npos) text.erase(0, end + 2);
+  }
+  text = text.substr(0, text.find('\n'));
+  return text.substr(0, text.find(". This is typically"));
+}
+
+at::Tensor BytesOf(const std::string& text) {
+  at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
+  if (!text.empty()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  return bytes;
+}
+
+std::string TextOf(const at::Tensor& bytes, int64_t size) {
+  return {static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(size)};
+}
+
+// Every rank's tensor, of one shape.
+std::vector<at::Tensor> AllGather(c10d::ProcessGroup& group, const at::Tensor& own) {
+  std::vector<std::vector<at::Tensor>> outputs(1);
+  for (int rank = 0; rank < group.getSize(); ++rank) outputs[0].push_back(at::empty_like(own));
+  std::vector<at::Tensor> inputs = {own};
+  group.allgather(outputs, inputs)->wait();
+  return outputs[0];
+}
+
+void Broadcast(c10d::ProcessGroup& group, const at::Tensor& tensor) {
+  std::vector<at::Tensor> tensors = {tensor};
+  group.broadcast(tensors)->wait();
+}
+
+// Errors of heed, as text and back.
+struct Kind {
+  const char* name;
+  bool (*is)(const Error& error);
+  void (*raise)(const std::string& message);
+};
+template <class E>
+bool Is([[maybe_unused]] const Error& error) {
+  if constexpr (std::is_same_v<E, Error>) {
+    return true;
+  } else {
+    return dynamic_cast<const E*>(&error) != nullptr;
+  }
+}
+template <class E>
+constexpr Kind KindOf(const char* name) {
+  return {name, Is<E>, [](const std::string& message) { throw E(message); }};
+}
+// The last one is every other's base.
+constexpr Kind kKinds[] = {KindOf<InvalidArgument>("argument"), KindOf<FileError>("file"), KindOf<Divergence>("divergence"),
+                           KindOf<Error>("error")};
+
+std::string ErrorText(const Error& error) {
+  const auto* kind = std::ranges::find_if(kKinds, [&](const Kind& candidate) { return candidate.is(error); });
+  return JsonText({{"kind", kind->name}, {"message", error.what()}});
+}
+
+[[noreturn]] void Raise(const std::string& text) {
+  const nlohmann::json error = nlohmann::json::parse(text);
+  const auto* kind = std::ranges::find(kKinds, error.at("kind").get<std::string>(), &Kind::name);
+  const std::string message = error.at("message").get<std::string>();
+  if (kind != std::end(kKinds)) kind->raise(message);
+  throw Error(message);
+}
+
+// "ranks 0, 2, 3 have 0.1; rank 1 has 0.2", nothing where all have the same.
+std::string Difference(const std::vector<std::string>& values) {
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> ranks_of;
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    auto found = std::ranges::find(ranks_of, values[rank], &std::pair<std::string, std::vector<std::size_t>>::first);
+    if (found == ranks_of.end()) found = ranks_of.insert(ranks_of.end(), {values[rank], {}});
+    found->second.push_back(rank);
+  }
+  if (ranks_of.size() < 2) return {};
+  std::string text;
+  for (const auto& [value, ranks] : ranks_of) {
+    const bool one = ranks.size() == 1;
+    text += fmt::format("{}{} {} {} {}", text.empty() ? "" : "; ", one ? "rank" : "ranks", fmt::join(ranks, ", "),
+                        one ? "has" : "have", value);
+  }
+  return text;
+}
+
+void RequireSame(const std::vector<nlohmann::json>& settings) {
+  std::set<std::string> names;
+  for (const nlohmann::json& of_rank : settings) {
+    for (const auto& [name, value] : of_rank.items()) names.insert(name);
+  }
+  std::string differences;
+  for (const std::string& name : names) {
+    std::vector<std::string> values;
+    values.reserve(settings.size());
+    for (const nlohmann::json& of_rank : settings) values.push_back(of_rank.value(name, "nothing"));
+    const std::string difference = Difference(values);
+    if (!difference.empty()) differences += fmt::format("{}{}: {}", differences.empty() ? "" : "; ", name, difference);
+  }
+  if (!differences.empty()) throw InvalidArgument("the ranks disagree: " + differences);
+}
+
+}  // namespace
+
+std::unique_ptr<Ranks> Ranks::Join(double time_out) {
+  if (!(time_out > 0.0 && time_out <= kLongestTimeOut)) {
+    throw InvalidArgument(
+        fmt::format("time_out: expected more than 0 and at most {:g} seconds, got {:g}", kLongestTimeOut, time_out));
+  }
+  const auto limit = std::chrono::milliseconds(std::max<int64_t>(1, std::llround(1e3 * time_out)));
+  return std::make_unique<Ranks>(RankGroup{nn::JoinProcessGroup(limit)});
+}
+
+Ranks::Ranks(RankGroup group) : group_(std::make_unique<RankGroup>(std::move(group))) {}
+Ranks::~Ranks() = default;
+
+int Ranks::rank() const { return group_->group->getRank(); }
+int Ranks::size() const { return group_->group->getSize(); }
+
+void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
+  try {
+    wait();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    // Other errors of LibTorch, of memory, are of this rank alone.
+    const bool own =
+        dynamic_cast<const c10::Error*>(&error) != nullptr && dynamic_cast<const c10::DistError*>(&error) == nullptr;
+    if (own) throw;
+    throw RanksError(fmt::format("rank {} of {} waited for {}: {}", rank(), size(), what, Message(error)));
+  }
+}
+
+std::vector<double> Ranks::Sum(const std::vector<double>& numbers, const std::string& what) {
+  std::vector<at::Tensor> tensors = {at::tensor(numbers, at::kDouble)};
+  Await(what, [&] { group_->group->allreduce(tensors)->wait(); });
+  const double* first = tensors[0].const_data_ptr<double>();
+  return {first, first + numbers.size()};
+}
+
+std::vector<std::string> Ranks::Gather(const std::string& own, const std::string& what) {
+  std::vector<std::string> texts;
+  Await(what, [&] {
+    const at::Tensor bytes = BytesOf(own);
+    const std::vector<at::Tensor> sizes = AllGather(*group_->group, at::full({1}, bytes.numel(), at::kLong));
+    int64_t longest = 1;
+    for (const at::Tensor& size : sizes) longest = std::max(longest, size.item<int64_t>());
+    at::Tensor padded = at::zeros({longest}, at::kByte);
+    padded.narrow(0, 0, bytes.numel()).copy_(bytes);
+    const std::vector<at::Tensor> all = AllGather(*group_->group, padded);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) texts.push_back(TextOf(all[rank], sizes[rank].item<int64_t>()));
+  });
+  return texts;
+}
+
+std::string Ranks::FromFirst(const std::string& text, const std::string& what) {
+  std::string received;
+  Await(what, [&] {
+    const at::Tensor size = at::full({1}, static_cast<int64_t>(text.size()), at::kLong);
+    Broadcast(*group_->group, size);
+    const int64_t bytes = size.item<int64_t>();
+    at::Tensor contents = first() ? BytesOf(text) : at::empty({bytes}, at::kByte);
+    if (bytes > 0) Broadcast(*group_->group, contents);
+    received = TextOf(contents, bytes);
+  });
+  return received;
+}
+
+void TakeFromFirst(Ranks& ranks, const at::Tensor& tensor, const std::string& what) {
+  if (tensor.numel() == 0) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor dense = tensor.contiguous();
+  ranks.Await(what, [&] { Broadcast(*ranks.group().group, dense); });
+  if (!dense.is_same(tensor)) tensor.copy_(dense);
+}
+
+void Ranks::OnFirst(const std::function<void()>& act, const std::string& what) {
+  std::exception_ptr own;
+  std::string failure;
+  if (first()) {
+    try {
+      act();
+    } catch (const Error& error) {
+      own = std::current_exception();
+      failure = ErrorText(error);
+    }
+  }
+  failure = FromFirst(failure, what);
+  if (own) std::rethrow_exception(own);
+  if (!failure.empty()) Raise(failure);
+}
+
+void Ranks::Agree(const std::function<std::map<std::string, std::string>()>& prepare) {
+  std::exception_ptr own;
+  nlohmann::ordered_json mine;
+  try {
+    mine["settings"] = prepare();
+  } catch (const Error& error) {
+    own = std::current_exception();
+    mine["refused"] = error.what();
+  }
+  std::vector<nlohmann::json> settings;
+  std::string refusals;
+  const std::vector<std::string> texts = Gather(JsonText(mine), "what the other ranks were started with");
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    const nlohmann::json of_rank = nlohmann::json::parse(texts[rank]);
+    if (of_rank.contains("refused")) {
+      refusals += fmt::format("{}rank {}: {}", refusals.empty() ? "" : "; ", rank, of_rank.at("refused").get<std::string>());
+    } else {
+      settings.push_back(of_rank.at("settings"));
+    }
+  }
+  if (own) std::rethrow_exception(own);
+  if (!refusals.empty()) throw Error("refused on other ranks: " + refusals);
+  RequireSame(settings);
+}
+
+void OnFirst(Ranks* ranks, const std::function<void()>& act, const std::string& what) {
+  ranks != nullptr ? ranks->OnFirst(act, what) : act();
+}
+
+}  // namespace heed::lab
