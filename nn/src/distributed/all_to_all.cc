@@ -1,4 +1,5 @@
 // Each rank computes some heads of the whole sequence: tokens go to where their heads are, and results come back.
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -21,7 +22,7 @@ using torch::autograd::variable_list;
 DealtHeads HeadsOf(const Call& call, int64_t q_heads, int64_t kv_heads) { return {q_heads, kv_heads, call.exchange.ranks()}; }
 
 // The numbers of query, key and value among the operands.
-constexpr std::size_t kOfQuery = 0, kOfKey = 1, kOfValue = 2;
+constexpr std::size_t kOfQuery = 0, kOfKey = 1, kOfValue = 2, kOperands = 3;
 
 // What the forward pass leaves: the whole sequence, of the heads of this rank.
 constexpr std::size_t kSaved = 7;
@@ -73,7 +74,9 @@ struct AllToAllGradient : Function<AllToAllGradient> {
                                const std::optional<at::Tensor>& d_lse, at::TensorList all_saved, int64_t q_heads,
                                int64_t kv_heads, const SharedCall& call) {
     const SavedCall saved = SavedFrom(all_saved);
-    Operands operands = OperandsOf(call->given, variable_list(all_saved.begin() + kSaved, all_saved.end()));
+    Wanted tables = call->given;
+    std::fill_n(tables.begin(), kOperands, false);
+    Operands operands = OperandsOf(tables, variable_list(all_saved.begin() + kSaved, all_saved.end()));
     const DealtHeads heads = HeadsOf(*call, q_heads, kv_heads);
     const Redistribution between(*call, heads);
     const Piece own = heads.Queries(call->rank());
@@ -130,13 +133,13 @@ struct AllToAllFunction : Function<AllToAllFunction> {
   }
 
  private:
-  // The operands themselves are left out: of what they hold, the whole sequence of some heads stays.
+  // Beside the tables, of query, key and value the whole sequence of some heads.
   static void Save(AutogradContext* ctx, const std::vector<at::Tensor>& wholes, const ForwardResult& result,
                    at::TensorList present) {
     const auto or_empty = [&](const at::Tensor& tensor) { return tensor.defined() ? tensor : at::empty({0}); };
     variable_list saved{
         wholes[0], wholes[1], wholes[2], result.output, result.lse, or_empty(result.remainder), or_empty(result.correction)};
-    for (std::size_t p = 0; p < present.size(); ++p) saved.push_back(p < 3 ? present[p].detach().narrow(2, 0, 0) : present[p]);
+    saved.insert(saved.end(), present.begin() + kOperands, present.end());
     ctx->save_for_backward(saved);
   }
 };

@@ -144,7 +144,9 @@ AttentionOptions Whole::OptionsOf(const Block& block) const {
   }
   ShiftPrograms(first, options);
   if (options.dropout() != 0.0) {
-    options.batch_offset(options.batch_offset() + first.batch).first_query(first.query).first_key(first.key);
+    options.batch_offset(options.batch_offset() + first.batch)
+        .first_query(options.first_query() + first.query)
+        .first_key(options.first_key() + first.key);
   }
   return options;
 }

@@ -60,7 +60,7 @@ AttentionOptions OptionsOfHeads(const AttentionOptions& options, Piece heads) {
   for (std::size_t t = 0; t < all.size(); ++t)
     if (all[t]->defined()) *all[t] = OfHeads(t, *all[t], heads);
   ShiftPrograms({.head = heads.start}, own);
-  if (own.dropout() != 0.0) own.first_head(heads.start);
+  if (own.dropout() != 0.0) own.first_head(own.first_head() + heads.start);
   return own;
 }
 

@@ -105,6 +105,9 @@ void Describe(const AttentionOptions& options, Facts& facts) {
   facts.emplace_back("dropout", NumberText(at::Scalar(options.dropout())));
   facts.emplace_back("seed", NumberText(options.seed()));
   facts.emplace_back("batch_offset", std::to_string(options.batch_offset()));
+  facts.emplace_back("first_head", std::to_string(options.first_head()));
+  facts.emplace_back("first_query", std::to_string(options.first_query()));
+  facts.emplace_back("first_key", std::to_string(options.first_key()));
   facts.emplace_back("empty_row", options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero");
   facts.emplace_back("return_statistics", options.return_statistics() ? "true" : "false");
 }
