@@ -18,6 +18,7 @@
 #include "distributed/zigzag.h"
 #include "heed/error.h"
 #include "operator_arguments.h"
+#include "tensor_view.h"
 #include "translate_errors.h"
 
 namespace heed::nn::distributed {
@@ -72,7 +73,10 @@ void Tell(const std::string& group, const std::string& function, const std::stri
 
 at::Tensor SumOfRanks(const at::Tensor& numbers, const std::string& group, const std::string& function,
                       const std::string& what) {
-  return TranslateErrors([&] { return SumOverRanks(ExchangeOf(function, group), numbers.contiguous(), what); });
+  return TranslateErrors([&] {
+    if (numbers.scalar_type() != at::kDouble) throw InvalidArgument("numbers: expected float64");
+    return SumOverRanks(ExchangeOf(function, group), Dense("numbers", numbers).contiguous(), what);
+  });
 }
 
 at::Tensor PartOfRank(const at::Tensor& whole, int64_t dim, int64_t rank, const std::string& layout, const Ints& lengths,

@@ -98,9 +98,10 @@ struct MoveFunction : Function<MoveFunction> {
 
 }  // namespace
 
-at::Tensor Moved(const Exchange& exchange, const at::Tensor& x, int64_t dim, Layout to) {
+at::Tensor Moved(const Exchange& exchange, const at::Tensor& given, int64_t dim, Layout to) {
+  at::Tensor x;
   const std::vector<Terms> agreed = AgreeOn(exchange, [&]() -> Statement {
-    CheckDense("x", x);
+    x = Dense("x", given);
     if (dim < -x.dim() || dim >= x.dim()) Refuse("dim: expected a dimension of x, of shape ", x.sizes(), ", got ", dim);
     dim = dim < 0 ? dim + x.dim() : dim;
     return {Terms{{x.size(dim), 0, 0}}, Facts{{"dim", std::to_string(dim)}, {"x", DescribedPart(x, dim)}}};

@@ -13,7 +13,7 @@
 namespace heed::nn::distributed {
 
 // zigzag (to: kZigzag) and unzigzag (to: kContiguous), which the exchange has the name of.
-at::Tensor Moved(const Exchange& exchange, const at::Tensor& x, int64_t dim, Layout to);
+at::Tensor Moved(const Exchange& exchange, const at::Tensor& given, int64_t dim, Layout to);
 
 }  // namespace heed::nn::distributed
 
