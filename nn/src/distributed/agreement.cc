@@ -45,7 +45,7 @@ Facts Decoded(const std::string& text) {
   std::size_t at = 0;
   const auto word = [&] {
     const std::size_t end = std::min(text.find('\0', at), text.size());
-    const std::string found = text.substr(at, end - at);
+    std::string found = text.substr(at, end - at);
     at = end + 1;
     return found;
   };
@@ -118,6 +118,7 @@ std::string Sides(const std::vector<std::string>& by_rank) {
 std::string Differences(const std::vector<Answer>& answers) {
   std::vector<Facts> by_rank;
   std::vector<std::string> names;
+  by_rank.reserve(answers.size());
   for (const Answer& answer : answers) by_rank.push_back(Decoded(answer.text));
   for (const Facts& facts : by_rank) {
     for (const auto& fact : facts)

@@ -59,7 +59,7 @@ Request RequestOf(const Exchange& exchange, const std::vector<Terms>& agreed, co
   AttentionOptions own = options;
   if (own.dropout() != 0.0 && !own.seed()) own.seed(agreed[0].seed);
   const AxesPositions on_axes = TakeAxes(own);
-  const std::shared_ptr<const AttentionPosition> scheme = options.position();
+  const std::shared_ptr<const AttentionPosition>& scheme = options.position();
   own.position(nullptr);
   if (scheme) {
     const Parts queries("query", choice.layout, request.query_lengths), keys("key", choice.layout, request.key_lengths);

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include <ATen/core/Tensor.h>
+#include <ATen/ATen.h>
 
 #include "distributed/piece.h"
 #include "heed/nn/attention.h"

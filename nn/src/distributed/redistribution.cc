@@ -68,6 +68,7 @@ std::vector<Redistribution::OfRank> Redistribution::Swapped(std::vector<OfRank> 
   for (const int peer : call_->exchange.Others()) {
     const auto p = static_cast<std::size_t>(peer);
     std::vector<at::Tensor> flat;
+    flat.reserve(sent[p].size());
     int64_t count = 0;
     for (const at::Tensor& tensor : sent[p]) flat.push_back(tensor.reshape(-1));
     for (const Shape& shape : shapes[p]) count += c10::multiply_integers(shape);

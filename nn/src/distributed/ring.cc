@@ -5,13 +5,11 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <ATen/core/ivalue.h>
 
 #include "distributed/block_call.h"
 #include "distributed/call.h"
 #include "distributed/merge.h"
 #include "distributed/steps.h"
-#include "heed/error.h"
 
 namespace heed::nn::distributed {
 namespace {

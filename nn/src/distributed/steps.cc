@@ -65,6 +65,7 @@ at::Tensor Steps::Local(const at::Tensor& tensor, int rank) const {
   const std::vector<Piece> needed = NeededKeys(*call_, rank, call_->rank());
   const std::vector<HeldPiece> held = call_->keys.HeldBy(call_->rank());
   std::vector<at::Tensor> parts;
+  parts.reserve(held.size());
   for (std::size_t p = 0; p < held.size(); ++p)
     parts.push_back(tensor.narrow(2, held[p].at + needed[p].start - held[p].piece.start, needed[p].length()));
   if (parts.empty()) return tensor.narrow(2, 0, 0);
@@ -75,6 +76,7 @@ Steps::Fetched Steps::Fetch(int step, const std::vector<at::Tensor>& given, cons
   const int source = SourceAt(step), taker = TakerAt(step);
   HeldKeys held{NeededKeys(*call_, call_->rank(), source), {}};
   std::vector<at::Tensor> leaving;
+  leaving.reserve(given.size());
   for (const at::Tensor& tensor : given) leaving.push_back(Local(tensor, taker));
   if (source == call_->rank()) {
     held.tensors = std::move(leaving);
