@@ -13,7 +13,7 @@
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
-#include "program_tables.h"
+#include "scheme_options.h"
 #include "token_positions.h"
 
 namespace heed::nn {
@@ -105,35 +105,6 @@ variable_list PresentOperands(Operands operands) {
 
 bool WillNeedGradient(const variable_list& operands) {
   return at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(operands);
-}
-
-// Adds a scheme's tensors to the options.
-void AddTensorsOf(const AttentionPosition& scheme, AttentionOptions& options) {
-  AttentionTensors own = scheme.tensors();
-  const auto given = options.tensors().All();
-  for (std::size_t t = 0; t < AttentionTensors::kCount; ++t) {
-    const at::Tensor& tensor = *own.All()[t];
-    if (!tensor.defined()) continue;
-    if (given[t]->defined()) {
-      const char* name = AttentionTensors::kNames[t];
-      throw InvalidArgument(c10::str(name, ": position brings its own; give ", name, " or position, not both"));
-    }
-    *given[t] = tensor;
-  }
-  if (own.slopes.defined()) options.slopes(own.slopes, scheme.symmetric());
-}
-
-// The options with what a scheme adds to them.
-AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions options, const at::Tensor& query) {
-  AddTensorsOf(scheme, options);
-  if (const std::optional<PositionProgram> program = scheme.program()) {
-    if (program->heads != 0 && program->heads != query.size(1)) {
-      throw InvalidArgument(c10::str("position: the scheme is for ", program->heads, " heads, query has ", query.size(1)));
-    }
-    PutBefore(program->program, program->tables, options);
-  }
-  if (const std::optional<double> scale = scheme.default_scale(query.size(3)); scale && !options.scale()) options.scale(*scale);
-  return options;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "heed/positions.h"
 #include "tensor_view.h"
 #include "translate_errors.h"
+#include "version.h"
 
 namespace heed::nn {
 namespace {
@@ -43,9 +44,9 @@ std::vector<double> AlibiSlopesOperator(int64_t heads) {
 
 std::vector<std::string> SupportedTargetsOperator() { return SupportedTargets(); }
 
-std::string VersionOperator() { return HEED_VERSION; }
-
 }  // namespace
+
+std::string Version() { return HEED_VERSION; }
 
 TORCH_LIBRARY(heed, m) {
   m.def(
@@ -54,7 +55,7 @@ TORCH_LIBRARY(heed, m) {
       &SinusoidalTableOperator);
   m.def("alibi_slopes(int heads) -> float[]", &AlibiSlopesOperator);
   m.def("supported_targets() -> str[]", &SupportedTargetsOperator);
-  m.def("version() -> str", &VersionOperator);
+  m.def("version() -> str", &Version);
   m.def("release_workspace() -> ()", &release_workspace);
 }
 

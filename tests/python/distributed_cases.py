@@ -93,6 +93,14 @@ def _bias_of_keys(sizes):
     return {"bias": bias}, [bias]
 
 
+def _far_bias_of_some(sizes):
+    b, h, q, k, _ = sizes
+    row, key = torch.arange(q)[:, None], torch.arange(k)
+    far = torch.tensor([-1.2345678e300, -1.2345679e300], dtype=torch.float64)[((row + key) % 7 < 3).long()]
+    bias = torch.where(row % 3 == 0, numbers(15, 1, h, q, k), far).requires_grad_()
+    return {"bias": bias}, [bias]
+
+
 def _grid(count, batch=1):
     at = torch.arange(count)
     return torch.stack([at // 8, at * 3 % 8], -1).expand(batch, count, 2)
@@ -169,6 +177,8 @@ OPTIONS = {
     "far bias": _tensor(
         lambda b, h, q, k, d: {"bias": torch.full((1, 1, q, k), -1.2345678e300, dtype=torch.float64)}
     ),
+    # Some rows as far, some keys farther, rows that differ in which; for the rest nothing is far.
+    "far bias of some": _far_bias_of_some,
     "lowest bias": _tensor(
         lambda b, h, q, k, d: {"bias": torch.full((1, 1, q, k), torch.finfo(torch.float64).min / 4, dtype=torch.float64)}
     ),

@@ -1,5 +1,6 @@
 """What ranks do in test_distributed_faults.py."""
 
+import threading
 import time
 
 import torch
@@ -76,3 +77,18 @@ def late(group, seconds):
     if dist.get_rank(group) == 1:
         time.sleep(seconds)
     return heed.distributed.attention(x, x, x, group) is not None
+
+
+def turns_while_waiting(group, seconds):
+    """How often another thread of rank 0 had its turn while it waited for rank 1."""
+    x, turns, over = torch.zeros(1, 2, 4, 8), [], threading.Event()
+    if dist.get_rank(group) == 1:
+        time.sleep(seconds)
+    else:
+        other = threading.Thread(target=lambda: [turns.append(1) for _ in iter(lambda: over.wait(0.01), True)])
+        other.start()
+    heed.distributed.attention(x, x, x, group)
+    if dist.get_rank(group) == 0:
+        over.set()
+        other.join()
+    return len(turns)

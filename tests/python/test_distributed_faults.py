@@ -106,6 +106,10 @@ def test_a_second_derivative_and_forward_mode_raise(ranks, method):
     assert all(ranks.run(FAULTS, "second_derivative", 2, method))
 
 
+def test_other_threads_run_while_a_rank_waits(ranks):
+    assert ranks.run(FAULTS, "turns_while_waiting", 2, 1.0)[0] >= 10
+
+
 def killed(seconds, method, timeout=6.0):
     """What the others raise when rank 1 of 3 dies so long after all began to attend again and again."""
     with Ranks(3, timeout) as processes:

@@ -5,14 +5,28 @@ The tensors are read from the operators' schemas, so that an argument without a 
 
 import pytest
 import torch
+import torch.distributed as dist
 
 import heed
+import heed.distributed
 
 _ops = torch.ops.heed
 REFUSED = (ValueError, RuntimeError)  # NotImplementedError, of PyTorch's dispatcher, is a RuntimeError
 
 # Held by the tests of weights.
 OF_WEIGHTS = {"check_weights", "load_weights", "load_weights_file", "save_weights"}
+# Of ranks: two say what any tensor is, four move or add numbers of any kind, one prepares what distributed_attention does.
+OF_RANKS = {
+    "distributed_describe", "distributed_describe_part", "distributed_move", "distributed_part", "distributed_zigzag_part",
+    "distributed_sum", "distributed_plan",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_rank():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
 
 
 def random(*shape, seed=0, dtype=torch.float32):
@@ -108,12 +122,20 @@ def packed_position_calls():
     yield {**offsets, **lists, "queries": 6, "keys": 6}
 
 
+def rank_calls():
+    for call in attention_calls():
+        tokens = {f"{side}_tokens": [call[side].shape[2]] for side in ("query", "key")}
+        sharing = {"group": dist.group.WORLD.group_name, "function": "attention", "method": "auto", "layout": "contiguous"}
+        yield {**call, **tokens, **sharing}
+
+
 CALLS = {
     "attention": attention_calls,
     "attention_check": attention_calls,
     "attention_forward": attention_calls,
     "attention_backward": backward_calls,
     "attention_weights": weights_calls,
+    "distributed_attention": rank_calls,
     "rotary": rotary_calls,
     "rotary_table": table_calls,
     "rotary_frequencies": frequency_calls,
@@ -128,7 +150,7 @@ WITHOUT_CALL = {("attention_weights", "packed_queries"), ("attention_weights", "
 def tensor_arguments():
     """(operator, argument) for every argument of every operator of heed that holds a tensor."""
     names = {name.removeprefix("heed::") for name in torch._C._dispatch_get_all_op_names() if name.startswith("heed::")}
-    for name in sorted(names - OF_WEIGHTS):
+    for name in sorted(names - OF_WEIGHTS - OF_RANKS):
         for argument in getattr(_ops, name).default._schema.arguments:
             if "Tensor" in str(argument.type):
                 yield name, argument.name
@@ -178,7 +200,7 @@ def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
     on_meta = {name: v.to("meta") if isinstance(v, torch.Tensor) else v for name, v in call.items()}
     if len(tensors_of(call)) == 1:
         pytest.skip("the operator takes one tensor")
-    if operator == "attention_check":
+    if operator in ("attention_check", "distributed_attention"):
         pytest.skip("the operator reads lengths, which are not there")
     assert all(t.is_meta for t in run(operator, on_meta))
     if call[argument].dim() == 0:  # a single number passes, as it does in PyTorch

@@ -6,6 +6,7 @@
 #include "heed/nn/cache.h"
 #include "heed/nn/cloneable.h"
 #include "heed/nn/decomposable_attention.h"
+#include "heed/nn/distributed.h"
 #include "heed/nn/dropout.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/multi_head_attention.h"

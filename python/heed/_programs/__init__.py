@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 
 from .._reals import typed_reals
-from ._text import followed_by, shifted
+from ._text import followed_by
 from ._tracing import Traced, trace
 
 _PAIR = ("batch", "head", "query", "key")
@@ -104,4 +104,4 @@ def arguments(option: str, programs: Sequence[tuple[Program, Sequence[torch.Tens
     return given
 
 
-__all__: Sequence[str] = ("MaskProgram", "Program", "ScoreProgram", "arguments", "mask", "score", "shifted")
+__all__: Sequence[str] = ("MaskProgram", "Program", "ScoreProgram", "arguments", "mask", "score")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 Kind = Literal["truth", "whole", "real"]
@@ -28,21 +28,6 @@ class Value(NamedTuple):
 
 
 _PLAIN = {"constant": 2, "read": 2, "dot": 3}  # words of an instruction that are no earlier instructions
-
-
-def shifted(text: str, first: Mapping[str, int]) -> str:
-    """The program whose batch, head, query or key counts from a number of its own on: that of a part of a larger call."""
-    lines: list[str] = []
-    places: list[int] = []  # of the given instructions
-    for line in text.split(";"):
-        name, *words = line.split(" ")
-        plain = _PLAIN.get(name, 0)
-        numbers = [str(places[int(word)]) for word in words[plain:]]
-        lines.append(" ".join([name, *words[:plain], *numbers]))
-        if first.get(name, 0):
-            lines += [f"constant whole {first[name]}", f"add {len(lines) - 1} {len(lines)}"]
-        places.append(len(lines) - 1)
-    return ";".join(lines)
 
 
 def followed_by(first: str, tables: int, second: str) -> str:

@@ -9,7 +9,7 @@
 """
 
 from ._attention import attention, attention_packed, plan
-from ._exchange import sent_bytes
+from ._group import sent_bytes
 from ._plan import Plan
 from ._zigzag import unzigzag, zigzag, zigzag_part
 

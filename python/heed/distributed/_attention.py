@@ -17,43 +17,37 @@ from .._places import add_positions
 from .._results import AttentionOutput, Statistics
 from .._token_positions import integers
 from ..positions import Scheme
-from ._agreement import Terms, agree, describe, operand
-from ._all_to_all import AllToAll
-from ._blocks import Whole
-from ._exchange import Exchange
-from ._layout import Kind, Layout
-from ._plan import Plan, Sizes, plan_of
-from ._ring import Ring
-from ._rotation import Turned, places_of, turned
-from ._sharded import Sharded
+from ._agreement import Terms, agree, describe
+from ._group import Caller, caller, others_told
+from ._plan import Plan
+from ._rotation import Side, Turned, places_of, turned
+
+_ops = torch.ops.heed
 
 Choice = Literal["auto", "ring", "all_to_all"]
+Layout = Literal["contiguous", "zigzag"]
 Packed = tuple[torch.Tensor, torch.Tensor]
 _DEFAULTS: dict[str, Any] = {
     **dict.fromkeys(Options.__annotations__), "dropout": 0.0, "batch_offset": 0, "empty_row": "zero",
 }  # fmt: skip
-_TABLES = _operators.DIFFERENTIABLE[3:]
 
 
 class _Request(NamedTuple):
     """What a rank was asked for."""
 
-    exchange: Exchange
     operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     method: Choice
-    layout: Kind
+    layout: Layout
     options: Mapping[str, Any]
     returns_lse: bool
     statistics: bool
 
 
 class _Ready(NamedTuple):
-    """A call whose ranks have agreed."""
+    """The arguments of the operators for a call whose ranks have agreed."""
 
-    sharded: Sharded
-    plan: Plan
     operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    tables: tuple[torch.Tensor, ...]
+    given: dict[str, Any]
 
 
 @break_graph
@@ -63,7 +57,7 @@ def attention(
     value: torch.Tensor,
     group: dist.ProcessGroup | None = None,
     method: Choice = "auto",
-    layout: Kind = "contiguous",
+    layout: Layout = "contiguous",
     *,
     return_lse: bool = False,
     return_statistics: bool = False,
@@ -98,8 +92,7 @@ def attention(
     """
     given = {**options, "packed": packed}
     ready = _ready("attention", group, (query, key, value), method, layout, given, return_lse, return_statistics)
-    function = Ring if ready.plan.method == "ring" else AllToAll
-    output, lse, statistics = function.apply(ready.sharded, *ready.operands, *ready.tables)  # type: ignore[no-untyped-call]
+    output, lse, statistics = _ops.distributed_attention(*ready.operands, **ready.given)
     if not (return_lse or return_statistics):
         return output
     return AttentionOutput(
@@ -116,7 +109,7 @@ def attention_packed(
     key_offsets: torch.Tensor,
     group: dist.ProcessGroup | None = None,
     method: Choice = "auto",
-    layout: Kind = "contiguous",
+    layout: Layout = "contiguous",
     *,
     return_lse: bool = False,
     return_statistics: bool = False,
@@ -155,7 +148,7 @@ def plan(
     value: torch.Tensor,
     group: dist.ProcessGroup | None = None,
     method: Choice = "auto",
-    layout: Kind = "contiguous",
+    layout: Layout = "contiguous",
     *,
     return_lse: bool = False,
     return_statistics: bool = False,
@@ -169,28 +162,27 @@ def plan(
     many, because it computes meanwhile. Raises what attention() raises.
     """
     given = {**options, "packed": packed}
-    return _ready("plan", group, (query, key, value), method, layout, given, return_lse, return_statistics).plan
+    ready = _ready("plan", group, (query, key, value), method, layout, given, return_lse, return_statistics)
+    taken, reason, forward, backward, pairs = _ops.distributed_plan(*ready.operands, **ready.given)
+    return Plan(taken, reason, tuple(forward), tuple(backward), tuple(pairs) or None)
 
 
 def _ready(
-    function: str, group: Any, operands: Any, method: Choice, layout: Kind, given: dict[str, Any], lse: bool, statistics: bool
+    function: str, group: Any, operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool, statistics: bool
 ) -> _Ready:
-    exchange = Exchange(function, group)
-    terms, facts, refusal = Terms((0, 0, 0), 0), {"function": function}, None
-    try:
-        request = _request(exchange, operands, method, layout, given, lse, statistics)
-        terms, facts = _terms(request), {**facts, **_facts(request)}
-    except Exception as error:  # whatever it is, the other ranks wait for an answer
-        refusal = error
-    agreed = agree(exchange, terms, facts, refusal)
+    of = caller(function, group)
+    with others_told(of):
+        request = _request(operands, method, layout, given, lse, statistics)
+        terms, facts = _terms(request), {"function": function, **_facts(request)}
+    agreed = agree(of, terms, facts)
     seed = request.options["seed"]
     if seed is None:
         seed = torch.tensor(agreed[0].seed, dtype=torch.int64)
-    return _prepared(request._replace(options={**request.options, "seed": seed}), agreed)
+    return _prepared(of, request._replace(options={**request.options, "seed": seed}), agreed)
 
 
 def _request(
-    exchange: Exchange, operands: Any, method: Choice, layout: Kind, given: dict[str, Any], lse: bool, statistics: bool
+    operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool, statistics: bool
 ) -> _Request:
     for name in given:
         if name == "return_weights":
@@ -211,18 +203,18 @@ def _request(
     if options["packed"] is not None:
         names = ("query_offsets", "key_offsets")
         options["packed"] = tuple(integers(name, of) for name, of in zip(names, options["packed"]))
-    return _Request(exchange, (query, key, value), method, layout, options, bool(lse), bool(statistics))
+    return _Request((query, key, value), method, layout, options, bool(lse), bool(statistics))
 
 
 def _terms(request: _Request) -> Terms:
     draws = request.options["dropout"] != 0.0 and request.options["seed"] is None
     query, key, value = (t.shape[2] for t in request.operands)
-    return Terms((query, key, value), int(drawn_seed(None)) if draws else 0)
+    return Terms(query, key, value, int(drawn_seed(None)) if draws else 0)
 
 
 def _facts(request: _Request) -> dict[str, str]:
     """What all ranks have to have been given alike."""
-    facts = {name: operand(t, 2) for name, t in zip(("query", "key", "value"), request.operands)}
+    facts = {name: _ops.distributed_describe_part(t, 2) for name, t in zip(("query", "key", "value"), request.operands)}
     facts |= {"method": repr(request.method), "layout": repr(request.layout)}
     for name, value in request.options.items():
         if name == "packed":
@@ -233,39 +225,31 @@ def _facts(request: _Request) -> dict[str, str]:
     return {**facts, "return_lse": repr(request.returns_lse), "return_statistics": repr(request.statistics)}
 
 
-def _prepared(request: _Request, agreed: Sequence[Terms]) -> _Ready:
+def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> _Ready:
     """What follows from arguments that are the same on all ranks; so is what is refused here."""
-    value, exchange, options = request.operands[2], request.exchange, dict(request.options)
+    value, options = request.operands[2], dict(request.options)
     queries, keys = (
-        Layout.of(request.layout, tuple(terms.lengths[x] for terms in agreed), name) for x, name in enumerate(("query", "key"))
+        Side(name, request.layout, tuple(getattr(terms, name) for terms in agreed)) for name in ("query", "key")
     )
-    query, key, rotation = _turned(request, options, (queries, keys))
-    q, k, v = _whole(query, queries), _whole(key, keys), _whole(value, keys)
-    call = call_of(q, k, v, {**options, "return_statistics": request.statistics}, turned=True)
-    with torch.no_grad():
-        torch.ops.heed.attention_check(q, k, v, **call.options, **call.further)
-    names = tuple(name for name in _TABLES if name in call.options)
-    tables = tuple(call.options[name] for name in names)
-    detached = {name: v.detach() if isinstance(v, torch.Tensor) else v for name, v in call.options.items()}
-    whole = Whole(detached, call.further, query.shape[0], queries.total, keys.total)
-    sharded = Sharded(exchange, queries, keys, whole, names, query.shape[1], request.statistics, request.returns_lse)
-    recorded = torch.is_grad_enabled()
-    trained = sum(t.numel() for t in tables if t.requires_grad) if recorded else 0
-    needs = (recorded and query.requires_grad, recorded and key.requires_grad, recorded and value.requires_grad)
-    batch, q_heads, _, head_dim = query.shape
-    sizes = Sizes(batch, q_heads, key.shape[1], head_dim, value.shape[3], query.dtype, needs, trained, rotation)
-    return _Ready(sharded, plan_of(sharded, sizes, request.method), (query, key, value), tables)
+    query, key, rotation = _turned(of, request, options, (queries, keys))
+    wholes = _whole(query, queries), _whole(key, keys), _whole(value, keys)
+    call = call_of(*wholes, {**options, "return_statistics": request.statistics}, turned=True)
+    sharing = {
+        "group": of.group, "function": of.function, "method": request.method, "layout": request.layout,
+        "query_tokens": queries.lengths, "key_tokens": keys.lengths, "returns_lse": request.returns_lse, "rotation": rotation,
+    }  # fmt: skip
+    return _Ready((query, key, value), {**call.options, **call.further, **sharing})
 
 
-def _whole(part: torch.Tensor, layout: Layout) -> torch.Tensor:
+def _whole(part: torch.Tensor, side: Side) -> torch.Tensor:
     """A tensor of the shape of all ranks' parts, without their memory."""
-    return part.new_empty(()).expand(*part.shape[:2], layout.total, part.shape[3])
+    return part.new_empty(()).expand(*part.shape[:2], side.total, part.shape[3])
 
 
-def _turned(request: _Request, options: dict[str, Any], layouts: tuple[Layout, Layout]) -> Turned:
+def _turned(of: Caller, request: _Request, options: dict[str, Any], of_sides: tuple[Side, Side]) -> Turned:
     """Query and key as the scheme turns them; positions of several axes become what its tables count by, or nothing."""
     query, key, _ = request.operands
-    scheme, packed, exchange = options["position"], options["packed"], request.exchange
+    scheme, packed = options["position"], options["packed"]
     sides = {side: options[f"{side}_positions"] for side in ("query", "key")}
     several = _axes.are_several(scheme, sides["query"], sides["key"])
     if several:
@@ -275,19 +259,20 @@ def _turned(request: _Request, options: dict[str, Any], layouts: tuple[Layout, L
     if not isinstance(scheme, Scheme) or not (scheme.rotates or several):
         return Turned(query, key)
     if several and not scheme.rotates:
-        lists = [_axes.listed_places(f"{side}_positions", of, scheme) for side, of in sides.items()]
-        steps = [layout.total for layout in layouts] if packed is None else list(map(_axes.longest, packed))
-        options["query_positions"], options["key_positions"] = (scheme.place(of, n) for of, n in zip(lists, steps))
+        lists = [_axes.listed_places(f"{side}_positions", given, scheme) for side, given in sides.items()]
+        steps = [side.total for side in of_sides] if packed is None else list(map(_axes.longest, packed))
+        options["query_positions"], options["key_positions"] = (scheme.place(given, n) for given, n in zip(lists, steps))
         return Turned(query, key)
     if several:
-        wholes = _whole(query, layouts[0]), _whole(key, layouts[1])
+        wholes = _whole(query, of_sides[0]), _whole(key, of_sides[1])
         options["query_positions"] = options["key_positions"] = None
         places = _axes.of_all_tokens(scheme, sides["query"], sides["key"], packed, *wholes)
-        return turned(exchange, scheme, query, key, places, layouts)
+        return turned(of, scheme, query, key, places, of_sides)
     placed: dict[str, Any] = {}
-    for side, of in sides.items():
-        if of is not None:
-            add_positions(placed, side, of)
+    for side, places_of_side in sides.items():
+        if places_of_side is not None:
+            add_positions(placed, side, places_of_side)
     if options["causal"] is not None:
         placed["causal"] = causal_name(options["causal"], sides["query"])
-    return turned(exchange, scheme, query, key, places_of(placed, packed, (layouts[0].total, layouts[1].total)), layouts)
+    lengths = of_sides[0].total, of_sides[1].total
+    return turned(of, scheme, query, key, places_of(placed, packed, lengths), of_sides)

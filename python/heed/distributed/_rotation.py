@@ -8,8 +8,23 @@ import torch
 
 from .._places import Places, Positions
 from ..positions import Scheme
-from ._exchange import Exchange, sum_over_ranks
-from ._layout import Layout
+from ._group import Caller
+
+_ops = torch.ops.heed
+
+
+class Side(NamedTuple):
+    """The tokens of queries, or of keys."""
+
+    name: str
+    layout: str
+    lengths: tuple[int, ...]
+    """Of each rank."""
+
+    @property
+    def total(self) -> int:
+        """Of all ranks."""
+        return sum(self.lengths)
 
 
 class Turned(NamedTuple):
@@ -22,18 +37,18 @@ class Turned(NamedTuple):
 
 
 def turned(
-    exchange: Exchange, scheme: Scheme, query: torch.Tensor, key: torch.Tensor, places: tuple[Positions, Positions],
-    layouts: tuple[Layout, Layout],
+    of: Caller, scheme: Scheme, query: torch.Tensor, key: torch.Tensor, places: tuple[Positions, Positions],
+    sides: tuple[Side, Side],
 ) -> Turned:  # fmt: skip
     """What the scheme makes of this rank's queries and keys. places: of all tokens."""
-    own = [_own(of, layout, exchange.rank) for of, layout in zip(places, layouts)]
+    own = [_own(of_side, side, of.rank) for of_side, side in zip(places, sides)]
     last = None
     if not scheme.turns_once and scheme.axes is None:
-        last = max(_last(of, layout.total) for of, layout in zip(places, layouts))
+        last = max(_last(of_side, side.total) for of_side, side in zip(places, sides))
     trained = _trained(scheme, query, key, own, last)
     if not trained:
         return Turned(*_rotate(scheme, query, key, own, last))
-    queries, keys = _Rotated.apply(exchange, scheme, own, last, query, key, *trained)  # type: ignore[no-untyped-call]
+    queries, keys = _Rotated.apply(of, scheme, own, last, query, key, *trained)  # type: ignore[no-untyped-call]
     return Turned(queries, keys, sum(p.numel() for p in trained))
 
 
@@ -69,10 +84,10 @@ class _Rotated(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, exchange: Exchange, scheme: Scheme, places: Any, last: Any, query: torch.Tensor, key: torch.Tensor,
+        ctx: Any, of: Caller, scheme: Scheme, places: Any, last: Any, query: torch.Tensor, key: torch.Tensor,
         *trained: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
-        ctx.exchange, ctx.scheme, ctx.places, ctx.last = exchange, scheme, places, last
+        ctx.of, ctx.scheme, ctx.places, ctx.last = of, scheme, places, last
         ctx.save_for_backward(query, key, *trained)
         queries, keys = _rotate(scheme, query, key, places, last)
         # What a scheme returns as it was given may not be both an input and an output of a Function.
@@ -87,18 +102,19 @@ class _Rotated(torch.autograd.Function):
             outputs = _rotate(ctx.scheme, given[0], given[1], ctx.places, ctx.last)
             found = torch.autograd.grad(outputs, [*given, *trained], (d_queries, d_keys), allow_unused=True)
         flat = torch.cat([d.double().reshape(-1) for d in found[2:]])
-        total = sum_over_ranks(ctx.exchange, flat, "whose gradients of a scheme are added up")
+        what = "whose gradients of a scheme are added up"
+        total = _ops.distributed_sum(flat, ctx.of.group, ctx.of.function, what)
         sums = [part.view(p.shape).to(p.dtype) for part, p in zip(total.split([p.numel() for p in trained]), trained)]
         return (None, None, None, None, *found[:2], *sums)
 
 
-def _own(places: Positions, layout: Layout, rank: int) -> torch.Tensor:
+def _own(places: Positions, side: Side, rank: int) -> torch.Tensor:
     """Of the places of all tokens, [N], [B, N] or [B, N, axes], those of a rank."""
-    pieces = layout.pieces(rank)
     if not isinstance(places, torch.Tensor):
-        return torch.cat([torch.arange(places + p.start, places + p.stop) for p in pieces] or [torch.arange(0)])
+        places = torch.arange(places, places + side.total)
     dim = 1 if places.dim() > 1 else 0
-    return torch.cat([places.narrow(dim, p.start, p.length) for p in pieces] or [places.narrow(dim, 0, 0)], dim)
+    part: torch.Tensor = _ops.distributed_part(places, dim, rank, side.layout, side.lengths, side.name)
+    return part
 
 
 def _last(places: Positions, total: int) -> float:

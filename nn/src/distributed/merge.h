@@ -1,0 +1,56 @@
+// Softmax over keys that come in parts.
+#ifndef HEED_NN_SRC_DISTRIBUTED_MERGE_H_
+#define HEED_NN_SRC_DISTRIBUTED_MERGE_H_
+
+#include <cstdint>
+
+#include <ATen/ATen.h>
+
+#include "distributed/piece.h"
+#include "heed/nn/attention.h"
+
+namespace heed::nn::distributed {
+
+// What some queries get from some keys. A row's weights have the sum exp(reference + rest).
+struct Part {
+  at::Tensor output;      // [B, H, n, Dv]
+  at::Tensor reference;   // [B, H, n] the log-sum-exp as it was rounded, -inf for a row without keys
+  at::Tensor rest;        // float64: what the log-sum-exp has beyond it
+  at::Tensor correction;  // what the backward pass takes beside the reference
+  at::Tensor far;         // bool: rows so far from 0 that the correction was lost; undefined where there are none
+  at::Tensor statistics;  // [3, B, H, n], or undefined
+};
+
+// Computes a part. Operands have the accumulator's type.
+Part PartOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options, bool statistics);
+
+// The state of some queries, held in float64, so that it is rounded once.
+class Merged {
+ public:
+  Merged(int64_t batch, int64_t heads, int64_t queries, int64_t value_dim, bool statistics);
+
+  // Takes in what further keys give the queries `rows`. The order of calls decides about the last bits.
+  void Add(Piece rows, const Part& part);
+
+  at::Tensor Output(at::ScalarType type) const { return output_.to(type); }  // [B, H, n, Dv]
+  at::Tensor Lse(at::ScalarType type) const { return (reference_ + rest_).to(type); }
+  // A log-sum-exp and the correction beside which it is exact, for the backward pass of parts that are not far.
+  at::Tensor Reference(at::ScalarType type) const { return reference_.to(type); }
+  at::Tensor Correction(at::ScalarType type) const { return (-rest_).exp().to(type); }
+  // bool [B, H, n]: rows that are far in some part. Undefined where there are none.
+  const at::Tensor& Far() const { return far_; }
+  at::Tensor Statistics(at::ScalarType type) const { return statistics_.to(type); }  // [3, B, H, n], where asked for
+
+ private:
+  void AddStatistics(Piece rows, const Part& part, const at::Tensor& before, const at::Tensor& added);
+
+  at::Tensor output_, reference_, rest_, far_, statistics_;
+};
+
+// A part's share in the weights of its rows, float64 [B, H, n]: what its gradients are multiplied by. reference, correction:
+// of the same rows of the merged state.
+at::Tensor ShareOf(const Part& part, const at::Tensor& reference, const at::Tensor& correction);
+
+}  // namespace heed::nn::distributed
+
+#endif  // HEED_NN_SRC_DISTRIBUTED_MERGE_H_

@@ -1,0 +1,169 @@
+// torch.ops.heed.distributed_*: what heed.distributed in Python stands on. Groups are told by their names, ranks' token counts
+// one after the other; function: what was called, for errors.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/library.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+
+#include "distributed/agreement.h"
+#include "distributed/exchange.h"
+#include "distributed/parts.h"
+#include "distributed/prepared_call.h"
+#include "distributed/zigzag.h"
+#include "heed/error.h"
+#include "operator_arguments.h"
+#include "tensor_view.h"
+#include "translate_errors.h"
+
+namespace heed::nn::distributed {
+namespace {
+
+using torch::jit::Stack;
+using Ints = std::vector<int64_t>;
+
+constexpr std::size_t kTerms = 4;  // numbers of a rank's terms
+
+Exchange ExchangeOf(const std::string& function, const std::string& group) {
+  return {function, c10d::resolve_process_group(group)};
+}
+
+Layout LayoutOf(const std::string& name) {
+  if (name == "contiguous") return Layout::kContiguous;
+  if (name == "zigzag") return Layout::kZigzag;
+  throw InvalidArgument("layout: expected 'contiguous' or 'zigzag', got '" + name + "'");
+}
+
+Method MethodOf(const std::string& name) {
+  if (name == "auto") return Method::kAuto;
+  if (name == "ring") return Method::kRing;
+  if (name == "all_to_all") return Method::kAllToAll;
+  throw InvalidArgument("method: expected 'auto' or 'ring' or 'all_to_all', got '" + name + "'");
+}
+
+std::string DescribeTensor(const at::Tensor& tensor) { return Described(tensor); }
+
+std::string DescribePart(const at::Tensor& tensor, int64_t ranked) { return DescribedPart(tensor, ranked); }
+
+Ints AgreeOnFacts(const std::string& group, const std::string& function, const Ints& terms,
+                  const std::vector<std::string>& names, const std::vector<std::string>& facts) {
+  return TranslateErrors([&] {
+    if (terms.size() != kTerms || names.size() != facts.size()) {
+      throw InvalidArgument("terms: expected three lengths and a seed, and as many facts as names");
+    }
+    Facts own;
+    for (std::size_t n = 0; n < names.size(); ++n) own.emplace_back(names[n], facts[n]);
+    Ints agreed;
+    for (const Terms& of : Agree(ExchangeOf(function, group), {{terms[0], terms[1], terms[2]}, terms[3]}, own)) {
+      agreed.insert(agreed.end(), of.lengths.begin(), of.lengths.end());
+      agreed.push_back(of.seed);
+    }
+    return agreed;
+  });
+}
+
+void Tell(const std::string& group, const std::string& function, const std::string& reason) {
+  TranslateErrors([&] { TellRefusal(ExchangeOf(function, group), reason); });
+}
+
+at::Tensor SumOfRanks(const at::Tensor& numbers, const std::string& group, const std::string& function,
+                      const std::string& what) {
+  return TranslateErrors([&] {
+    if (numbers.scalar_type() != at::kDouble) throw InvalidArgument("numbers: expected float64");
+    return SumOverRanks(ExchangeOf(function, group), Dense("numbers", numbers).contiguous(), what);
+  });
+}
+
+at::Tensor PartOfRank(const at::Tensor& whole, int64_t dim, int64_t rank, const std::string& layout, const Ints& lengths,
+                      const std::string& name) {
+  return TranslateErrors([&] { return Parts(name.c_str(), LayoutOf(layout), lengths).Of(whole, dim, static_cast<int>(rank)); });
+}
+
+at::Tensor ZigzagPart(const at::Tensor& x, int64_t dim, int64_t rank, int64_t ranks) {
+  return TranslateErrors([&] { return zigzag_part(x, dim, rank, ranks); });
+}
+
+at::Tensor Move(const at::Tensor& x, int64_t dim, const std::string& group, const std::string& function,
+                const std::string& to) {
+  return TranslateErrors([&] { return Moved(ExchangeOf(function, group), x, dim, LayoutOf(to)); });
+}
+
+// Arguments of attention, and behind them what stands in kAgreed.
+constexpr const char* kAgreed =
+    ", bool statistics=False, str group, str function, str method, str layout, int[] query_tokens, int[] key_tokens, bool "
+    "returns_lse=True, int rotation=0)";
+
+PreparedCall PreparedFrom(const c10::OperatorHandle& op, Stack* stack) {
+  Arguments arguments(op, stack);
+  Request request;
+  for (at::Tensor* operand : {&request.query, &request.key, &request.value}) *operand = arguments.Tensor();
+  AttentionTensors tensors = arguments.Tensors();
+  const at::Tensor seed = arguments.Tensor();
+  request.options = arguments.Options();
+  request.options.tensors() = std::move(tensors);
+  arguments.Dropout(seed, request.options);
+  request.options.return_statistics(arguments.Bool());
+  const std::string group = arguments.Text();
+  const Exchange exchange = ExchangeOf(arguments.Text(), group);
+  request.choice.method = MethodOf(arguments.Text());
+  request.choice.layout = LayoutOf(arguments.Text());
+  request.query_lengths = arguments.Ints();
+  request.key_lengths = arguments.Ints();
+  request.returns_lse = arguments.Bool();
+  request.rotation = arguments.Int();
+  return Prepared(exchange, std::move(request));
+}
+
+void AttentionOperator(const c10::OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    const AttentionOutput result = Computed(PreparedFrom(op, stack));
+    torch::jit::push(*stack, result.output, result.lse,
+                     result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
+  });
+}
+
+void PlanOperator(const c10::OperatorHandle& op, Stack* stack) {
+  TranslateErrors([&] {
+    const Plan plan = PreparedFrom(op, stack).plan;
+    torch::jit::push(*stack, std::string(plan.method == Method::kRing ? "ring" : "all_to_all"), plan.reason, plan.forward_bytes,
+                     plan.backward_bytes, plan.pairs.value_or(Ints{}));
+  });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_FRAGMENT(heed, m) {
+  m.def("distributed_describe(Tensor tensor) -> str");
+  m.def("distributed_describe_part(Tensor tensor, int ranked) -> str");
+  // The terms of all ranks; terms: tokens of query, key and value, and a seed.
+  m.def("distributed_agree(str group, str function, int[] terms, str[] names, str[] facts) -> int[]", &AgreeOnFacts);
+  m.def("distributed_refuse(str group, str function, str reason) -> ()", &Tell);
+  m.def("distributed_sent_bytes() -> int", &sent_bytes);
+  m.def("distributed_sum(Tensor numbers, str group, str function, str what) -> Tensor");
+  m.def("distributed_part(Tensor whole, int dim, int rank, str layout, int[] lengths, str name) -> Tensor");
+  m.def("distributed_zigzag_part(Tensor x, int dim, int rank, int ranks) -> Tensor");
+  m.def("distributed_move(Tensor x, int dim, str group, str function, str to) -> Tensor");
+  const std::string arguments = "(Tensor query, Tensor key, Tensor value, " + OptionTensors() + "Tensor? seed=None, *, " +
+                                OptionNumbers() + ", " + DropoutNumbers() + kAgreed;
+  m.def(("distributed_attention" + arguments + " -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
+  // Method, reason, bytes forward and backward, pairs (none: not counted).
+  m.def(("distributed_plan" + arguments + " -> (str, str, int[], int[], int[])").c_str());
+}
+
+TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
+  m.impl("distributed_describe", &DescribeTensor);
+  m.impl("distributed_describe_part", &DescribePart);
+  m.impl("distributed_sum", &SumOfRanks);
+  m.impl("distributed_part", &PartOfRank);
+  m.impl("distributed_zigzag_part", &ZigzagPart);
+  m.impl("distributed_move", &Move);
+  m.impl("distributed_attention", torch::CppFunction::makeFromBoxedFunction<&AttentionOperator>());
+  m.impl("distributed_plan", torch::CppFunction::makeFromBoxedFunction<&PlanOperator>());
+}
+
+}  // namespace heed::nn::distributed

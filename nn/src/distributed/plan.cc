@@ -1,0 +1,200 @@
+#include "distributed/plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "distributed/dealt_heads.h"
+#include "distributed/steps.h"
+#include "refuse.h"
+
+namespace heed::nn::distributed {
+namespace {
+
+// The busiest rank's share of the pairs over the mean, from which on balance outweighs bytes.
+constexpr double kUneven = 1.25;
+
+// What bytes follow from.
+struct Sizes {
+  int64_t batch, q_heads, kv_heads, head_dim, value_dim;
+  int64_t narrow, wide;  // bytes of an element of the operands, and of the log-sum-exp
+  int64_t tables, rotation;
+
+  // Bytes of what is added up.
+  int64_t Sums(int rank, int ranks) const { return BytesOfSum(tables, rank, ranks) + BytesOfSum(rotation, rank, ranks); }
+};
+
+Sizes SizesOf(const Call& call, Operands& of, int64_t rotation) {
+  int64_t tables = 0;
+  for (std::size_t t = Operands::kOwnNames.size(); t < Operands::kCount; ++t)
+    if (call.needs[t]) tables += of.All()[t]->numel();
+  const at::ScalarType type = of.query.scalar_type();
+  return {.batch = of.query.size(0),
+          .q_heads = of.query.size(1),
+          .kv_heads = of.key.size(1),
+          .head_dim = of.query.size(3),
+          .value_dim = of.value.size(3),
+          .narrow = static_cast<int64_t>(c10::elementSize(type)),
+          .wide = static_cast<int64_t>(c10::elementSize(AccumulatorType(type))),
+          .tables = tables,
+          .rotation = rotation};
+}
+
+struct Bytes {
+  std::vector<int64_t> forward, backward;  // by rank
+};
+
+// Widths of the gradients of keys and values that are wanted.
+int64_t ReturnedWidth(const Call& call, const Sizes& sizes) {
+  return (call.needs[1] ? sizes.head_dim : 0) + (call.needs[2] ? sizes.value_dim : 0);
+}
+
+Bytes RingBytes(const Call& call, const Sizes& sizes) {
+  const int ranks = call.exchange.ranks();
+  std::vector<int64_t> sent(static_cast<std::size_t>(ranks)), taken(sent.size());
+  for (int at = 0; at < ranks; ++at) {
+    for (int to = 0; to < ranks; ++to) {
+      if (at == to) continue;
+      for (const Piece piece : NeededKeys(call, to, at)) {
+        sent[static_cast<std::size_t>(at)] += piece.length();
+        taken[static_cast<std::size_t>(to)] += piece.length();
+      }
+    }
+  }
+  const int64_t rows = sizes.batch * sizes.kv_heads;
+  Bytes bytes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    const int64_t forward = sent[r] * rows * (sizes.head_dim + sizes.value_dim) * sizes.narrow;
+    const int64_t home = taken[r] * rows * ReturnedWidth(call, sizes) * sizes.wide;
+    bytes.forward.push_back(forward);
+    bytes.backward.push_back(call.needs_gradient ? forward + home + sizes.Sums(rank, ranks) : 0);
+  }
+  return bytes;
+}
+
+Bytes AllToAllBytes(const Call& call, const Sizes& sizes, const DealtHeads& heads) {
+  const int ranks = call.exchange.ranks();
+  const int64_t others = ranks - 1, own_heads = heads.Queries(0).length(), figures = call.statistics ? 4 : 1;
+  int64_t keys_read = 0;
+  for (int rank = 0; rank < ranks; ++rank) keys_read += heads.Keys(rank).length();
+  Bytes bytes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int64_t queries = call.queries.length(rank), keys = call.keys.length(rank), own_keys = heads.Keys(rank).length();
+    const int64_t queries_elsewhere = call.queries.total() - queries, keys_elsewhere = call.keys.total() - keys;
+    const int64_t there = others * queries * own_heads * sizes.head_dim * sizes.narrow +
+                          keys * (keys_read - own_keys) * (sizes.head_dim + sizes.value_dim) * sizes.narrow;
+    const int64_t back = queries_elsewhere * own_heads * (sizes.value_dim * sizes.narrow + figures * sizes.wide);
+    bytes.forward.push_back(sizes.batch * (there + back));
+    const int64_t arriving =
+        others * queries * own_heads * (sizes.value_dim * sizes.narrow + (call.returns_lse ? sizes.wide : 0));
+    int64_t leaving = call.needs[0] ? queries_elsewhere * own_heads * sizes.head_dim * sizes.narrow : 0;
+    leaving += keys_elsewhere * own_keys * ReturnedWidth(call, sizes) * (heads.Shared() ? sizes.wide : sizes.narrow);
+    bytes.backward.push_back(call.needs_gradient ? sizes.batch * (arriving + leaving) + sizes.Sums(rank, ranks) : 0);
+  }
+  return bytes;
+}
+
+// The pairs that each rank computes under the ring.
+std::optional<std::vector<int64_t>> PairsOf(const Call& call) {
+  const Order* order = call.whole.order();
+  const AttentionOptions& options = call.whole.options();
+  if (order == nullptr || options.tensors().mask.defined() || options.mask_program()) return std::nullopt;
+  std::vector<int64_t> pairs;
+  for (int rank = 0; rank < call.exchange.ranks(); ++rank) {
+    int64_t own = 0;
+    for (const HeldPiece& queries : call.queries.HeldBy(rank)) own += order->Pairs(queries.piece, {0, call.keys.total()});
+    pairs.push_back(own);
+  }
+  return pairs;
+}
+
+std::string RingRefusal(const Call& call) {
+  if (call.whole.options().empty_row() == EmptyRow::kUniform) return "empty_row='uniform' is a mean over values of all ranks";
+  if (call.whole.options().tensors().contextual_position.defined()) return "Cope counts keys of all ranks";
+  return {};
+}
+
+// What each of the methods would do.
+class Plans {
+ public:
+  Plans(const Call& call, Operands& operands, int64_t rotation)
+      : call_(call),
+        sizes_(SizesOf(call, operands, rotation)),
+        heads_{sizes_.q_heads, sizes_.kv_heads, call.exchange.ranks()},
+        pairs_(PairsOf(call)) {}
+
+  std::string Refusal(Method method) const { return method == Method::kRing ? RingRefusal(call_) : heads_.Refusal(); }
+
+  Plan Of(Method method, std::string reason) const {
+    Bytes bytes = method == Method::kRing ? RingBytes(call_, sizes_) : AllToAllBytes(call_, sizes_, heads_);
+    Plan plan{method, std::move(reason), std::move(bytes.forward), std::move(bytes.backward), pairs_};
+    if (plan.pairs && method == Method::kAllToAll) std::ranges::fill(*plan.pairs, Sum() / call_.exchange.ranks());
+    return plan;
+  }
+
+  // How many times the mean the busiest rank computes under the ring; 1 where that is not counted.
+  double Busiest() const {
+    if (!pairs_) return 1;
+    return static_cast<double>(std::ranges::max(*pairs_)) * call_.exchange.ranks() /
+           static_cast<double>(std::max<int64_t>(1, Sum()));
+  }
+
+ private:
+  int64_t Sum() const { return std::accumulate(pairs_->begin(), pairs_->end(), int64_t{0}); }
+
+  const Call& call_;
+  Sizes sizes_;
+  DealtHeads heads_;
+  std::optional<std::vector<int64_t>> pairs_;
+};
+
+int64_t BusiestBytes(const Plan& plan) {
+  int64_t most = 0;
+  for (std::size_t r = 0; r < plan.forward_bytes.size(); ++r)
+    most = std::max(most, plan.forward_bytes[r] + plan.backward_bytes[r]);
+  return most;
+}
+
+std::string TwoDigits(double number) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.2f", number);
+  return text.data();
+}
+
+}  // namespace
+
+Plan PlanOf(const Call& call, Operands operands, int64_t rotation, Method method) {
+  const Plans plans(call, operands, rotation);
+  const std::string ring = plans.Refusal(Method::kRing), all_to_all = plans.Refusal(Method::kAllToAll);
+  if (method != Method::kAuto) {
+    const std::string& refusal = method == Method::kRing ? ring : all_to_all;
+    if (!refusal.empty()) Refuse("method: '", method == Method::kRing ? "ring" : "all_to_all", "' cannot be: ", refusal);
+    return plans.Of(method, "asked for");
+  }
+  if (!ring.empty() && !all_to_all.empty()) {
+    Refuse("method: neither can be: ring: ", ring, "; all_to_all: ", all_to_all);
+  }
+  if (call.exchange.ranks() == 1) {
+    return plans.Of(ring.empty() ? Method::kRing : Method::kAllToAll, "one rank sends nothing");
+  }
+  if (!all_to_all.empty()) return plans.Of(Method::kRing, "all_to_all cannot be: " + all_to_all);
+  if (!ring.empty()) return plans.Of(Method::kAllToAll, "the ring cannot be: " + ring);
+  if (plans.Busiest() > kUneven) {
+    return plans.Of(Method::kAllToAll, "under the ring the busiest rank computes " + TwoDigits(plans.Busiest()) +
+                                           " times the mean; a zigzag layout would balance it");
+  }
+  Plan by_ring = plans.Of(Method::kRing, {}), by_heads = plans.Of(Method::kAllToAll, {});
+  const int64_t ring_bytes = BusiestBytes(by_ring), heads_bytes = BusiestBytes(by_heads);
+  Plan& chosen = heads_bytes < ring_bytes ? by_heads : by_ring;
+  chosen.reason = c10::str("the busiest rank sends ", ring_bytes, " bytes under the ring, ", heads_bytes, " under all_to_all");
+  return std::move(chosen);
+}
+
+}  // namespace heed::nn::distributed

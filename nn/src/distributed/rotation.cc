@@ -1,0 +1,170 @@
+#include "distributed/rotation.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/nn/module.h>
+
+#include "distributed/call.h"
+
+namespace heed::nn::distributed {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+// A rotation of tokens that stand here and there.
+struct Rotation {
+  Exchange exchange;
+  std::shared_ptr<const AttentionPosition> scheme;
+  at::Tensor queries, keys;  // positions of this rank's
+  at::Tensor last;           // of a rotation that depends on the length of the text where it ends, [1]
+};
+using SharedRotation = std::shared_ptr<const Rotation>;
+
+struct RotationHolder : torch::CustomClassHolder {
+  explicit RotationHolder(SharedRotation value) : rotation(std::move(value)) {}
+  SharedRotation rotation;
+};
+
+// Of the places of all tokens, [N], [B, N] or [B, N, axes], those of a rank.
+at::Tensor OwnPlaces(const TokenPositions& places, const Parts& parts, int rank) {
+  if (const auto* first = std::get_if<int64_t>(&places))
+    return parts.Of(at::arange(parts.total(), at::kLong) + *first, 0, rank);
+  const at::Tensor& list = std::get<at::Tensor>(places);
+  return parts.Of(list, list.dim() > 1 ? 1 : 0, rank);
+}
+
+// The last place of all tokens, [1]; undefined where there are none.
+at::Tensor LastOf(const TokenPositions& places, int64_t total) {
+  if (const auto* first = std::get_if<int64_t>(&places))
+    return total > 0 ? at::full({1}, *first + total - 1, at::kLong) : at::Tensor();
+  const at::Tensor& list = std::get<at::Tensor>(places);
+  return list.numel() > 0 ? list.max().reshape(1) : at::Tensor();
+}
+
+std::pair<at::Tensor, at::Tensor> Rotate(const Rotation& of, const at::Tensor& query, const at::Tensor& key) {
+  if (!of.last.defined()) return of.scheme->rotate(query, key, of.queries, of.keys);
+  // A rotation that depends on the length of the text is told of its end by one more token, which is dropped again.
+  const auto longer = [](const at::Tensor& x) { return at::constant_pad_nd(x, {0, 0, 0, 1}); };
+  const auto ends = [&](const at::Tensor& places) {
+    std::vector<int64_t> shape = places.sizes().vec();
+    shape.back() = 1;
+    return at::cat({places, of.last.to(places.scalar_type()).expand(shape)}, -1);
+  };
+  const auto [queries, keys] = of.scheme->rotate(longer(query), longer(key), ends(of.queries), ends(of.keys));
+  return {queries.narrow(2, 0, query.size(2)), keys.narrow(2, 0, key.size(2))};
+}
+
+// The same of no tokens.
+Rotation Nowhere(Rotation of) {
+  const auto none = [](const at::Tensor& places) { return places.narrow(places.dim() > 1 ? 1 : 0, 0, 0); };
+  of.queries = none(of.queries), of.keys = none(of.keys);
+  return of;
+}
+
+// The parameters that the rotation depends on, found by turning no tokens.
+variable_list TrainedBy(const Rotation& rotation, const at::Tensor& query, const at::Tensor& key) {
+  const auto* module = dynamic_cast<const torch::nn::Module*>(rotation.scheme.get());
+  if (module == nullptr || !at::GradMode::is_enabled()) return {};
+  variable_list wanted;
+  for (const at::Tensor& parameter : module->parameters())
+    if (parameter.requires_grad()) wanted.push_back(parameter);
+  if (wanted.empty()) return {};
+  const auto none = [](const at::Tensor& x) { return x.detach().narrow(2, 0, 0); };
+  const auto [queries, keys] = Rotate(Nowhere(rotation), none(query), none(key));
+  variable_list outputs;
+  for (const at::Tensor& turned : {queries, keys})
+    if (turned.requires_grad()) outputs.push_back(turned.sum());
+  if (outputs.empty()) return {};
+  const variable_list found =
+      torch::autograd::grad(outputs, wanted, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+  variable_list trained;
+  for (std::size_t p = 0; p < wanted.size(); ++p)
+    if (found[p].defined()) trained.push_back(wanted[p]);
+  return trained;
+}
+
+int64_t NumbersIn(const variable_list& tensors) {
+  int64_t count = 0;
+  for (const at::Tensor& tensor : tensors) count += tensor.numel();
+  return count;
+}
+
+// Gradients of parameters, summed over ranks.
+void SumOfTrained(const Exchange& exchange, const variable_list& trained, variable_list& found) {
+  std::vector<at::Tensor> flat;
+  std::vector<int64_t> counts;
+  for (std::size_t p = 0; p < trained.size(); ++p) {
+    const at::Tensor& gradient = found[2 + p];
+    flat.push_back((gradient.defined() ? gradient : at::zeros_like(trained[p])).to(at::kDouble).reshape(-1));
+    counts.push_back(trained[p].numel());
+  }
+  const at::Tensor total = SumOverRanks(exchange, at::cat(flat), "whose gradients of a scheme are added up");
+  const std::vector<at::Tensor> sums = total.split_with_sizes(counts);
+  for (std::size_t p = 0; p < trained.size(); ++p) found[2 + p] = sums[p].view(trained[p].sizes()).to(trained[p].scalar_type());
+}
+
+// A rotation with parameters, whose gradients are those of all ranks.
+struct RotationFunction : Function<RotationFunction> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList inputs, const SharedRotation& rotation) {
+    ctx->save_for_backward(inputs.vec());
+    ctx->saved_data["rotation"] = c10::IValue::make_capsule(c10::make_intrusive<RotationHolder>(rotation));
+    const auto [queries, keys] = Rotate(*rotation, inputs[0], inputs[1]);
+    // What a scheme returns as it was given may not be both an input and an output of a Function.
+    return {queries.is_same(inputs[0]) ? queries.clone() : queries, keys.is_same(inputs[1]) ? keys.clone() : keys};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& d_outputs) {
+    const SharedRotation rotation =
+        c10::static_intrusive_pointer_cast<RotationHolder>(ctx->saved_data["rotation"].toCapsule())->rotation;
+    const variable_list saved = ctx->get_saved_variables();
+    const variable_list trained(saved.begin() + 2, saved.end());
+    const at::AutoGradMode with_gradients(true);
+    variable_list given{saved[0].detach().requires_grad_(), saved[1].detach().requires_grad_()};
+    const auto [queries, keys] = Rotate(*rotation, given[0], given[1]);
+    given.insert(given.end(), trained.begin(), trained.end());
+    variable_list found = torch::autograd::grad({queries, keys}, given, d_outputs, /*retain_graph=*/std::nullopt,
+                                                /*create_graph=*/false, /*allow_unused=*/true);
+    SumOfTrained(rotation->exchange, trained, found);
+    found.emplace_back();  // of the rotation
+    return found;
+  }
+};
+
+}  // namespace
+
+Turned TurnedByScheme(const Exchange& exchange, std::shared_ptr<const AttentionPosition> scheme, const at::Tensor& query,
+                      const at::Tensor& key, const CallPositions& places, const Parts& queries, const Parts& keys) {
+  Rotation rotation{exchange,
+                    std::move(scheme),
+                    OwnPlaces(places.queries, queries, exchange.rank()),
+                    OwnPlaces(places.keys, keys, exchange.rank()),
+                    {}};
+  if (!rotation.scheme->turns_once() && rotation.scheme->axes() == 1) {
+    const at::Tensor of_queries = LastOf(places.queries, queries.total()), of_keys = LastOf(places.keys, keys.total());
+    rotation.last = of_queries.defined() && of_keys.defined() ? at::maximum(of_queries, of_keys)
+                    : of_queries.defined()                    ? of_queries
+                                                              : of_keys;
+  }
+  const variable_list trained = TrainedBy(rotation, query, key);
+  if (trained.empty()) {
+    auto [turned_query, turned_key] = Rotate(rotation, query, key);
+    return {std::move(turned_query), std::move(turned_key)};
+  }
+  variable_list inputs{query, key};
+  inputs.insert(inputs.end(), trained.begin(), trained.end());
+  const variable_list turned =
+      RotationFunction::apply(at::TensorList(inputs), std::make_shared<const Rotation>(std::move(rotation)));
+  return {turned[0], turned[1], NumbersIn(trained)};
+}
+
+}  // namespace heed::nn::distributed

@@ -1,0 +1,59 @@
+// The arguments of the operators of attention: how they stand in schemas, and how boxed kernels read them.
+#ifndef HEED_NN_SRC_OPERATOR_ARGUMENTS_H_
+#define HEED_NN_SRC_OPERATOR_ARGUMENTS_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include "attention_call.h"
+#include "heed/nn/attention.h"
+
+namespace heed::nn {
+
+// The options' tensors in a schema, each with a comma behind it. They are positional: PyTorch attaches derivatives to
+// positional arguments alone.
+std::string OptionTensors();
+
+// One argument or result for each of the operands, named prefix + operand.
+std::string OfOperands(const std::string& prefix, const std::string& suffix);
+
+// The options that are no tensors, and those of dropout.
+std::string OptionNumbers();
+std::string DropoutNumbers();
+
+// Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
+// is about shapes, are on the meta device: the dispatcher picks a kernel by the foremost device among them.
+class Arguments {
+ public:
+  Arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::DeviceType device = at::kCPU);
+
+  at::Tensor Tensor();
+  bool Bool() { return Next().toBool(); }
+  int64_t Int() { return Next().toInt(); }
+  std::string Text() { return std::string(Next().toStringView()); }
+  std::vector<int64_t> Ints() { return Next().toIntVector(); }
+  bool AtEnd() const { return next_ == values_.size(); }
+
+  // The arguments of OptionTensors.
+  AttentionTensors Tensors();
+  Wanted Wants();
+  // Those of OptionNumbers and of DropoutNumbers; a seed is a tensor of its own.
+  AttentionOptions Options();
+  void Dropout(AttentionOptions& options);
+  void Dropout(const at::Tensor& seed, AttentionOptions& options);
+
+ private:
+  const c10::IValue& Next() { return values_.at(next_++); }
+
+  std::vector<c10::IValue> values_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_SRC_OPERATOR_ARGUMENTS_H_

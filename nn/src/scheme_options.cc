@@ -1,0 +1,45 @@
+#include "scheme_options.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "heed/error.h"
+#include "program_tables.h"
+
+namespace heed::nn {
+namespace {
+
+// Adds a scheme's tensors to the options.
+void AddTensorsOf(const AttentionPosition& scheme, AttentionOptions& options) {
+  AttentionTensors own = scheme.tensors();
+  const auto given = options.tensors().All();
+  for (std::size_t t = 0; t < AttentionTensors::kCount; ++t) {
+    const at::Tensor& tensor = *own.All()[t];
+    if (!tensor.defined()) continue;
+    if (given[t]->defined()) {
+      const char* name = AttentionTensors::kNames[t];
+      throw InvalidArgument(c10::str(name, ": position brings its own; give ", name, " or position, not both"));
+    }
+    *given[t] = tensor;
+  }
+  if (own.slopes.defined()) options.slopes(own.slopes, scheme.symmetric());
+}
+
+}  // namespace
+
+AttentionOptions WithScheme(const AttentionPosition& scheme, AttentionOptions options, const at::Tensor& query) {
+  AddTensorsOf(scheme, options);
+  if (const std::optional<PositionProgram> program = scheme.program()) {
+    if (program->heads != 0 && program->heads != query.size(1)) {
+      throw InvalidArgument(c10::str("position: the scheme is for ", program->heads, " heads, query has ", query.size(1)));
+    }
+    PutBefore(program->program, program->tables, options);
+  }
+  if (const std::optional<double> scale = scheme.default_scale(query.size(3)); scale && !options.scale()) options.scale(*scale);
+  return options;
+}
+
+}  // namespace heed::nn
