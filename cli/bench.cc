@@ -9,8 +9,12 @@
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/place.h"
+#include "cli/table.h"
 #include "heed/attention.h"
+#include "heed/error.h"
 #include "lab/bench/output.h"
+#include "lab/bench/plan.h"
+#include "lab/bench/shape_bench.h"
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
@@ -19,9 +23,15 @@ namespace heed::cli {
 namespace {
 
 struct BenchArguments {
-  explicit BenchArguments(CLI::App& command) : flags(command, FieldsOf(described), FieldFlags::Of::kCommand) {}
+  explicit BenchArguments(CLI::App& command) : flags(command, FieldsOf(described), FieldFlags::Of::kCommand) {
+    flags.Add(command, FieldsOf(shape));
+    flags.Add(command, FieldsOf(rates));
+  }
 
   lab::BenchOptions described;
+  lab::ShapeOptions shape;
+  lab::ThreadRates rates;
+  bool plan = false;
   std::string against = "torch";
   std::string out;
   FieldFlags flags;
@@ -43,7 +53,7 @@ void PrintRow(const lab::BenchRow& row) {
 
 lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& context) {
   lab::BenchOptions options;
-  arguments.flags.Apply(FieldsOf(options), "a bench");
+  arguments.flags.Apply(FieldsOf(options), "a bench without --n");
   options.threads = std::max(1, context.threads);
   options.quiet = context.quiet;
   Check(FieldsOf(options));
@@ -73,17 +83,78 @@ int RunSuites(const BenchArguments& arguments, const Context& context) {
   return 0;
 }
 
+lab::Fields Joined(lab::Fields fields, const lab::Fields& more) {
+  fields.insert(fields.end(), more.begin(), more.end());
+  return fields;
+}
+
+int Plan(const BenchArguments& arguments, const Context& context) {
+  lab::ShapeOptions shape;
+  lab::ThreadRates rates;
+  const lab::Fields fields = Joined(FieldsOf(shape), FieldsOf(rates));
+  arguments.flags.Apply(fields, "a plan");
+  Check(fields);
+  if (shape.lengths.empty()) throw InvalidArgument("--plan: expected lengths beside it, as --n 4096 or --n 1024:65536");
+  std::vector<lab::PlanRow> rows;
+  for (const lab::ShapeCall& call : CallsOf(shape))
+    for (lab::PlanRow& row : PlanCall(call, rates)) rows.push_back(std::move(row));
+  if (context.json) {
+    fmt::print("{}\n", lab::JsonText(PlanJson(rows)));
+  } else {
+    PrintTable(PlanTable(rows, rates));
+  }
+  return 0;
+}
+
+int RunOwnShapes(const BenchArguments& arguments, const Context& context) {
+  lab::ShapeOptions shape;
+  lab::BenchOptions options;
+  lab::Fields fields = FieldsOf(options);
+  std::erase_if(fields, [](const lab::Field& field) { return field.name == "suite"; });
+  fields = Joined(fields, FieldsOf(shape));
+  arguments.flags.Apply(fields, "a bench of --n");
+  options.threads = std::max(1, context.threads);
+  Check(fields);
+  if (!arguments.out.empty()) throw InvalidArgument("--out: expected none beside --n, whose rows go to standard output");
+  if (shape.lengths.empty()) throw InvalidArgument("--n: expected lengths, as 4096 or 1024:65536, got none");
+  lab::WatchForInterrupt();
+  constexpr const char* kRow = "{:<26} {:<22} {:<9} {:>3} {:>4}  {:>11} {:>11}  {:>8} {:>6}  {:>10} {:>12}\n";
+  if (!context.json)
+    fmt::print(kRow, "shape", "option", "pass", "thr", "runs", "ms", "median", "GFLOP/s", "peak%", "arrays MiB",
+               "resident MiB");
+  const lab::ShapeRuns runs{options.threads, options.rounds, options.seconds, context.seed, context.quiet};
+  const std::vector<lab::ShapeRow> rows = RunShapes(CallsOf(shape), runs, [&](const lab::ShapeRow& row) {
+    if (context.json) return;
+    fmt::print(kRow, row.shape, row.option, row.pass, row.threads, row.runs, fmt::format("{:.2f}", row.ms),
+               fmt::format("{:.2f}", row.median_ms), fmt::format("{:.1f}", row.gflops),
+               fmt::format("{:.1f}", row.percent_of_peak), fmt::format("{:.1f}", row.array_mib),
+               fmt::format("{:.1f}", row.resident_mib));
+    std::fflush(stdout);
+  });
+  if (context.json) fmt::print("{}\n", lab::JsonText(ShapeJson(rows)));
+  return 0;
+}
+
+int RunBenchCommand(const BenchArguments& arguments, const Context& context) {
+  if (arguments.plan) return Plan(arguments, context);
+  return arguments.flags.Given("n") ? RunOwnShapes(arguments, context) : RunSuites(arguments, context);
+}
+
 void AddBench(CLI::App& app, Run& run) {
   CLI::App* command = app.add_subcommand("bench", "Speed and memory beside LibTorch and the FMA peak of this processor");
   const auto arguments = std::make_shared<BenchArguments>(*command);
   command->add_option("--against", arguments->against, "The other side")
       ->check(CLI::IsMember({"torch"}))
       ->capture_default_str();
+  command->add_flag("--plan", arguments->plan, "Compute nothing: tasks, work, bytes and balance of --n for 1 to 128 threads");
   AddName(*command, "--out", arguments->out, "Folder for report.html, bench.json and the figure");
   command->footer(
-      "Threads are 1 unless --threads or the case says otherwise.\n\nExample:\n  heed bench --suite full --threads 1");
+      "Threads are 1 unless --threads or the case says otherwise. --n measures heed alone, at shapes of one's own, and ends on "
+      "Ctrl-C within a call; with --plan it says how that would spread over many threads.\n\nExamples:\n"
+      "  heed bench --suite full --threads 1\n  heed bench --n 8192,262144 --pass forward --threads 2\n"
+      "  heed bench --plan --n 1048576 --heads 8 --causal");
   command->callback(
-      [&run, arguments] { run = [arguments](const Context& context) { return RunSuites(*arguments, context); }; });
+      [&run, arguments] { run = [arguments](const Context& context) { return RunBenchCommand(*arguments, context); }; });
 }
 
 const Command kBench(100, &AddBench);

@@ -60,6 +60,13 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
   return timings;
 }
 
+void ForgetPeakResident() {
+  std::ofstream marks("/proc/self/clear_refs");
+  marks << "5" << std::flush;  // resets the high-water mark to what is resident now
+}
+
+double PeakResident() { return StatusMib("VmHWM"); }
+
 double PeakGrowth(const std::function<void()>& call) {
   mallopt(M_MMAP_THRESHOLD, kReturnBytes);
   mallopt(M_TRIM_THRESHOLD, kReturnBytes);

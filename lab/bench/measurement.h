@@ -20,6 +20,10 @@ std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candida
 // does. Throws what the call throws.
 double PeakGrowth(const std::function<void()>& call);
 
+// The most memory of the process that was resident since, in MiB; NaN where Linux does not tell.
+void ForgetPeakResident();
+double PeakResident();
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_BENCH_MEASUREMENT_H_

@@ -147,6 +147,34 @@ TEST_F(EachOption, GivesTheSameBitsInDouble) {
   ExpectSameBits(one, many, "double");
 }
 
+// Where key heads are few, pieces of their queries run apart with enough threads, and are summed by one task with fewer.
+template <class T>
+void ExpectSameBitsForPieces(const Shape& shape, const Attention& attention, const std::string& what) {
+  Problem<T> one(shape);
+  SerialExecutor serial;
+  one.Run(attention, serial);
+  for (int threads : {2, 5, 12, 40}) {
+    ThreadPool pool(threads);
+    Problem<T> many(shape);
+    many.Run(attention, pool);
+    ExpectSameBits(one, many, what + " with " + std::to_string(threads) + " threads");
+  }
+}
+
+TEST(Pieces, GiveTheSameBitsForAnyNumberOfThreads) {
+  const Shape one_head{1, 1, 1, 4200, 1100, 16, 24}, one_key_head{2, 16, 1, 150, 1100, 24, 16};
+  for (const bool causal : {false, true})
+    for (const int64_t left : {-1, 100}) {
+      Attention attention;
+      if (causal) attention.causal = Causal::kBottomRight;
+      attention.window.left = left;
+      const std::string what = std::string(causal ? "causal" : "full") + ", window " + std::to_string(left);
+      ExpectSameBitsForPieces<float>(one_head, attention, what + ", one head");
+      ExpectSameBitsForPieces<float>(one_key_head, attention, what + ", one key head");
+      ExpectSameBitsForPieces<double>(one_key_head, attention, what + ", one key head in double");
+    }
+}
+
 // A few queries on many keys: heads share panels and keys are split.
 TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreadsAndForARowAlone) {
   const Shape shape{2, 8, 2, 1, 5000, 32, 32};

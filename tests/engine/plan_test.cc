@@ -73,7 +73,7 @@ TEST(CutWork, DependsOnTheShapeAlone) {
 TEST(CutWork, AllKeysOfAHeadAreOneChunkIfAsked) {
   for (const int64_t keys : {1, 2048, 100'001}) {
     const Shape shape{1, 1, 1, 64, keys, 64, 64};
-    const Cut cut = CutBackward(shape, 4, true);
+    const Cut cut = CutBackward(shape, 4, {.all_keys = true});
     EXPECT_EQ(cut.chunks, 1);
     EXPECT_GE(cut.chunk, keys);
     EXPECT_EQ(cut.chunk % cut.tile, 0);

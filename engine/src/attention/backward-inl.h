@@ -4,8 +4,8 @@
 // with delta[i] = dO[i].O[i]; it holds with dropout because O already contains it.
 //
 // Dao 2023, "FlashAttention-2", algorithm 2, with heed's layout: scores and dS are stored [key, query], so that every product
-// is broadcast scalars times vectors and nothing is transposed. One chunk of keys owns its dK and dV; its share of dQ is
-// added in the order of the chunks, whoever computes it.
+// is broadcast scalars times vectors and nothing is transposed. A chunk of keys has dK and dV of its own for each piece of the
+// queries, which are added in the order of the pieces, and its share of dQ in the order of the chunks, whoever computes them.
 #if defined(HEED_ATTENTION_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_BACKWARD_INL_H_
 #undef HEED_ATTENTION_BACKWARD_INL_H_
@@ -17,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
@@ -44,29 +45,85 @@ class BackwardChunk {
         values_(scratch.values, shape_.value_dim),
         normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum) {}
 
-  // dK and dV of one chunk of keys, and the chunk's share of dQ, over all query heads of one key head. next: the chunk that is
-  // likely to come after it, or null.
+  // The share of one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's share of their
+  // dQ. next: what is likely to come after it, or null.
   void Run(const attention::ChunkPlace& place, const attention::ChunkPlace* next) {
     const attention::Plan& plan = problem_.plan;
-    const auto [b, kv_head, chunk, block] = place;
+    const attention::Cut& cut = problem_.cut;
+    const int64_t b = place.b, kv_head = place.kv_head, group = shape_.q_heads / shape_.kv_heads;
     next_ = next;
-    chunk_ = chunk;
-    block_ = block;
-    begin_ = chunk * problem_.cut.chunk;
-    end_ = std::max(begin_, std::min(begin_ + problem_.cut.chunk, plan.KeyCount(b)));
-    if (problem_.d_k.present()) std::fill_n(scratch_.d_keys, (end_ - begin_) * problem_.cut.head_dim, T{0});
-    if (problem_.d_v.present()) std::fill_n(scratch_.d_values, (end_ - begin_) * problem_.cut.value_dim, T{0});
+    chunk_ = place.chunk;
+    block_ = place.block;
+    begin_ = chunk_ * cut.chunk;
+    end_ = std::max(begin_, std::min(begin_ + cut.chunk, plan.KeyCount(b)));
+    sees_ = false;
     values_.Walk(RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), begin_, end_);
-    const int64_t group = shape_.q_heads / shape_.kv_heads;
-    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) {
-      stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
-      for (int64_t index = 0; index < problem_.cut.panels; ++index) RunPanel(b, h, kv_head, index);
+    const auto [begin, end] = attention::PanelsOfPiece(cut, group, place.piece);
+    for (int64_t panel = begin; panel < end; ++panel) {
+      const int64_t h = kv_head * group + panel / cut.panels, after = panel + 1;
+      if (panel == begin || panel % cut.panels == 0) stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
+      upcoming_ = {b, kv_head * group + after / cut.panels, after < end ? after % cut.panels : -1};
+      RunPanel(b, h, kv_head, panel % cut.panels);
     }
-    Flush(problem_.d_k, b, kv_head, shape_.head_dim, problem_.cut.head_dim, scratch_.d_keys);
-    Flush(problem_.d_v, b, kv_head, shape_.value_dim, problem_.cut.value_dim, scratch_.d_values);
+    if (problem_.pieces_apart()) {
+      KeepPiece(place);
+    } else {
+      AddPiece(place);
+    }
   }
 
  private:
+  int64_t KeyElements() const { return (end_ - begin_) * problem_.cut.head_dim; }
+  int64_t ValueElements() const { return (end_ - begin_) * problem_.cut.value_dim; }
+
+  // Before the first panel of the piece that sees any of the chunk.
+  void ClearPiece() {
+    if (problem_.d_k.present()) std::fill_n(scratch_.d_keys, KeyElements(), T{0});
+    if (problem_.d_v.present()) std::fill_n(scratch_.d_values, ValueElements(), T{0});
+    sees_ = true;
+  }
+
+  // A piece that runs apart from the others of its chunk.
+  void KeepPiece(const attention::ChunkPlace& place) {
+    const int64_t b = place.b, kv_head = place.kv_head, piece = place.piece;
+    const attention::Cut& cut = problem_.cut;
+    problem_.PiecesThatSee(b, kv_head, place.chunk)[piece] = sees_;
+    if (!sees_) return;
+    if (problem_.d_k.present())
+      std::copy_n(scratch_.d_keys, KeyElements(), problem_.KeyPart(b, kv_head, piece) + begin_ * cut.head_dim);
+    if (problem_.d_v.present())
+      std::copy_n(scratch_.d_values, ValueElements(), problem_.ValuePart(b, kv_head, piece) + begin_ * cut.value_dim);
+  }
+
+  // The pieces of a chunk come one after the other; the last one writes what all of them sum up to.
+  void AddPiece(const attention::ChunkPlace& place) {
+    const attention::Cut& cut = problem_.cut;
+    if (cut.pieces > 1) {
+      if (place.piece == 0) any_sees_ = false;
+      if (sees_) AddToSums();
+      any_sees_ |= sees_;
+      if (place.piece + 1 < cut.pieces) return;
+      sees_ = any_sees_;
+    }
+    if (!sees_) ClearPiece();
+    const bool sums = cut.pieces > 1 && any_sees_;
+    Flush(problem_.d_k, place.b, place.kv_head, shape_.head_dim, cut.head_dim, sums ? scratch_.key_sums : scratch_.d_keys);
+    Flush(problem_.d_v, place.b, place.kv_head, shape_.value_dim, cut.value_dim,
+          sums ? scratch_.value_sums : scratch_.d_values);
+  }
+
+  void AddToSums() {
+    const auto add = [&](T*& piece, T*& sums, int64_t count) {
+      if (any_sees_) {
+        for (int64_t x = 0; x < count; ++x) sums[x] += piece[x];
+      } else {
+        std::swap(piece, sums);
+      }
+    };
+    if (problem_.d_k.present()) add(scratch_.d_keys, scratch_.key_sums, KeyElements());
+    if (problem_.d_v.present()) add(scratch_.d_values, scratch_.value_sums, ValueElements());
+  }
+
   void RunPanel(int64_t b, int64_t h, int64_t kv_head, int64_t index) {
     panel_ = MakePanel(problem_.plan, problem_.cut, b, h, index, scratch_.lanes);
     if (panel_.count == 0) return;
@@ -75,6 +132,7 @@ class BackwardChunk {
         NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile), cut.tile);
     blank_ = problem_.d_q.present();
     if (!reach.empty()) {
+      if (!sees_) ClearPiece();
       scores_.Begin(panel_, kv_head, {begin_, end_});
       Pack(b, h);
       const PanelArrays<T> arrays{.b = b,
@@ -90,7 +148,7 @@ class BackwardChunk {
                                   .d_queries = problem_.d_q.present() ? scratch_.d_queries : nullptr};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
       scores_.Survey(panel_, cut.tile, panel_.range.reach, scratch_.weights);
-      AskAhead(b, h, kv_head, index);
+      AskAhead(b, h, kv_head);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
@@ -102,9 +160,9 @@ class BackwardChunk {
     if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries(b, h);
   }
 
-  // Asks for the rows that this panel writes and for those that the next one begins with; behind the last panel of a chunk for
+  // Asks for the rows that this panel writes and for those that the next one begins with; behind the last panel of a piece for
   // the chunk's own gradients and for the next chunk.
-  void AskAhead(int64_t b, int64_t h, int64_t kv_head, int64_t index) {
+  void AskAhead(int64_t b, int64_t h, int64_t kv_head) {
     const attention::Plan& plan = problem_.plan;
     simd::Ahead& ahead = scratch_.ahead;
     ahead.Clear();
@@ -118,11 +176,8 @@ class BackwardChunk {
       AskFor(rows(problem_.out, row, head), begin, count, shape_.value_dim, ahead);
     };
     if (problem_.d_q.present()) AskFor(rows(problem_.d_q, b, h), panel_.begin, panel_.count, shape_.head_dim, ahead);
-    const int64_t group = shape_.q_heads / shape_.kv_heads;
-    if (index + 1 < problem_.cut.panels) {
-      panel(b, h, index + 1);
-    } else if (h + 1 < (kv_head + 1) * group) {
-      panel(b, h + 1, 0);
+    if (upcoming_.index >= 0) {
+      panel(upcoming_.b, upcoming_.head, upcoming_.index);
     } else {
       const auto keys = [&](const auto& operand, int64_t row, int64_t head, int64_t begin, int64_t width) {
         const int64_t count = std::min(problem_.cut.chunk, plan.KeyCount(row) - begin);
@@ -131,7 +186,9 @@ class BackwardChunk {
       if (problem_.d_k.present()) keys(problem_.d_k, b, kv_head, begin_, shape_.head_dim);
       if (problem_.d_v.present()) keys(problem_.d_v, b, kv_head, begin_, shape_.value_dim);
       if (!next_) return;
-      panel(next_->b, next_->kv_head * group, 0);
+      const int64_t group = shape_.q_heads / shape_.kv_heads, first = next_->piece * problem_.cut.piece;
+      panel(next_->b, next_->kv_head * group + first / problem_.cut.panels, first % problem_.cut.panels);
+      if (next_->b == b && next_->kv_head == kv_head && next_->chunk == chunk_) return;
       keys(problem_.k, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.head_dim);
       keys(problem_.v, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.value_dim);
     }
@@ -401,8 +458,11 @@ class BackwardChunk {
   Panel panel_{};
   DropoutStream stream_{};
   const attention::ChunkPlace* next_ = nullptr;
-  bool blank_ = false;          // whether the panel's dQ holds nothing yet, not even zeros
-  std::optional<bool> finite_;  // of the panel at hand, once asked for
+  attention::PanelPlace upcoming_{};  // the panel after the one at hand, index -1 behind the last
+  bool sees_ = false;                 // whether any panel of the piece has seen any of the chunk
+  bool any_sees_ = false;             // and of the pieces before it
+  bool blank_ = false;                // whether the panel's dQ holds nothing yet, not even zeros
+  std::optional<bool> finite_;        // of the panel at hand, once asked for
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };
 

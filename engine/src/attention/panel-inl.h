@@ -72,25 +72,9 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
               .width = 0,
               .range = {}};
   panel.width = attention::RoundUp(std::max<int64_t>(panel.used(), 1), attention::kLaneQuantum);
-  lanes.uniform = 0;
-  lanes.idle = attention::LowBits(panel.width) & ~attention::LowBits(panel.used());
-  bool any = false;
-  for (int64_t x = 0; x < panel.heads && panel.count > 0; ++x) {
-    const int64_t first = x * panel.count;
-    const attention::PanelRange range = plan.Panel(b, head + x, begin, panel.count, lanes.rows + first);
-    lanes.uniform |= range.uniform << first;
-    lanes.idle |= range.idle << first;
-    if (range.reach.empty()) continue;
-    if (any) {
-      panel.range.reach = {std::min(panel.range.reach.begin, range.reach.begin),
-                           std::max(panel.range.reach.end, range.reach.end)};
-      panel.range.interior = {std::max(panel.range.interior.begin, range.interior.begin),
-                              std::min(panel.range.interior.end, range.interior.end)};
-    } else {
-      panel.range = range;
-    }
-    any = true;
-  }
+  panel.range = plan.PanelOfHeads(b, {head, head + cut.group}, begin, panel.count, lanes.rows);
+  lanes.uniform = panel.range.uniform;
+  lanes.idle = panel.range.idle | (attention::LowBits(panel.width) & ~attention::LowBits(panel.used()));
   NumberLanes(panel, lanes);
   if (plan.order().KeyRanks(b)) RankLanes(panel, lanes);
   return panel;

@@ -74,6 +74,25 @@ PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, Q
   return range;
 }
 
+PanelRange Plan::PanelOfHeads(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const {
+  PanelRange all;
+  for (int64_t x = 0; x < heads.end - heads.begin && q_count > 0; ++x) {
+    const int64_t first = x * q_count;
+    const PanelRange range = Panel(b, heads.begin + x, q_begin, q_count, rows + first);
+    all.uniform |= range.uniform << first;
+    all.idle |= range.idle << first;
+    if (range.reach.empty()) continue;
+    if (all.reach.empty()) {
+      all.reach = range.reach;
+      all.interior = range.interior;
+    } else {
+      all.reach = {std::min(all.reach.begin, range.reach.begin), std::max(all.reach.end, range.reach.end)};
+      all.interior = {std::max(all.interior.begin, range.interior.begin), std::min(all.interior.end, range.interior.end)};
+    }
+  }
+  return all;
+}
+
 PanelRange Plan::Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const {
   PanelRange range;
   bool any = false;
@@ -124,6 +143,10 @@ bool Plan::SameForAllQueries() const {
 
 namespace {
 
+int64_t PanelsOfKeyHead(const Shape& shape, const Cut& cut) {
+  return shape.kv_heads == 0 ? 0 : shape.q_heads / shape.kv_heads * cut.panels;
+}
+
 Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
   const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
   const bool alone = shape.q_heads == 1;
@@ -138,6 +161,8 @@ Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
   cut.chunks = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.chunk));
   cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
   cut.splits = 1;
+  cut.piece = std::max<int64_t>(1, PanelsOfKeyHead(shape, cut));
+  cut.pieces = 1;
   cut.head_dim = RoundUp(shape.head_dim, kLaneQuantum);
   cut.value_dim = RoundUp(shape.value_dim, kLaneQuantum);
   return cut;
@@ -160,18 +185,32 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
   if (share) cut.group = group;
   // With few panels a long row of keys is walked in pieces, whatever the batch: a row alone and in a batch is the same.
   if (cut.panels <= simd::kFewPanels) {
-    cut.split = std::min(cut.split, std::max(simd::kMinSplit, RoundUp(DivideUp(shape.kv_len, simd::kMaxSplits), cut.tile)));
+    const int64_t split = RoundUp(DivideUp(shape.kv_len, simd::kMaxSplits), cut.tile);
+    const int64_t longest = std::max(simd::kLongSplit, RoundUp(DivideUp(shape.kv_len, simd::kMaxLongSplits), cut.tile));
+    cut.split = std::min(cut.split, std::clamp(split, simd::kMinSplit, longest));
     cut.splits = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.split));
   }
   return cut;
 }
 
-Cut CutBackward(const Shape& shape, int accumulator_bytes, bool all_keys) {
+Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits& limits) {
   Cut cut = CutCommon(shape, shape.q_len, accumulator_bytes);
-  if (!all_keys) return cut;
-  cut.chunk = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
-  cut.chunks = 1;
+  if (limits.all_keys) {
+    cut.chunk = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
+    cut.chunks = 1;
+  }
+  if (limits.all_queries) return cut;
+  const int64_t panels = PanelsOfKeyHead(shape, cut), shortest = DivideUp(simd::kMinPiece, cut.panel);
+  const int64_t wanted = simd::kBackwardTasks / cut.chunks / std::max<int64_t>(1, shape.kv_heads);
+  const int64_t pieces = std::clamp<int64_t>(panels / shortest, 1, std::max<int64_t>(1, wanted));
+  cut.piece = std::max<int64_t>(1, DivideUp(panels, pieces));
+  cut.pieces = std::max<int64_t>(1, DivideUp(panels, cut.piece));
   return cut;
+}
+
+bool Uneven(const Attention& attention) {
+  return attention.causal != Causal::kNone || attention.window.present() || attention.key_lengths.present() ||
+         attention.query_lengths.present() || attention.packed.present();
 }
 
 }  // namespace heed::attention

@@ -62,6 +62,9 @@ class Plan {
   QueryRow Row(int64_t b, int64_t h, int64_t i) const;
   // The rows q_begin .. q_begin + q_count - 1, at most 64, written to `rows`, and what they see together.
   PanelRange Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
+  // The same of neighbouring heads side by side, at most 64 rows in all: row x * q_count + w is that of query q_begin + w for
+  // head heads.begin + x.
+  PanelRange PanelOfHeads(int64_t b, const KeyRange& heads, int64_t q_begin, int64_t q_count, QueryRow* rows) const;
   PanelRange Reach(int64_t b, int64_t h, int64_t q_begin, int64_t q_count) const;
 
   // Of the keys of some pairs, which begin with a tile, those from the first to the last tile that is not hidden as a whole.
@@ -69,11 +72,18 @@ class Plan {
   KeyRange Narrow(const PanelRange& range, const PairBlock& pairs, int64_t tile) const;
   // What is hidden for a reason of its own: all that is not said by rows, but for a dense mask.
   bool judges() const { return hidden_.judges(); }
+  bool hides() const { return hidden_.any() || hidden_.judges(); }
   Seen Judge(const PairBlock& pairs) const { return hidden_.Judge(pairs); }
 
   const Shape& shape() const { return shape_; }
   const Order& order() const { return order_; }
   double scale() const { return scale_; }
+
+  // How many keys of some lie in the range of query i.
+  int64_t KeysSeen(int64_t b, int64_t h, int64_t i, const KeyRange& keys) const {
+    const KeyRange own = Row(b, h, i).keys;
+    return std::max<int64_t>(0, std::min(own.end, keys.end) - std::max(own.begin, keys.begin));
+  }
 
   // Queries and keys of a batch row. Packed sequences lie in row 0 of the arrays, from a first token on.
   int64_t QueryCount(int64_t b) const { return Count(attention_.packed.query_offsets, b, shape_.q_len); }
@@ -84,6 +94,8 @@ class Plan {
   // Queries of all batch rows, and those before row b.
   int64_t AllQueries() const { return packed() ? attention_.packed.query_offsets(shape_.batch) : shape_.batch * shape_.q_len; }
   int64_t QueriesBefore(int64_t b) const { return packed() ? FirstQuery(b) : b * shape_.q_len; }
+  int64_t AllKeys() const { return packed() ? attention_.packed.key_offsets(shape_.batch) : shape_.batch * shape_.kv_len; }
+  int64_t KeysBefore(int64_t b) const { return packed() ? FirstKey(b) : b * shape_.kv_len; }
   // key position - query position of key 0 and query 0; not for listed positions
   int64_t FirstOffset(int64_t b) const { return order_.FirstOffset(QueryCount(b), KeyCount(b)); }
 
@@ -106,8 +118,8 @@ class Plan {
 };
 
 // Sizes in elements. A panel is as many queries as fill the SIMD lanes of one register tile; a tile is as many keys as keep
-// its scores, keys and values in the first-level cache; a chunk is the keys whose gradients one backward task owns; a split is
-// the keys that one forward task walks.
+// its scores, keys and values in the first-level cache; a chunk is the keys whose gradients one backward task sums up, and a
+// piece the queries that it sums over; a split is the keys that one forward task walks.
 struct Cut {
   int64_t panel;     // queries, a multiple of kLaneQuantum
   int64_t tile;      // keys, a multiple of kDropoutKeys
@@ -117,6 +129,8 @@ struct Cut {
   int64_t splits;    // per panel
   int64_t chunk;     // keys, a multiple of tile
   int64_t chunks;    // per head
+  int64_t piece;     // panels of all query heads of a key head, one head after the other
+  int64_t pieces;    // per key head
   int64_t head_dim;  // D and Dv rounded up to kLaneQuantum
   int64_t value_dim;
 };
@@ -139,10 +153,22 @@ inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int6
 // (attention/few_queries-inl.h).
 bool HasFewQueries(const Shape& shape);
 
+// The panels of one piece, counted over the `group` query heads of a key head.
+inline KeyRange PanelsOfPiece(const Cut& cut, int64_t group, int64_t piece) {
+  return {piece * cut.piece, std::min((piece + 1) * cut.piece, group * cut.panels)};
+}
+
 // accumulator_bytes: 4 or 8
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes);
-// all_keys: one chunk takes all keys of a head.
-Cut CutBackward(const Shape& shape, int accumulator_bytes, bool all_keys = false);
+// What may not be cut.
+struct BackwardLimits {
+  bool all_keys = false;     // one chunk takes all keys of a head
+  bool all_queries = false;  // one piece takes all queries of a key head
+};
+Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits& limits = {});
+
+// Whether panels may differ in how many keys they reach, as far as options say.
+bool Uneven(const Attention& attention);
 
 }  // namespace heed::attention
 

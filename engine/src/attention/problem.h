@@ -70,6 +70,23 @@ struct BackwardProblem : Problem {
   T* d_q_wide = nullptr;
   // Partial dQ [chunks - 1, Hq, queries of all rows, D] of the chunks after the first, or null where one task walks all chunks.
   T* d_q_parts = nullptr;
+  // Partial dK [pieces, Hkv, keys of all rows, D padded] and dV likewise, and whether a piece saw any of a chunk [B, Hkv,
+  // chunks, pieces]; null where pieces are summed by one task, which then is the one that knows.
+  T *d_k_parts = nullptr, *d_v_parts = nullptr;
+  bool* piece_sees = nullptr;
+
+  bool pieces_apart() const { return piece_sees != nullptr; }
+  // The first of a key head's rows for batch row b.
+  T* KeyPart(int64_t b, int64_t kv_head, int64_t piece) const {
+    return d_k_parts + KeyRowIndex(b, kv_head, piece) * cut.head_dim;
+  }
+  T* ValuePart(int64_t b, int64_t kv_head, int64_t piece) const {
+    return d_v_parts + KeyRowIndex(b, kv_head, piece) * cut.value_dim;
+  }
+  // [pieces] of a chunk
+  bool* PiecesThatSee(int64_t b, int64_t kv_head, int64_t chunk) const {
+    return piece_sees + ((b * plan.shape().kv_heads + kv_head) * cut.chunks + chunk) * cut.pieces;
+  }
 
   // The first of head h's rows for batch row b, D elements each.
   T* WideQueries(int64_t b, int64_t h) const { return d_q_wide + QueryRowIndex(b, h) * plan.shape().head_dim; }
@@ -80,6 +97,9 @@ struct BackwardProblem : Problem {
 
  private:
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
+  int64_t KeyRowIndex(int64_t b, int64_t kv_head, int64_t piece) const {
+    return (piece * plan.shape().kv_heads + kv_head) * plan.AllKeys() + plan.KeysBefore(b);
+  }
 };
 
 // Panel `index` of the group of heads that begins with `head`.
@@ -87,9 +107,10 @@ struct PanelPlace {
   int64_t b, head, index;
 };
 
-// Chunk `chunk` of the keys of one key head, and the block of the call's work that it belongs to (position/blocks.h).
+// Chunk `chunk` of the keys of one key head with piece `piece` of its queries, and the block of the call's work that it belongs
+// to (position/blocks.h).
 struct ChunkPlace {
-  int64_t b, kv_head, chunk, block;
+  int64_t b, kv_head, chunk, piece, block;
 };
 
 // Ranks of keys, as wide as the elements that stand beside them in vectors.
@@ -125,8 +146,9 @@ struct ScratchFacts {
   const Attention& attention;
   const Cut& cut;
   const Shape& shape;
-  bool narrow;          // whether operands hold 16-bit elements
-  int64_t scheme_rows;  // see ForwardProblem
+  bool narrow;               // whether operands hold 16-bit elements
+  int64_t scheme_rows;       // see ForwardProblem
+  bool sums_pieces = false;  // whether one task sums over the pieces of a chunk
 };
 
 // Room for copies of the keys or values that one worker walks.
@@ -223,7 +245,8 @@ struct BackwardScratch : ScoreScratch<T> {
   T* d_scores;                 // [tile, panel]
   T* d_queries;                // [D, panel]
   HeldRows<T> values;
-  T *d_keys, *d_values;  // [chunk, D padded], [chunk, Dv padded]; none where not wanted
+  T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
+  T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
 
   BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
     const Cut& cut = facts.cut;
@@ -245,6 +268,8 @@ struct BackwardScratch : ScoreScratch<T> {
     values.Lay(arena, walked, facts.narrow, cut.value_dim, cut.tile);
     d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
     d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);
+    key_sums = arena.Take<T>(wanted.keys && facts.sums_pieces ? walked * cut.head_dim : 0);
+    value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
   }
 };
 

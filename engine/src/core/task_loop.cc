@@ -108,9 +108,9 @@ void RunWorkers(Executor& executor, int64_t workers, FunctionRef<void(int64_t)> 
 }
 
 void RunTasks(Executor& executor, int64_t tasks, FunctionRef<void(int64_t)> task) {
-  TaskQueue queue(tasks);
-  RunWorkers(executor, std::min<int64_t>(Concurrency(executor), tasks),
-             [&](int64_t) { queue.Work([&](int64_t i, int64_t) { task(i); }); });
+  const int64_t workers = std::min<int64_t>(Concurrency(executor), tasks);
+  TaskQueue queue(tasks, tasks);
+  RunWorkers(executor, workers, [&](int64_t) { queue.Work([&](int64_t i, int64_t) { task(i); }); });
 }
 
 }  // namespace heed::core

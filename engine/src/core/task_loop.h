@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "heed/executor.h"
+#include "heed/task_observer.h"
 
 namespace heed::core {
 
@@ -22,22 +23,43 @@ void RunWorkers(Executor& executor, int64_t workers, FunctionRef<void(int64_t)> 
 // another the results do not show who ran it.
 class TaskQueue {
  public:
-  explicit TaskQueue(int64_t count) : count_(count) {}
+  // held_back: of how many tasks at the end no worker takes one before it can run it; observer: told of every task, or null.
+  TaskQueue(int64_t count, int64_t held_back, TaskObserver* observer = nullptr)
+      : count_(count), held_back_(held_back), observer_(observer) {}
   int64_t count() const { return count_; }
 
-  // As one worker: calls run(task, next) until none is left. The next task, -1 after the last, is taken before this one runs,
-  // so that its memory can be asked for meanwhile.
+  // What one worker has taken: a task, count() or more where none was left, and the one after it. That is taken before the
+  // first of them runs, so that its memory can be asked for meanwhile; but not where few are left, -1 then: a worker that has
+  // none should get them.
+  struct Turn {
+    int64_t task, next;
+  };
+  Turn First() { return Ahead(next_.fetch_add(1)); }
+  Turn After(const Turn& turn) { return Ahead(turn.next >= 0 ? turn.next : next_.fetch_add(1)); }
+
+  // As one worker: calls run(task, next) until none is left.
   template <class Run>
   void Work(const Run& run) {
-    for (int64_t task = next_.fetch_add(1); task < count_;) {
-      const int64_t next = next_.fetch_add(1);
-      run(task, next < count_ ? next : -1);
-      task = next;
+    for (Turn turn = First(); turn.task < count_; turn = After(turn)) {
+      if (observer_) observer_->Took(turn.task, count_);
+      run(turn.task, turn.next);
     }
   }
 
+  // Within a task: its first `part` of `parts` are done.
+  void Pass(int64_t task, int64_t part, int64_t parts) {
+    if (observer_) observer_->Passed(task, part, parts);
+  }
+
  private:
-  const int64_t count_;
+  Turn Ahead(int64_t task) {
+    if (next_.load() >= count_ - held_back_) return {task, -1};
+    const int64_t next = next_.fetch_add(1);
+    return {task, next < count_ ? next : -1};
+  }
+
+  const int64_t count_, held_back_;
+  TaskObserver* const observer_;
   std::atomic<int64_t> next_{0};
 };
 

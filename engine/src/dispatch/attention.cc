@@ -95,6 +95,18 @@ std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, in
                             : dispatch::BackwardBytes<float>(attention, shape, ElementsOf(element_bytes), concurrency);
 }
 
+CallPlan PlanForward(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  CheckQuery(attention, shape, element_bytes, concurrency);
+  return element_bytes == 8 ? dispatch::PlanOfForward<double>(attention, shape, Elements::kOwn, concurrency)
+                            : dispatch::PlanOfForward<float>(attention, shape, ElementsOf(element_bytes), concurrency);
+}
+
+CallPlan PlanBackward(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  CheckQuery(attention, shape, element_bytes, concurrency);
+  return element_bytes == 8 ? dispatch::PlanOfBackward<double>(attention, shape, Elements::kOwn, concurrency)
+                            : dispatch::PlanOfBackward<float>(attention, shape, ElementsOf(element_bytes), concurrency);
+}
+
 // The four element types of the public functions.
 // NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
 #define HEED_INSTANTIATE(T)                                                                                                    \

@@ -7,7 +7,7 @@
 #include "hwy/highway.h"
 
 #include "attention/backward-inl.h"
-#include "attention/finish_queries-inl.h"
+#include "attention/finish_gradients-inl.h"
 #include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,20 +24,32 @@ void BackwardOf(const dispatch::BackwardCall<T>& call, const dispatch::BackwardT
   const HookSet<T> hooks(call.schemes, arena, problem, scratch.ahead);
   BackwardChunk<T> chunk(problem, scratch, hooks.hooks());
   tasks.Work([&](int64_t task, int64_t next) {
-    plan.ForEachChunk(task, next,
-                      [&](const attention::ChunkPlace& at, const attention::ChunkPlace* after) { chunk.Run(at, after); });
+    const int64_t parts = plan.PartsOf(task);
+    int64_t part = 0;
+    plan.ForEachChunk(task, next, [&](const attention::ChunkPlace& at, const attention::ChunkPlace* after) {
+      chunk.Run(at, after);
+      tasks.Pass(task, ++part, parts);
+    });
   });
 }
 
 template <class T>
-void FinishQueriesOf(const dispatch::BackwardCall<T>& call, core::TaskQueue& tasks) {
-  const QueryFinish<T> finish(call.problem);
-  const int64_t heads = call.problem.plan.shape().q_heads;
-  tasks.Work([&](int64_t row, int64_t) { finish.Run(row / heads, row % heads); });
+void FinishGradientsOf(const dispatch::BackwardCall<T>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
+  const QueryFinish<T> queries(call.problem);
+  const KeyFinish<T> keys(call.problem);
+  tasks.Work([&](int64_t task, int64_t) {
+    plan.Run(
+        task, [&](int64_t b, int64_t h, int64_t first, int64_t last) { queries.Run(b, h, first, last); },
+        [&](int64_t b, int64_t kv_head, int64_t chunk) { keys.Run(b, kv_head, chunk); });
+  });
 }
 
-void FinishQueriesF32(const dispatch::BackwardCall<float>& call, core::TaskQueue& tasks) { FinishQueriesOf(call, tasks); }
-void FinishQueriesF64(const dispatch::BackwardCall<double>& call, core::TaskQueue& tasks) { FinishQueriesOf(call, tasks); }
+void FinishGradientsF32(const dispatch::BackwardCall<float>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
+  FinishGradientsOf(call, plan, tasks);
+}
+void FinishGradientsF64(const dispatch::BackwardCall<double>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
+  FinishGradientsOf(call, plan, tasks);
+}
 
 void BackwardF32(const dispatch::BackwardCall<float>& call, const dispatch::BackwardTasks& plan, core::TaskQueue& tasks,
                  std::byte* scratch) {
@@ -55,8 +67,8 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 HWY_EXPORT(BackwardF32);
 HWY_EXPORT(BackwardF64);
-HWY_EXPORT(FinishQueriesF32);
-HWY_EXPORT(FinishQueriesF64);
+HWY_EXPORT(FinishGradientsF32);
+HWY_EXPORT(FinishGradientsF64);
 
 namespace dispatch {
 
@@ -66,11 +78,11 @@ void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::
 void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
   HWY_DYNAMIC_DISPATCH(BackwardF64)(call, plan, tasks, scratch);
 }
-void FinishQueries(const BackwardCall<float>& call, core::TaskQueue& tasks) {
-  HWY_DYNAMIC_DISPATCH(FinishQueriesF32)(call, tasks);
+void FinishGradients(const BackwardCall<float>& call, const FinishTasks& plan, core::TaskQueue& tasks) {
+  HWY_DYNAMIC_DISPATCH(FinishGradientsF32)(call, plan, tasks);
 }
-void FinishQueries(const BackwardCall<double>& call, core::TaskQueue& tasks) {
-  HWY_DYNAMIC_DISPATCH(FinishQueriesF64)(call, tasks);
+void FinishGradients(const BackwardCall<double>& call, const FinishTasks& plan, core::TaskQueue& tasks) {
+  HWY_DYNAMIC_DISPATCH(FinishGradientsF64)(call, plan, tasks);
 }
 
 }  // namespace dispatch

@@ -6,6 +6,7 @@
 
 #include "dispatch/call_checks.h"
 #include "heed/attention.h"
+#include "heed/call_plan.h"
 
 namespace heed::dispatch {
 
@@ -28,6 +29,12 @@ template <class T>
 std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
 template <class T>
 std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
+
+// The plan of such a call.
+template <class T>
+CallPlan PlanOfForward(const Attention& attention, const Shape& shape, Elements elements, int workers);
+template <class T>
+CallPlan PlanOfBackward(const Attention& attention, const Shape& shape, Elements elements, int workers);
 
 }  // namespace heed::dispatch
 

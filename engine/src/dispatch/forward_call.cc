@@ -4,6 +4,7 @@
 #include "attention/problem.h"
 #include "dispatch/calls.h"
 #include "dispatch/kernels.h"
+#include "dispatch/task_costs.h"
 #include "dispatch/workers.h"
 #include "position/scheme_set.h"
 
@@ -31,8 +32,9 @@ using position::SchemeSet;
 template <class T>
 class ForwardLayout {
  public:
-  ForwardLayout(const Attention& attention, const Cut& cut, const Shape& shape, Elements elements)
-      : schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = Pass::kForward}),
+  ForwardLayout(const Attention& attention, const Cut& cut, const Shape& shape, Elements elements, int workers)
+      : tasks_(shape, cut, workers, attention::Uneven(attention)),
+        schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = Pass::kForward}),
         facts_{.attention = attention,
                .cut = cut,
                .shape = shape,
@@ -41,15 +43,18 @@ class ForwardLayout {
 
   SchemeSet<T>& schemes() { return schemes_; }
   const attention::ScratchFacts& facts() const { return facts_; }
+  ForwardTasks& tasks() { return tasks_; }
+  // Elements that one split hands on.
+  int64_t PartSize() const { return attention::ForwardScratch<T>::SplitPart(facts_.shape, facts_.cut, facts_.scheme_rows); }
 
   // Lays out what all workers share; returns the partial states of all splits, null where panels are not split.
   T* LayShared(core::Arena& arena) {
+    tasks_.LayOrder(arena);
     schemes_.LayShared(arena);
     const Cut& cut = facts_.cut;
     const Shape& shape = facts_.shape;
     if (cut.splits == 1) return nullptr;
-    return arena.Take<T>(shape.batch, shape.q_heads / cut.group, cut.panels, cut.splits,
-                         attention::ForwardScratch<T>::SplitPart(shape, cut, facts_.scheme_rows));
+    return arena.Take<T>(shape.batch, shape.q_heads / cut.group, cut.panels, cut.splits, PartSize());
   }
   CallMemory Memory(int workers) {
     core::Arena shared, own;
@@ -60,6 +65,7 @@ class ForwardLayout {
   }
 
  private:
+  ForwardTasks tasks_;
   SchemeSet<T> schemes_;
   attention::ScratchFacts facts_;
 };
@@ -72,8 +78,9 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutForward(attention, shape, sizeof(T));
-  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q));
-  CallMemory memory = layout.Memory(core::Concurrency(executor));
+  const int workers = core::Concurrency(executor);
+  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), workers);
+  CallMemory memory = layout.Memory(workers);
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
   T* parts = layout.LayShared(arena);
@@ -89,13 +96,13 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   problem.scheme_rows = layout.schemes().output_rows();
   problem.parts = parts;
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
-  const int64_t rows = core::CheckedProduct(shape.batch, shape.q_heads / cut.group, "q");
-  const int64_t panels = core::CheckedProduct(rows, cut.panels, "q"), tasks = core::CheckedProduct(panels, cut.splits, "q");
-  memory.Run(executor, ScoreWork(shape), tasks,
-             [&](core::TaskQueue& queue, std::byte* scratch) { Forward(call, queue, scratch); });
+  ForwardTasks& tasks = layout.tasks();
+  tasks.Sort(plan);
+  memory.Run(executor, ScoreWork(shape), tasks.count(),
+             [&](core::TaskQueue& queue, std::byte* scratch) { Forward(call, tasks, queue, scratch); });
   if (cut.splits == 1) return;
-  memory.Run(executor, ScoreWork(shape), panels,
-             [&](core::TaskQueue& queue, std::byte* scratch) { Merge(call, queue, scratch); });
+  memory.Run(executor, ScoreWork(shape), tasks.panels(),
+             [&](core::TaskQueue& queue, std::byte* scratch) { Merge(call, tasks, queue, scratch); });
 }
 
 template <class T>
@@ -104,8 +111,9 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
   const Cut cut = attention::CutBackward(shape, sizeof(T));
-  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q));
-  CallMemory memory = layout.Memory(core::Concurrency(executor));
+  const int workers = core::Concurrency(executor);
+  ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), workers);
+  CallMemory memory = layout.Memory(workers);
   memory.Reserve(workspace);
   core::Arena arena(memory.shared());
   layout.LayShared(arena);
@@ -124,7 +132,43 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
 template <class T>
 std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers) {
   const Cut cut = attention::CutForward(attention, shape, sizeof(T));
-  return ForwardLayout<T>(attention, cut, shape, elements).Memory(workers).bytes();
+  return ForwardLayout<T>(attention, cut, shape, elements, workers).Memory(workers).bytes();
+}
+
+template <class T>
+CallPlan PlanOfForward(const Attention& attention, const Shape& shape, Elements elements, int workers) {
+  const position::HiddenByScheme hidden(attention, shape);
+  const attention::Plan plan(attention, shape, hidden);
+  const Cut cut = attention::CutForward(attention, shape, sizeof(T));
+  ForwardLayout<T> layout(attention, cut, shape, elements, workers);
+  ForwardTasks& tasks = layout.tasks();
+  CheckTasks(tasks.count());
+  const CallMemory memory = layout.Memory(workers);
+  core::Arena order;
+  tasks.LayOrder(order);
+  Workspace held(order.used());
+  core::Arena arena(held.data());
+  if (order.used() > 0) tasks.LayOrder(arena);
+  tasks.Sort(plan);
+
+  ForwardCosts costs({attention, plan, cut, elements == Elements::kNarrow ? 2 : int64_t{sizeof(T)}, sizeof(T)},
+                     layout.PartSize() * int64_t{sizeof(T)});
+  const double work = ScoreWork(shape);
+  CallPlan call{.steps = {},
+                .multiply_adds_per_pair = static_cast<double>(shape.head_dim + shape.value_dim),
+                .shared_bytes = memory.bytes() - static_cast<std::size_t>(workers) * memory.own_bytes(),
+                .bytes_of_one_worker = memory.own_bytes()};
+  CallStep& step = call.steps.emplace_back();
+  step.name = cut.splits == 1 ? "panels" : "splits";
+  step.workers = WorkersOf(workers, work, tasks.count());
+  step.tasks.reserve(static_cast<std::size_t>(tasks.count()));
+  for (int64_t place = 0; place < tasks.count(); ++place) step.tasks.push_back(costs.Of(tasks.At(place)));
+  if (cut.splits == 1) return call;
+  CallStep& merge = call.steps.emplace_back();
+  merge.name = "merge";
+  merge.workers = WorkersOf(workers, work, tasks.panels());
+  for (int64_t panel = 0; panel < tasks.panels(); ++panel) merge.tasks.push_back(costs.OfMerge(tasks.PlaceOf(panel)));
+  return call;
 }
 
 template void RunForward(const Attention&, const ForwardArrays<float>&, Workspace&, Executor&);
@@ -133,5 +177,7 @@ template void RunWeights(const Attention&, const WeightsArrays<float>&, Workspac
 template void RunWeights(const Attention&, const WeightsArrays<double>&, Workspace&, Executor&);
 template std::size_t ForwardBytes<float>(const Attention&, const Shape&, Elements, int);
 template std::size_t ForwardBytes<double>(const Attention&, const Shape&, Elements, int);
+template CallPlan PlanOfForward<float>(const Attention&, const Shape&, Elements, int);
+template CallPlan PlanOfForward<double>(const Attention&, const Shape&, Elements, int);
 
 }  // namespace heed::dispatch

@@ -17,29 +17,28 @@ namespace heed::HWY_NAMESPACE {
 template <class T>
 class ForwardWorker {
  public:
-  ForwardWorker(const dispatch::ForwardCall<T>& call, std::byte* memory)
+  ForwardWorker(const dispatch::ForwardCall<T>& call, const dispatch::ForwardTasks& plan, std::byte* memory)
       : problem_(call.problem),
+        plan_(plan),
         arena_(memory),
         scratch_(arena_, call.facts),
         hooks_(call.schemes, arena_, problem_, scratch_.ahead),
         panel_(problem_, scratch_, hooks_.hooks()) {}
 
-  // Last panels first: under causality they are the longest.
   void Run(core::TaskQueue& tasks) {
-    const int64_t splits = problem_.cut.splits;
-    tasks.Work([&](int64_t task, int64_t next) {
-      const int64_t at = tasks.count() - 1 - task;
-      if (splits == 1) {
-        panel_.Expect(next < 0 ? std::nullopt : std::optional(PlaceOf(tasks.count() - 1 - next)));
-        panel_.Run(PlaceOf(at));
+    tasks.Work([&](int64_t place, int64_t next) {
+      const dispatch::ForwardTask task = plan_.At(place);
+      if (problem_.cut.splits == 1) {
+        panel_.Expect(next < 0 ? std::nullopt : std::optional(plan_.At(next).place));
+        panel_.Run(task.place);
       } else {
-        panel_.RunSplit(PlaceOf(at / splits), at % splits, PartsOf(at / splits) + at % splits * PartSize());
+        panel_.RunSplit(task.place, task.split, PartsOf(task.panel) + task.split * PartSize());
       }
     });
   }
 
   void Merge(core::TaskQueue& tasks) {
-    tasks.Work([&](int64_t task, int64_t) { panel_.Merge(PlaceOf(task), PartsOf(task)); });
+    tasks.Work([&](int64_t panel, int64_t) { panel_.Merge(plan_.PlaceOf(panel), PartsOf(panel)); });
   }
 
  private:
@@ -47,13 +46,9 @@ class ForwardWorker {
     return attention::ForwardScratch<T>::SplitPart(problem_.plan.shape(), problem_.cut, problem_.scheme_rows);
   }
   T* PartsOf(int64_t panel) const { return problem_.parts + panel * problem_.cut.splits * PartSize(); }
-  attention::PanelPlace PlaceOf(int64_t panel) const {
-    const attention::Cut& cut = problem_.cut;
-    const int64_t groups = problem_.plan.shape().q_heads / cut.group, row = panel / cut.panels;
-    return {row / groups, row % groups * cut.group, panel % cut.panels};
-  }
 
   const attention::ForwardProblem<T>& problem_;
+  const dispatch::ForwardTasks& plan_;
   core::Arena arena_;
   attention::ForwardScratch<T> scratch_;
   HookSet<T> hooks_;
@@ -71,17 +66,21 @@ void WeightsOf(const dispatch::WeightsCall<T>& call, core::TaskQueue& tasks, std
   tasks.Work([&](int64_t task, int64_t) { panel.Run(task / panels / heads, task / panels % heads, task % panels); });
 }
 
-void ForwardF32(const dispatch::ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  ForwardWorker<float>(call, scratch).Run(tasks);
+void ForwardF32(const dispatch::ForwardCall<float>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+                std::byte* scratch) {
+  ForwardWorker<float>(call, plan, scratch).Run(tasks);
 }
-void ForwardF64(const dispatch::ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  ForwardWorker<double>(call, scratch).Run(tasks);
+void ForwardF64(const dispatch::ForwardCall<double>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+                std::byte* scratch) {
+  ForwardWorker<double>(call, plan, scratch).Run(tasks);
 }
-void MergeF32(const dispatch::ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  ForwardWorker<float>(call, scratch).Merge(tasks);
+void MergeF32(const dispatch::ForwardCall<float>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+              std::byte* scratch) {
+  ForwardWorker<float>(call, plan, scratch).Merge(tasks);
 }
-void MergeF64(const dispatch::ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  ForwardWorker<double>(call, scratch).Merge(tasks);
+void MergeF64(const dispatch::ForwardCall<double>& call, const dispatch::ForwardTasks& plan, core::TaskQueue& tasks,
+              std::byte* scratch) {
+  ForwardWorker<double>(call, plan, scratch).Merge(tasks);
 }
 void WeightsF32(const dispatch::WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
   WeightsOf(call, tasks, scratch);
@@ -104,17 +103,17 @@ HWY_EXPORT(WeightsF64);
 
 namespace dispatch {
 
-void Forward(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardF32)(call, tasks, scratch);
+void Forward(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardF32)(call, plan, tasks, scratch);
 }
-void Forward(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(ForwardF64)(call, tasks, scratch);
+void Forward(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(ForwardF64)(call, plan, tasks, scratch);
 }
-void Merge(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(MergeF32)(call, tasks, scratch);
+void Merge(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(MergeF32)(call, plan, tasks, scratch);
 }
-void Merge(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(MergeF64)(call, tasks, scratch);
+void Merge(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(MergeF64)(call, plan, tasks, scratch);
 }
 void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch) {
   HWY_DYNAMIC_DISPATCH(WeightsF32)(call, tasks, scratch);

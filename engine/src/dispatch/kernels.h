@@ -9,6 +9,8 @@
 #include "attention/problem.h"
 #include "core/task_loop.h"
 #include "dispatch/backward_tasks.h"
+#include "dispatch/finish_tasks.h"
+#include "dispatch/forward_tasks.h"
 #include "position/scheme_set.h"
 
 namespace heed::dispatch {
@@ -29,13 +31,13 @@ using BackwardCall = CallOf<attention::BackwardProblem<T>, T>;
 
 // scratch, of all: the bytes of a ForwardScratch, or BackwardScratch, and of what the schemes lay out behind it.
 
-// Tasks are panels of queries, or splits of their keys where panels are split: B * Hq / group * panels * splits.
-void Forward(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
-void Forward(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
+// Tasks are those of `plan`.
+void Forward(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+void Forward(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 
-// Tasks are panels whose splits are merged: B * Hq / group * panels.
-void Merge(const ForwardCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
-void Merge(const ForwardCall<double>& call, core::TaskQueue& tasks, std::byte* scratch);
+// Tasks are the panels of `plan`, whose splits are merged.
+void Merge(const ForwardCall<float>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
+void Merge(const ForwardCall<double>& call, const ForwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 
 // Tasks are a panel's worth of the rows asked for, of one head: B * heads * panels of rows.
 void Weights(const WeightsCall<float>& call, core::TaskQueue& tasks, std::byte* scratch);
@@ -45,9 +47,9 @@ void Weights(const WeightsCall<double>& call, core::TaskQueue& tasks, std::byte*
 void Backward(const BackwardCall<float>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 void Backward(const BackwardCall<double>& call, const BackwardTasks& plan, core::TaskQueue& tasks, std::byte* scratch);
 
-// Sums the parts of dQ and rounds it, where either is needed. Tasks are query heads: B * Hq.
-void FinishQueries(const BackwardCall<float>& call, core::TaskQueue& tasks);
-void FinishQueries(const BackwardCall<double>& call, core::TaskQueue& tasks);
+// Sums the parts of dQ, dK and dV, and rounds dQ, where either is needed. Tasks are those of `plan`.
+void FinishGradients(const BackwardCall<float>& call, const FinishTasks& plan, core::TaskQueue& tasks);
+void FinishGradients(const BackwardCall<double>& call, const FinishTasks& plan, core::TaskQueue& tasks);
 
 }  // namespace heed::dispatch
 

@@ -19,6 +19,17 @@ inline double ScoreWork(const Shape& shape) {
          static_cast<double>(shape.kv_len) * static_cast<double>(shape.head_dim + shape.value_dim);
 }
 
+// How many of a call's workers take part in a step of some tasks.
+inline int64_t WorkersOf(int workers, double work, int64_t tasks) {
+  return work < simd::kSerialWork ? 1 : std::min<int64_t>(workers, tasks);
+}
+
+// Of how many tasks no worker takes two at once: all, where they are begun with the longest (dispatch/task_order.h).
+inline int64_t TasksHeldBack(int64_t workers) {
+  if (workers == 1) return 0;
+  return (workers > simd::kFewWorkers ? simd::kOrderedTasks : 2) * workers;
+}
+
 // The memory of a call: what all workers share, then an area of its own for each.
 class CallMemory {
  public:
@@ -32,6 +43,8 @@ class CallMemory {
   }
 
   std::size_t bytes() const { return bytes_; }
+  // Of one worker's area.
+  std::size_t own_bytes() const { return own_bytes_; }
   // Makes room in a workspace; the shared part begins where it does.
   void Reserve(Workspace& workspace) {
     workspace.Reserve(bytes_);
@@ -42,8 +55,8 @@ class CallMemory {
   // Runs work(queue, area of one worker) on as many workers as `work` and the tasks are worth.
   template <class Work>
   void Run(Executor& executor, double work, int64_t tasks, const Work& run) const {
-    const int64_t workers = work < simd::kSerialWork ? 1 : std::min<int64_t>(workers_, tasks);
-    core::TaskQueue queue(tasks);
+    const int64_t workers = WorkersOf(workers_, work, tasks);
+    core::TaskQueue queue(tasks, TasksHeldBack(workers), dynamic_cast<TaskObserver*>(&executor));
     core::RunWorkers(executor, workers,
                      [&](int64_t worker) { run(queue, data_ + first_ + static_cast<std::size_t>(worker) * own_bytes_); });
   }

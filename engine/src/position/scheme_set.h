@@ -31,11 +31,16 @@ inline void CheckSchemes(const Attention& attention, const Shape& shape) {
   });
 }
 
-// Whether one task of the backward pass has to take all keys of a head.
-inline bool TakesAllKeys(const Attention& attention) {
-  bool takes = false;
-  ForEachScheme([&]<class Scheme>() { takes = takes || (Scheme::kTakesAllKeys && Scheme::Present(attention)); });
-  return takes;
+// What a task of the backward pass has to take as a whole: schemes gather their gradients in a part for each chunk, which no
+// two tasks may add to at the same time.
+inline attention::BackwardLimits LimitsOf(const Attention& attention) {
+  attention::BackwardLimits limits;
+  ForEachScheme([&]<class Scheme>() {
+    if (!Scheme::Present(attention)) return;
+    limits.all_keys |= Scheme::kTakesAllKeys;
+    limits.all_queries = true;
+  });
+  return limits;
 }
 
 // Calls visit(name, table) for the arrays behind all options.

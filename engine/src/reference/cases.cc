@@ -34,6 +34,7 @@ void AddShapesAndLengths(CaseTable& table) {
   table.Add("scale zero", {1, 2, 2, 20, 30, 16, 16}, scale(0.0));
   table.Add("grouped heads", {2, 6, 2, 35, 67, 16, 16});
   table.Add("one key head", {1, 8, 1, 20, 600, 16, 16}, causal(Causal::kBottomRight));
+  table.Add("one key head, several pieces", {1, 16, 1, 150, 90, 16, 16}, causal(Causal::kBottomRight), dropout(0.2));
   table.Add("causal", {2, 2, 2, 100, 100, 32, 32}, causal(Causal::kBottomRight));
   table.Add("causal, more keys", {1, 2, 2, 50, 90, 16, 16}, causal(Causal::kBottomRight));
   table.Add("causal, more queries", {1, 2, 2, 90, 50, 16, 16}, causal(Causal::kBottomRight));
@@ -41,6 +42,7 @@ void AddShapesAndLengths(CaseTable& table) {
   table.Add("causal top-left, more keys", {1, 2, 2, 50, 90, 16, 16}, causal(Causal::kTopLeft));
   table.Add("causal top-left, more queries", {1, 2, 2, 90, 50, 16, 16}, causal(Causal::kTopLeft));
   table.Add("causal, several chunks", {1, 2, 2, 1100, 1100, 16, 16}, causal(Causal::kBottomRight));
+  table.Add("causal, several chunks and pieces", {1, 1, 1, 2100, 700, 16, 16}, causal(Causal::kBottomRight));
   table.Add("causal at an offset", {1, 2, 2, 10, 90, 16, 16}, causal(Causal::kBottomRight), offsets(60, 0));
   table.Add("key lengths", {4, 2, 2, 70, 150, 16, 16}, keys(LengthKind::kPerBatch));
   table.Add("key lengths per query", {3, 2, 2, 70, 150, 16, 16}, keys(LengthKind::kPerQuery));
@@ -64,6 +66,7 @@ void AddPositionsAndMasks(CaseTable& table) {
   table.Add("prefix, lengths", {3, 2, 2, 90, 120, 16, 16}, prefix, causal(Causal::kTopLeft), keys(LengthKind::kPerBatch));
   table.Add("packed", {4, 2, 2, 70, 90, 16, 16}, packed);
   table.Add("packed, causal, dropout", {3, 4, 2, 130, 130, 16, 16}, packed, causal(Causal::kBottomRight), dropout(0.2));
+  table.Add("packed, several pieces", {3, 16, 1, 130, 130, 16, 16}, packed, causal(Causal::kBottomRight));
   table.Add("packed, lengths, uniform", {4, 2, 2, 40, 60, 16, 16}, packed, keys(LengthKind::kPerQuery), queries, uniform);
   table.Add("ascending positions, causal", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kAscending),
             causal(Causal::kBottomRight));

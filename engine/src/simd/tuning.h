@@ -25,6 +25,20 @@ constexpr int64_t kMaxChunks = 8;
 constexpr int64_t kMaxChunksOfOneHead = 16;
 constexpr int64_t kMinChunkOfOneHead = 256;
 
+// Where key heads and chunks make fewer backward tasks than this, the queries of a key head are cut in pieces too: the chunks
+// of 128 workers then have two tasks for each. A piece has sums of dK and dV of its own, which cost a pass over them: 0.5 % of
+// what 1024 queries compute with the chunk.
+constexpr int64_t kBackwardTasks = 256;
+constexpr int64_t kMinPiece = 1024;
+
+// Workers that get no more tasks than this each begin with the longest: the last tasks are then short. With more, tasks are
+// begun in the order in which they share keys. Two workers balance by themselves.
+constexpr int64_t kOrderedTasks = 16;
+constexpr int64_t kFewWorkers = 2;
+
+// Panels whose dQ one task sums up at the end of the backward pass: 64 rows of 64 floats from 16 parts are 256 KiB a panel.
+constexpr int64_t kFinishPanels = 4;
+
 // Fewer independent backward tasks than kBiasTasks under a dense bias that batch rows or heads share: its gradient is then
 // collected in up to kBiasCopies copies, each of the size of the bias.
 constexpr int64_t kBiasTasks = 4;
@@ -49,6 +63,9 @@ constexpr int64_t kWidestPanelBytes = 256;
 constexpr int64_t kFewPanels = 4;
 constexpr int64_t kMinSplit = 1024;
 constexpr int64_t kMaxSplits = 16;
+// Longer splits than this are cut further: its merge then costs less than 1 % of its keys, on one thread.
+constexpr int64_t kLongSplit = 4096;
+constexpr int64_t kMaxLongSplits = 128;
 
 // Up to this many queries that share a key head meet the elements of a key in SIMD lanes, instead of standing in lanes
 // themselves: each key then costs as many FMAs as it has vectors, not as many as it has elements. Five queries would wait for
