@@ -73,12 +73,14 @@ Problem<float> FlatProblem(const Shape& shape) {
 
 std::vector<int64_t> TasksOf(const CallPlan& plan) {
   std::vector<int64_t> tasks;
+  tasks.reserve(plan.steps.size());
   for (const CallStep& step : plan.steps) tasks.push_back(static_cast<int64_t>(step.tasks.size()));
   return tasks;
 }
 
 std::vector<int64_t> PairsOf(const CallStep& step) {
   std::vector<int64_t> pairs;
+  pairs.reserve(step.tasks.size());
   for (const TaskCost& task : step.tasks) pairs.push_back(task.pairs);
   return pairs;
 }

@@ -114,6 +114,7 @@ TEST(LongSequences, RowsBeyondTwoToThe31ElementsAreFound) {
   for (float& x : query) x = ToFloat(ToBFloat16(numbers()));
   for (BFloat16& x : keys) x = ToBFloat16(numbers());
   std::vector<BFloat16> narrow_query;
+  narrow_query.reserve(query.size());
   for (const float x : query) narrow_query.push_back(ToBFloat16(x));
   // Every query is the same row; keys and values are the same array.
   const View<const BFloat16, 4> queries{narrow_query.data(), {1, 1, n, d}, {0, 0, 0, 1}};

@@ -77,7 +77,7 @@ class BackwardTasks {
   // longest, so they come first among all tasks too.
   template <class Visit>
   void Walk(int64_t task, const Visit& visit) const {
-    const int64_t block = task % blocks_.count(), at = task / blocks_.count();
+    const int64_t blocks = std::max<int64_t>(1, blocks_.count()), block = task % blocks, at = task / blocks;
     const Span chunks = SpanOf(at / pieces_apart_, chunks_apart_, cut_.chunks);
     const Span pieces = SpanOf(at % pieces_apart_, pieces_apart_, cut_.pieces);
     for (int64_t chunk = chunks.begin; chunk < chunks.end; ++chunk)
