@@ -93,8 +93,8 @@ class GradientProducts {
     if constexpr (sizeof(T) == sizeof(float)) {
       if (pairs()) {
         PairProduct(value_pairs_.AlongElements(place.tile_key, place.key),
-                    {scratch_.d_out_pairs + place.lane_begin, panel_->width},
-                    {place.keys, shape_.value_dim, place.lanes()}, {d_scores, panel_->width, false}, scratch_.ahead);
+                    {scratch_.d_out_pairs + place.lane_begin, panel_->width}, {place.keys, shape_.value_dim, place.lanes()},
+                    {d_scores, panel_->width, false}, scratch_.ahead);
         return;
       }
     }
@@ -272,8 +272,9 @@ class GradientProducts {
       const bool keys_finite = all || !queries || scores_.key_pairs().AllFinite(place.tile_key, place.key, place.keys);
       const bool rows_finite = all || !keys || Finite();
       const int64_t begin = place.lane_begin;
-      RoundTile(scratch_.d_scores + begin, panel_->width, place.keys, place.lanes(),
-                {.pairs = queries ? scratch_.d_score_pairs + begin : nullptr, .rows = keys ? scratch_.rounded + begin : nullptr});
+      RoundTile(
+          scratch_.d_scores + begin, panel_->width, place.keys, place.lanes(),
+          {.pairs = queries ? scratch_.d_score_pairs + begin : nullptr, .rows = keys ? scratch_.rounded + begin : nullptr});
       if (!keys_finite || !rows_finite) RoundInPlace(place, scratch_.d_scores);
       if (queries) AddRoundedColumns(place, keys_finite);
       const int64_t width = problem_.cut.head_dim;

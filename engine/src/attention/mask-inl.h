@@ -131,9 +131,7 @@ void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T h
 
 // The order in which a product takes its steps: one after the other, or pair by pair, the odd one first.
 enum class Steps { kSingle, kPairs };
-inline int64_t StepAt(Steps steps, int64_t x, int64_t count) {
-  return steps == Steps::kPairs && (x | 1) < count ? x ^ 1 : x;
-}
+inline int64_t StepAt(Steps steps, int64_t x, int64_t count) { return steps == Steps::kPairs && (x | 1) < count ? x ^ 1 : x; }
 
 // c[r, w] += sum_j rows[j, r] * tile[j, w] over the visible pairs only, in the order of Product or PairProduct. For tiles whose
 // rows hold NaN or infinity: a masked key is skipped, never multiplied by zero.

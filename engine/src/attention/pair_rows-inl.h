@@ -28,9 +28,7 @@ struct BrainRows {
   int64_t row_stride, element_stride;
 
   explicit BrainRows(const StoredRows<const std::byte>& rows)
-      : data(reinterpret_cast<const uint16_t*>(rows.data)),
-        row_stride(rows.row_stride),
-        element_stride(rows.element_stride) {}
+      : data(reinterpret_cast<const uint16_t*>(rows.data)), row_stride(rows.row_stride), element_stride(rows.element_stride) {}
   const uint16_t* At(int64_t i, int64_t c) const { return data + i * row_stride + c * element_stride; }
 };
 
@@ -169,8 +167,7 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, const
         columns[p * panel.width + first + w] = (left >> w & 1) != 0 ? 0U : ElementPair(rows, w, p, source.elements);
   }
   if (panel.used() == panel.width) return;
-  for (int64_t p = 0; p < pairs; ++p)
-    std::fill(columns + p * panel.width + panel.used(), columns + (p + 1) * panel.width, 0U);
+  for (int64_t p = 0; p < pairs; ++p) std::fill(columns + p * panel.width + panel.used(), columns + (p + 1) * panel.width, 0U);
 }
 
 // packed[w / 2, c] = element c of the rows of lanes w and w + 1, as rows of `padded` pairs; padding and rows that are left out

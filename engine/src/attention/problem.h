@@ -197,11 +197,11 @@ struct HeldPairs {
 template <class T>
 struct ScoreScratch {
   Lanes<T> lanes;
-  T* rows;           // [panel, the wider of D and Dv] a panel of the caller's rows, converted
-  T* queries;        // [D, panel], scaled by scale * log2(e)
-  T* few_queries;    // [queries, D padded] the same, one after the other; none where they are not few
-  HeldRows<T> keys;  // where the caller's rows have gaps between elements or another type
-  T* tanh;           // [tile, panel] of soft-capped scores
+  T* rows;                          // [panel, the wider of D and Dv] a panel of the caller's rows, converted
+  T* queries;                       // [D, panel], scaled by scale * log2(e)
+  T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
+  HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
+  T* tanh;                          // [tile, panel] of soft-capped scores
   uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
   HeldPairs key_pairs;
   simd::Ahead ahead;
@@ -282,8 +282,8 @@ struct BackwardScratch : ScoreScratch<T> {
   HeldRows<T> values;
   T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
   T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
-  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;               // [Dv / 2 rounded up, panel]
-  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;     // [panel / 2, D padded], [panel / 2, Dv padded]
+  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv / 2 rounded up, panel]
+  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel / 2, D padded], [panel / 2, Dv padded]
   HeldPairs value_pairs;
   uint32_t* d_score_pairs = nullptr;  // [tile / 2, panel]
   uint16_t* rounded = nullptr;        // [tile, panel] weights, then gradients of scores

@@ -94,8 +94,8 @@ HWY_INLINE void RegisterTile(PairScalars a, PairVectors b, int64_t steps, const 
       if (c.factor == 1) {
         _mm512_storeu_ps(at, acc[r][v]);
       } else {
-        _mm512_storeu_ps(at, c.accumulates ? _mm512_fmadd_ps(acc[r][v], scale, _mm512_loadu_ps(at))
-                                           : _mm512_mul_ps(acc[r][v], scale));
+        _mm512_storeu_ps(
+            at, c.accumulates ? _mm512_fmadd_ps(acc[r][v], scale, _mm512_loadu_ps(at)) : _mm512_mul_ps(acc[r][v], scale));
       }
     }
 }

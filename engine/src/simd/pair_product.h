@@ -19,8 +19,8 @@ struct PairScalars {
   int64_t row_stride, step_stride;
 };
 
-// B as rows of vectors, `stride` pairs apart: row s has steps 2s, in the lower half of a pair, and 2s + 1 of all columns. Behind
-// an odd number of steps the upper half is 0.
+// B as rows of vectors, `stride` pairs apart: row s has steps 2s, in the lower half of a pair, and 2s + 1 of all columns.
+// Behind an odd number of steps the upper half is 0.
 struct PairVectors {
   const uint32_t* data;
   int64_t stride;
