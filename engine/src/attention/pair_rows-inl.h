@@ -85,6 +85,14 @@ class WalkedPairs {
     return {reinterpret_cast<const uint16_t*>(pairs), 2, 2 * held_.width};
   }
 
+  // Asks for the rows of a tile behind `count` keys from `key` on, whatever lies there.
+  void AskBehind(int64_t key, int64_t count) const {
+    constexpr int kInSecondLevel = 2;
+    const BrainRows rows(rows_);
+    for (int64_t j = key + held_.tile; j < key + held_.tile + count; ++j)
+      for (int64_t c = 0; c < elements_; c += simd::kLineBytes / 2) __builtin_prefetch(rows.At(j, c), 0, kInSecondLevel);
+  }
+
   bool AllFinite(int64_t tile_key, int64_t key, int64_t count) {
     const BrainRows rows = Rows(tile_key);
     bool finite = true;

@@ -238,10 +238,21 @@ class Scores {
   }
 
   void MultiplyPairs(const TilePlace& place, int64_t lanes, bool empty, T* scores) {
-    if constexpr (sizeof(T) == sizeof(float))
-      PairProduct(key_pairs_.AlongElements(place.tile_key, place.key), {scratch_.query_pairs + place.lane_begin, place.panel},
-                  {place.keys, shape_.head_dim, attention::RoundUp(lanes, attention::kLaneQuantum)},
-                  {scores + place.lane_begin, place.panel, !empty, Factor()}, scratch_.ahead);
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const simd::PairScalars keys = key_pairs_.AlongElements(place.tile_key, place.key);
+      const simd::PairVectors queries{scratch_.query_pairs + place.lane_begin, place.panel};
+      const int64_t width = attention::RoundUp(lanes, attention::kLaneQuantum);
+      // Where a key is met by few queries its product waits for memory: keys of the next tile are asked for meanwhile.
+      const bool waits = place.used <= kFewLanes;
+      const int64_t step = waits ? kKeysAtOnce : place.keys;
+      for (int64_t j = 0; j < place.keys; j += step) {
+        const int64_t count = std::min(step, place.keys - j);
+        if (waits) key_pairs_.AskBehind(place.key + j, count);
+        PairProduct({keys.data + j * keys.row_stride, keys.row_stride, keys.step_stride}, queries,
+                    {count, shape_.head_dim, width},
+                    {scores + j * place.panel + place.lane_begin, place.panel, !empty, Factor()}, scratch_.ahead);
+      }
+    }
   }
 
   const uint64_t* Visible(const TilePlace& place, Seen seen) const {
@@ -362,6 +373,8 @@ class Scores {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
+  // Queries that a vector holds twice over, and the rows of one register tile of one vector of queries.
+  static constexpr int64_t kFewLanes = 8, kKeysAtOnce = 12;
   const attention::Problem& problem_;
   const Shape& shape_;
   attention::ScoreScratch<T>& scratch_;

@@ -29,7 +29,7 @@ class Units {
   double Error(double computed, double expected, double mass) const {
     const double difference = std::abs(computed - expected);
     if (difference == 0) return 0;
-    if constexpr (sizeof(T) > 2) return difference / (accumulator_ * mass);
+    if constexpr (sizeof(T) > 2) return difference / ((accumulator_ + weights_ / kAccumulatorLimit) * mass);
     return difference /
            (Epsilon<T>() * std::abs(expected) + Smallest<T>() + (kAccumulatorLimit * accumulator_ + weights_) * mass);
   }
@@ -123,7 +123,7 @@ class Trial {
     const double accumulator = Epsilon<A>() * std::max(1.0, expected.largest_score / kOrdinaryScore);
     const bool fused = std::is_same_v<T, BFloat16> && case_.precision == Precision::kFused;
     const Units<T> units(accumulator, fused ? kFusedShare : 0);
-    const Units<A> wide(accumulator, 0);
+    const Units<A> wide(accumulator, 0), tables(accumulator, fused ? kFusedShare : 0);
     TrialErrors errors;
     const auto add = [&](const char* name, double error, bool of_elements) {
       errors.of.emplace_back(name, of_elements || sizeof(T) > 2 ? error : error / kAccumulatorLimit);
@@ -147,7 +147,7 @@ class Trial {
     add_gradient("dK", d_k_, &Gradients::k);
     add_gradient("dV", d_v_, &Gradients::v);
     for (const auto& [name, numbers] : d_tables_.tables)
-      add(name, GradientError(numbers.Exact(), exact.Of(name), mass.Of(name), wide, case_.dropout), false);
+      add(name, GradientError(numbers.Exact(), exact.Of(name), mass.Of(name), tables, case_.dropout), false);
     return errors;
   }
 
