@@ -136,8 +136,8 @@ class PairProducts : public ::testing::TestWithParam<std::string> {
   void TearDown() override { UseTarget(""); }
 };
 
-// Without an instruction that multiplies and adds at once a factor is rounded twice, and a product that is too small for a float
-// is 0 before it is added.
+// Without an instruction that multiplies and adds at once a factor is rounded twice, and a product that is too small for a
+// float is 0 before it is added.
 bool Fuses(const std::string& target) { return target.starts_with("AVX"); }
 
 TEST_P(PairProducts, AreWhatTheirDefinitionSays) {
