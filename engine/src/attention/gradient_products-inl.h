@@ -56,7 +56,6 @@ class GradientProducts {
   // Takes the rows of a panel, whose scores have begun.
   void Begin(const Panel& panel) {
     panel_ = &panel;
-    packed_ = false;
     finite_.reset();
     const PanelSource<T> d_out = ValueRows(problem_.d_out);
     if (pairs()) PackPairColumns(panel, scratch_.lanes, d_out, scratch_.d_out_pairs);
@@ -143,12 +142,10 @@ class GradientProducts {
             .scratch = scratch_.rows};
   }
 
-  // The panel's rows in the type of computation, once asked for.
+  // The panel's rows in the type of computation.
   void PackFloats() {
-    if (packed_) return;
     PackRows(*panel_, scratch_.lanes, QueryRows(), problem_.cut.head_dim, scratch_.query_rows);
     PackRows(*panel_, scratch_.lanes, ValueRows(problem_.d_out), problem_.cut.value_dim, scratch_.d_out_rows);
-    packed_ = true;
   }
 
   // add(w, sums) adds up what belongs to the quantum of lanes from w on, whose sums do not wait for each other.
@@ -312,7 +309,6 @@ class GradientProducts {
   const Panel* panel_ = nullptr;
   int64_t begin_ = 0;           // the first key of the chunk
   bool blank_ = false;          // whether the panel's dQ holds nothing yet, not even zeros
-  bool packed_ = false;         // whether the panel's rows stand in the type of computation
   std::optional<bool> finite_;  // of the panel at hand, once asked for
 };
 
