@@ -291,6 +291,7 @@ Attention EngineOptions(const AttentionOptions& options) {
   attention.dropout.first_query = options.first_query();
   attention.dropout.first_key = options.first_key();
   attention.empty_row = options.empty_row();
+  attention.precision = options.precision();
   return attention;
 }
 

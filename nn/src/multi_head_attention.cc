@@ -219,7 +219,10 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
                                              const torch::Tensor& lengths, const StepPositions& positions,
                                              const AttentionMasks& masks, const std::shared_ptr<AttentionPosition>& scheme) {
   AttentionOptions call;
-  call.causal(options.causal()).empty_row(options.empty_row()).return_weights(options.keep_attention_weights());
+  call.causal(options.causal())
+      .empty_row(options.empty_row())
+      .precision(options.precision())
+      .return_weights(options.keep_attention_weights());
   call.key_lengths(lengths).query_positions(positions.queries).key_positions(positions.keys);
   call.mask(masks.mask).bias(masks.bias).query_lengths(masks.query_lengths);
   if (masks.score) call.score(*masks.score, masks.score_tables);

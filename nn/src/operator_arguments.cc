@@ -27,6 +27,12 @@ EmptyRow ParseEmptyRow(std::string_view name) {
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
 }
 
+Precision ParsePrecision(std::string_view name) {
+  if (name == "float32") return Precision::kFloat32;
+  if (name == "fused") return Precision::kFused;
+  throw InvalidArgument("precision: expected 'float32' or 'fused', got '" + std::string(name) + "'");
+}
+
 int64_t ToInt(const IValue& value) { return value.toSymInt().guard_int(__FILE__, __LINE__); }
 
 std::vector<int64_t> ToInts(const IValue& value) {
@@ -76,6 +82,8 @@ constexpr std::array kNumbers{
            [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); }},
     Number{"str empty_row='zero'",
            [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); }},
+    Number{"str precision='float32'",
+           [](const IValue& value, AttentionOptions& options) { options.precision(ParsePrecision(value.toStringView())); }},
 };
 constexpr std::array kDropoutNumbers{
     Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); }},

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict, Unpack
 
 from . import _axes, _operators, _programs, positions
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
-from ._order import Causal, EmptyRow, causal_name, window_sides
+from ._order import Causal, EmptyRow, Precision, causal_name, window_sides
 from ._places import Places, Positions, add_positions
 from ._programs import MaskProgram, ScoreProgram
 from ._reals import typed_reals
@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     seed: int | Array | None
     batch_offset: int
     empty_row: EmptyRow
+    precision: Precision
 
 
 def check_operand(name: str, tensor: object) -> None:
@@ -192,14 +193,13 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
     for name in ("scale", "softcap"):
         if given[name] is not None:
             options[name] = _number(name, given[name])
-    if given["empty_row"] != "zero":
-        options["empty_row"] = given["empty_row"]
-    further: dict[str, Any] = {}
+    for name, usual in (("empty_row", "zero"), ("precision", "float32")):
+        if given[name] != usual:
+            options[name] = given[name]
+    further: dict[str, Any] = {"statistics": True} if given["return_statistics"] else {}
     if given["dropout"] != 0.0:
-        further = {"seed": drawn_seed(given["seed"]), "dropout": _number("dropout", given["dropout"])}
-        further["batch_offset"] = given["batch_offset"]
-    if given["return_statistics"]:
-        further["statistics"] = True
+        number = _number("dropout", given["dropout"])
+        further |= {"seed": drawn_seed(given["seed"]), "dropout": number, "batch_offset": given["batch_offset"]}
     return Call(query, key, value, options, further)
 
 
@@ -321,6 +321,7 @@ def attention(
     seed: int | Array | None = None,
     batch_offset: int = 0,
     empty_row: EmptyRow = "zero",
+    precision: Precision = "float32",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
@@ -350,6 +351,8 @@ def attention(
     dropout, seed     of the weights; without a seed one is drawn from PyTorch's generator. batch_offset: the batch index of
                       row 0, for the same dropout when part of a batch is computed alone
     empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values (d2l 1.0.3)
+    precision         for bfloat16: "float32" multiplies with weights of float32; "fused", faster where the processor can, with
+                      weights and gradients of scores that are rounded to bfloat16, as PyTorch's flash attention does
     return_lse,
     return_weights,
     return_statistics ask for the log-sum-exp; for the weights before dropout (True: all, in memory quadratic in the length; a
@@ -378,7 +381,7 @@ def attention(
         scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
         prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
         score=score, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
-        empty_row=empty_row, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
+        empty_row=empty_row, precision=precision, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
         packed=packed,
     )
     if not (query.is_cpu or query.is_meta):
@@ -392,9 +395,7 @@ def attention(
     weights = None
     if return_weights:
         chosen = return_weights if isinstance(return_weights, WeightsOf) else WeightsOf()
-        weights = _operators.weights(
-            query, key, lse, options, integers("heads", chosen.heads), integers("rows", chosen.rows)
-        )
+        weights = _operators.weights(query, key, lse, options, integers("heads", chosen.heads), integers("rows", chosen.rows))
     return AttentionOutput(
         output, lse if return_lse else None, weights, Statistics(*statistics.unbind(0)) if return_statistics else None
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 # Under torch.compile numbers are SymInt and SymFloat too, for which int and float stand in public signatures.
 Causal = bool | Literal["bottom_right", "top_left"] | None
 EmptyRow = Literal["zero", "uniform"]
+Precision = Literal["float32", "fused"]
 
 _CAUSAL = {None: "none", False: "none", True: "bottom_right", "bottom_right": "bottom_right", "top_left": "top_left"}
 

@@ -27,6 +27,12 @@ TEST_P(EachTarget, AgreesWithTheReferenceOnRandomCases) {
     for (const Case& c : reference::RandomCases(seed)) ExpectAccurateInEveryType(c, seed);
 }
 
+TEST_P(EachTarget, AgreesWithTheReferenceWhereWeightsAreRounded) {
+  for (const Case& c : reference::Cases()) ExpectAccurate<BFloat16>(reference::Fused(c), 1, "bfloat16");
+  for (uint64_t seed = 1; seed <= 100; ++seed)
+    for (const Case& c : reference::RandomCases(seed)) ExpectAccurate<BFloat16>(reference::Fused(c), seed, "bfloat16");
+}
+
 // Where scores are large, dP - sum(dO O) cancels: gradients then show what rounding took from the output, unless it was kept.
 TEST_P(EachTarget, RoundsNarrowGradientsOnceWhereTheRemainderIsKept) {
   const auto worst = [](bool remainder, auto element, Causal causal) {
@@ -53,6 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, EachTarget, ::testing::ValuesIn(SupportedTarge
 TEST(NamedCase, MakesEveryCaseAgain) {
   for (const Case& c : reference::Cases()) EXPECT_EQ(reference::NamedCase(c.name)->shape.kv_len, c.shape.kv_len) << c.name;
   EXPECT_EQ(reference::NamedCase("random 17")->name, "random 17");
+  EXPECT_EQ(reference::NamedCase("causal, fused")->precision, Precision::kFused);
+  EXPECT_FALSE(reference::NamedCase("causal, fused, fused").has_value());
   for (const reference::Option& a : reference::Options())
     for (const reference::Option& b : reference::Options()) {
       const Case pair = reference::PairCase(a, b, 3);

@@ -182,6 +182,7 @@ class GuardPages : public ::testing::TestWithParam<std::string> {
     Check<float>(c, "float32");
     Check<double>(c, "float64");
     Check<BFloat16>(c, "bfloat16");
+    Check<BFloat16>(reference::Fused(c), "bfloat16");
     Check<Float16>(c, "float16");
   }
 

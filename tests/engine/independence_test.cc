@@ -233,6 +233,7 @@ TEST_P(Independence, NothingThatARowMayNotSeeChangesItsBits) {
     ExpectIndependentRows<float>(c, ++seed, "float32");
     ExpectIndependentRows<double>(c, seed, "float64");
     ExpectIndependentRows<BFloat16>(c, seed, "bfloat16");
+    ExpectIndependentRows<BFloat16>(reference::Fused(c), seed, "bfloat16");
   }
 }
 

@@ -11,8 +11,8 @@
 // of Hkv; query head h reads key head h / (Hq / Hkv). Any extent may be 0; an array has at most 2^48 elements, where an extent
 // of 0 counts as 1. Any strides are accepted for inputs. No element of an output may share memory with another one of any
 // output, nor with anything that the call reads, the arrays behind its options included; arrays that interleave without sharing
-// are fine. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in float and rounded once, and
-// everything else of their calls (lse, tables, their gradients) is float.
+// are fine. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in float and rounded once (those of
+// BFloat16 unless Precision::kFused says otherwise), and everything else of their calls (lse, tables, their gradients) is float.
 //
 // Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2; the layout (queries in
 // SIMD lanes) is heed's own and described in docs/architecture.md.
@@ -91,7 +91,7 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
-// The SIMD targets compiled in that this CPU can run, best first ("AVX3", "AVX2", "SSE2", ...).
+// The SIMD targets compiled in that this CPU can run, best first ("AVX3_BF16", "AVX3", "AVX2", "SSE2", ...).
 std::vector<std::string> SupportedTargets();
 // Restricts every later call in this process to one of SupportedTargets(); an empty name lifts the restriction. For tests,
 // benches and `heed check`; do not call it while other threads compute.

@@ -77,6 +77,12 @@ struct Dropout {
   int64_t first_head = 0, first_query = 0, first_key = 0;
 };
 
+// How exact the products with weights, or with gradients of scores, of BFloat16 calls are. Other types know no difference.
+enum class Precision {
+  kFloat32,  // weights are kept in float, and every result is rounded once
+  kFused,    // weights and gradients of scores are rounded to BFloat16 before they are multiplied, as flash attention does
+};
+
 }  // namespace heed
 
 #endif  // HEED_CALL_OPTIONS_H_

@@ -15,11 +15,11 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <span>
 #include <utility>
 
 #include "attention/dropout-inl.h"
+#include "attention/gradient_products-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/normaliser-inl.h"
 #include "attention/panel-inl.h"
@@ -42,7 +42,7 @@ class BackwardChunk {
         scratch_(scratch),
         hooks_(hooks),
         scores_(problem, scratch, hooks),
-        values_(scratch.values, shape_.value_dim),
+        products_(problem, scratch, scores_),
         normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum) {}
 
   // The share of one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's share of their
@@ -57,7 +57,7 @@ class BackwardChunk {
     begin_ = chunk_ * cut.chunk;
     end_ = std::max(begin_, std::min(begin_ + cut.chunk, plan.KeyCount(b)));
     sees_ = false;
-    values_.Walk(RowsOf(problem_.v, plan.ArrayRow(b), kv_head, plan.FirstKey(b)), begin_, end_);
+    products_.Walk(b, kv_head, begin_, end_);
     const auto [begin, end] = attention::PanelsOfPiece(cut, group, place.piece);
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t h = kv_head * group + panel / cut.panels, after = panel + 1;
@@ -130,7 +130,7 @@ class BackwardChunk {
     const attention::Cut& cut = problem_.cut;
     const attention::KeyRange reach =
         NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile), cut.tile);
-    blank_ = problem_.d_q.present();
+    products_.Blank();
     if (!reach.empty()) {
       if (!sees_) ClearPiece();
       scores_.Begin(panel_, kv_head, {begin_, end_});
@@ -153,10 +153,10 @@ class BackwardChunk {
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
       });
-      ClearBlank();
+      products_.ClearBlank(panel_);
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
-    ClearBlank();
+    products_.ClearBlank(panel_);
     if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries(b, h);
   }
 
@@ -195,19 +195,8 @@ class BackwardChunk {
   }
 
   void Pack(int64_t b, int64_t h) {
-    const attention::Plan& plan = problem_.plan;
     const attention::Lanes<T>& lanes = scratch_.lanes;
-    const T scale = static_cast<T>(plan.scale());
-    const PanelSource<T> queries{.operand = problem_.q,
-                                 .plan = plan,
-                                 .elements = shape_.head_dim,
-                                 .factor = scale,
-                                 .uniform = Uniform::kSkip,
-                                 .scratch = scratch_.rows};
-    PackRows(panel_, lanes, queries, problem_.cut.head_dim, scratch_.query_rows);
-    const PanelSource<T> d_out = ValueRows(problem_.d_out);
-    PackColumns(panel_, lanes, d_out, scratch_.d_out);
-    PackRows(panel_, lanes, d_out, problem_.cut.value_dim, scratch_.d_out_rows);
+    products_.Begin(panel_);
     for (int64_t w = 0; w < panel_.width; ++w) {
       // A live row whose scores are all -inf has no weights either.
       const bool active = lanes.rows[w].active();
@@ -217,54 +206,20 @@ class BackwardChunk {
       scratch_.minus_delta[w] = active && problem_.d_lse.present() ? RowNumber(problem_.d_lse, b, h, w) : T{0};
     }
     if (problem_.wants_scores) {
-      SubtractProducts(problem_.out);
-      if (problem_.remainder.data) SubtractProducts(problem_.remainder);
+      products_.SubtractProducts(problem_.out, scratch_.minus_delta);
+      if (problem_.remainder.data) products_.SubtractProducts(problem_.remainder, scratch_.minus_delta);
     }
-    finite_.reset();
-  }
-
-  // Rows of Dv elements as they are.
-  PanelSource<T> ValueRows(const core::Input& operand) const {
-    return {.operand = operand,
-            .plan = problem_.plan,
-            .elements = shape_.value_dim,
-            .factor = T{1},
-            .uniform = Uniform::kTake,
-            .scratch = scratch_.rows};
   }
 
   T RowNumber(const View<const T, 3>& view, int64_t b, int64_t h, int64_t w) const {
     return view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
   }
 
-  // minus_delta[w] -= dO . the row of lane w, in the order in which the products of dO and V are summed: where a row looks at
-  // one key alone the two are the same number, and the gradient of its score is 0.
-  void SubtractProducts(const core::Input& operand) {
-    PackColumns(panel_, scratch_.lanes, ValueRows(operand), scratch_.out);
-    // A quantum of lanes at a time: its sums do not wait for each other.
-    constexpr std::size_t kVectors = attention::kLaneQuantum / hn::MaxLanes(d_);
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t w = 0; w < panel_.width; w += attention::kLaneQuantum) {
-      hn::Vec<decltype(d_)> sums[kVectors];
-      for (auto& sum : sums) sum = hn::Zero(d_);
-      for (int64_t c = 0; c < shape_.value_dim; ++c)
-        for (std::size_t x = 0; x < kVectors; ++x) {
-          const int64_t at = c * panel_.width + w + static_cast<int64_t>(x) * lanes;
-          sums[x] = hn::MulAdd(hn::Load(d_, scratch_.out + at), hn::Load(d_, scratch_.d_out + at), sums[x]);
-        }
-      for (std::size_t x = 0; x < kVectors; ++x) {
-        T* minus_delta = scratch_.minus_delta + w + static_cast<int64_t>(x) * lanes;
-        hn::Store(hn::Sub(hn::Load(d_, minus_delta), sums[x]), d_, minus_delta);
-      }
-    }
-  }
-
   void Tile(const TilePlace& place, bool masked) {
     const Seen seen = scores_.See(place, masked);
     if (seen == Seen::kNone) return;
-    const HeadRows<const T> key_rows = scores_.Keys(place);
     T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
-    scores_.Fill(place, seen, key_rows, scratch_.weights, d_keys);
+    scores_.Fill(place, seen, scores_.KeysRead(place), scratch_.weights, d_keys);
     if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.weights);
     if (problem_.wants_scores) {
       WeightsAndScores(place, seen);
@@ -272,7 +227,7 @@ class BackwardChunk {
       WeightsAlone(place);
     }
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
-    Products(place, seen, key_rows);
+    Products(place, seen);
   }
 
   void WeightsAndScores(const TilePlace& place, Seen seen) {
@@ -289,10 +244,7 @@ class BackwardChunk {
 
   // d_scores = dP, the gradient of the weights as far as it is known without delta.
   void WeightGradient(const TilePlace& place) {
-    const HeadRows<const T> value_rows = values_.At(place.tile_key, place.key, place.keys);
-    Product(d_, Scalars<T>{value_rows.data, value_rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_.width},
-            {place.keys, shape_.value_dim, place.lanes()}, Fresh(scratch_.d_scores + place.lane_begin, panel_.width),
-            scratch_.ahead);
+    products_.WeightGradient(place);
     for (PositionHook<T>* hook : hooks_) hook->AddToWeightGradient(place, scratch_.d_scores);
   }
 
@@ -350,64 +302,13 @@ class BackwardChunk {
     });
   }
 
-  void Products(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
-    if (problem_.d_v.present())
-      AddToKeys(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
+  void Products(const TilePlace& place, Seen seen) {
+    if (problem_.d_v.present()) products_.AddToValues(place, seen);
     if (PositionHook<T>* multiplier = scores_.multiplier(); multiplier && problem_.wants_scores) {
       multiplier->MultiplyGradient(place, seen == Seen::kSome, scratch_.d_scores);
       return;
     }
-    if (problem_.d_q.present()) AddToPanel(place, seen, key_rows);
-    if (problem_.d_k.present())
-      AddToKeys(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
-  }
-
-  void AddToPanel(const TilePlace& place, Seen seen, const HeadRows<const T>& key_rows) {
-    if (seen == Seen::kSome && !AllFinite(d_, key_rows, place.keys, shape_.head_dim)) {
-      ClearBlank();
-      VisibleProduct(d_, scratch_.lanes, place, key_rows, shape_.head_dim, scratch_.d_scores, scratch_.d_queries);
-    } else {
-      if (place.lanes() < panel_.width) ClearBlank();
-      const Target<T> d_queries{scratch_.d_queries + place.lane_begin, panel_.width, !blank_};
-      Product(d_, Scalars<T>{key_rows.data, 1, key_rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_.width},
-              {shape_.head_dim, place.keys, place.lanes()}, d_queries, scratch_.ahead);
-      blank_ = false;
-    }
-  }
-
-  void ClearBlank() {
-    if (blank_) std::fill_n(scratch_.d_queries, shape_.head_dim * panel_.width, T{0});
-    blank_ = false;
-  }
-
-  // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
-  void AddToKeys(const TilePlace& place, Seen seen, const T* tile, const T* rows, int64_t width, T* sums) {
-    sums += (place.key - begin_) * width;
-    if (seen == Seen::kSome && !Finite()) {
-      AddVisibleRows(place, tile, rows, width, sums);
-      return;
-    }
-    Product(d_, Scalars<T>{tile + place.lane_begin, panel_.width, 1}, {rows + place.lane_begin * width, width},
-            {place.keys, place.used_end() - place.lane_begin, width}, AddedTo(sums, width), scratch_.ahead);
-  }
-
-  // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.
-  bool Finite() {
-    if (!finite_)
-      finite_ =
-          AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_.count, shape_.head_dim) &&
-          AllFinite(d_, HeadRows<const T>{scratch_.d_out_rows, problem_.cut.value_dim, 1}, panel_.count, shape_.value_dim);
-    return *finite_;
-  }
-
-  // The same over visible pairs only: a query that holds NaN or infinity does not reach keys that it may not look at.
-  void AddVisibleRows(const TilePlace& place, const T* tile, const T* rows, int64_t width, T* sums) {
-    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-        if ((visible[j] >> w & 1) == 0) continue;
-        for (int64_t c = 0; c < width; ++c) sums[j * width + c] += tile[j * place.panel + w] * rows[w * width + c];
-      }
+    products_.AddToQueriesAndKeys(place, seen);
   }
 
   // The panel's dQ of this chunk: to the caller's rows, or to rows in T where those are narrower, or, for chunks after the
@@ -453,7 +354,7 @@ class BackwardChunk {
   attention::BackwardScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
-  WalkedRows<T> values_;
+  GradientProducts<T> products_;
   Normaliser<T> normaliser_;
   Panel panel_{};
   DropoutStream stream_{};
@@ -461,8 +362,6 @@ class BackwardChunk {
   attention::PanelPlace upcoming_{};  // the panel after the one at hand, index -1 behind the last
   bool sees_ = false;                 // whether any panel of the piece has seen any of the chunk
   bool any_sees_ = false;             // and of the pieces before it
-  bool blank_ = false;                // whether the panel's dQ holds nothing yet, not even zeros
-  std::optional<bool> finite_;        // of the panel at hand, once asked for
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };
 

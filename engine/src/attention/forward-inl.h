@@ -21,6 +21,7 @@
 #include "attention/dropout-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/normaliser-inl.h"
+#include "attention/pair_rows-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
@@ -43,6 +44,7 @@ class ForwardPanel {
         hooks_(hooks),
         scores_(problem, scratch, hooks),
         values_(scratch.values, shape_.value_dim),
+        value_pairs_(scratch.value_pairs, shape_.value_dim),
         rows_(shape_.value_dim + problem.scheme_rows + problem.statistics.mean_distance.present()) {}
 
   // The panel that is likely to come after the next Run, if any.
@@ -117,7 +119,9 @@ class ForwardPanel {
     // The keys that the worker walks are those of its split, whatever this panel reaches of them.
     const attention::KeyRange walked{split * cut.split, std::min((split + 1) * cut.split, problem_.plan.KeyCount(b))};
     scores_.Begin(panel_, kv_head, walked);
-    values_.Walk(RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b)), walked.begin, walked.end);
+    const auto values = RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
+    values_.Walk(values, walked.begin, walked.end);
+    if (Fused()) value_pairs_.Walk(values, walked.begin, walked.end);
     stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.head);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
@@ -185,6 +189,7 @@ class ForwardPanel {
     if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
     if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
+    if (Fused()) return AddRoundedValues(place, seen, weights);
     if (scores_.few() && seen == Seen::kAll) return AddFewValues(place, weights);
     const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
@@ -200,6 +205,28 @@ class ForwardPanel {
     Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width},
             {shape_.value_dim, place.keys, lanes}, output, memory);
     blank_ = false;
+  }
+
+  // Whether weights are rounded.
+  bool Fused() const { return problem_.pairs == attention::PairUse::kAll; }
+
+  void AddRoundedValues(const TilePlace& place, Seen seen, T* weights) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const int64_t begin = place.lane_begin;
+      const int64_t lanes = attention::RoundUp(place.used_end() - begin, attention::kLaneQuantum);
+      const bool finite = seen == Seen::kAll || value_pairs_.AllFinite(place.tile_key, place.key, place.keys);
+      if (!finite || lanes < panel_.width) ClearBlank();
+      if (!finite) {
+        RoundInPlace(place, weights);
+        VisibleProduct(d_, scratch_.lanes, place, values_.At(place.tile_key, place.key, place.keys), shape_.value_dim, weights,
+                       scratch_.output, Steps::kPairs);
+        return;
+      }
+      RoundTile(weights + begin, panel_.width, place.keys, lanes, {.pairs = scratch_.weight_pairs + begin, .rows = nullptr});
+      PairProduct(value_pairs_.AlongKeys(place.tile_key, place.key), {scratch_.weight_pairs + begin, panel_.width},
+                  {shape_.value_dim, place.keys, lanes}, {scratch_.output + begin, panel_.width, !blank_}, scratch_.ahead);
+      blank_ = false;
+    }
   }
 
   void AddFewValues(const TilePlace& place, const T* weights) {
@@ -305,6 +332,7 @@ class ForwardPanel {
   std::span<PositionHook<T>* const> hooks_;
   Scores<T> scores_;
   WalkedRows<T> values_;
+  WalkedPairs value_pairs_;
   int64_t rows_;
   std::optional<attention::PanelPlace> next_;
   bool blank_ = true;  // whether the output holds nothing yet, not even zeros

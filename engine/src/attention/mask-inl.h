@@ -129,14 +129,19 @@ void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T h
   }
 }
 
-// c[r, w] += sum_j rows[j, r] * tile[j, w] over the visible pairs only, in the order of Product. For tiles whose rows hold NaN
-// or infinity: a masked key is skipped, never multiplied by zero.
+// The order in which a product takes its steps: one after the other, or pair by pair, the odd one first.
+enum class Steps { kSingle, kPairs };
+inline int64_t StepAt(Steps steps, int64_t x, int64_t count) { return steps == Steps::kPairs && (x | 1) < count ? x ^ 1 : x; }
+
+// c[r, w] += sum_j rows[j, r] * tile[j, w] over the visible pairs only, in the order of Product or PairProduct. For tiles whose
+// rows hold NaN or infinity: a masked key is skipped, never multiplied by zero.
 template <class D, class T>
 void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& place, const HeadRows<const T>& rows, int64_t count,
-                    const T* tile, T* c) {
+                    const T* tile, T* c, Steps steps = Steps::kSingle) {
   const int64_t step = static_cast<int64_t>(hn::Lanes(d));
   const uint64_t* words = VisibleOf(lanes, place);
-  for (int64_t j = 0; j < place.keys; ++j)
+  for (int64_t x = 0; x < place.keys; ++x) {
+    const int64_t j = StepAt(steps, x, place.keys);
     for (int64_t w = place.lane_begin; w < place.lane_end; w += step) {
       const hn::Mask<D> visible = MaskOf(d, words[j], w);
       const hn::Vec<D> factor = hn::Load(d, tile + j * place.panel + w);
@@ -146,6 +151,7 @@ void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& plac
         hn::Store(hn::IfThenElse(visible, hn::MulAdd(hn::Set(d, rows.Row(j)[r]), factor, old), old), d, at);
       }
     }
+  }
 }
 
 // Keys of a boundary tile are visited in strips of this many: with tiles of 64 x 64 the diagonal of a causal panel then costs

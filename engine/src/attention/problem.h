@@ -22,6 +22,13 @@ struct DropoutThreshold {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout);
 
+// Which products take numbers in pairs (simd/pair_product.h), for calls of BFloat16.
+enum class PairUse {
+  kNone,
+  kInputs,  // those of inputs with inputs, which are exact either way
+  kAll,     // those with weights and gradients of scores too, which are then rounded
+};
+
 // What every pass needs. T is the type of all computation, float or double; operands may hold 16-bit elements instead.
 struct Problem {
   const Attention& attention;
@@ -29,6 +36,7 @@ struct Problem {
   Cut cut;
   DropoutThreshold dropout;
   core::Input q, k;
+  PairUse pairs = PairUse::kNone;
 };
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k);
@@ -168,15 +176,34 @@ struct HeldRows {
   }
 };
 
+// Room for keys or values that one worker walks, laid side by side: see attention/pair_rows-inl.h.
+struct HeldPairs {
+  uint32_t* pairs = nullptr;     // [room / 2, width]
+  bool* filled = nullptr;        // [room / tile]
+  uint16_t* gathered = nullptr;  // [tile, width]
+  int64_t room = 0, width = 0, tile = 0;
+
+  void Lay(core::Arena& arena, int64_t walked, bool held, int64_t row_width, int64_t tile_keys) {
+    width = row_width;
+    tile = tile_keys;
+    room = held ? RoundUp(std::max<int64_t>(1, walked), tile) : tile;
+    pairs = arena.Take<uint32_t>(room / 2, width);
+    filled = arena.Take<bool>(room / tile);
+    gathered = arena.Take<uint16_t>(tile, width);
+  }
+};
+
 // What scores are made in, the same for every pass.
 template <class T>
 struct ScoreScratch {
   Lanes<T> lanes;
-  T* rows;           // [panel, the wider of D and Dv] a panel of the caller's rows, converted
-  T* queries;        // [D, panel], scaled by scale * log2(e)
-  T* few_queries;    // [queries, D padded] the same, one after the other; none where they are not few
-  HeldRows<T> keys;  // where the caller's rows have gaps between elements or another type
-  T* tanh;           // [tile, panel] of soft-capped scores
+  T* rows;                          // [panel, the wider of D and Dv] a panel of the caller's rows, converted
+  T* queries;                       // [D, panel], scaled by scale * log2(e)
+  T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
+  HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
+  T* tanh;                          // [tile, panel] of soft-capped scores
+  uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
+  HeldPairs key_pairs;
   simd::Ahead ahead;
 
   void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
@@ -187,6 +214,9 @@ struct ScoreScratch {
     few_queries = arena.Take<T>(HasFewQueries(facts.shape) ? simd::kFewQueries * cut.head_dim : 0);
     keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
+    if (!facts.narrow) return;
+    query_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.head_dim, 2), cut.panel);
+    key_pairs.Lay(arena, walked, held, cut.head_dim, cut.tile);
   }
 };
 
@@ -199,6 +229,8 @@ struct ForwardScratch : ScoreScratch<T> {
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
   T* output;  // [Dv, panel], then rows of schemes, then the mean distance
+  HeldPairs value_pairs;
+  uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
 
   ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
@@ -212,6 +244,9 @@ struct ForwardScratch : ScoreScratch<T> {
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
+    if (!facts.narrow) return;
+    value_pairs.Lay(arena, walked, held, cut.value_dim, cut.tile);
+    weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
   }
 
   static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
@@ -247,6 +282,11 @@ struct BackwardScratch : ScoreScratch<T> {
   HeldRows<T> values;
   T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
   T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
+  uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv / 2 rounded up, panel]
+  uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel / 2, D padded], [panel / 2, Dv padded]
+  HeldPairs value_pairs;
+  uint32_t* d_score_pairs = nullptr;  // [tile / 2, panel]
+  uint16_t* rounded = nullptr;        // [tile, panel] weights, then gradients of scores
 
   BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
     const Cut& cut = facts.cut;
@@ -270,6 +310,19 @@ struct BackwardScratch : ScoreScratch<T> {
     d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);
     key_sums = arena.Take<T>(wanted.keys && facts.sums_pieces ? walked * cut.head_dim : 0);
     value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
+    if (facts.narrow) LayPairs(arena, facts, walked);
+  }
+
+ private:
+  void LayPairs(core::Arena& arena, const ScratchFacts& facts, int64_t walked) {
+    const Cut& cut = facts.cut;
+    d_out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
+    out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
+    query_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.head_dim);
+    d_out_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.value_dim);
+    value_pairs.Lay(arena, walked, true, cut.value_dim, cut.tile);
+    d_score_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
+    rounded = arena.Take<uint16_t>(cut.tile, cut.panel);
   }
 };
 

@@ -17,6 +17,7 @@
 
 #include "attention/few_queries-inl.h"
 #include "attention/mask-inl.h"
+#include "attention/pair_rows-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
@@ -38,7 +39,8 @@ class Scores {
         scratch_(scratch),
         hooks_(hooks),
         few_(attention::HasFewQueries(shape_)),
-        keys_(scratch.keys, shape_.head_dim) {
+        keys_(scratch.keys, shape_.head_dim),
+        key_pairs_(scratch.key_pairs, shape_.head_dim) {
     for (PositionHook<T>* hook : hooks) {
       content_ |= hook->term() == Term::kContent;
       transforms_ |= hook->term() == Term::kScore;
@@ -46,27 +48,33 @@ class Scores {
       hides_ |= hook->hides();
       if (hook->term() == Term::kProduct) multiplier_ = hook;
       if (hook->surveys()) surveyor_ = hook;
+      rows_read_ |= hook->term() != Term::kBias;
     }
+    pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
   }
+
+  // Whether any hook reads rows of the panel or the tile in the type of computation.
+  bool rows_read() const { return rows_read_; }
 
   // Packs the panel's queries and takes the keys `walked` of head `kv_head`.
   void Begin(const Panel& panel, int64_t kv_head, const attention::KeyRange& walked) {
     const attention::Plan& plan = problem_.plan;
-    const T factor = static_cast<T>(plan.scale() * std::numbers::log2e);
-    PackColumns(panel, scratch_.lanes,
-                PanelSource<T>{.operand = problem_.q,
-                               .plan = plan,
-                               .elements = shape_.head_dim,
-                               .factor = factor,
-                               .uniform = Uniform::kSkip,
-                               .scratch = scratch_.rows},
-                scratch_.queries);
+    const PanelSource<T> queries{.operand = problem_.q,
+                                 .plan = plan,
+                                 .elements = shape_.head_dim,
+                                 .factor = Factor(),
+                                 .uniform = Uniform::kSkip,
+                                 .scratch = scratch_.rows};
+    if (!pairs_ || rows_read_) PackColumns(panel, scratch_.lanes, queries, scratch_.queries);
+    if (pairs_) PackPairColumns(panel, scratch_.lanes, queries, scratch_.query_pairs);
     if (few_) {
       for (int64_t w = 0; w < panel.used(); ++w)
         for (int64_t c = 0; c < shape_.head_dim; ++c)
           scratch_.few_queries[w * problem_.cut.head_dim + c] = scratch_.queries[c * panel.width + w];
     }
-    keys_.Walk(RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b)), walked.begin, walked.end);
+    const auto rows = RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b));
+    keys_.Walk(rows, walked.begin, walked.end);
+    if (problem_.pairs != attention::PairUse::kNone) key_pairs_.Walk(rows, walked.begin, walked.end);
     ranks_ = plan.order().KeyRanks(panel.b);
   }
 
@@ -75,10 +83,21 @@ class Scores {
   bool few() const { return few_; }
 
   // Other keys of the same head.
-  void Walk(const attention::KeyRange& walked) { keys_.Walk(keys_.stored(), walked.begin, walked.end); }
+  void Walk(const attention::KeyRange& walked) {
+    keys_.Walk(keys_.stored(), walked.begin, walked.end);
+    if (problem_.pairs != attention::PairUse::kNone) key_pairs_.Walk(keys_.stored(), walked.begin, walked.end);
+  }
   attention::KeyRange walked() const { return keys_.walked(); }
 
   HeadRows<const T> Keys(const TilePlace& place) { return keys_.At(place.tile_key, place.key, place.keys); }
+  // The keys of a tile, if anybody reads them in the type of computation to make scores: products of few queries and of pairs
+  // do not, nor do biases.
+  HeadRows<const T> KeysRead(const TilePlace& place) {
+    if ((few_ || pairs_) && !content_ && !transforms_ && !multiplier_) return {nullptr, 0, 1};
+    return Keys(place);
+  }
+  // The same keys in pairs, where the call has them.
+  WalkedPairs& key_pairs() { return key_pairs_; }
 
   // The caller's keys behind those of a tile.
   const std::byte* After(const TilePlace& place) const { return keys_.stored().At(place.key + place.keys, 0); }
@@ -184,11 +203,8 @@ class Scores {
   }
 
  private:
-  // The keys of a tile, if anybody reads them in the type of computation: products of few queries do not, nor do biases.
-  HeadRows<const T> KeysRead(const TilePlace& place) {
-    if (few_ && !content_ && !transforms_ && !multiplier_) return {nullptr, 0, 1};
-    return Keys(place);
-  }
+  // q.k becomes a score in powers of two.
+  T Factor() const { return static_cast<T>(problem_.plan.scale() * std::numbers::log2e); }
 
   // Everything but what makes other scores of the whole.
   template <class D, class Ahead>
@@ -207,6 +223,8 @@ class Scores {
     } else if (few_) {
       FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
                 place.used, shape_.head_dim, Target<T>{scores, place.panel, !empty});
+    } else if (pairs_) {
+      MultiplyPairs(place, lanes, empty, scores);
     } else {
       const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
       Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
@@ -216,6 +234,24 @@ class Scores {
       AddHooks(Term::kContent, place, false, scores);
       Cap(place, scores);
       AddHooks(Term::kBias, place, false, scores);
+    }
+  }
+
+  void MultiplyPairs(const TilePlace& place, int64_t lanes, bool empty, T* scores) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const simd::PairScalars keys = key_pairs_.AlongElements(place.tile_key, place.key);
+      const simd::PairVectors queries{scratch_.query_pairs + place.lane_begin, place.panel};
+      const int64_t width = attention::RoundUp(lanes, attention::kLaneQuantum);
+      // Where a key is met by few queries its product waits for memory: keys of the next tile are asked for meanwhile.
+      const bool waits = place.used <= kFewLanes;
+      const int64_t step = waits ? kKeysAtOnce : place.keys;
+      for (int64_t j = 0; j < place.keys; j += step) {
+        const int64_t count = std::min(step, place.keys - j);
+        if (waits) key_pairs_.AskBehind(place.key + j, count);
+        PairProduct({keys.data + j * keys.row_stride, keys.row_stride, keys.step_stride}, queries,
+                    {count, shape_.head_dim, width},
+                    {scores + j * place.panel + place.lane_begin, place.panel, !empty, Factor()}, scratch_.ahead);
+      }
     }
   }
 
@@ -337,15 +373,18 @@ class Scores {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
+  // Queries that a vector holds twice over, and the rows of one register tile of one vector of queries.
+  static constexpr int64_t kFewLanes = 8, kKeysAtOnce = 12;
   const attention::Problem& problem_;
   const Shape& shape_;
   attention::ScoreScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
-  bool few_;
+  bool few_, pairs_ = false, rows_read_ = false;
   PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
   WalkedRows<T> keys_;
+  WalkedPairs key_pairs_;
   const int32_t* ranks_ = nullptr;
 };
 

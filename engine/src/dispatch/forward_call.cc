@@ -16,7 +16,11 @@ DropoutThreshold RealisedDropout(const Dropout& dropout) {
 }
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k) {
-  return {.attention = attention, .plan = plan, .cut = cut, .dropout = RealisedDropout(attention.dropout), .q = q, .k = k};
+  Problem problem{
+      .attention = attention, .plan = plan, .cut = cut, .dropout = RealisedDropout(attention.dropout), .q = q, .k = k};
+  if (q.element == core::Element::kBFloat16 && !HasFewQueries(plan.shape()))
+    problem.pairs = attention.precision == Precision::kFused ? PairUse::kAll : PairUse::kInputs;
+  return problem;
 }
 
 }  // namespace heed::attention

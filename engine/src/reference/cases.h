@@ -47,6 +47,7 @@ struct Case : SchemeCases {
   PositionKind positions = PositionKind::kNone;
   double dropout = 0.0;
   EmptyRow empty_row = EmptyRow::kZero;
+  Precision precision = Precision::kFloat32;
   std::optional<double> scale;
   std::optional<int64_t> query_offset, key_offset;
   Layout layout = Layout::kContiguous;

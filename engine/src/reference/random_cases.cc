@@ -66,6 +66,7 @@ std::vector<Option> MakeOptions() {
   add("weights", "weights", [](Case& c, Random&) { c.weights = true; });
   add("gradient of lse", "d_lse", [](Case& c, Random&) { c.lse_gradient = true; });
   ForSchemes<kFirstSchemes, kSchemes>([&]<class Scheme, std::size_t>() { Scheme::AddOptions(options); });
+  add("fused precision", "precision", [](Case& c, Random&) { c.precision = Precision::kFused; });
   return options;
 }
 
@@ -79,6 +80,8 @@ std::optional<uint64_t> TakeSeed(std::string& name) {
   name.resize(space);
   return std::stoull(digits);
 }
+
+const std::string kFusedEnd = ", fused";
 
 const Option* FindOption(const std::string& name) {
   const auto found = std::find_if(Options().begin(), Options().end(), [&](const Option& o) { return o.name == name; });
@@ -137,7 +140,17 @@ Case PairCase(const Option& a, const Option& b, uint64_t seed) {
   return c;
 }
 
+Case Fused(Case c) {
+  c.name += kFusedEnd;
+  c.precision = Precision::kFused;
+  return c;
+}
+
 std::optional<Case> NamedCase(const std::string& name) {
+  if (const std::size_t end = name.rfind(kFusedEnd); end != std::string::npos && end + kFusedEnd.size() == name.size()) {
+    std::optional<Case> c = NamedCase(name.substr(0, end));
+    return c && c->precision == Precision::kFloat32 ? std::optional(Fused(*c)) : std::nullopt;
+  }
   for (const Case& c : Cases())
     if (c.name == name) return c;
   std::string kind = name;

@@ -41,7 +41,10 @@ bool AreApart(const Option& a, const Option& b);
 // A random shape and layout with two options, or with one where both are the same. Its name is "pair A + B SEED".
 Case PairCase(const Option& a, const Option& b, uint64_t seed);
 
-// The case with a name: a row of Cases(), a random one or a pair.
+// The case with weights that may be rounded, Precision::kFused; its name ends with ", fused".
+Case Fused(Case c);
+
+// The case with a name: a row of Cases(), a random one or a pair, fused or not.
 std::optional<Case> NamedCase(const std::string& name);
 
 }  // namespace heed::reference

@@ -19,21 +19,23 @@ namespace {
 double Worse(double worst, double value) { return std::isnan(worst) || std::isnan(value) ? NAN : std::max(worst, value); }
 
 // Errors of arrays in units of what they may be, see reference/trial.h. T: the type of the array's elements. accumulator: the
-// spacing at 1 of the type that the array is computed in, times how much larger than ordinary its scores are.
+// spacing at 1 of the type that the array is computed in, times how much larger than ordinary its scores are. weights: by what
+// share of themselves weights and gradients of scores may be off beyond that.
 template <class T>
 class Units {
  public:
-  explicit Units(double accumulator) : accumulator_(accumulator) {}
+  Units(double accumulator, double weights) : accumulator_(accumulator), weights_(weights) {}
 
   double Error(double computed, double expected, double mass) const {
     const double difference = std::abs(computed - expected);
     if (difference == 0) return 0;
-    if constexpr (sizeof(T) > 2) return difference / (accumulator_ * mass);
-    return difference / (Epsilon<T>() * std::abs(expected) + Smallest<T>() + kAccumulatorLimit * accumulator_ * mass);
+    if constexpr (sizeof(T) > 2) return difference / ((accumulator_ + weights_ / kAccumulatorLimit) * mass);
+    return difference /
+           (Epsilon<T>() * std::abs(expected) + Smallest<T>() + (kAccumulatorLimit * accumulator_ + weights_) * mass);
   }
 
  private:
-  double accumulator_;
+  double accumulator_, weights_;
 };
 
 template <class T>
@@ -119,8 +121,9 @@ class Trial {
         Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), {d_lse_.begin(), d_lse_.end()});
     // Scores are rounded at their own size, and everything inherits that.
     const double accumulator = Epsilon<A>() * std::max(1.0, expected.largest_score / kOrdinaryScore);
-    const Units<T> units(accumulator);
-    const Units<A> wide(accumulator);
+    const bool fused = std::is_same_v<T, BFloat16> && case_.precision == Precision::kFused;
+    const Units<T> units(accumulator, fused ? kFusedShare : 0);
+    const Units<A> wide(accumulator, 0), tables(accumulator, fused ? kFusedShare : 0);
     TrialErrors errors;
     const auto add = [&](const char* name, double error, bool of_elements) {
       errors.of.emplace_back(name, of_elements || sizeof(T) > 2 ? error : error / kAccumulatorLimit);
@@ -144,7 +147,7 @@ class Trial {
     add_gradient("dK", d_k_, &Gradients::k);
     add_gradient("dV", d_v_, &Gradients::v);
     for (const auto& [name, numbers] : d_tables_.tables)
-      add(name, GradientError(numbers.Exact(), exact.Of(name), mass.Of(name), wide, case_.dropout), false);
+      add(name, GradientError(numbers.Exact(), exact.Of(name), mass.Of(name), tables, case_.dropout), false);
     return errors;
   }
 

@@ -29,6 +29,8 @@ struct TrialErrors {
   std::string Text() const;
 };
 
+// Precision::kFused: outputs and gradients of bfloat16 calls may be off by kFusedShare of the sum of absolute terms beyond that.
+//
 // T: float, double, BFloat16 or Float16. Inputs are N(0, 1), rounded to T before either side sees them.
 template <class T>
 TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
@@ -42,6 +44,10 @@ constexpr double kOrdinaryScore = 16.0;
 constexpr double kAccumulatorLimit = 128.0;
 template <class T>
 constexpr double kErrorLimit = sizeof(T) == 2 ? 1.0 : kAccumulatorLimit;
+
+// Rounding to bfloat16 moves a weight by 2^-9 of itself at most; gradients of scores are rounded too, and inherit what the
+// weights moved in the output.
+constexpr double kFusedShare = 0x1p-7;
 
 }  // namespace heed::reference
 

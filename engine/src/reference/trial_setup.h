@@ -40,6 +40,7 @@ class Setup {
     attention.query_positions.offset = c.query_offset;
     attention.key_positions.offset = c.key_offset;
     attention.dropout = {c.dropout, seed * 7919 + 1, 3};
+    attention.precision = c.precision;
     if (c.packed) Pack();
     Measure();
     ListPositions();

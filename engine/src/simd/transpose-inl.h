@@ -8,6 +8,7 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 
 #include "hwy/highway.h"
 
@@ -40,12 +41,17 @@ HWY_INLINE hn::Vec<D> LoadPieces(D d, const T* from, int64_t stride) {
   }
 }
 
-// to[c * to_stride + r] = factor * from[r * from_stride + c] for as many r as a vector has lanes and the c of one block.
+// to[c * to_stride + r] = factor * from[r * from_stride + c] for as many r as a vector has lanes and the c of one block; bits
+// have no factor.
 template <class D, class T>
 HWY_INLINE void TransposeBlocks(D d, const T* from, int64_t from_stride, T factor, T* to, int64_t to_stride) {
-  const auto scale = hn::Set(d, factor);
   const auto rows = [&](int64_t first) HWY_ATTR {
-    return hn::Mul(LoadPieces(d, from + first * from_stride, kTransposeBlock<T> * from_stride), scale);
+    const auto pieces = LoadPieces(d, from + first * from_stride, kTransposeBlock<T> * from_stride);
+    if constexpr (hwy::IsFloat<T>()) {
+      return hn::Mul(pieces, hn::Set(d, factor));
+    } else {
+      return pieces;
+    }
   };
   if constexpr (sizeof(T) == 8) {
     const auto r0 = rows(0), r1 = rows(1);
@@ -91,6 +97,21 @@ void Transpose(const T* from, int64_t from_stride, int64_t rows, int64_t columns
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
       to[c * to_stride + r] = factor * from[r * from_stride + c];
+}
+
+// The same of bits; `from` may lie anywhere.
+inline void TransposeBits(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns, uint32_t* to,
+                          int64_t to_stride) {
+  int64_t whole_rows = 0, whole_columns = 0;
+#if HWY_TARGET != HWY_SCALAR
+  whole_columns = columns / kTransposeBlock<uint32_t> * kTransposeBlock<uint32_t>;
+  whole_rows = TransposeRows(TransposeTag<uint32_t>(), from, from_stride, 0, rows, whole_columns, 1U, to, to_stride);
+  whole_rows = TransposeRows(hn::FixedTag<uint32_t, kTransposeBlock<uint32_t>>(), from, from_stride, whole_rows, rows,
+                             whole_columns, 1U, to, to_stride);
+#endif
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+      std::memcpy(to + c * to_stride + r, from + r * from_stride + c, sizeof(*to));
 }
 
 }  // namespace heed::HWY_NAMESPACE

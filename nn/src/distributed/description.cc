@@ -109,6 +109,7 @@ void Describe(const AttentionOptions& options, Facts& facts) {
   facts.emplace_back("first_query", std::to_string(options.first_query()));
   facts.emplace_back("first_key", std::to_string(options.first_key()));
   facts.emplace_back("empty_row", options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero");
+  facts.emplace_back("precision", options.precision() == Precision::kFused ? "fused" : "float32");
   facts.emplace_back("return_statistics", options.return_statistics() ? "true" : "false");
 }
 

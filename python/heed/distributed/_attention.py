@@ -28,7 +28,7 @@ Choice = Literal["auto", "ring", "all_to_all"]
 Layout = Literal["contiguous", "zigzag"]
 Packed = tuple[torch.Tensor, torch.Tensor]
 _DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(Options.__annotations__), "dropout": 0.0, "batch_offset": 0, "empty_row": "zero",
+    **dict.fromkeys(Options.__annotations__), "dropout": 0.0, "batch_offset": 0, "empty_row": "zero", "precision": "float32",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._order import Causal, EmptyRow, causal_name, window_sides
+from .._order import Causal, EmptyRow, Precision, causal_name, window_sides
 from . import _library, _operators, positions
 from ._arrays import Array, integers, listed, operand, over_pairs, seed_words, shape_text, typed
 from ._offset_bias import add_offset_bias
@@ -44,6 +44,7 @@ class Options(TypedDict, total=False):
     seed: int | Array | None
     batch_offset: int | Array
     empty_row: EmptyRow
+    precision: Precision
 
 
 def _number(name: str, value: Any) -> str:
@@ -255,6 +256,10 @@ def _prepared(
         if empty_row != "uniform":
             raise ValueError(f"empty_row: expected 'zero' or 'uniform', got {empty_row!r}")
         call.settings["empty_row"] = empty_row
+    if (precision := options.get("precision", "float32")) != "float32":
+        if precision != "fused":
+            raise ValueError(f"precision: expected 'float32' or 'fused', got {precision!r}")
+        call.settings["precision"] = precision
     _add_dropout(call, options.get("dropout", 0.0), options.get("seed"), options.get("batch_offset", 0))
     call.check()
     return call
@@ -383,6 +388,7 @@ def attention(
     seed: int | Array | None = None,
     batch_offset: int | Array = 0,
     empty_row: EmptyRow = "zero",
+    precision: Precision = "float32",
     layout: Layout = "BHND",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
@@ -411,6 +417,8 @@ def attention(
     dropout, seed     of the weights; the seed is an integer, which drops what heed.attention drops, or a key of jax.random.
                       batch_offset: the batch index of row 0, for the same dropout when part of a batch is computed alone
     empty_row         what a query without any key returns: "zero", or "uniform", the mean of all values
+    precision         of bfloat16 alone: "float32" keeps weights in float32; "fused" rounds them, and gradients of scores, to
+                      bfloat16 before they are multiplied, which is faster where the processor has such products
     layout            "BHND", or "BNHD" where query [B, Nq, Hq, D], key, value and the output have the heads behind the steps,
                       as jax.nn has them: transposing would cost XLA a copy. Everything else keeps its shape
     return_lse,
@@ -431,6 +439,7 @@ def attention(
         scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
         prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
         position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset, empty_row=empty_row,
+        precision=precision,
     )  # fmt: skip
     if layout not in ("BHND", "BNHD"):
         raise ValueError(f"layout: expected 'BHND' or 'BNHD', got {layout!r}")

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict, Unpack
 from .. import positions
 from .._attention import attention, autocast_type
 from .._cache import KeyValueCache
-from .._order import Causal, EmptyRow
+from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
 from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
@@ -71,7 +71,7 @@ class MultiHeadAttention(KeepsWeights):
     head_dim                width of a head, num_hiddens / num_heads unless given; num_hiddens need then be no multiple
     position, causal,
     window, scale, softcap,
-    empty_row               as heed.attention takes them
+    empty_row, precision    as heed.attention takes them
     query_key_norm          "l2" or "rms": queries and keys are normalised in each head before the scheme sees them, by a
                             QueryKeyNorm; with "l2" scores are cosines times a trainable number, and scale is 1 unless given
     edition                 whose numbers and attention_weights the layer has. "d2l-1.0.3" or "d2l-0.17.6": queries without keys
@@ -103,6 +103,8 @@ class MultiHeadAttention(KeepsWeights):
     """As heed.attention takes it."""
     empty_row: EmptyRow
     """What the heads of a query without any key hold: "zero" or "uniform"."""
+    precision: Precision
+    """As heed.attention takes it."""
     position: positions.Scheme | None
     """A scheme of heed.positions, whose parameters are part of this module."""
     query_key_norm: QueryKeyNorm | None
@@ -138,6 +140,7 @@ class MultiHeadAttention(KeepsWeights):
         scale: float | None = None,
         softcap: float | None = None,
         empty_row: EmptyRow = "zero",
+        precision: Precision = "float32",
         query_key_norm: Norms | None = None,
         edition: Edition | None = None,
     ) -> None:
@@ -145,8 +148,8 @@ class MultiHeadAttention(KeepsWeights):
 
         ValueError for num_hiddens that is no multiple of num_heads where no head_dim is given, num_heads that is none of
         kv_heads, widths below 1, dropout outside [0, 1), an unknown norm or edition or a scheme that is added to the input;
-        TypeError for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap and empty_row,
-        forward refuses.
+        TypeError for a position that is no scheme. What heed.attention refuses among causal, window, scale, softcap, empty_row
+        and precision, forward refuses.
         """
         super().__init__()
         kv_heads = num_heads if kv_heads is None else kv_heads
@@ -173,6 +176,7 @@ class MultiHeadAttention(KeepsWeights):
         self.dropout, self.causal, self.position, self.edition = dropout, causal, position, checked(edition)
         self.window, self.scale, self.softcap = window, scale, softcap
         self.empty_row = empty_row if edition is None else "uniform"
+        self.precision = precision
         self.query_key_norm = None if query_key_norm is None else QueryKeyNorm(query_key_norm, num_heads, head_dim)
         self.W_q = torch.nn.Linear(widths["query_size"], num_heads * head_dim, bias=bias)
         self.W_k = torch.nn.Linear(widths["key_size"], kv_heads * head_dim, bias=bias)
@@ -401,6 +405,7 @@ class MultiHeadAttention(KeepsWeights):
             position=self.position,
             dropout=self.dropout if self.training else 0.0,
             empty_row=self.empty_row,
+            precision=self.precision,
             return_weights=return_weights or self.edition is not None,
         )
         output, weights = (result.output, result.weights) if isinstance(result, AttentionOutput) else (result, None)

@@ -21,6 +21,12 @@ EmptyRow EmptyRowOf(std::string_view name) {
   throw InvalidArgument("empty_row: expected 'zero' or 'uniform', got '" + std::string(name) + "'");
 }
 
+Precision PrecisionOf(std::string_view name) {
+  if (name == "float32") return Precision::kFloat32;
+  if (name == "fused") return Precision::kFused;
+  throw InvalidArgument("precision: expected 'float32' or 'fused', got '" + std::string(name) + "'");
+}
+
 // Two words, the upper first: JAX has no 64 bits unless told.
 uint64_t SeedOf(const CallSlice& slice) {
   const Array* array = slice.Find("seed");
@@ -55,6 +61,7 @@ void Options<A>::ReadSettings(const Settings& settings) {
   attention_.dropout.probability = settings.Number("dropout").value_or(0.0);
   attention_.dropout.batch_offset = settings.Integer("batch_offset").value_or(0);
   attention_.empty_row = EmptyRowOf(settings.Text("empty_row", "zero"));
+  attention_.precision = PrecisionOf(settings.Text("precision", "float32"));
 }
 
 template <class A>

@@ -246,6 +246,11 @@ class AttentionOptions {
     empty_row_ = value;
     return *this;
   }
+  // How exact products with weights are in bfloat16 calls: kFused rounds weights and gradients of scores to bfloat16.
+  AttentionOptions& precision(Precision value) {
+    precision_ = value;
+    return *this;
+  }
   // Asks for the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
   AttentionOptions& return_weights(bool value) {
     return_weights_ = value;
@@ -283,6 +288,7 @@ class AttentionOptions {
   int64_t first_query() const { return first_query_; }
   int64_t first_key() const { return first_key_; }
   EmptyRow empty_row() const { return empty_row_; }
+  Precision precision() const { return precision_; }
   bool return_weights() const { return return_weights_; }
   const at::Tensor& weights_of_heads() const { return weights_of_heads_; }
   const at::Tensor& weights_of_rows() const { return weights_of_rows_; }
@@ -305,6 +311,7 @@ class AttentionOptions {
   std::optional<int64_t> seed_;
   int64_t batch_offset_ = 0, first_head_ = 0, first_query_ = 0, first_key_ = 0;
   EmptyRow empty_row_ = EmptyRow::kZero;
+  Precision precision_ = Precision::kFloat32;
   bool return_weights_ = false, return_statistics_ = false;
   at::Tensor weights_of_heads_, weights_of_rows_;
   AttentionTensors tensors_;

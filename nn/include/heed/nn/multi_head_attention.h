@@ -38,6 +38,7 @@ struct MultiHeadAttentionOptions {
   TORCH_ARG(std::optional<double>, scale);
   TORCH_ARG(std::optional<double>, softcap);  // scores become softcap * tanh(score / softcap)
   TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
+  TORCH_ARG(Precision, precision) = Precision::kFloat32;
   TORCH_ARG(QueryKeyNormKind, query_key_norm) = QueryKeyNormKind::kNone;  // of projected queries and keys, before positions
   TORCH_ARG(bool, keep_attention_weights) = false;  // keep weights [batch * num_heads, queries, keys], as d2l does
 
