@@ -14,9 +14,11 @@
 #include "heed/error.h"
 #include "lab/bench/output.h"
 #include "lab/bench/plan.h"
+#include "lab/bench/search_output.h"
 #include "lab/bench/shape_bench.h"
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
+#include "lab/report/shell_word.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -26,11 +28,19 @@ struct BenchArguments {
   explicit BenchArguments(CLI::App& command) : flags(command, FieldsOf(described), FieldFlags::Of::kCommand) {
     flags.Add(command, FieldsOf(shape));
     flags.Add(command, FieldsOf(rates));
+    flags.Add(command, FieldsOf(search));
+    flags.Add(command, {CaseField(one_case)});
+  }
+  static lab::Field CaseField(std::string& text) {
+    return {
+        .name = "case", .value = &text, .text = "One call, as 'B2 H8:2 n1:4096 d64 bfloat16 causal threads=2 pass=forward'"};
   }
 
   lab::BenchOptions described;
   lab::ShapeOptions shape;
   lab::ThreadRates rates;
+  lab::SearchOptions search;
+  std::string one_case;
   bool plan = false;
   std::string against = "torch";
   std::string out;
@@ -43,12 +53,19 @@ void PrintHeader() {
 }
 
 void PrintRow(const lab::BenchRow& row) {
-  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9.2f} {:>9.2f} {:>6.2f}  {:>6} {:>6}  {:>7.1f} {:>7.1f}  {}\n", row.option,
-             row.shape, row.pass, row.threads, row.heed_ms, row.torch_ms, row.ratio,
+  fmt::print("{:<31} {:<18} {:<17} {:>3}  {:>9} {:>9} {:>6.2f}  {:>6} {:>6}  {:>7.1f} {:>7.1f}  {}\n", row.option, row.shape,
+             row.pass, row.threads, lab::MillisecondsText(row.heed_ms), lab::MillisecondsText(row.torch_ms), row.ratio,
              lab::ShareText(row.percent_of_peak, row.percent_of_bandwidth),
              lab::ShareText(row.torch_percent_of_peak, row.torch_percent_of_bandwidth), row.heed_mib, row.torch_mib,
-             row.torch_path);
+             lab::PathText(row));
   std::fflush(stdout);
+}
+
+void PrintEnd(const std::vector<lab::BenchRow>& rows) {
+  fmt::print(
+      "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
+      "geometric mean of the ratios {:.2f}.\n",
+      rows.front().peak_gflops, SupportedTargets().front(), lab::GeometricMeanRatio(rows));
 }
 
 lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& context) {
@@ -58,6 +75,10 @@ lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& cont
   options.quiet = context.quiet;
   Check(FieldsOf(options));
   return options;
+}
+
+void SayWritten(const std::filesystem::path& page, const Context& context) {
+  if (!context.quiet) fmt::print(stderr, "wrote {}\n", page.string());
 }
 
 int RunSuites(const BenchArguments& arguments, const Context& context) {
@@ -72,14 +93,70 @@ int RunSuites(const BenchArguments& arguments, const Context& context) {
   if (context.json) {
     fmt::print("{}\n", lab::JsonText(lab::BenchJson(rows)));
   } else {
-    fmt::print(
-        "Times are minima of interleaved rounds; peak {:.1f} GFLOP/s a core ({}); b: percent of the bandwidth of reading; "
-        "geometric mean of the ratios {:.2f}.\n",
-        rows.front().peak_gflops, SupportedTargets().front(), lab::GeometricMeanRatio(rows));
+    PrintEnd(rows);
   }
-  if (folder.empty()) return 0;
-  const std::filesystem::path page = lab::WriteBench(rows, options, folder);
-  if (!context.quiet) fmt::print(stderr, "wrote {}\n", page.string());
+  if (!folder.empty()) SayWritten(lab::WriteBench(rows, CommandOf(options, folder), folder), context);
+  return 0;
+}
+
+int RunOneCase(const BenchArguments& arguments, const Context& context) {
+  lab::BenchOptions options;
+  std::string text;
+  lab::Fields fields = FieldsOf(options);
+  std::erase_if(fields, [](const lab::Field& field) { return field.name != "rounds"; });
+  fields.push_back(BenchArguments::CaseField(text));
+  arguments.flags.Apply(fields, "a bench of --case");
+  fields.front().Check();
+  if (context.threads > 0) throw InvalidArgument("--threads: expected none beside --case, which names them, as threads=2");
+  const lab::CallCase one = lab::ParseCase(text, "--case");
+  const std::filesystem::path folder = arguments.out;
+  if (!folder.empty()) lab::RequireWritableFolder(folder);
+  if (!context.json) PrintHeader();
+  const std::vector<lab::BenchRow> rows = {MeasureCall(one, {options.rounds, options.seconds})};
+  if (context.json) {
+    fmt::print("{}\n", lab::JsonText(lab::BenchJson(rows)));
+  } else {
+    PrintRow(rows.front());
+    PrintEnd(rows);
+  }
+  const std::string command = CommandOf(rows.front()) + " --out " + lab::ShellWord(folder.string());
+  if (!folder.empty()) SayWritten(lab::WriteBench(rows, command, folder), context);
+  return 0;
+}
+
+void PrintSearch(const lab::SearchResult& result, const lab::SearchOptions& options) {
+  constexpr const char* kRow = "{:>6}  {:>9} {:>9}  {:>6} {:>6}  {:>7} {:>7}  {}\n";
+  fmt::print(kRow, "ratio", "heed ms", "torch ms", "peak%", "torch", "MiB", "torch", "torch's path");
+  for (std::size_t x = 0; x < result.rows.size() && static_cast<int64_t>(x) < options.worst; ++x) {
+    const lab::BenchRow& row = result.rows[x];
+    const auto known = [&row](const std::string& text) { return row.times_alone ? "-" : text; };
+    fmt::print(kRow, fmt::format("{:.2f}", row.ratio), lab::MillisecondsText(row.heed_ms), lab::MillisecondsText(row.torch_ms),
+               known(lab::ShareText(row.percent_of_peak, row.percent_of_bandwidth)),
+               known(lab::ShareText(row.torch_percent_of_peak, row.torch_percent_of_bandwidth)),
+               known(fmt::format("{:.1f}", row.heed_mib)), known(fmt::format("{:.1f}", row.torch_mib)), lab::PathText(row));
+    fmt::print("        {}\n", CommandOf(row));
+  }
+  fmt::print("{}\n{}\n", SearchSummary(result, options), TimedOn(options));
+}
+
+int RunSearchCommand(const BenchArguments& arguments, const Context& context) {
+  lab::SearchOptions options;
+  options.threads = ThreadsOf(context);
+  options.seed = context.seed;
+  options.quiet = context.quiet;
+  arguments.flags.Apply(FieldsOf(options), "a search");
+  Check(FieldsOf(options));
+  const std::filesystem::path folder = arguments.out;
+  if (!folder.empty()) lab::RequireWritableFolder(folder);
+  lab::WatchForInterrupt();
+  const lab::SearchResult result = RunSearch(options);
+  if (context.json) {
+    fmt::print("{}\n", lab::JsonText(SearchJson(result, options)));
+  } else {
+    PrintSearch(result, options);
+  }
+  if (!folder.empty() && !result.rows.empty()) SayWritten(WriteSearch(result, options, folder), context);
+  if (result.interrupted) throw lab::Interruption(fmt::format("interrupted after {} calls", result.rows.size()));
   return 0;
 }
 
@@ -137,6 +214,8 @@ int RunOwnShapes(const BenchArguments& arguments, const Context& context) {
 
 int RunBenchCommand(const BenchArguments& arguments, const Context& context) {
   if (arguments.plan) return Plan(arguments, context);
+  if (arguments.flags.Given("case")) return RunOneCase(arguments, context);
+  if (arguments.flags.Given("search")) return RunSearchCommand(arguments, context);
   return arguments.flags.Given("n") ? RunOwnShapes(arguments, context) : RunSuites(arguments, context);
 }
 
@@ -150,9 +229,15 @@ void AddBench(CLI::App& app, Run& run) {
   AddName(*command, "--out", arguments->out, "Folder for report.html, bench.json and the figure");
   command->footer(
       "Threads are 1 unless --threads or the case says otherwise. --n measures heed alone, at shapes of one's own, and ends on "
-      "Ctrl-C within a call; with --plan it says how that would spread over many threads.\n\nExamples:\n"
-      "  heed bench --suite full --threads 1\n  heed bench --n 8192,262144 --pass forward --threads 2\n"
-      "  heed bench --plan --n 1048576 --heads 8 --causal");
+      "Ctrl-C within a call; with --plan it says how that would spread over many threads. --search draws calls at random, on 1 "
+      "and on --threads threads, and lists those where heed is slowest beside LibTorch, with the --case of each; Ctrl-C ends "
+      "it "
+      "with what is known.\n\nWords of --case, the first four in this order:\n" +
+      lab::CaseGrammar() +
+      "\nExamples:\n"
+      "  heed bench --suite full --threads 1\n  heed bench --search 300 --threads 1\n"
+      "  heed bench --case 'B2 H8:2 n1:4096 d64 bfloat16 causal window=128 pass=forward'\n"
+      "  heed bench --n 8192,262144 --pass forward --threads 2\n  heed bench --plan --n 1048576 --heads 8 --causal");
   command->callback(
       [&run, arguments] { run = [arguments](const Context& context) { return RunBenchCommand(*arguments, context); }; });
 }

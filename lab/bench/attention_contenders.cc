@@ -1,12 +1,10 @@
 #include "lab/bench/attention_contenders.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/_fused_sdp_choice.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/linspace.h>
+#include <algorithm>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/randn_like.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <c10/core/GradMode.h>
 
 #include "heed/nn/attention.h"
@@ -28,35 +26,38 @@ at::ScalarType TypeOf(BenchType type) {
   return at::kDouble;
 }
 
+at::Tensor Lengths(int64_t total, int64_t batch) {
+  at::Tensor lengths = at::empty({batch}, at::kLong);
+  for (int64_t b = 0; b < batch; ++b) lengths.mutable_data_ptr<int64_t>()[b] = LengthOf(total, batch, b);
+  return lengths;
+}
+
 }  // namespace
 
-AttentionContenders::AttentionContenders(const BenchCase& c) : case_(c) {
-  const auto make = [&](int64_t heads, int64_t length) {
-    return at::randn({c.batch, heads, length, c.head_dim}).to(TypeOf(c.type)).requires_grad_(true);
-  };
-  q_ = make(c.q_heads, c.Queries());
-  k_ = make(c.kv_heads, c.length);
-  v_ = make(c.kv_heads, c.length);
-  d_out_ = at::randn_like(q_);
-  dropout_ = c.option == BenchOption::kDropout || c.option == BenchOption::kCausalDropout ? 0.1 : 0.0;
-  causal_ = c.option == BenchOption::kCausal || c.option == BenchOption::kCausalDropout;
-  const at::Tensor steps = at::arange(c.length);
-  if (c.option == BenchOption::kRelativeBias) {
-    table_ = at::randn({c.q_heads, 2 * c.length - 1}).requires_grad_(true);
-    offsets_ = steps.unsqueeze(0) - steps.unsqueeze(1) + (c.length - 1);
-  }
-  if (c.option == BenchOption::kKeyLengths || c.option == BenchOption::kBothLengths) {
-    const int64_t shortest = c.length / 8;
-    lengths_ = at::linspace(shortest, c.length, c.batch).to(at::kLong);
-    const at::Tensor visible = steps.unsqueeze(0) < lengths_.unsqueeze(1);  // [B, n]
-    mask_ = visible.unsqueeze(1).unsqueeze(2);
-    if (c.option == BenchOption::kBothLengths) mask_ = mask_.logical_and(visible.unsqueeze(1).unsqueeze(3));
-  }
+AttentionContenders::AttentionContenders(const CallCase& c) : case_(c) {
+  using enum CallCase::Bias;
+  const Shape& shape = c.shape;
+  const at::ScalarType type = TypeOf(c.type);
+  const auto make = [&](at::IntArrayRef sizes, bool trains) { return at::randn(sizes).to(type).requires_grad_(trains); };
+  inputs_.query = make({shape.batch, shape.q_heads, shape.q_len, shape.head_dim}, true);
+  inputs_.key = make({shape.batch, shape.kv_heads, shape.kv_len, shape.head_dim}, true);
+  inputs_.value = make({shape.batch, shape.kv_heads, shape.kv_len, shape.value_dim}, true);
+  d_out_ = make({shape.batch, shape.q_heads, shape.q_len, shape.value_dim}, false);
+  if (c.bias == kConstant || c.bias == kTrainable)
+    inputs_.bias = make({1, shape.q_heads, shape.q_len, shape.kv_len}, c.bias == kTrainable);
+  if (c.bias == kTrainableRelative) inputs_.table = make({shape.q_heads, 2 * std::max(shape.q_len, shape.kv_len) - 1}, true);
+  if (c.mask) inputs_.mask = at::rand({shape.batch, 1, shape.q_len, shape.kv_len}).gt(0.25);
+  if (c.key_lengths) key_lengths_ = Lengths(shape.kv_len, shape.batch);
+  if (c.query_lengths) query_lengths_ = Lengths(shape.q_len, shape.batch);
+  torch_.emplace(case_, inputs_);
+  ways_ = torch_->Ways();
+  way_ = ways_.front();
 }
 
 NamedTensors AttentionContenders::Inputs() const {
-  NamedTensors inputs{{"query", q_}, {"key", k_}, {"value", v_}};
-  if (table_.defined()) inputs.emplace_back("table", table_);
+  NamedTensors inputs{{"query", inputs_.query}, {"key", inputs_.key}, {"value", inputs_.value}};
+  if (inputs_.table.defined()) inputs.emplace_back("table", inputs_.table);
+  if (case_.bias == CallCase::Bias::kTrainable) inputs.emplace_back("bias", inputs_.bias);
   return inputs;
 }
 
@@ -68,7 +69,7 @@ NamedTensors AttentionContenders::Arrays(BenchSide) {
 
 NamedTensors AttentionContenders::Run(BenchSide side, BenchPass pass) {
   const c10::AutoGradMode mode(pass != BenchPass::kForward);
-  const at::Tensor output = side == BenchSide::kHeed ? HeedOutput() : TorchOutput();
+  const at::Tensor output = side == BenchSide::kHeed ? HeedOutput() : torch_->Output(way_);
   NamedTensors computed{{"output", output.detach()}};
   if (pass == BenchPass::kForward) return computed;
   output.backward(d_out_);
@@ -81,49 +82,32 @@ NamedTensors AttentionContenders::Run(BenchSide side, BenchPass pass) {
 
 at::Tensor AttentionContenders::HeedOutput() const {
   nn::AttentionOptions options;
-  options.causal(causal_).dropout(dropout_);
-  if (lengths_.defined()) options.key_lengths(lengths_);
-  if (case_.option == BenchOption::kBothLengths) options.query_lengths(lengths_);
-  if (table_.defined()) options.relative_bias(table_);
-  return nn::attention(q_, k_, v_, options).output;
-}
-
-// The dense matrix that LibTorch needs, built in every call because its table trains.
-at::Tensor AttentionContenders::TorchBias() const {
-  if (!table_.defined()) return mask_;
-  return table_.index_select(1, offsets_.flatten()).view({1, case_.q_heads, case_.length, case_.length});
-}
-
-at::Tensor AttentionContenders::TorchOutput() const {
-  const at::Tensor bias = TorchBias();
-  const bool grouped = case_.q_heads != case_.kv_heads;
-  return at::scaled_dot_product_attention(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_, causal_,
-                                          std::nullopt, grouped);
+  options.causal(case_.causal).window(case_.window.left, case_.window.right).dropout(case_.dropout);
+  if (key_lengths_.defined()) options.key_lengths(key_lengths_);
+  if (query_lengths_.defined()) options.query_lengths(query_lengths_);
+  if (inputs_.mask.defined()) options.mask(inputs_.mask);
+  if (inputs_.bias.defined()) options.bias(inputs_.bias);
+  if (inputs_.table.defined()) options.relative_bias(inputs_.table);
+  return nn::attention(inputs_.query, inputs_.key, inputs_.value, options).output;
 }
 
 std::string AttentionContenders::TorchPath(BenchPass pass) const {
   // A bias that needs a gradient is refused by the fused path.
   const c10::AutoGradMode mode(pass != BenchPass::kForward);
-  const at::Tensor bias = TorchBias();
-  const bool grouped = case_.q_heads != case_.kv_heads;
-  const int64_t choice = at::_fused_sdp_choice(q_, k_, v_, bias.defined() ? std::optional(bias) : std::nullopt, dropout_,
-                                               causal_, std::nullopt, grouped);
-  return choice == 1 ? "flash" : "math";
+  return torch_->Path(way_);
+}
+
+std::vector<std::string> AttentionContenders::TorchWays() const {
+  std::vector<std::string> names;
+  for (const TorchWay& way : ways_) names.push_back(way.Name());
+  return names;
 }
 
 double AttentionContenders::Operations(BenchPass pass) const {
-  const auto n = static_cast<double>(case_.length);
-  double pairs = static_cast<double>(case_.batch * case_.Queries()) * n;
-  if (causal_) pairs = static_cast<double>(case_.batch) * n * (n + 1) / 2;
-  if (lengths_.defined()) {
-    pairs = 0;
-    for (int64_t b = 0; b < case_.batch; ++b) {
-      const auto length = static_cast<double>(lengths_[b].item<int64_t>());
-      pairs += length * (case_.option == BenchOption::kBothLengths ? length : n);
-    }
-  }
-  // The backward pass recomputes the scores: five products to the forward pass's two.
-  return (pass == BenchPass::kForward ? 4.0 : 14.0) * static_cast<double>(case_.q_heads * case_.head_dim) * pairs;
+  // The backward pass recomputes the scores: three products as wide as keys and two as wide as values.
+  const auto key = static_cast<double>(case_.shape.head_dim), value = static_cast<double>(case_.shape.value_dim);
+  const double multiply_adds = pass == BenchPass::kForward ? key + value : 4 * key + 3 * value;
+  return 2 * multiply_adds * static_cast<double>(case_.shape.q_heads) * torch_->Pairs();
 }
 
 }  // namespace heed::lab

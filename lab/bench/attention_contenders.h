@@ -2,35 +2,41 @@
 #ifndef HEED_LAB_BENCH_ATTENTION_CONTENDERS_H_
 #define HEED_LAB_BENCH_ATTENTION_CONTENDERS_H_
 
+#include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "lab/bench/call_case.h"
 #include "lab/bench/contenders.h"
+#include "lab/bench/torch_attention.h"
 
 namespace heed::lab {
 
+// Threads and pass of the case are the caller's to heed.
 class AttentionContenders : public Contenders {
  public:
-  explicit AttentionContenders(const BenchCase& c);
+  explicit AttentionContenders(const CallCase& c);
 
   NamedTensors Run(BenchSide side, BenchPass pass) override;
   NamedTensors Arrays(BenchSide side) override;
   std::string TorchPath(BenchPass pass) const override;
   double Operations(BenchPass pass) const override;
+  std::vector<std::string> TorchWays() const override;
+  void SetTorchWay(std::size_t place) override { way_ = ways_.at(place); }
 
  private:
   at::Tensor HeedOutput() const;
-  at::Tensor TorchOutput() const;
-  at::Tensor TorchBias() const;
   NamedTensors Inputs() const;  // those with gradients
 
-  BenchCase case_;
-  at::Tensor q_, k_, v_, d_out_;
-  at::Tensor table_, offsets_;  // relative bias [H, 2n-1] and the column of every pair [n, n]
-  at::Tensor lengths_, mask_;   // [B]; [B, 1, n, n] or [B, 1, 1, n], true where visible
-  double dropout_ = 0;
-  bool causal_ = false;
+  CallCase case_;
+  AttentionInputs inputs_;
+  at::Tensor d_out_, key_lengths_, query_lengths_;  // lengths [B]
+  std::optional<TorchAttention> torch_;
+  std::vector<TorchWay> ways_;
+  TorchWay way_;
 };
 
 }  // namespace heed::lab

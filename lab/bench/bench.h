@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/bench/call_case.h"
 #include "lab/runs/fields.h"
 
 namespace heed::lab {
@@ -26,10 +27,6 @@ enum class BenchOption {
   kTrainingDropout,  // the same with dropout 0.1
 };
 
-enum class BenchPass { kForward, kForwardBackward, kTrainingStep };
-
-enum class BenchType { kFloat, kBFloat16, kHalf, kDouble };
-
 struct BenchCase {
   std::string suite;
   BenchOption option = BenchOption::kPlain;
@@ -37,6 +34,9 @@ struct BenchCase {
   int threads = 0;                     // 0: those of the run
   BenchType type = BenchType::kFloat;  // of queries, keys and values
   int64_t Queries() const { return option == BenchOption::kDecode ? 1 : length; }
+  bool Trains() const { return option == BenchOption::kTraining || option == BenchOption::kTrainingDropout; }
+  // The call that is timed, on so many threads where the case does not say; of cases that do not train.
+  CallCase Call(BenchPass pass, int threads_of_run) const;
 };
 
 // The names of the suites, and the cases of one of them or of "all"; throws InvalidArgument that lists them.
@@ -49,6 +49,8 @@ struct BenchRow {
   double heed_ms = 0, heed_median_ms = 0;  // minimum and median over rounds
   double torch_ms = 0, torch_median_ms = 0;
   std::string torch_path;      // "flash", "math": the implementation that LibTorch chooses
+  std::string torch_way;       // how the call is written for it, see TorchWay::Name
+  std::string call;            // what --case takes for this row alone; empty for training steps
   double ratio = 0;            // torch_ms / heed_ms
   double percent_of_peak = 0;  // heed: useful operations per second against threads * peak
   double torch_percent_of_peak = 0;
@@ -58,6 +60,7 @@ struct BenchRow {
   double percent_of_bandwidth = 0, torch_percent_of_bandwidth = 0;
   double heed_mib = 0, torch_mib = 0;  // growth of the process during one call; NaN where Linux does not tell
   int64_t length = 0, head_dim = 0;
+  bool times_alone = false;  // see CallRounds
 };
 
 struct BenchOptions {
@@ -74,6 +77,18 @@ std::string CommandOf(const BenchOptions& options, const std::filesystem::path& 
 
 // What is measured of a case.
 std::vector<BenchPass> PassesOf(const BenchCase& c);
+
+struct CallRounds {
+  int rounds = 5;        // at least
+  double seconds = 1.0;  // in all, at least
+  // Neither memory, which is then NaN, nor peak and bandwidth, whose shares are then 0: rounds are as short as the calls.
+  bool times_alone = false;
+};
+
+// One row, of suite "case", on as many threads as the case has.
+BenchRow MeasureCall(const CallCase& c, const CallRounds& rounds);
+// "heed bench --case '...'", of a row that has a call.
+std::string CommandOf(const BenchRow& row);
 
 // One row: memory first, then the times.
 BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options);

@@ -1,12 +1,28 @@
+#include <algorithm>
+
 #include "heed/error.h"
 #include "lab/bench/bench.h"
 
 namespace heed::lab {
 namespace {
 
-const std::vector<BenchCase>& AllCases() {
+// One query on caches of many lengths; 700 is no multiple of a tile. Two threads have something to share from 4096 on.
+std::vector<BenchCase> DecodeCases() {
+  struct Heads {
+    int64_t query, key, width;
+  };
+  std::vector<BenchCase> cases;
+  for (const Heads& heads : {Heads{8, 8, 64}, {12, 12, 64}, {32, 8, 128}, {8, 1, 128}})
+    for (const BenchType type : {BenchType::kFloat, BenchType::kBFloat16})
+      for (const int64_t n : {512, 700, 4096, 8192, 32768})
+        for (int threads = 1; threads <= (n < 4096 ? 1 : 2); ++threads)
+          cases.push_back({"decode", BenchOption::kDecode, 1, heads.query, heads.key, n, heads.width, threads, type});
+  return cases;
+}
+
+std::vector<BenchCase> MakeCases() {
   using enum BenchOption;
-  static const std::vector<BenchCase> cases = {
+  std::vector<BenchCase> cases = {
       {"full", kPlain, 1, 8, 8, 2048, 64},
       {"full", kPlain, 1, 8, 8, 2048, 128},
       {"full", kPlain, 1, 8, 8, 2048, 32},
@@ -22,8 +38,6 @@ const std::vector<BenchCase>& AllCases() {
       {"lengths", kKeyLengths, 8, 8, 8, 1024, 64},
       {"lengths", kBothLengths, 8, 8, 8, 1024, 64},
       {"grouped", kPlain, 1, 16, 2, 1024, 64, 2},
-      {"decode", kDecode, 1, 8, 1, 32768, 128, 1},
-      {"decode", kDecode, 1, 8, 1, 32768, 128, 2},
       {"threads", kPlain, 1, 1, 1, 8192, 64, 1},
       {"threads", kPlain, 1, 1, 1, 8192, 64, 2},
       {"types", kPlain, 1, 8, 8, 2048, 64, 0, BenchType::kFloat},
@@ -34,6 +48,13 @@ const std::vector<BenchCase>& AllCases() {
       {"train", kTrainingDropout, 8, 4, 4, 512, 64, 2},
       {"train", kTraining, 12, 4, 4, 64, 32, 2},
   };
+  const std::vector<BenchCase> decode = DecodeCases();
+  cases.insert(std::ranges::find(cases, "threads", &BenchCase::suite), decode.begin(), decode.end());
+  return cases;
+}
+
+const std::vector<BenchCase>& AllCases() {
+  static const std::vector<BenchCase> cases = MakeCases();
   return cases;
 }
 

@@ -2,8 +2,10 @@
 #ifndef HEED_LAB_BENCH_CONTENDERS_H_
 #define HEED_LAB_BENCH_CONTENDERS_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lab/bench/bench.h"
 #include "lab/training/optimizer.h"
@@ -23,13 +25,19 @@ class Contenders {
   // What a side reads, by the same names: the inputs of attention, which both share, or the parameters of the side's model.
   // Writing into these tensors changes what the next run reads.
   virtual NamedTensors Arrays(BenchSide side) = 0;
-  // Which implementation of attention LibTorch chooses in this pass: "flash" or "math".
+  // The names of the ways in which LibTorch's side can be written so that it computes the same; the first is the plain one,
+  // which runs until another is set.
+  virtual std::vector<std::string> TorchWays() const { return {""}; }
+  virtual void SetTorchWay(std::size_t /*place*/) {}
+  // Which implementation of attention LibTorch chooses in this pass and way: "flash" or "math".
   virtual std::string TorchPath(BenchPass pass) const = 0;
   // Useful floating-point operations of one run.
   virtual double Operations(BenchPass pass) const = 0;
 };
 
 std::unique_ptr<Contenders> MakeContenders(const BenchCase& c);
+// Lets LibTorch's side run in the way that is the fastest in a short trial, and returns its name.
+std::string ChooseTorchWay(Contenders& contenders, BenchPass pass);
 
 }  // namespace heed::lab
 

@@ -28,6 +28,8 @@ double StatusMib(const std::string& field) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
+constexpr std::chrono::milliseconds kShortTurns{5};
+
 // glibc keeps freed blocks of up to 32 MiB for the next call: right for timing, wrong for seeing what one call needs.
 constexpr int kKeepBytes = 32 << 20, kReturnBytes = 64 << 10;
 
@@ -41,19 +43,26 @@ void TrimArena() {
 
 }  // namespace
 
-std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds) {
+std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds,
+                               std::size_t short_ones) {
   using Clock = std::chrono::steady_clock;
   mallopt(M_MMAP_THRESHOLD, kKeepBytes);
   mallopt(M_TRIM_THRESHOLD, 2 * kKeepBytes);
   std::vector<std::vector<double>> samples(candidates.size());
   for (const auto& candidate : candidates) candidate();
   const auto start = Clock::now();
-  for (int round = 0; round < rounds || Clock::now() - start < std::chrono::duration<double>(seconds); ++round)
-    for (size_t c = 0; c < candidates.size(); ++c) {
-      const auto before = Clock::now();
-      candidates[c]();
-      samples[c].push_back(std::chrono::duration<double>(Clock::now() - before).count());
-    }
+  const auto sample = [&](std::size_t c) {
+    const auto before = Clock::now();
+    candidates[c]();
+    samples[c].push_back(std::chrono::duration<double>(Clock::now() - before).count());
+  };
+  for (int round = 0; round < rounds || Clock::now() - start < std::chrono::duration<double>(seconds); ++round) {
+    const auto begin = Clock::now();
+    do {
+      for (std::size_t c = 0; c < short_ones; ++c) sample(c);
+    } while (short_ones > 0 && Clock::now() - begin < kShortTurns);
+    for (std::size_t c = short_ones; c < candidates.size(); ++c) sample(c);
+  }
   std::vector<Timing> timings;
   timings.reserve(samples.size());
   for (const auto& times : samples) timings.push_back({*std::min_element(times.begin(), times.end()), Median(times)});

@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_BENCH_MEASUREMENT_H_
 #define HEED_LAB_BENCH_MEASUREMENT_H_
 
+#include <cstddef>
 #include <functional>
 #include <vector>
 
@@ -12,8 +13,11 @@ struct Timing {
 };
 
 // Runs the candidates in turn, one call each a round, so that whatever else the machine does meets all of them alike. At
-// least `rounds` rounds and `seconds` in all; one unmeasured round first.
-std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds);
+// least `rounds` rounds and `seconds` in all; one unmeasured round first. The first `short_ones` take turns among themselves
+// for five milliseconds of every round: calls of microseconds would else find the caches as the longer ones after them leave
+// them.
+std::vector<Timing> TimeInTurn(const std::vector<std::function<void()>>& candidates, int rounds, double seconds,
+                               std::size_t short_ones = 0);
 
 // By how much the process grows at most during one call, in MiB; NaN where Linux does not tell. The call is made twice, each
 // time on a new thread: code that is loaded and caches that are filled once do not count, scratch memory that a thread keeps

@@ -26,6 +26,7 @@ nlohmann::ordered_json ToJson(const BenchRow& row) {
           {"torch_ms", row.torch_ms},
           {"torch_median_ms", row.torch_median_ms},
           {"torch_path", row.torch_path},
+          {"torch_way", row.torch_way},
           {"ratio", row.ratio},
           {"percent_of_peak", row.percent_of_peak},
           {"torch_percent_of_peak", row.torch_percent_of_peak},
@@ -33,7 +34,9 @@ nlohmann::ordered_json ToJson(const BenchRow& row) {
           {"percent_of_bandwidth", row.percent_of_bandwidth},
           {"torch_percent_of_bandwidth", row.torch_percent_of_bandwidth},
           {"heed_mib", row.heed_mib},
-          {"torch_mib", row.torch_mib}};
+          {"torch_mib", row.torch_mib},
+          {"call", row.call},
+          {"times_alone", row.times_alone}};
 }
 
 }  // namespace
@@ -46,6 +49,14 @@ double GeometricMeanRatio(const std::vector<BenchRow>& rows) {
 
 std::string ShareText(double of_peak, double of_bandwidth) {
   return of_bandwidth > 0 ? fmt::format("{:.1f}b", of_bandwidth) : fmt::format("{:.1f}", of_peak);
+}
+
+std::string MillisecondsText(double milliseconds) {
+  return milliseconds < 1 ? fmt::format("{:.4f}", milliseconds) : fmt::format("{:.2f}", milliseconds);
+}
+
+std::string PathText(const BenchRow& row) {
+  return row.torch_way.empty() ? row.torch_path : row.torch_path + ", " + row.torch_way;
 }
 
 nlohmann::ordered_json BenchJson(const std::vector<BenchRow>& rows) {
@@ -63,10 +74,11 @@ Table BenchTable(const std::vector<BenchRow>& rows) {
       {}};
   const auto text = [](double value, int digits) { return fmt::format("{:.{}f}", value, digits); };
   for (const BenchRow& row : rows) {
-    table.rows.push_back({row.suite + ": " + row.option, row.shape, row.pass, std::to_string(row.threads), text(row.heed_ms, 2),
-                          text(row.torch_ms, 2), text(row.ratio, 2), ShareText(row.percent_of_peak, row.percent_of_bandwidth),
+    table.rows.push_back({row.suite + ": " + row.option, row.shape, row.pass, std::to_string(row.threads),
+                          MillisecondsText(row.heed_ms), MillisecondsText(row.torch_ms), text(row.ratio, 2),
+                          ShareText(row.percent_of_peak, row.percent_of_bandwidth),
                           ShareText(row.torch_percent_of_peak, row.torch_percent_of_bandwidth), text(row.heed_mib, 1),
-                          text(row.torch_mib, 1), row.torch_path});
+                          text(row.torch_mib, 1), PathText(row)});
   }
   return table;
 }
@@ -87,10 +99,10 @@ Figure BenchFigure(const std::vector<BenchRow>& rows) {
           .content = plot};
 }
 
-std::filesystem::path WriteBench(const std::vector<BenchRow>& rows, const BenchOptions& options,
+std::filesystem::path WriteBench(const std::vector<BenchRow>& rows, const std::string& command,
                                  const std::filesystem::path& folder) {
   const Environment environment = ThisEnvironment();
-  Page page("Speed and memory beside LibTorch", folder, CommandOf(options, folder), {});
+  Page page("Speed and memory beside LibTorch", folder, command, {});
   page.Say(fmt::format("heed {} and LibTorch {} on {} with {}, in one process and in turn. One core does {:.1f} GFLOP/s.",
                        environment.version, environment.libtorch, environment.cpu, environment.simd_targets.front(),
                        rows.front().peak_gflops));

@@ -18,14 +18,19 @@ double GeometricMeanRatio(const std::vector<BenchRow>& rows);
 // Of the FMA peak; of the bandwidth, marked by a b, where memory is the limit.
 std::string ShareText(double of_peak, double of_bandwidth);
 
+// With as many digits as tell two calls apart.
+std::string MillisecondsText(double milliseconds);
+// LibTorch's path and the way in which the call is written for it: "flash, folded groups".
+std::string PathText(const BenchRow& row);
+
 nlohmann::ordered_json BenchJson(const std::vector<BenchRow>& rows);
 // A line a row.
 Table BenchTable(const std::vector<BenchRow>& rows);
 // Ratio to LibTorch against the length, and the geometric mean of all rows in the title.
 Figure BenchFigure(const std::vector<BenchRow>& rows);
 
-// A page with figure and table, whose path it returns, and bench.json beside it. FileError.
-std::filesystem::path WriteBench(const std::vector<BenchRow>& rows, const BenchOptions& options,
+// A page with figure, table and the command that made it, whose path it returns, and bench.json beside it. FileError.
+std::filesystem::path WriteBench(const std::vector<BenchRow>& rows, const std::string& command,
                                  const std::filesystem::path& folder);
 
 }  // namespace heed::lab

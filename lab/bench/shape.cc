@@ -7,12 +7,6 @@
 #include "heed/error.h"
 
 namespace heed::lab {
-namespace {
-
-// In the order of BenchType.
-const std::vector<std::string> kTypes = {"float32", "bfloat16", "float16", "float64"};
-
-}  // namespace
 
 Fields FieldsOf(ShapeOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 40;
@@ -24,22 +18,16 @@ Fields FieldsOf(ShapeOptions& options) {
           Whole("width", &options.width, 1, kMost, "Width of a head"),
           Switch("causal", options.causal, "Queries see no later keys"),
           Whole("window", &options.window, 0, kMost, "Keys that a query sees, the last of them its own; 0: all"),
-          Names("type", &options.type, kTypes, "Elements"),
+          Names("type", &options.type, TypeNames(), "Elements"),
           Names("pass", &options.pass, {"forward", "backward", "both"}, "What is computed")};
 }
 
-std::string ShapeCall::Text() const {
-  const std::string heads =
-      shape.q_heads == shape.kv_heads ? fmt::format("{}", shape.q_heads) : fmt::format("{}:{}", shape.q_heads, shape.kv_heads);
-  const std::string length =
-      shape.q_len == shape.kv_len ? fmt::format("{}", shape.kv_len) : fmt::format("{}:{}", shape.q_len, shape.kv_len);
-  return fmt::format("B{} H{} n{} d{}", shape.batch, heads, length, shape.head_dim);
-}
+std::string ShapeCall::Text() const { return ShapeText(shape); }
 
 std::string ShapeCall::OptionText() const {
   std::string text = attention.causal == Causal::kNone ? "full" : "causal";
   if (attention.window.present()) text = fmt::format("window {}", attention.window.left + 1);
-  return type == BenchType::kFloat ? text : text + ", " + kTypes.at(static_cast<std::size_t>(type));
+  return type == BenchType::kFloat ? text : text + ", " + TypeNames().at(static_cast<std::size_t>(type));
 }
 
 std::vector<ShapeCall> CallsOf(const ShapeOptions& options) {
@@ -57,7 +45,7 @@ std::vector<ShapeCall> CallsOf(const ShapeOptions& options) {
       // A window ends at the query's own key, with or without --causal.
       if (options.causal || options.window > 0) call.attention.causal = Causal::kBottomRight;
       if (options.window > 0) call.attention.window.left = options.window - 1;
-      call.type = static_cast<BenchType>(std::ranges::find(kTypes, options.type) - kTypes.begin());
+      call.type = static_cast<BenchType>(std::ranges::find(TypeNames(), options.type) - TypeNames().begin());
       call.backward = backward;
     }
   return calls;

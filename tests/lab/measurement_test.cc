@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -101,6 +103,24 @@ TEST(TimeInTurnTest, CallsEveryCandidateInEveryRoundAndLeavesOutTheFirst) {
     EXPECT_GE(timing.minimum, 0);
     EXPECT_LE(timing.minimum, timing.median);
   }
+}
+
+TEST(TimeInTurnTest, ShortOnesTakeTurnsAmongThemselves) {
+  std::string calls;
+  const auto candidate = [&calls](char name) { return [&calls, name] { calls.push_back(name); }; };
+  const std::vector<Timing> timings = TimeInTurn({candidate('a'), candidate('b'), candidate('c')}, 2, 0.0, 2);
+  ASSERT_EQ(timings.size(), 3u);
+  EXPECT_EQ(std::ranges::count(calls, 'c'), 3) << "one that is not measured";
+  EXPECT_EQ(std::ranges::count(calls, 'a'), std::ranges::count(calls, 'b'));
+  EXPECT_GT(std::ranges::count(calls, 'a'), 10);
+  EXPECT_EQ(calls.substr(0, 7), "abcabab");
+  const auto slow = [] {
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(6)) continue;
+  };
+  calls.clear();
+  TimeInTurn({candidate('a'), slow, candidate('c')}, 2, 0.0, 2);
+  EXPECT_EQ(calls, "acacac");
 }
 
 TEST(TimeInTurnTest, GoesOnUntilTheTimeIsUp) {
