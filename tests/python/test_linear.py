@@ -75,8 +75,8 @@ def test_large_products_are_onednns_unless_it_is_switched_off():
         assert products(lambda: step(module, X)) == 0
         theirs = step(module, X)
     for one, other in zip(ours, theirs, strict=True):
-        # float32 sums of up to 1440 terms in two orders
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * float(other.abs().max()))
+        # float32 sums of up to 1440 terms in two orders; the bias of the keys has no gradient but rounding
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5 * max(1.0, float(other.abs().max())))
 
 
 def test_what_is_hooked_patched_or_replaced_is_called():
