@@ -14,6 +14,7 @@
 #include "attention_call.h"
 #include "heads.h"
 #include "heed/error.h"
+#include "linear.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -189,14 +190,15 @@ torch::Tensor MultiHeadAttentionImpl::Normed(const torch::Tensor& projected, boo
 
 torch::Tensor MultiHeadAttentionImpl::ProjectedQueries(const torch::Tensor& queries) {
   CheckInput("queries", queries, options.query_size());
-  return Normed(W_q(queries), /*queries=*/true);
+  return Normed(linear(queries, W_q->weight, W_q->bias), /*queries=*/true);
 }
 
 std::pair<torch::Tensor, torch::Tensor> MultiHeadAttentionImpl::ProjectedKeysAndValues(const torch::Tensor& keys,
                                                                                        const torch::Tensor& values) {
   CheckInput("keys", keys, options.key_size());
   CheckInput("values", values, options.value_size());
-  return {Normed(W_k(keys), /*queries=*/false), SplitHeads(W_v(values), options.kv_heads())};
+  return {Normed(linear(keys, W_k->weight, W_k->bias), /*queries=*/false),
+          SplitHeads(linear(values, W_v->weight, W_v->bias), options.kv_heads())};
 }
 
 std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tensor& queries, const torch::Tensor& keys,
@@ -211,7 +213,7 @@ std::array<torch::Tensor, 3> MultiHeadAttentionImpl::Projected(const torch::Tens
   const at::Tensor weight = at::cat({W_q->weight, W_k->weight, W_v->weight});
   const at::Tensor bias = options.bias() ? at::cat({W_q->bias, W_k->bias, W_v->bias}) : at::Tensor();
   const std::vector<at::Tensor> parts =
-      at::linear(queries, weight, bias).split_with_sizes({W_q->weight.size(0), W_k->weight.size(0), W_v->weight.size(0)}, -1);
+      linear(queries, weight, bias).split_with_sizes({W_q->weight.size(0), W_k->weight.size(0), W_v->weight.size(0)}, -1);
   return {Normed(parts[0], /*queries=*/true), Normed(parts[1], /*queries=*/false), SplitHeads(parts[2], options.kv_heads())};
 }
 
@@ -236,7 +238,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   if (observer) observer(query, key, value, call);
   const AttentionOutput result = heed::nn::attention(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);
-  return W_o(MergeHeads(result.output));
+  return linear(MergeHeads(result.output), W_o->weight, W_o->bias);
 }
 
 torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, const torch::Tensor& keys,

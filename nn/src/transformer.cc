@@ -9,6 +9,7 @@
 #include "attention_call.h"
 #include "block_list.h"
 #include "heed/error.h"
+#include "linear.h"
 
 namespace heed::nn {
 namespace {
@@ -54,7 +55,10 @@ void PositionWiseFFNImpl::reset() {
   dense2 = register_module("dense2", torch::nn::Linear(ffn_num_hiddens_, width_));
 }
 
-torch::Tensor PositionWiseFFNImpl::forward(const torch::Tensor& X) { return dense2(Activate(dense1(X), activation_)); }
+torch::Tensor PositionWiseFFNImpl::forward(const torch::Tensor& X) {
+  const at::Tensor hidden = Activate(linear(X, dense1->weight, dense1->bias), activation_);
+  return linear(hidden, dense2->weight, dense2->bias);
+}
 
 torch::Tensor Activate(const torch::Tensor& X, Activation activation) {
   if (activation == Activation::kRelu) return at::relu(X);

@@ -18,6 +18,7 @@ from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
 from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
+from ._linear import joint, linear
 from ._query_key_norm import Norms, QueryKeyNorm
 from ._steps import check_steps, clamped_lens
 
@@ -47,10 +48,14 @@ class LayerOptions(TypedDict, total=False):
     query_key_norm: Norms | None
 
 
-def _heads(name: str, X: torch.Tensor, linear: torch.nn.Linear, heads: int) -> torch.Tensor:
-    """linear(X) [batch, steps, heads * width] -> [batch, heads, steps, width]."""
-    check_steps(name, X, linear.in_features)
-    return linear(X).unflatten(2, (heads, -1)).transpose(1, 2)
+def _heads(projected: torch.Tensor, heads: int) -> torch.Tensor:
+    """[batch, steps, heads * width] -> [batch, heads, steps, width]."""
+    return projected.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def _projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
+    check_steps(name, X, layer.in_features)
+    return linear(layer, X)
 
 
 def _behind(before: int, key_positions: Positions | None) -> Positions | None:
@@ -258,8 +263,7 @@ class MultiHeadAttention(KeepsWeights):
 
         ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for what is no tensor.
         """
-        query = self._projected_query(queries)
-        key, value = self._projected(keys, values)
+        query, key, value = self._all_projected(queries, keys, values)
         options: CallOptions = {
             "mask": mask,
             "bias": bias,
@@ -376,14 +380,30 @@ class MultiHeadAttention(KeepsWeights):
             key, value = key.to(cache.dtype), value.to(cache.dtype)
         cache.append(key, value, positions if cache.turns_keys else None)
 
-    def _projected_query(self, queries: torch.Tensor) -> torch.Tensor:
-        query = _heads("queries", queries, self.W_q, self.num_heads)
+    def _normed_query(self, projected: torch.Tensor) -> torch.Tensor:
+        query = _heads(projected, self.num_heads)
         return query if self.query_key_norm is None else self.query_key_norm.query(query)
 
+    def _normed_key(self, projected: torch.Tensor) -> torch.Tensor:
+        key = _heads(projected, self.kv_heads)
+        return key if self.query_key_norm is None else self.query_key_norm.key(key)
+
+    def _projected_query(self, queries: torch.Tensor) -> torch.Tensor:
+        return self._normed_query(_projected("queries", queries, self.W_q))
+
     def _projected(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        key = _heads("keys", keys, self.W_k, self.kv_heads)
-        key = key if self.query_key_norm is None else self.query_key_norm.key(key)
-        return key, _heads("values", values, self.W_v, self.kv_heads)
+        key = self._normed_key(_projected("keys", keys, self.W_k))
+        return key, _heads(_projected("values", values, self.W_v), self.kv_heads)
+
+    def _all_projected(
+        self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Queries, keys and values by head; of self-attention by one product where that is faster."""
+        layers = self.W_q, self.W_k, self.W_v
+        if queries is keys and keys is values and isinstance(queries, torch.Tensor) and queries.dim() == 3:
+            if all(layer.in_features == queries.shape[2] for layer in layers) and (parts := joint(layers, queries)) is not None:
+                return self._normed_query(parts[0]), self._normed_key(parts[1]), _heads(parts[2], self.kv_heads)
+        return (self._projected_query(queries), *self._projected(keys, values))
 
     def _output(
         self,
@@ -409,7 +429,7 @@ class MultiHeadAttention(KeepsWeights):
             return_weights=return_weights or self.edition is not None,
         )
         output, weights = (result.output, result.weights) if isinstance(result, AttentionOutput) else (result, None)
-        output = self.W_o(output.transpose(1, 2).flatten(2))
+        output = linear(self.W_o, output.transpose(1, 2).flatten(2))
         if weights is None:
             return output
         weights = weights.flatten(0, 1)

@@ -13,6 +13,7 @@ from .. import positions
 from .._order import Causal, EmptyRow
 from .._cache import KeyValueCache
 from ._edition import Edition, KeepsWeights
+from ._linear import linear
 from ._multi_head_attention import CallOptions, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import Norms
@@ -117,7 +118,7 @@ class PositionWiseFFN(torch.nn.Module):
         """X [..., input_width] -> [..., ffn_num_outputs]. ValueError for another width."""
         if X.shape[-1:] != (self.dense1.in_features,):
             raise ValueError(f"PositionWiseFFN: X: expected shape [..., {self.dense1.in_features}], got {list(X.shape)}")
-        return self.dense2(activate(self.dense1(X), self.activation))
+        return linear(self.dense2, activate(linear(self.dense1, X), self.activation))
 
 
 class TransformerEncoderBlock(torch.nn.Module):

@@ -1,0 +1,47 @@
+"""torch.nn.Linear by the faster of the two engines that PyTorch carries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from .. import _library  # noqa: F401  registers the operators
+
+_OWN_FORWARD = torch.nn.Linear.forward
+# Where joint projections gain: training, rows (batch times steps) from, widths up to (bench/python/joint_projection.py).
+_JOINT_ROWS, _JOINT_WIDTH = 64, 256
+
+
+def _bare(layer: torch.nn.Linear) -> bool:
+    """Whether calling the layer comes to its product alone: no hook, no subclass, adapter or parametrisation."""
+    return (
+        type(layer) is torch.nn.Linear
+        and torch.nn.Linear.forward is _OWN_FORWARD
+        and "forward" not in layer.__dict__
+        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
+        and not torch.nn.modules.module._has_any_global_hook()
+    )
+
+
+def _eager(X: torch.Tensor) -> bool:
+    """Whether nobody looks on: compilers choose engines of their own, and subclasses may want to see the layer."""
+    return type(X) is torch.Tensor and not torch.compiler.is_compiling()
+
+
+def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
+    """layer(X)."""
+    if not (_eager(X) and _bare(layer)):
+        return layer(X)
+    return torch.ops.heed.linear(X, layer.weight, layer.bias)
+
+
+def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
+    """What each layer makes of X [batch, steps, width], as views of one product; None where calls of their own are better."""
+    pays = torch.is_grad_enabled() and X.shape[2] <= _JOINT_WIDTH and X.shape[0] * X.shape[1] >= _JOINT_ROWS
+    biases = [layer.bias for layer in layers if layer.bias is not None]
+    if not pays or not _eager(X) or not all(map(_bare, layers)) or len(biases) not in (0, len(layers)):
+        return None
+    weight = torch.cat(tuple(layer.weight for layer in layers))
+    product = torch.ops.heed.linear(X, weight, torch.cat(biases) if biases else None)
+    return product.split([layer.out_features for layer in layers], dim=-1)
