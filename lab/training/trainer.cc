@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "heed/nn/sequence_part.h"
 #include "lab/report/json.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/divergence.h"
@@ -30,11 +29,9 @@ LanguageModel SeededModel(const TrainOptions& options, const Vocabulary& vocabul
   return LanguageModel(options.model, vocabulary);
 }
 
-std::unique_ptr<DataParallel> ParallelOf(Ranks* ranks, const TrainOptions& options, torch::nn::Module& model,
-                                         const NamedTensors& parameters) {
+std::unique_ptr<DataParallel> ParallelOf(Ranks* ranks, const TrainOptions& options, const NamedTensors& parameters) {
   if (ranks == nullptr) return nullptr;
   RequireShared(options.model, ranks->sequence_ranks());
-  if (ranks->sequence_ranks() > 1) nn::distributed::divide_scheme_gradients(model, ranks->sequence_ranks());
   return std::make_unique<DataParallel>(*ranks, parameters, options.batch, options.model.objective);
 }
 
@@ -47,7 +44,7 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
       corpus_(std::move(corpus)),
       model_(SeededModel(options, corpus_.vocabulary)),
       optimizer_(NamedParameters(*model_), options),
-      parallel_(ParallelOf(ranks, options, *model_, optimizer_.parameters())),
+      parallel_(ParallelOf(ranks, options, optimizer_.parameters())),
       windows_{options.model.objective, options.model.context, options.batch, model_->mask_symbol()},
       random_(options.seed) {
   model_->train();

@@ -57,7 +57,6 @@ void ExpectStepOfOneProcess(const ModelOptions& options, int ranks, int sequence
   OnThreads(ranks, [&](Ranks& all) {
     all.ShareSequences(sequence_ranks);
     LanguageModel model = MakeModel(options, corpus.vocabulary);
-    nn::distributed::divide_scheme_gradients(*model, sequence_ranks);
     DataParallel parallel(all, NamedParameters(*model), 3, options.objective);
     const at::Tensor share = parallel.Loss(batch, [&](const Batch& own) { return model->Loss(own); });
     const std::string where = options.position + " " + ToString(options.objective);

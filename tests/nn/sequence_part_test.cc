@@ -76,7 +76,6 @@ void ExpectAsInOneProcess(const std::string& name, const std::string& position, 
   ExpectNothingThrown(Together(ranks, [&](const Group& group, int rank) {
     const std::string where = c10::str(name, " ", position, causal ? " causal" : "", ", rank ", rank, " of ", ranks);
     const auto encoder = MakeSame(name, position, causal);
-    divide_scheme_gradients(*encoder, ranks);
     std::vector<at::Tensor> own;
     {
       const SequencePart part(group, kSteps, {.layout = layout});
@@ -179,7 +178,6 @@ TEST(SequencePartTest, WhatCannotBeIsRefusedByName) {
     ExpectRefused([&] { SequencePart(group, -1); }, "SequencePart: steps: expected 0 or more, got -1");
   }));
   ExpectRefused([] { SequencePart({}, 6); }, "SequencePart: group: expected a process group of LibTorch, got none");
-  ExpectRefused([] { divide_scheme_gradients(*MakeSame("attention", "alibi", true), 0); }, "ranks: expected 1 or more, got 0");
 }
 
 }  // namespace

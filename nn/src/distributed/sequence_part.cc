@@ -2,12 +2,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <string>
-#include <unordered_set>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "attention_call.h"
@@ -50,6 +50,61 @@ void RequireOwnSteps(int64_t steps) {
   }
 }
 
+// The tensor, whose gradient is divided by the number of ranks: attention returns that of all of them, and each hands on its
+// share.
+struct ShareFunction : torch::autograd::Function<ShareFunction> {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x, int64_t ranks) {
+    ctx->saved_data["ranks"] = ranks;
+    return x.view_as(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0] / ctx->saved_data["ranks"].toInt(), at::Tensor()};
+  }
+};
+
+at::Tensor Shared(const at::Tensor& x, int64_t ranks) {
+  return x.defined() && x.requires_grad() && at::GradMode::is_enabled() ? ShareFunction::apply(x, ranks) : x;
+}
+
+AttentionTensors Shared(AttentionTensors tensors, int64_t ranks) {
+  for (at::Tensor* tensor : tensors.All()) *tensor = Shared(*tensor, ranks);
+  return tensors;
+}
+
+// A scheme whose parameters get this rank's share of their gradients. As it is no module, attention leaves those of a rotation,
+// which turns a rank's own tokens, as they are.
+class SharedScheme : public AttentionPosition {
+ public:
+  SharedScheme(std::shared_ptr<const AttentionPosition> scheme, int64_t ranks) : scheme_(std::move(scheme)), ranks_(ranks) {}
+  AttentionTensors tensors() const override { return Shared(scheme_->tensors(), ranks_); }
+  bool symmetric() const override { return scheme_->symmetric(); }
+  std::optional<PositionProgram> program() const override {
+    std::optional<PositionProgram> program = scheme_->program();
+    if (program) {
+      for (at::Tensor& table : program->tables) table = Shared(table, ranks_);
+    }
+    return program;
+  }
+  std::optional<double> default_scale(int64_t head_dim) const override { return scheme_->default_scale(head_dim); }
+  int64_t axes() const override { return scheme_->axes(); }
+  bool places() const override { return scheme_->places(); }
+  TokenPositions place(const TokenPositions& positions, int64_t steps) const override {
+    return scheme_->place(positions, steps);
+  }
+  bool turns_once() const override { return scheme_->turns_once(); }
+  bool rotates() const override { return scheme_->rotates(); }
+  std::pair<at::Tensor, at::Tensor> rotate(const at::Tensor& query, const at::Tensor& key,
+                                           const TokenPositions& query_positions,
+                                           const TokenPositions& key_positions) const override {
+    return scheme_->rotate(query, key, query_positions, key_positions);
+  }
+
+ private:
+  std::shared_ptr<const AttentionPosition> scheme_;
+  int64_t ranks_;
+};
+
 }  // namespace
 
 SequencePart::SequencePart(const c10::intrusive_ptr<c10d::ProcessGroup>& group, int64_t steps, Choice choice) {
@@ -73,24 +128,17 @@ at::Tensor SequencePart::of(const at::Tensor& whole, int64_t dim) const {
 
 at::Tensor SequencePart::tokens() const { return of(at::arange(state_->parts.total()), 0); }
 
-void divide_scheme_gradients(torch::nn::Module& module, int64_t ranks) {
-  if (ranks < 1) Refuse("divide_scheme_gradients: ranks: expected 1 or more, got ", ranks);
-  std::unordered_set<const c10::TensorImpl*> seen;  // modules may share a scheme
-  for (const auto& part : module.modules()) {
-    if (dynamic_cast<const AttentionPosition*>(part.get()) == nullptr) continue;
-    for (const at::Tensor& parameter : part->parameters()) {
-      if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
-      parameter.register_hook([ranks](const at::Tensor& gradient) { return gradient / ranks; });
-    }
-  }
-}
-
 }  // namespace distributed
 
 AttentionOutput AttentionOverSequence(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                       const AttentionOptions& options) {
   if (distributed::active_part == nullptr) return attention(query, key, value, options);
-  return distributed::attention(query, key, value, distributed::active_part->group, options, distributed::active_part->choice);
+  const distributed::SequencePart::State& part = *distributed::active_part;
+  const int64_t ranks = part.parts.ranks();
+  AttentionOptions own = options;
+  own.tensors() = distributed::Shared(options.tensors(), ranks);
+  if (options.position()) own.position(std::make_shared<const distributed::SharedScheme>(options.position(), ranks));
+  return distributed::attention(query, key, value, part.group, own, part.choice);
 }
 
 int64_t StepsOfSequence(int64_t steps) {

@@ -12,7 +12,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
-#include <torch/nn/module.h>
 
 #include "heed/nn/distributed.h"
 
@@ -25,8 +24,8 @@ namespace heed::nn::distributed {
 // and outside of it calls the backward pass of what it computed, which needs no SequencePart. Batch rows are the same on all
 // ranks of the group; see FirstBatchRow for those of several groups.
 //
-// Gradients of parameters are then this rank's share, which whoever trains adds up over the ranks; only those of schemes inside
-// attention are complete on every rank: see divide_scheme_gradients.
+// Gradients of parameters are then this rank's share, which whoever trains adds up over the ranks; those of schemes inside
+// attention and of tensors among its options too, which distributed::attention would return whole.
 //
 // Multi-head attention, Transformer encoders, AttentionEncoder, DecomposableEncoder, PositionalEncoding, LearnedPositions,
 // Dropout and all that looks at one token alone. Within it, encoders that convolve or recur and caches throw InvalidArgument.
@@ -51,11 +50,6 @@ class SequencePart {
  private:
   std::unique_ptr<const State> state_;
 };
-
-// From now on gradients of the schemes inside attention that a module has are divided by the number of ranks: what each of so
-// many ranks computes within a SequencePart then adds up to that of the whole, as it does for other parameters. Throws
-// InvalidArgument for fewer than one.
-void divide_scheme_gradients(torch::nn::Module& module, int64_t ranks);
 
 }  // namespace heed::nn::distributed
 
