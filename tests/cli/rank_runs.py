@@ -12,7 +12,8 @@ MODEL = SMALL[: SMALL.index("--batch")]
 def exact(steps, eval_every=10, **further):
     """Six rows of a batch, which four ranks do not share evenly; with every kind of dropout."""
     options = {"batch": 6, "dropout": 0.1, "precision": "float64", "warmup": 2, "steps": steps, "eval-every": eval_every}
-    return [*MODEL, *(word for name, value in (options | further).items() for word in (f"--{name}", str(value)))]
+    chosen = dict(zip(MODEL[::2], MODEL[1::2])) | {f"--{name}": str(value) for name, value in (options | further).items()}
+    return [word for option in chosen.items() for word in option]
 
 
 def losses(folder):
