@@ -25,6 +25,7 @@
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
+#include "lab/training/sequence_parallel.h"
 #include "lab/training/train.h"
 #include "lab/training/trained_model.h"
 
@@ -36,6 +37,7 @@ struct TrainArguments {
   std::string text, out, objective = "causal";
   bool resume = false, distributed = false;
   double time_out = 300;
+  int64_t sequence_ranks = 1;
   lab::TrainOptions options;
 
   // Whether an option of config.json's name was given on the command line.
@@ -250,6 +252,7 @@ std::map<std::string, std::string> Settings(const TrainArguments& arguments, con
   settings["libtorch"] = environment.libtorch;
   settings["text"] = fmt::format("{} characters with fingerprint {}", identity.characters, identity.fingerprint);
   settings["resume"] = fmt::format("{}", arguments.resume);
+  settings["sequence_ranks"] = std::to_string(arguments.sequence_ranks);
   settings["time_out"] = fmt::format("{:g}", arguments.time_out);
   // Sums over elements depend on it, and the ranks' updates must not differ.
   settings["threads"] = std::to_string(lab::ComputeThreads());
@@ -272,10 +275,16 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
   context.quiet = given.quiet || !ranks->first();
   lab::Text text;
   ranks->Agree([&] {
-    if (!arguments.resume) lab::Validate(FreshOptions(arguments, context));
+    lab::RequireGroups(arguments.sequence_ranks, ranks->size());
+    if (!arguments.resume) {
+      const lab::TrainOptions options = FreshOptions(arguments, context);
+      lab::Validate(options);
+      lab::RequireShared(options.model, arguments.sequence_ranks);
+    }
     text = lab::TextOrReference(arguments.text, context.quiet);
     return Settings(arguments, context, text);
   });
+  ranks->ShareSequences(arguments.sequence_ranks);
   return RunTrain(
       arguments, context, [&] { return std::move(text); }, ranks.get());
 }
@@ -296,6 +305,12 @@ void AddTrain(CLI::App& app, Run& run) {
   CLI::Option* distributed = command->add_flag(
       "--distributed", arguments->distributed,
       "One of the processes that torchrun starts: each trains its share of every batch, with the results of one");
+  command
+      ->add_option("--sequence-ranks", arguments->sequence_ranks,
+                   "Processes that share the tokens of each window, for contexts that do not fit one; the others share the "
+                   "windows. Divides the number of processes; needs attention or decomposable")
+      ->capture_default_str()
+      ->needs(distributed);
   command
       ->add_option("--time-out", arguments->time_out,
                    "Seconds that a process waits for the others before it ends with an error")

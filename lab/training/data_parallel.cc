@@ -15,6 +15,7 @@
 #include "heed/nn/dropout.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/rank_group.h"
+#include "lab/training/sequence_parallel.h"
 
 namespace heed::lab {
 namespace {
@@ -79,14 +80,16 @@ Batch RowsOf(const Batch& batch, int64_t begin, int64_t end) {
   return part;
 }
 
-DataParallel::DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t batch)
+DataParallel::DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t batch, Objective objective)
     : ranks_(ranks),
-      batch_(batch),
-      begin_(batch * ranks.rank() / ranks.size()),
-      end_(batch * (ranks.rank() + 1) / ranks.size()) {
-  if (batch < ranks.size()) {
+      begin_(batch * ranks.row_group() / ranks.row_groups()),
+      end_(batch * (ranks.row_group() + 1) / ranks.row_groups()),
+      objective_(objective) {
+  if (batch < ranks.row_groups()) {
     throw InvalidArgument("batch: " + std::to_string(batch) + " windows a step are fewer than the " +
-                          std::to_string(ranks.size()) + " processes that share them");
+                          std::to_string(ranks.row_groups()) +
+                          (ranks.sequence_ranks() > 1 ? " groups of processes" : " processes") +
+                          " that share them; with --sequence-ranks more processes share a window");
   }
   std::vector<at::Tensor> tensors;
   tensors.reserve(parameters.size());
@@ -97,20 +100,23 @@ DataParallel::DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t
 DataParallel::~DataParallel() = default;
 
 at::Tensor DataParallel::Loss(const Batch& batch, const std::function<at::Tensor(const Batch&)>& loss) const {
+  at::Tensor share;
   const nn::FirstBatchRow row(begin_);
-  return loss(RowsOf(batch, begin_, end_));
+  WithTokens(ranks_, RowsOf(batch, begin_, end_), objective_, "the tokens that other ranks have", [&](const Batch& own) {
+    share = loss(own) * (static_cast<double>(own.targets.numel()) / static_cast<double>(batch.targets.numel()));
+  });
+  return share;
 }
 
 double DataParallel::Backward(const at::Tensor& loss, int64_t step) {
-  const double share = static_cast<double>(end_ - begin_) / static_cast<double>(batch_);
   const std::string number = std::to_string(step + 1);
   // First of what is sent, it travels beside the backward pass.
-  std::vector<at::Tensor> tensors = {at::tensor({share * loss.item<double>(), Interrupted() ? 1.0 : 0.0}, at::kDouble)};
+  std::vector<at::Tensor> tensors = {at::tensor({loss.item<double>(), Interrupted() ? 1.0 : 0.0}, at::kDouble)};
   c10::intrusive_ptr<c10d::Work> work;
   const auto what = "the gradients of step " + number + " that the other ranks compute";
   ranks_.Await("the losses of step " + number, [&] { work = ranks_.group().group->allreduce(tensors); });
   // The reducer takes the mean over the ranks.
-  const at::Tensor scaled = loss * (share * ranks_.size());
+  const at::Tensor scaled = loss * ranks_.size();
   ranks_.Await(what, [&] {
     Prepare(*reducer_, scaled);
     scaled.backward();

@@ -1,4 +1,5 @@
-// One model that several ranks train, each on rows of its own of every batch.
+// One model that several ranks train, each on rows of its own of every batch, or on tokens of its own of rows that several
+// share (sequence_parallel.h).
 #ifndef HEED_LAB_TRAINING_DATA_PARALLEL_H_
 #define HEED_LAB_TRAINING_DATA_PARALLEL_H_
 
@@ -25,13 +26,14 @@ namespace heed::lab {
 class DataParallel {
  public:
   // `batch` rows in all. Throws InvalidArgument where ranks would have none.
-  DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t batch);
+  DataParallel(Ranks& ranks, const NamedTensors& parameters, int64_t batch, Objective objective = Objective::kCausal);
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;
 
   Ranks& ranks() { return ranks_; }
-  // The loss of this rank's rows of a batch that every rank has; rows draw the dropout that they draw within the whole.
+  // This rank's share of the loss of a batch that every rank has; the shares add up to it. `loss` returns the mean over what is
+  // to be predicted, which draws the dropout that it draws within the whole.
   at::Tensor Loss(const Batch& batch, const std::function<at::Tensor(const Batch&)>& loss) const;
   // Backward of what Loss gave, in step `step`, counted from 0. Returns the loss of the whole batch. Throws RanksError.
   double Backward(const at::Tensor& loss, int64_t step);
@@ -40,7 +42,8 @@ class DataParallel {
 
  private:
   Ranks& ranks_;
-  int64_t batch_, begin_, end_;  // this rank's rows
+  int64_t begin_, end_;  // this rank's rows
+  Objective objective_;
   std::unique_ptr<c10d::Reducer> reducer_;
   bool interrupted_ = false;
 };

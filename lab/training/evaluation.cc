@@ -15,6 +15,7 @@
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "lab/training/ranks.h"
+#include "lab/training/sequence_parallel.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {
@@ -37,10 +38,12 @@ class EvaluationMode {
 
 constexpr const char* kInterrupted = "interrupted during evaluation";
 
-// The batches' losses; each is computed on one rank.
+constexpr const char* kLossesOfOthers = "the validation losses that the other ranks compute";
+
+// The batches' losses; each is computed on one rank, or on those that share its sequences.
 std::vector<double> OfAll(Ranks& ranks, std::vector<double> losses, bool interrupted) {
   losses.push_back(interrupted ? 1.0 : 0.0);
-  losses = ranks.Sum(losses, "the validation losses that the other ranks compute");
+  losses = ranks.Sum(losses, kLossesOfOthers);
   if (losses.back() > 0.0) throw Interruption(kInterrupted);
   losses.pop_back();
   return losses;
@@ -72,14 +75,20 @@ Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, in
   std::vector<double> losses;  // by batch, 0 for those of other ranks
   bool interrupted = false;
   int64_t done = 0;
+  const auto compute = [&](const Batch& batch) {
+    losses.back() = model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
+    done += batch.inputs.numel();
+  };
   const int64_t predictions = ForEachBatch(tokens, windows, [&](const Batch& batch) {
-    const bool own = ranks == nullptr || std::ssize(losses) % ranks->size() == ranks->rank();
+    const bool own = ranks == nullptr || std::ssize(losses) % ranks->row_groups() == ranks->row_group();
     losses.push_back(0.0);
     interrupted = interrupted || Interrupted();
     if (interrupted && ranks == nullptr) throw Interruption(kInterrupted);
-    if (!own || interrupted) return;
-    losses.back() = model->Loss(batch).item<double>() * static_cast<double>(batch.targets.numel());
-    done += batch.inputs.numel();
+    if (!own) return;
+    // Ranks that share a sequence leave it out together.
+    if (ranks != nullptr) interrupted = ranks->AnyOfSequence(interrupted, kLossesOfOthers);
+    if (interrupted) return;
+    ranks != nullptr ? WithTokens(*ranks, batch, objective, kLossesOfOthers, compute) : compute(batch);
     if (on_tokens) on_tokens(done);
   });
   if (ranks != nullptr) losses = OfAll(*ranks, std::move(losses), interrupted);

@@ -27,7 +27,7 @@ struct Evaluation {
 // finite, and Interruption on Ctrl-C.
 //
 // With ranks every one computes its share, all return the same, and one that is interrupted ends all of them. The sum is made
-// in the same order as without.
+// in the same order as without, unless ranks share sequences: each batch's is then made of theirs first.
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
                     const std::function<void(int64_t)>& on_tokens = {}, Ranks* ranks = nullptr);
 // The same for a text; InvalidArgument names a character that the model does not know.

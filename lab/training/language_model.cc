@@ -70,7 +70,8 @@ at::Tensor LanguageModelImpl::Logits(const at::Tensor& hidden) {
 at::Tensor LanguageModelImpl::Loss(const Batch& batch) {
   at::Tensor hidden = forward(batch.inputs).flatten(0, 1);
   if (batch.rows.defined()) hidden = hidden.index_select(0, batch.rows);
-  return torch::nn::functional::cross_entropy(Logits(hidden), batch.targets);
+  const at::Tensor logits = Logits(hidden);
+  return batch.targets.numel() == 0 ? logits.sum() : torch::nn::functional::cross_entropy(logits, batch.targets);
 }
 
 int64_t LanguageModelImpl::longest() const {

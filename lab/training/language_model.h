@@ -31,7 +31,7 @@ class LanguageModelImpl : public torch::nn::Module {
   bool CanStep() const { return encoder_->CanStep(); }
   // hidden [..., width] -> [..., vocabulary].
   at::Tensor Logits(const at::Tensor& hidden);
-  // Mean cross-entropy over the batch's predictions, in nats.
+  // Mean cross-entropy over the batch's predictions, in nats; 0 without any.
   at::Tensor Loss(const Batch& batch);
 
   const ModelOptions& options() const { return options_; }

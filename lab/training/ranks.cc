@@ -15,7 +15,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "heed/nn/distributed.h"
 #include "heed/nn/process_group.h"
 #include "lab/report/json.h"
 #include "lab/training/divergence.h"
@@ -139,7 +141,27 @@ std::unique_ptr<Ranks> Ranks::Join(double time_out) {
         fmt::format("time_out: expected more than 0 and at most {:g} seconds, got {:g}", kLongestTimeOut, time_out));
   }
   const auto limit = std::chrono::milliseconds(std::max<int64_t>(1, std::llround(1e3 * time_out)));
-  return std::make_unique<Ranks>(RankGroup{nn::JoinProcessGroup(limit)});
+  return std::make_unique<Ranks>(RankGroup{nn::JoinProcessGroup(limit), limit});
+}
+
+void RequireGroups(int64_t sequence_ranks, int64_t size) {
+  if (sequence_ranks < 1 || sequence_ranks > size || size % sequence_ranks != 0) {
+    throw InvalidArgument(
+        fmt::format("sequence_ranks: expected a number that divides the {} processes, got {}", size, sequence_ranks));
+  }
+}
+
+void Ranks::ShareSequences(int64_t sequence_ranks) {
+  RequireGroups(sequence_ranks, size());
+  if (sequence_ranks == 1) return;
+  const int ranks = static_cast<int>(sequence_ranks), group = rank() / ranks;
+  Await("the ranks that share its sequences", [&] {
+    // A group of its own also where all ranks share sequences: gradients are under way meanwhile.
+    const auto store =
+        c10::make_intrusive<c10d::PrefixStore>(fmt::format("heed/sequence/{}", group), group_->group->getStore());
+    group_->sequence = nn::MakeProcessGroup(store, rank() % ranks, ranks, group_->time_out);
+  });
+  sequence_ranks_ = ranks;
 }
 
 Ranks::Ranks(RankGroup group) : group_(std::make_unique<RankGroup>(std::move(group))) {}
@@ -151,6 +173,10 @@ int Ranks::size() const { return group_->group->getSize(); }
 void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
   try {
     wait();
+  } catch (const nn::distributed::RankLost& error) {
+    const int first = row_group() * sequence_ranks_;
+    throw RanksError(fmt::format("rank {} of {} waited for {}: among ranks {} to {}, which share sequences, {}", rank(), size(),
+                                 what, first, first + sequence_ranks_ - 1, Message(error)));
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
@@ -169,6 +195,13 @@ std::vector<double> Ranks::Sum(const std::vector<double>& numbers, const std::st
   Await(what, [&] { group_->group->allreduce(tensors)->wait(); });
   const double* first = tensors[0].const_data_ptr<double>();
   return {first, first + numbers.size()};
+}
+
+bool Ranks::AnyOfSequence(bool own, const std::string& what) {
+  if (sequence_ranks_ == 1) return own;
+  std::vector<at::Tensor> tensors = {at::full({1}, own ? 1 : 0, at::kLong)};
+  Await(what, [&] { group_->sequence->allreduce(tensors)->wait(); });
+  return tensors[0].item<int64_t>() > 0;
 }
 
 std::vector<std::string> Ranks::Gather(const std::string& own, const std::string& what) {

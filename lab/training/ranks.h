@@ -2,6 +2,7 @@
 #ifndef HEED_LAB_TRAINING_RANKS_H_
 #define HEED_LAB_TRAINING_RANKS_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,10 +37,22 @@ class Ranks {
   int rank() const;
   int size() const;
   bool first() const { return rank() == 0; }
+
+  // From now on the ranks g S .. g S + S-1, S = sequence_ranks, share the tokens of each row of a batch, and these groups share
+  // its rows. Every rank calls it, with the same number, once. Throws InvalidArgument that names sequence_ranks where the ranks
+  // are no multiple of it, Error as Join, and RanksError.
+  void ShareSequences(int64_t sequence_ranks);
+  // The ranks that share the tokens of a row, 1 unless they do; the groups of such ranks, and the number of this rank's.
+  int sequence_ranks() const { return sequence_ranks_; }
+  int row_groups() const { return size() / sequence_ranks_; }
+  int row_group() const { return rank() / sequence_ranks_; }
+
   RankGroup& group() { return *group_; }
 
   // Element by element over all ranks, the same bits on each.
   std::vector<double> Sum(const std::vector<double>& numbers, const std::string& what);
+  // Whether it holds on any of the ranks that share this one's sequences.
+  bool AnyOfSequence(bool own, const std::string& what);
   // What each rank gave, by rank.
   std::vector<std::string> Gather(const std::string& own, const std::string& what);
   // Rank 0's, on every rank. For tensors see rank_group.h.
@@ -57,7 +70,11 @@ class Ranks {
 
  private:
   std::unique_ptr<RankGroup> group_;
+  int sequence_ranks_ = 1;
 };
+
+// Throws InvalidArgument that names sequence_ranks unless groups of so many ranks, at least 1, make `size` ranks.
+void RequireGroups(int64_t sequence_ranks, int64_t size);
 
 // The same without ranks, where there are none.
 void OnFirst(Ranks* ranks, const std::function<void()>& act, const std::string& what);

@@ -14,6 +14,7 @@
 #include "lab/training/divergence.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/rank_group.h"
+#include "lab/training/sequence_parallel.h"
 
 namespace heed::lab {
 namespace {
@@ -28,6 +29,12 @@ LanguageModel SeededModel(const TrainOptions& options, const Vocabulary& vocabul
   return LanguageModel(options.model, vocabulary);
 }
 
+std::unique_ptr<DataParallel> ParallelOf(Ranks* ranks, const TrainOptions& options, const NamedTensors& parameters) {
+  if (ranks == nullptr) return nullptr;
+  RequireShared(options.model, ranks->sequence_ranks());
+  return std::make_unique<DataParallel>(*ranks, parameters, options.batch, options.model.objective);
+}
+
 at::Generator TorchGenerator() { return at::detail::getDefaultCPUGenerator(); }
 
 }  // namespace
@@ -37,7 +44,7 @@ Trainer::Trainer(Corpus corpus, const TrainOptions& options, Ranks* ranks)
       corpus_(std::move(corpus)),
       model_(SeededModel(options, corpus_.vocabulary)),
       optimizer_(NamedParameters(*model_), options),
-      parallel_(ranks != nullptr ? std::make_unique<DataParallel>(*ranks, optimizer_.parameters(), options.batch) : nullptr),
+      parallel_(ParallelOf(ranks, options, optimizer_.parameters())),
       windows_{options.model.objective, options.model.context, options.batch, model_->mask_symbol()},
       random_(options.seed) {
   model_->train();

@@ -20,8 +20,9 @@ namespace heed::lab {
 // Reseeds PyTorch's default generator with the seed: it draws the weights and the dropout of the run. With the same options,
 // text and number of threads, every step yields the same bits.
 //
-// With ranks each has a trainer of the same options and text, trains rows of its own of every batch, and all have the same
-// numbers after every step: those of one process but for the order in which gradients are added. They call the same functions.
+// With ranks each has a trainer of the same options and text, trains rows of its own of every batch, or tokens of its own of
+// rows that ranks share (Ranks::ShareSequences), and all have the same numbers after every step: those of one process but for
+// the order in which gradients are added. They call the same functions.
 class Trainer {
  public:
   // Throws InvalidArgument that names the option.

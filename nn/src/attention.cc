@@ -109,10 +109,7 @@ bool WillNeedGradient(const variable_list& operands) {
 
 }  // namespace
 
-namespace {
-
-// What dropout counts as the first row.
-int64_t BatchOffset(const AttentionOptions& options) {
+int64_t FirstRowOfDropout(const AttentionOptions& options) {
   int64_t offset = 0;
   if (__builtin_add_overflow(options.batch_offset(), first_batch_row(), &offset)) {
     throw InvalidArgument("batch_offset: " + std::to_string(options.batch_offset()) + " leaves no room for FirstBatchRow's " +
@@ -120,8 +117,6 @@ int64_t BatchOffset(const AttentionOptions& options) {
   }
   return offset;
 }
-
-}  // namespace
 
 AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_view, const at::Tensor& value_view,
                           const AttentionOptions& options) {
@@ -143,7 +138,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   if (scheme && scheme->places()) PlaceTokens(*scheme, on_axes, query.size(2), key.size(2), resolved);
   if (options.dropout() != 0.0) {
     if (!options.seed()) resolved.seed(DrawSeed());
-    resolved.batch_offset(BatchOffset(options));
+    resolved.batch_offset(FirstRowOfDropout(options));
   }
 
   const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});

@@ -102,6 +102,9 @@ at::Tensor AttentionWeights(const at::Tensor& query, const at::Tensor& key, cons
 // A seed from PyTorch's default generator.
 int64_t DrawSeed();
 
+// The batch offset, with this thread's FirstBatchRow on top of it.
+int64_t FirstRowOfDropout(const AttentionOptions& options);
+
 }  // namespace heed::nn
 
 #endif  // HEED_NN_SRC_ATTENTION_CALL_H_

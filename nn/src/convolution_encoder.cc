@@ -3,6 +3,7 @@
 
 #include "heed/error.h"
 #include "residual_layers.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -41,6 +42,7 @@ ConvolutionEncoderImpl::ConvolutionEncoderImpl(EncoderOptions options_)
 
 torch::Tensor ConvolutionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("ConvolutionEncoder", X, options.width());
+  RefuseSequencePart("ConvolutionEncoder", "a step is computed of those beside it, which other ranks may have");
   const at::Tensor padding = Padding(ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), X.size(1));
   return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
     const int64_t reach = (options.kernel() - 1) * Dilation(options, static_cast<int64_t>(l));

@@ -7,6 +7,7 @@
 #include "heads.h"
 #include "heed/error.h"
 #include "residual_layers.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -45,9 +46,10 @@ torch::Tensor DecomposableAttentionImpl::forward(const torch::Tensor& X, const t
   CheckInput("DecomposableAttention", X, options.width());
   const at::Tensor query = SplitHeads(attend(X), options.heads());
   at::Tensor key = query, value = SplitHeads(X, options.heads());
-  const int64_t steps = (cache != nullptr ? cache->length() : 0) + X.size(1);
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), X.size(1), steps);
+  const int64_t queries = StepsOfSequence(X.size(1)), steps = (cache != nullptr ? cache->length() : 0) + queries;
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), queries, steps);
   if (cache != nullptr) {
+    RefuseSequencePart("DecomposableAttention", "a cache holds the keys of one process");
     cache->append(key, value);
     key = cache->keys();
     value = cache->values();
@@ -55,7 +57,7 @@ torch::Tensor DecomposableAttentionImpl::forward(const torch::Tensor& X, const t
   AttentionOptions call;
   call.scale(1.0).causal(options.causal()).key_lengths(lengths).position(position);
   if (is_training()) call.dropout(options.dropout());
-  const at::Tensor aligned = MergeHeads(attention(query, key, value, call).output);
+  const at::Tensor aligned = MergeHeads(AttentionOverSequence(query, key, value, call).output);
   return compare(at::cat({X, aligned}, 2));
 }
 

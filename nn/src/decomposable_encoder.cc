@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "residual_layers.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -27,7 +28,7 @@ DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_)
 
 torch::Tensor DecomposableEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("DecomposableEncoder", X, options.width());
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1));
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, StepsOfSequence(X.size(1)));
   return Layers(Blank(X, Padding(lengths, X.size(1))),
                 [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); });
 }

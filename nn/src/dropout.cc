@@ -1,7 +1,9 @@
 #include "heed/nn/dropout.h"
 
 #include <cmath>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -10,6 +12,7 @@
 #include "executor.h"
 #include "heed/dropout.h"
 #include "heed/error.h"
+#include "sequence.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -21,39 +24,38 @@ using torch::autograd::variable_list;
 
 thread_local int64_t first_row = 0;
 
-// first: the index of X's first element in the whole of which X is a part.
+// runs: of the whole of which X is a part, see RunsOfWhole; three numbers each.
 template <class T>
-void Drop(double p, int64_t seed, int64_t first, const at::Tensor& X, const at::Tensor& Y) {
+void Drop(double p, int64_t seed, at::IntArrayRef runs, const at::Tensor& X, const at::Tensor& Y) {
   TorchExecutor executor;
   const heed::Dropout dropout{p, static_cast<uint64_t>(seed)};
-  DropElements(dropout, AddressOf<const T>(X), AddressOf<T>(Y), X.numel(), executor, first);
+  const T* const from = AddressOf<const T>(X);
+  T* const to = AddressOf<T>(Y);
+  for (std::size_t r = 0; r < runs.size(); r += 3) {
+    DropElements(dropout, from + runs[r], to + runs[r], runs[r + 2], executor, runs[r + 1]);
+  }
 }
 
-// The elements of the rows before this thread's first one.
-int64_t FirstElement(const at::Tensor& X) {
-  if (first_row == 0 || X.dim() == 0 || X.numel() == 0) return 0;
-  int64_t elements = 0;
-  if (__builtin_mul_overflow(first_row, X.numel() / X.size(0), &elements)) {
-    throw InvalidArgument("FirstBatchRow: row " + std::to_string(first_row) + " is too large for rows of " +
-                          std::to_string(X.numel() / X.size(0)) + " elements");
-  }
-  return elements;
+std::vector<int64_t> FlatRuns(const at::Tensor& X) {
+  std::vector<int64_t> flat;
+  for (const Run& run : RunsOfWhole(X)) flat.insert(flat.end(), {run.here, run.whole, run.count});
+  return flat;
 }
 
 // The gradient is the same function of the output's gradient.
 struct DropoutFunction : Function<DropoutFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& view, double p, int64_t seed, int64_t first) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& view, double p, int64_t seed, at::IntArrayRef runs) {
     ctx->saved_data["p"] = p;
     ctx->saved_data["seed"] = seed;
-    ctx->saved_data["first"] = first;
+    ctx->saved_data["runs"] = runs;
     const at::Tensor X = Dense("X", view).contiguous();
     at::Tensor Y = at::empty_like(X);
-    X.scalar_type() == at::kDouble ? Drop<double>(p, seed, first, X, Y) : Drop<float>(p, seed, first, X, Y);
+    X.scalar_type() == at::kDouble ? Drop<double>(p, seed, runs, X, Y) : Drop<float>(p, seed, runs, X, Y);
     return Y;
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto saved = [ctx](const char* name) { return ctx->saved_data[name]; };
-    return {apply(gradients[0], saved("p").toDouble(), saved("seed").toInt(), saved("first").toInt()), {}, {}, {}};
+    return {apply(gradients[0], saved("p").toDouble(), saved("seed").toInt(), saved("runs").toIntVector()), {}, {}, {}};
   }
 };
 
@@ -68,7 +70,11 @@ torch::Tensor drop_elements(const torch::Tensor& X, double p, bool training) {
   if (!training || p == 0.0) return X;
   const bool ours = X.device().is_cpu() && X.layout() == at::kStrided && !X.is_nested() &&
                     (X.scalar_type() == at::kFloat || X.scalar_type() == at::kDouble) && std::lround(p * 65536) < 65536;
-  return ours ? DropoutFunction::apply(X, p, DrawSeed(), FirstElement(X)) : at::dropout(X, p, /*train=*/true);
+  if (!ours) {
+    RefuseSequencePart("Dropout", "PyTorch's own, which drops other types and probabilities near 1, counts no tokens");
+    return at::dropout(X, p, /*train=*/true);
+  }
+  return DropoutFunction::apply(X, p, DrawSeed(), FlatRuns(X));
 }
 
 FirstBatchRow::FirstBatchRow(int64_t row) : before_(first_row) {

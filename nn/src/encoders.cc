@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/nn/dropout.h"
 #include "residual_layers.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -91,7 +92,7 @@ AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(st
 
 torch::Tensor AttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t offset) {
   CheckInput("AttentionEncoder", X, options.width());
-  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1));
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, StepsOfSequence(X.size(1)));
   at::Tensor Y = Input(Blank(X, Padding(lengths, X.size(1))), offset);
   for (auto& block : blocks) Y = block(Y, lengths);
   return final_norm ? final_norm(Y) : Y;

@@ -15,6 +15,7 @@
 #include "heads.h"
 #include "heed/error.h"
 #include "linear.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
@@ -83,6 +84,8 @@ void CheckInput(const char* name, const at::Tensor& X, int64_t width) {
                           std::to_string(width) + "], got " + (X.defined() ? ShapeText(X) : "an undefined tensor"));
   }
 }
+
+constexpr const char* kCacheOfOne = "a cache holds the keys of one process";
 
 // Self-attention's three projections are one product where that pays for a joint copy of the matrices: in training, whose
 // gradients of them are then one product too, in layers that are not wide (bench/python/joint_projection.py).
@@ -236,7 +239,7 @@ torch::Tensor MultiHeadAttentionImpl::Output(const torch::Tensor& query, const t
   if (options.softcap()) call.softcap(*options.softcap());
   if (is_training()) call.dropout(options.dropout());
   if (observer) observer(query, key, value, call);
-  const AttentionOutput result = heed::nn::attention(query, key, value, call);
+  const AttentionOutput result = AttentionOverSequence(query, key, value, call);
   if (options.keep_attention_weights()) attention_weights_ = result.weights.flatten(0, 1);
   return linear(MergeHeads(result.output), W_o->weight, W_o->bias);
 }
@@ -246,9 +249,14 @@ torch::Tensor MultiHeadAttentionImpl::forward(const torch::Tensor& queries, cons
                                               KeyValueCache* cache, const StepPositions& positions,
                                               const AttentionMasks& masks) {
   auto [query, key, value] = Projected(queries, keys, values);
-  const int64_t steps = (cache != nullptr ? cache->length() : 0) + key.size(2);
+  if (cache == nullptr) {
+    const at::Tensor lengths =
+        ClampValidLens(valid_lens, query.size(0), StepsOfSequence(query.size(2)), StepsOfSequence(key.size(2)));
+    return Output(query, key, value, lengths, positions, masks, position);
+  }
+  RefuseSequencePart("MultiHeadAttention", kCacheOfOne);
+  const int64_t steps = cache->length() + key.size(2);
   const at::Tensor lengths = ClampValidLens(valid_lens, query.size(0), query.size(2), steps);
-  if (cache == nullptr) return Output(query, key, value, lengths, positions, masks, position);
   CheckBatch(query, key);
   const int64_t before = cache->length();
   Append(key, value, positions.keys, *cache);
@@ -296,6 +304,7 @@ torch::Tensor MultiHeadAttentionImpl::OutputOf(const KeyValueCache& cache, const
 torch::Tensor MultiHeadAttentionImpl::attend(const torch::Tensor& queries, const KeyValueCache& cache,
                                              const torch::Tensor& valid_lens, const StepPositions& positions,
                                              const AttentionMasks& masks) {
+  RefuseSequencePart("MultiHeadAttention", kCacheOfOne);
   if (!cache.keys().defined()) throw InvalidArgument("MultiHeadAttention: cache: nothing was appended to it");
   const at::Tensor query = ProjectedQueries(queries);
   return OutputOf(cache, query, ClampValidLens(valid_lens, query.size(0), query.size(2), cache.length()), positions, masks);

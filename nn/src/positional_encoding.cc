@@ -8,6 +8,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "sequence.h"
 #include "sizes.h"
 #include "tensor_view.h"
 
@@ -122,18 +123,18 @@ torch::Tensor PositionalEncodingImpl::forward(const torch::Tensor& X, int64_t of
   if (positions.defined()) {
     CheckListed("PositionalEncoding", positions, X, offset);
     rows = SinusoidalRowsAt(options_, positions, X);
-  } else if (steps <= max_len_ && offset <= max_len_ - steps) {
-    rows = table_.squeeze(0).narrow(0, offset, steps);
-  } else if (length_policy_ == LengthPolicy::kExtend) {
-    rows = SinusoidalRows(options_, offset, steps, num_hiddens_);
-  } else if (length_policy_ == LengthPolicy::kClamp) {
-    rows = ClampedRows(table_.squeeze(0), offset, steps);
   } else {
-    ThrowTooLong("PositionalEncoding", steps, offset, max_len_,
-                 "raise max_len, or choose the length policy 'extend' or 'clamp'");
+    rows = RowsOfSequence(steps, [&](int64_t first, int64_t count) { return RowsFrom(offset + first, count); });
   }
   // Rounded to a floating type, as the sum would be; never to whole numbers.
   return dropout_(X + rows.to(X.device(), X.is_floating_point() ? X.scalar_type() : rows.scalar_type()));
+}
+
+torch::Tensor PositionalEncodingImpl::RowsFrom(int64_t first, int64_t steps) const {
+  if (steps <= max_len_ && first <= max_len_ - steps) return table_.squeeze(0).narrow(0, first, steps);
+  if (length_policy_ == LengthPolicy::kExtend) return SinusoidalRows(options_, first, steps, num_hiddens_);
+  if (length_policy_ == LengthPolicy::kClamp) return ClampedRows(table_.squeeze(0), first, steps);
+  ThrowTooLong("PositionalEncoding", steps, first, max_len_, "raise max_len, or choose the length policy 'extend' or 'clamp'");
 }
 
 void PositionalEncodingImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
@@ -172,10 +173,12 @@ torch::Tensor LearnedPositionsImpl::forward(const torch::Tensor& X, int64_t offs
     CheckListed("LearnedPositions", positions, X, offset);
     return dropout_(X + ListedRows(weight, positions, length_policy_ == LengthPolicy::kClamp));
   }
-  const int64_t steps = X.size(1);
-  if (steps <= max_len_ && offset <= max_len_ - steps) return dropout_(X + weight.narrow(0, offset, steps));
-  if (length_policy_ == LengthPolicy::kClamp) return dropout_(X + ClampedRows(weight, offset, steps));
-  ThrowTooLong("LearnedPositions", steps, offset, max_len_, "raise max_len, or choose the length policy 'clamp'");
+  const auto rows = [&](int64_t first, int64_t steps) {
+    if (steps <= max_len_ && first <= max_len_ - steps) return weight.narrow(0, first, steps);
+    if (length_policy_ == LengthPolicy::kClamp) return ClampedRows(weight, first, steps);
+    ThrowTooLong("LearnedPositions", steps, first, max_len_, "raise max_len, or choose the length policy 'clamp'");
+  };
+  return dropout_(X + RowsOfSequence(X.size(1), [&](int64_t first, int64_t count) { return rows(offset + first, count); }));
 }
 
 }  // namespace heed::nn

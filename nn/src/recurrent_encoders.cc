@@ -7,10 +7,13 @@
 
 #include "heed/error.h"
 #include "residual_layers.h"
+#include "sequence.h"
 #include "valid_lens.h"
 
 namespace heed::nn {
 namespace {
+
+constexpr const char* kStepByStep = "a step is computed of the state behind the one before, which another rank may have";
 
 template <class Cell, class CellOptions>
 std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options) {
@@ -81,6 +84,7 @@ RecurrentEncoderImpl::RecurrentEncoderImpl(EncoderOptions options_) : ResidualEn
 
 torch::Tensor RecurrentEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("RecurrentEncoder", X, options.width());
+  RefuseSequencePart("RecurrentEncoder", kStepByStep);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
   return Layers(Blank(X, padding),
                 [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); });
@@ -97,6 +101,7 @@ RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions opti
 
 torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("RecurrentAttentionEncoder", X, options.width());
+  RefuseSequencePart("RecurrentAttentionEncoder", kStepByStep);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
   return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
     const at::Tensor H = States(options, *cells[l], Y, lengths, padding);

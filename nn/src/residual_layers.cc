@@ -6,6 +6,7 @@
 #include "attention_call.h"
 #include "heed/error.h"
 #include "heed/nn/dropout.h"
+#include "sequence.h"
 
 namespace heed::nn {
 
@@ -40,7 +41,7 @@ void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t lay
 
 at::Tensor Padding(const at::Tensor& lengths, int64_t steps) {
   if (!lengths.defined()) return {};
-  return at::arange(steps, lengths.options()).ge(lengths.unsqueeze(1)).unsqueeze(2);
+  return TokensOfSequence(steps, lengths.options()).ge(lengths.unsqueeze(1)).unsqueeze(2);
 }
 
 at::Tensor Blank(const at::Tensor& X, const at::Tensor& padding) { return padding.defined() ? X.masked_fill(padding, 0.0) : X; }

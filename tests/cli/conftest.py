@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from heed_program import SMALL, run
+from rank_runs import exact
 
 
 @pytest.fixture
@@ -18,6 +19,15 @@ def trained(text, tmp_path):
     """A folder with a finished run of 6 steps."""
     folder = tmp_path / "trained"
     result = run("train", text, "--out", folder, *SMALL, "--steps", 6, "--eval-every", 3, "--quiet")
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture
+def alone(text, tmp_path):
+    """The curve of one process, and its folder."""
+    folder = tmp_path / "alone"
+    result = run("train", text, "--out", folder, *exact(200), "--threads", 1, "--quiet")
     assert result.returncode == 0, result.stderr
     return folder
 

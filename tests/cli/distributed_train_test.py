@@ -9,50 +9,7 @@ import time
 import pytest
 from heed_program import SMALL, run
 from rank_processes import PATIENCE, RankProcesses, interrupted, metrics, reported, torchrun, train
-
-MODEL = SMALL[: SMALL.index("--batch")]
-
-
-def exact(steps, eval_every=10, **further):
-    """Six rows of a batch, which four ranks do not share evenly; with every kind of dropout."""
-    options = {"batch": 6, "dropout": 0.1, "precision": "float64", "warmup": 2, "steps": steps, "eval-every": eval_every}
-    return [*MODEL, *(word for name, value in (options | further).items() for word in (f"--{name}", str(value)))]
-
-
-def losses(folder):
-    return [(line["step"], line["train_loss"], line["val_loss"]) for line in metrics(folder)]
-
-
-def assert_same_curve(folder, expected, tolerance):
-    found = losses(folder)
-    assert len(found) == len(expected)
-    for (step, *mine), (expected_step, *theirs) in zip(found, expected, strict=True):
-        assert step == expected_step
-        assert mine == pytest.approx(theirs, rel=tolerance), step
-
-
-def tensors_in(path):
-    """Names, shapes and types, and the names of the metadata, from the header of a safetensors file."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    return {name: set(entry) if name == "__metadata__" else (entry["dtype"], entry["shape"]) for name, entry in header.items()}
-
-
-def assert_all(ends, code, expected):
-    assert ends
-    for returncode, output, messages in ends:
-        assert returncode == code, messages
-        assert expected in messages, messages
-        assert output == ""
-
-
-@pytest.fixture
-def alone(text, tmp_path):
-    """The curve of one process, and its folder."""
-    folder = tmp_path / "alone"
-    result = run("train", text, "--out", folder, *exact(200), "--threads", 1, "--quiet")
-    assert result.returncode == 0, result.stderr
-    return folder
+from rank_runs import MODEL, assert_all, assert_same_curve, exact, losses, tensors_in
 
 
 def test_ranks_of_torchrun_have_the_losses_of_one_process(text, tmp_path, alone):

@@ -22,7 +22,7 @@ inline void OnThreads(int size, const std::function<void(Ranks& ranks)>& act,
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      Ranks ranks(RankGroup{nn::MakeProcessGroup(store, rank, size, time_out)});
+      Ranks ranks(RankGroup{nn::MakeProcessGroup(store, rank, size, time_out), time_out});
       act(ranks);
     });
   }

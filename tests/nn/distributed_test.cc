@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <string>
@@ -14,42 +13,17 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
-#include "heed/nn/process_group.h"
 #include "heed/score_program.h"
 #include "tests/nn/refusal.h"
+#include "tests/nn/thread_group.h"
 
 namespace heed::nn::distributed {
 namespace {
 
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 using std::chrono::milliseconds;
-
-// Calls f as each rank of a group of threads; what each of them threw, empty where nothing.
-std::vector<std::string> Together(int ranks, const std::function<void(const Group&, int)>& f,
-                                  milliseconds timeout = milliseconds(20000)) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<std::string> thrown(static_cast<std::size_t>(ranks));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        f(MakeProcessGroup(store, rank, ranks, timeout), rank);
-      } catch (const std::exception& error) {
-        thrown[static_cast<std::size_t>(rank)] = error.what();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return thrown;
-}
-
-void ExpectNothingThrown(const std::vector<std::string>& thrown) {
-  for (std::size_t rank = 0; rank < thrown.size(); ++rank) EXPECT_EQ(thrown[rank], "") << "rank " << rank;
-}
 
 at::Tensor Numbers(int64_t seed, at::IntArrayRef shape) {
   at::Generator generator = at::globalContext().defaultGenerator(at::kCPU).clone();

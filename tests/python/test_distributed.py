@@ -231,6 +231,14 @@ def test_zigzag_balances_causal_work(ranks):
     assert max(uneven) * 4 > 1.7 * sum(uneven)
 
 
+def test_a_window_leaves_work_even(ranks):
+    # All have the same but the first rank, whose window begins before the sequence.
+    sizes = (1, 4, 2, 1024, 1024, 8, 8)
+    for options in ({"causal": True, "window": (31, -1)}, {"window": (20, 20)}):
+        pairs = planned(ranks, 4, sizes=sizes, **options).pairs
+        assert max(pairs) <= 1.1 * min(pairs)
+
+
 def test_auto_says_why(ranks):
     def chosen(count=2, **options):
         plan = planned(ranks, count, "auto", **options)

@@ -87,8 +87,9 @@ Request RequestOf(const Exchange& exchange, const std::vector<Terms>& agreed, co
 }
 
 PreparedCall Ready(const char* function, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                   const c10::intrusive_ptr<c10d::ProcessGroup>& group, const AttentionOptions& options, Choice choice) {
+                   const c10::intrusive_ptr<c10d::ProcessGroup>& group, AttentionOptions options, Choice choice) {
   const Exchange exchange(function, group);
+  if (options.dropout() != 0.0) options.batch_offset(FirstRowOfDropout(options));
   const std::vector<Terms> agreed = AgreeOn(exchange, [&] { return StatementOf(query, key, value, options, choice); });
   return Prepared(exchange, RequestOf(exchange, agreed, query, key, value, options, choice));
 }

@@ -83,8 +83,8 @@ Transfer Exchange::Start(const ByPeer& sends, const ByPeer& receives, const std:
 
 void Exchange::Fail(int peer, const std::string& what, const std::exception& error) const {
   const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  throw Error(c10::str(function_, ": rank ", rank(), " of ", ranks(), " waited for rank ", peer, ", ", what, ": ",
-                       of_torch != nullptr ? of_torch->what_without_backtrace() : error.what()));
+  throw RankLost(c10::str(function_, ": rank ", rank(), " of ", ranks(), " waited for rank ", peer, ", ", what, ": ",
+                          of_torch != nullptr ? of_torch->what_without_backtrace() : error.what()));
 }
 
 at::Tensor SumOverRanks(const Exchange& exchange, const at::Tensor& numbers, const std::string& what) {

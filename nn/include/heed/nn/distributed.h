@@ -18,6 +18,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include "heed/error.h"
 #include "heed/nn/attention.h"
 
 namespace c10d {
@@ -25,6 +26,13 @@ class ProcessGroup;
 }
 
 namespace heed::nn::distributed {
+
+// Another rank died, or was later than the time-out of the group. what() says which, and what was waited for. The group is of
+// no use any more.
+class RankLost : public Error {
+ public:
+  using Error::Error;
+};
 
 // How ranks share the work. Liu et al. 2023, "Ring Attention with Blockwise Transformers for Near-Infinite Context"; Jacobs et
 // al. 2023, "DeepSpeed Ulysses".
@@ -66,7 +74,7 @@ struct Plan {
 //
 // Results are those of one process within rounding. Weights are not returned. Throws InvalidArgument as heed::nn::attention
 // does, and, on every rank before anything is computed, where ranks were called with different arguments or versions; Error
-// where another rank refused its arguments, where it died, or was later than the time-out of the group.
+// where another rank refused its arguments, RankLost where it died, or was later than the time-out of the group.
 AttentionOutput attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const c10::intrusive_ptr<c10d::ProcessGroup>& group, const AttentionOptions& options = {},
                           Choice choice = {});

@@ -37,6 +37,8 @@ class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImp
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(int64_t{0})}, {2, torch::nn::AnyValue(torch::Tensor())})
 
  private:
+  torch::Tensor RowsFrom(int64_t first, int64_t steps) const;  // [steps, num_hiddens]
+
   int64_t num_hiddens_, max_len_;
   double probability_;
   LengthPolicy length_policy_;
