@@ -68,6 +68,8 @@ void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& o
       "0: half the context");
   add("--dropout", model.dropout, "Probability of dropping, in training");
   add("--precision", model.precision, "float32 or float64");
+  add("--query-key-norm", model.query_key_norm,
+      fmt::format("One of {}: how attention normalises queries and keys", fmt::join(lab::QueryKeyNormNames(), ", ")));
   command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
   command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")
       ->group("Model");

@@ -17,6 +17,7 @@ from turns import milliseconds
 
 import heed
 from heed import positions
+from heed.nn import QueryKeyNorm
 
 
 def schemes(heads, width, steps):
@@ -49,17 +50,51 @@ def schemes(heads, width, steps):
     planar = {
         "AxialRotary": (lambda: positions.AxialRotary(width), {"query_positions": grid, "key_positions": grid}),
         "SwinBias, one window": (lambda: positions.SwinBias(heads, side), {}),
+        "SwinV2Bias, one window": (lambda: positions.SwinV2Bias(heads, side), {}),
     }
-    return causal | planar
+    before = {
+        "Sinusoidal": lambda: OnQueries(positions.Sinusoidal(heads * width, steps)),
+        "Learned": lambda: OnQueries(positions.Learned(heads * width, steps)),
+        "RandomFourier": lambda: OnQueries(positions.RandomFourier(heads * width), torch.arange(steps)),
+        "QueryKeyNorm, l2": lambda: Normalised(QueryKeyNorm("l2", heads, width)),
+        "QueryKeyNorm, rms": lambda: Normalised(QueryKeyNorm("rms", heads, width)),
+    }
+    return causal | planar | {name: (make, {"causal": True}) for name, make in before.items()}
+
+
+class OnQueries(torch.nn.Module):
+    """An encoding of the input, added to what the queries are made of: the work of one addition, which a model does once."""
+
+    def __init__(self, encoding, places=None):
+        super().__init__()
+        self.encoding, self.places = encoding, {} if places is None else {"positions": places}
+
+    def forward(self, query, key):
+        batch, heads, steps, width = query.shape
+        rows = self.encoding(query.transpose(1, 2).reshape(batch, steps, heads * width), **self.places)
+        return rows.view(batch, steps, heads, width).transpose(1, 2), key, None
+
+
+class Normalised(torch.nn.Module):
+    """Queries and keys as a layer with query_key_norm has them."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, query, key):
+        return *self.norm(query, key), self.norm.scale
 
 
 def step(make, options, query, key, value):
     """A function that computes one forward and one backward pass."""
-    scheme = make() if make else None
-    wanted = [*(scheme.parameters() if scheme else ()), *(x.requires_grad_() for x in (query, key, value))]
+    made = make() if make else None
+    before, scheme = (made, None) if isinstance(made, (OnQueries, Normalised)) else (None, made)
+    wanted = [*(made.parameters() if made else ()), *(x.requires_grad_() for x in (query, key, value))]
 
     def run():
-        output = heed.attention(query, key, value, position=scheme, **options)
+        q, k, scale = before(query, key) if before else (query, key, None)
+        output = heed.attention(q, k, value, position=scheme, scale=scale, **options)
         torch.autograd.grad(output, wanted, torch.ones_like(output), allow_unused=True)
 
     return run

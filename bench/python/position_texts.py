@@ -1,12 +1,13 @@
 """What positional schemes are worth on a text: the same small language model with each, trained as the study trains, evaluated
 on a part of the text that neither trained nor chose the rate, within the length of training and at several times it.
 
-    .venv/bin/python bench/python/position_texts.py TEXT --out FOLDER [--heed build/bin/heed] [--positions none,alibi]
+    .venv/bin/python bench/python/position_texts.py TEXT --out FOLDER [--heed build/bin/heed] [--positions none,alibi,rotary+l2]
         [--steps 1600] [--seeds 5] [--rates 0.003,0.006,0.012] [--context 64] [--times 1,4]
 
 The last tenth of the text is for the test; of the rest `heed train` keeps the last tenth apart, which chooses the rate of each
 scheme with seed 0. Finished runs in FOLDER are read, not made again. Prints a table: the mean of the seeds' test losses, nats per
-character, with half the width of the 95 % interval of that mean (Student's t), best first. Needs scipy.
+character, with half the width of the 95 % interval of that mean (Student's t), best first. rotary+l2 is rotary beside queries and
+keys that are normalised so (--query-key-norm). Needs scipy.
 """
 
 import argparse
@@ -49,9 +50,11 @@ class Runs:
         o = self.options
         folder = self.out / f"{position}-{rate}-{seed}"
         if not (folder / "finished").exists():
+            scheme, _, norm = position.partition("+")
             self.heed(
-                "train", self.text, "--out", folder, "--position", position, "--seed", seed, "--lr", rate, "--steps", o.steps,
-                "--eval-every", o.steps, "--layers", 2, "--heads", 4, "--width", 64, "--context", o.context, "--batch", 8,
+                "train", self.text, "--out", folder, "--position", scheme, "--query-key-norm", norm or "none", "--seed", seed,
+                "--lr", rate, "--steps", o.steps, "--eval-every", o.steps, "--layers", 2, "--heads", 4, "--width", 64,
+                "--context", o.context, "--batch", 8,
             )  # fmt: skip
             (folder / "finished").touch()
         return folder

@@ -119,6 +119,10 @@ CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   if (std::ranges::find(kPositions, config.position) == kPositions.end()) {
     Fail(path, "the position " + QuotedName(config.position) + " is unknown");
   }
+  // Runs of earlier versions do not tell it.
+  if (model.contains("query_key_norm") && reader.Text(model, "query_key_norm") != "none") {
+    Fail(path, "the query_key_norm " + QuotedName(reader.Text(model, "query_key_norm")) + " is not supported without LibTorch");
+  }
   config.layers = reader.Integer(model, "layers", 1, kMaxLayers);
   config.heads = reader.Integer(model, "heads", 1, kMaxWidth);
   config.width = reader.Integer(model, "width", 1, kMaxWidth);

@@ -7,6 +7,7 @@
 #include "heed/nn/position_choice.h"
 #include "lab/runs/choice.h"
 #include "lab/runs/contender.h"
+#include "lab/training/options.h"
 
 namespace heed::lab {
 
@@ -50,6 +51,7 @@ Fields FieldsOf(TaskOptions& options) {
       Choosing(Whole("steps", &options.steps, 1, int64_t{1} << 32, "Training steps of a run")),
       Whole("evaluated", &options.evaluated, 1, 1 << 20, "Sequences of each length that are evaluated"),
       Number("lr", options.lr, 0, 1, "Learning rate after the warm-up"),
+      Names("query_key_norm", &options.query_key_norm, QueryKeyNormNames(), "How attention normalises queries and keys"),
       Seeds(options.seeds),
       Seed(options.seed),
       SideBySide(options.threads)};

@@ -26,6 +26,7 @@ struct TaskOptions {
   int64_t evaluated = 256;  // sequences of each length
   int64_t seeds = 3;        // runs of each model, with seeds seed, seed + 1, ..
   double lr = 6e-3;
+  std::string query_key_norm = "none";  // of QueryKeyNormNames(), of all models of attention
   uint64_t seed = 0;
   int threads = 1;    // runs side by side, each with one thread; results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr

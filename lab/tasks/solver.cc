@@ -100,6 +100,7 @@ std::unique_ptr<Solver> MakeSolver(const SequenceTask& task, const Contender& co
   model.width = options.width;
   model.ffn_width = ffn_width;
   model.longest = options.length;
+  model.query_key_norm = options.query_key_norm;
   if (facts.translates) return std::make_unique<TranslationSolver>(TranslatorOptions{model, options.lengths.back()});
   return std::make_unique<StepSolver>(task, model);
 }

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "lab/training/initialisation.h"
+#include "lab/training/query_key_norm.h"
 #include "lab/training/step.h"
 
 namespace heed::lab {
@@ -26,9 +27,9 @@ TranslatorImpl::TranslatorImpl(TranslatorOptions options) : options_(std::move(o
   const SequenceModelOptions& model = options_.encoder;
   const int64_t reach = std::max(options_.longest_output, model.longest) + 1;
   if (model.encoder == "attention" && model.position == "sinusoidal") {
-    transformer_ = register_module(
-        "transformer", nn::TransformerEncoder(model.symbols, model.layers,
-                                              BlockOptions<nn::TransformerEncoderBlockOptions>(model, model.ffn_width), reach));
+    auto block = BlockOptions<nn::TransformerEncoderBlockOptions>(model, model.ffn_width);
+    block.query_key_norm(ParseQueryKeyNorm(model.query_key_norm));
+    transformer_ = register_module("transformer", nn::TransformerEncoder(model.symbols, model.layers, block, reach));
   } else {
     embedding_ = register_module("embedding", torch::nn::Embedding(model.symbols, model.width));
     encoder_ = register_module("encoder", nn::MakeEncoder(model.encoder, EncoderOptionsOf(model)));

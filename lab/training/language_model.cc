@@ -7,6 +7,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include "lab/training/initialisation.h"
+#include "lab/training/query_key_norm.h"
 
 namespace heed::lab {
 namespace {
@@ -26,6 +27,7 @@ nn::EncoderOptions EncoderOptionsOf(const ModelOptions& model, nn::LengthPolicy 
       .bias(model.bias)
       .heads(model.heads)
       .position(position)
+      .query_key_norm(ParseQueryKeyNorm(model.query_key_norm))
       .kernel(model.kernel);
 }
 

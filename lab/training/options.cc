@@ -7,6 +7,7 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "heed/positions.h"
+#include "lab/training/query_key_norm.h"
 
 namespace heed::lab {
 namespace {
@@ -125,6 +126,9 @@ void Validate(const ModelOptions& model) {
     throw InvalidArgument("precision: '" + model.precision + "' is unknown; choose float32 or float64");
   }
   if (has_heads) ValidateHeads(model);
+  if (ParseQueryKeyNorm(model.query_key_norm) != nn::QueryKeyNormKind::kNone && model.encoder != "attention") {
+    throw InvalidArgument("query_key_norm: '" + model.query_key_norm + "' needs the attention encoder, got " + model.encoder);
+  }
   if (model.encoder == "attention") {
     ValidatePosition(model);
   } else if (model.position != "none") {

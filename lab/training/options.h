@@ -15,6 +15,8 @@ namespace heed::lab {
 // The encoders and positional schemes of heed/nn.
 std::vector<std::string> EncoderNames();
 std::vector<std::string> PositionSchemeNames();
+// "none", "l2", "rms": how queries and keys are normalised, those of nn::QueryKeyNormKind.
+std::vector<std::string> QueryKeyNormNames();
 
 struct ModelOptions {
   std::string encoder = "attention";  // of EncoderNames()
@@ -30,9 +32,10 @@ struct ModelOptions {
   // the ends are trained.
   int64_t max_distance = 0;
   double dropout = 0.0;
-  bool bias = true;                   // of the attention's projections, as in GPT-2
-  bool tied = false;                  // the head reads the embedding's matrix
-  std::string precision = "float32";  // or float64: of the weights and of all that is computed with them
+  bool bias = true;                     // of the attention's projections, as in GPT-2
+  bool tied = false;                    // the head reads the embedding's matrix
+  std::string precision = "float32";    // or float64: of the weights and of all that is computed with them
+  std::string query_key_norm = "none";  // of QueryKeyNormNames(); of the attention encoder alone
 };
 
 struct TrainOptions {
@@ -67,6 +70,7 @@ void VisitModelFields(Options& model, Visit visit) {
   visit("bias", model.bias);
   visit("tied", model.tied);
   visit("precision", model.precision);
+  visit("query_key_norm", model.query_key_norm);
 }
 
 template <class Options, class Visit>

@@ -10,6 +10,7 @@
 
 #include "heed/error.h"
 #include "lab/training/initialisation.h"
+#include "lab/training/query_key_norm.h"
 #include "lab/training/timed_attention.h"
 
 namespace heed::lab {
@@ -37,7 +38,8 @@ nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model) {
       .causal(model.causal)
       .bias(true)
       .heads(model.heads)
-      .position(position);
+      .position(position)
+      .query_key_norm(ParseQueryKeyNorm(model.query_key_norm));
 }
 
 SequenceModelImpl::SequenceModelImpl(SequenceModelOptions options) : options_(std::move(options)) {

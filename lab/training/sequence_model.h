@@ -23,7 +23,8 @@ struct SequenceModelOptions {
   int64_t outputs = 1;  // of the head: classes, or numbers
   bool pooled = false;  // the head reads the mean over a row's steps, else every step
   int64_t layers = 1, heads = 4, width = 32, ffn_width = 0;
-  int64_t longest = 64;  // rows of a learned table; offsets of other schemes are told apart up to here
+  std::string query_key_norm = "none";  // a name that ParseQueryKeyNorm knows; of the attention encoder alone
+  int64_t longest = 64;                 // rows of a learned table; offsets of other schemes are told apart up to here
 };
 
 // Options of the encoder within: pre-norm, projections with a bias; a sinusoidal encoding is computed to any length.

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "refuse.h"
+#include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
@@ -18,6 +19,8 @@ const double kMostLogScale = std::log(100.0);
 QueryKeyNormImpl::QueryKeyNormImpl(QueryKeyNormKind kind, int64_t heads, int64_t head_dim)
     : kind_(kind), heads_(heads), head_dim_(head_dim) {
   if (kind == QueryKeyNormKind::kNone) Refuse("QueryKeyNorm: kind: expected kL2 or kRms");
+  CheckSize("QueryKeyNorm", "heads", heads);
+  CheckSize("QueryKeyNorm", "head_dim", head_dim);
   if (heads < 1 || head_dim < 1) Refuse("QueryKeyNorm: expected heads > 0 and head_dim > 0, got ", heads, " and ", head_dim);
   reset();
 }

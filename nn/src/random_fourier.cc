@@ -42,6 +42,8 @@ torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Te
     Refuse("RandomFourier: positions: expected shape [", X.size(0), ", ", X.size(1), ", ", axes_, "], got ",
            ShapeText(positions));
   }
+  if (positions.is_floating_point() && !positions.isfinite().all().item<bool>())
+    Refuse("RandomFourier: positions: expected finite numbers");
   // In double: a wave of a far position is told by its fraction of a turn.
   const at::Tensor angles = 2 * std::numbers::pi * at::matmul(places.to(at::kDouble), frequencies.to(at::kDouble));
   const at::Tensor waves = at::cat({angles.cos(), angles.sin()}, -1);

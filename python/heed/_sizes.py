@@ -8,16 +8,23 @@ MOST_SIZE = 1 << 24  # of heads, a width, a distance: beyond any model
 MOST_NUMBERS = 1 << 31  # of one table, 8 GiB in float32
 
 
-def check_sizes(module: str, **sizes: int | None) -> None:
-    """That those which are not None are integers of at most 2^24. TypeError and ValueError that name the argument."""
+def check_integers(module: str, **sizes: int | None) -> None:
+    """That those which are not None are integers. TypeError that names the argument."""
     for name, size in sizes.items():
-        if size is None:
-            continue
         try:
-            whole = operator.index(size)
+            if isinstance(size, bool):
+                raise TypeError
+            if size is not None:
+                operator.index(size)
         except TypeError:
             raise TypeError(f"{module}: {name}: expected an integer, got {size!r}") from None
-        if whole > MOST_SIZE:
+
+
+def check_sizes(module: str, **sizes: int | None) -> None:
+    """That those which are not None are integers of at most 2^24. TypeError and ValueError that name the argument."""
+    check_integers(module, **sizes)
+    for name, size in sizes.items():
+        if size is not None and operator.index(size) > MOST_SIZE:
             raise ValueError(f"{module}: {name}: expected at most 2^24, got {size}")
 
 

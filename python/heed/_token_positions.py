@@ -48,3 +48,16 @@ def listed(name: str, positions: torch.Tensor) -> torch.Tensor:
     if positions.requires_grad:
         raise ValueError(f"{name}: expected positions that require no gradient: none flows into them")
     return positions
+
+
+def places(name: str, positions: torch.Tensor) -> torch.Tensor:
+    """float64 of positions that waves are computed of, which have to be finite: listed, and no NaN is encoded without a word."""
+    at = listed(name, positions).to(torch.float64)
+    if not positions.is_floating_point():
+        return at
+    finite = at.isfinite().all()
+    if torch.compiler.is_compiling():
+        torch._assert_async(finite, f"{name}: expected finite numbers")
+    elif not (at.is_meta or torch._C._are_functorch_transforms_active()) and not finite:
+        raise ValueError(f"{name}: expected finite numbers, got {at[~at.isfinite()][0].item()}")
+    return at

@@ -24,8 +24,9 @@ class LanguageModel(torch.nn.Module):
         self.scale = math.sqrt(WIDTH) if model["position"] == "sinusoidal" else 1.0
         self.embedding = torch.nn.Embedding(symbols, WIDTH)
         options = {name: model[name] for name in ("layers", "heads", "kernel", "bias", "position", "max_distance")}
+        norm = None if model["query_key_norm"] == "none" else model["query_key_norm"]
         self.encoder = heed.nn.make_encoder(
-            model["encoder"], WIDTH, ffn_width=4 * WIDTH, causal=True, max_len=CONTEXT, **options
+            model["encoder"], WIDTH, ffn_width=4 * WIDTH, causal=True, max_len=CONTEXT, query_key_norm=norm, **options
         )
         self.head = torch.nn.Linear(WIDTH, symbols, bias=False)
 
@@ -36,12 +37,16 @@ class LanguageModel(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[1:])
 
 
-CASES = [*((encoder, "none") for encoder in ENCODERS), *(("attention", scheme) for scheme in PLAIN_POSITIONS if scheme != "none")]
+CASES = [
+    *((encoder, "none", "none") for encoder in ENCODERS),
+    *(("attention", scheme, "none") for scheme in PLAIN_POSITIONS if scheme != "none"),
+    *(("attention", scheme, norm) for scheme in ("none", "rotary") for norm in ("l2", "rms")),
+]
 
 
-@pytest.mark.parametrize("encoder, position", CASES)
-def test_weights_go_there_and_back(text, tmp_path, encoder, position):
-    folder, model = tmp_path / "run", ["--encoder", encoder, "--position", position]
+@pytest.mark.parametrize("encoder, position, norm", CASES)
+def test_weights_go_there_and_back(text, tmp_path, encoder, position, norm):
+    folder, model = tmp_path / "run", ["--encoder", encoder, "--position", position, "--query-key-norm", norm]
     trained = run("train", text, "--out", folder, *SIZES, "--steps", 1, "--threads", 1, "--quiet", *model)
     assert trained.returncode == 0, trained.stderr
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

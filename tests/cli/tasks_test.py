@@ -109,6 +109,24 @@ def test_without_a_folder_it_prints_tables_and_findings():
     assert "the best of each kind" in result.stdout
 
 
+def test_norms_of_queries_and_keys_are_those_of_every_model_of_attention(tmp_path):
+    """Of a translation's encoder too, which is another module beside sinusoidal positions; other encoders have none."""
+
+    def losses(norm):
+        options = tiny(tasks="copy,reversal", positions="none,sinusoidal", seeds=1) + ["--query-key-norm", norm]
+        result = run("tasks", *options, "--out", tmp_path / norm, "--json")
+        assert result.returncode == 0, result.stderr
+        assert ("--query-key-norm" in (tmp_path / norm / "command.txt").read_text(encoding="utf-8")) == (norm != "none")
+        with open(tmp_path / norm / "tasks.csv", encoding="utf-8", newline="") as file:
+            return {(row["task"], row["model"]): row["value"] for row in csv.DictReader(file) if row["measure"] == "training_loss"}
+
+    plain = losses("none")
+    assert len(plain) == 6
+    for norm in ("l2", "rms"):
+        differ = {model for model, loss in losses(norm).items() if loss != plain[model]}
+        assert differ == {(task, model) for task, model in plain if model != "gru"}
+
+
 def test_interrupted_it_ends_with_130_and_goes_on(tmp_path):
     folder = tmp_path / "report"
     # Hours of work; then the runs of its first two seeds alone.
@@ -144,6 +162,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
         ({"positions": "nearness"}, ["'nearness'", "rotary"]),
         ({"tasks": "adding,previous-of-both-1", "positions": "xpos"}, ["xpos", "previous-of-both-1", "both sides"]),
         ({"budget": "huge"}, ["'huge'", "quick"]),
+        ({"query-key-norm": "layer"}, ["query_key_norm", "'layer'", "rms"]),
         ({"length": 8}, ["copy", "16"]),
         ({"lengths": "8:x"}, ["--lengths", "8:x"]),
         ({"lengths": "0:4"}, ["--lengths: expected", "0:4"]),

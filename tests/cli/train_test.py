@@ -42,12 +42,12 @@ def test_a_run_leaves_its_files_and_prints_its_result(text, tmp_path):
 
 
 def test_a_folder_of_version_0_1_is_read_and_resumed(text, trained):
-    # Written without the rate of parameters that start at zero and the precision, which came later.
+    # Written without the rate of parameters that start at zero, the precision and the norm, which came later.
     path = trained / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     assert config["format"] == 1
     del config["training"]["zero_rate"]
-    del config["model"]["precision"]
+    del config["model"]["precision"], config["model"]["query_key_norm"]
     config["training"]["steps"] = 8  # as if it had been stopped
     path.write_text(json.dumps(config), encoding="utf-8")
     for command in (
@@ -156,6 +156,27 @@ def test_attention_has_the_parameters_of_the_python_package(text, tmp_path, posi
     assert {name[len(prefix) :]: shape for name, shape in saved.items() if name.startswith(prefix)} == expected
 
 
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+@pytest.mark.parametrize("position", ["learned", "rotary", "deberta", "cope"])
+@pytest.mark.parametrize("norm", ["l2", "rms"])
+def test_queries_and_keys_are_normalised_beside_any_position(text, tmp_path, norm, position, objective):
+    folder = tmp_path / "run"
+    options = [*SMALL, "--position", position, "--objective", objective, "--query-key-norm", norm]
+    result = run("train", text, "--out", folder, *options, "--steps", 3)
+    assert result.returncode == 0, result.stderr
+    assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]["query_key_norm"] == norm
+    ours = {"l2": heed.nn.QueryKeyNorm("l2", 2, 8), "rms": heed.nn.QueryKeyNorm("rms", 2, 8)}[norm].state_dict()
+    prefix = "encoder.block0.attention.query_key_norm."
+    saved = {name.removeprefix(prefix): shape for name, shape in parameters_in(folder / "model.safetensors").items() if prefix in name}
+    assert saved == {name: tuple(value.shape) for name, value in ours.items()}
+    for command in (["eval", folder, text], ["inspect", folder, text, "--tokens", 20, "--out", tmp_path / "maps.html"]):
+        seen = run(*command)
+        assert seen.returncode == 0, seen.stderr
+    if objective == "causal":
+        said = run("generate", folder, "--prompt", "one", "--tokens", 10)
+        assert said.returncode == 0 and len(said.stdout) > 10, said.stderr
+
+
 def test_a_model_in_float64_goes_through_every_command(text, tmp_path):
     folder = tmp_path / "run"
     result = run("train", text, "--out", folder, *SMALL, "--steps", 3, "--precision", "float64", "--position", "learned")
@@ -193,6 +214,8 @@ def test_text_comes_from_standard_input(text, tmp_path):
         (["--position", "rotary", "--width", "12"], 2, "even head width"),
         (["--position", "t5", "--max-distance", "5"], 2, "max_distance"),
         (["--objective", "both"], 2, "objective"),
+        (["--query-key-norm", "layer"], 2, "query_key_norm: 'layer' is unknown; expected one of none, l2, rms"),
+        (["--encoder", "gru", "--query-key-norm", "l2"], 2, "query_key_norm: 'l2' needs the attention encoder, got gru"),
         (["--steps", "0"], 2, "steps"),
         (["--steps", "many"], 2, "--steps"),
         (["--lr", "0"], 2, "lr"),

@@ -58,6 +58,9 @@ def test_what_it_cannot_run_is_named(text, tmp_path):
     for position in FURTHER_POSITIONS:
         folder = train(text, tmp_path / position, "--position", position)
         assert f'the position "{position}" is not supported without LibTorch' in continue_text(folder, "one", 1).stderr
+    for norm in ("l2", "rms"):
+        folder = train(text, tmp_path / norm, "--query-key-norm", norm)
+        assert f'config.json: the query_key_norm "{norm}" is not supported without LibTorch' in continue_text(folder, "one", 1).stderr
     masked = train(text, tmp_path / "masked", "--objective", "masked")
     assert 'the objective "masked" is not supported without LibTorch' in continue_text(masked, "one", 1).stderr
 

@@ -71,9 +71,11 @@ TEST(RunFolder, EveryPositionComesBack) {
     config.options.model.position = position;
     config.options.model.objective = Objective::kCausal;  // every scheme takes it
     config.options.model.max_distance = 20;
+    config.options.model.query_key_norm = "rms";
     folder.WriteConfig(config);
     EXPECT_EQ(folder.ReadConfig().options.model.position, position);
     EXPECT_EQ(folder.ReadConfig().options.model.max_distance, 20);
+    EXPECT_EQ(folder.ReadConfig().options.model.query_key_norm, "rms");
   }
 }
 

@@ -191,6 +191,8 @@ def test_what_is_refused():
     for sizes in ((0, 4), (6, 0), (6, (1 << 18) + 1)):
         with pytest.raises(ValueError, match=f"^Cope: expected head_dim > 0.* got {sizes[0]} and {sizes[1]}"):
             Cope(*sizes)
+    with pytest.raises(TypeError, match=r"^Cope: max_position: expected an integer, got 2\.5"):
+        Cope(6, 2.5)
     with pytest.raises(ValueError, match=r"^Cope: head_dim: expected at most 2\^24"):
         Cope(1 << 40)
     with pytest.raises(ValueError, match=r"^Cope: head_dim: expected a table of at most 2\^31 numbers"):

@@ -191,6 +191,9 @@ AT = torch.arange(3)
         (lambda: Sinusoidal(6)(X, 2, AT), "^Sinusoidal: offset: expected none beside positions, got 2"),
         (lambda: Sinusoidal(6)(X, positions=AT[:2]), r"^Sinusoidal: positions: expected shape \[3\] or \[2, 3\], got \[2\]"),
         (lambda: Sinusoidal(6)(X, positions=AT.float()), "^positions: expected integers or float64"),
+        (lambda: Sinusoidal(6)(X, positions=AT.double().log()), "^positions: expected finite numbers, got -inf"),
+        (lambda: sinusoidal(AT.double() * math.nan, 4), "^positions: expected finite numbers, got nan"),
+        (lambda: RandomFourier(6)(X, AT.double().log()), "^positions: expected finite numbers, got -inf"),
         (lambda: Learned(6)(X, positions=AT.double()), "^positions: expected integers, got torch.float64"),
         (lambda: RandomFourier(5), "^width: expected an even number, got 5"),
         (lambda: RandomFourier(6, 0), "^axes: expected at least 1, got 0"),
@@ -206,6 +209,17 @@ AT = torch.arange(3)
 def test_what_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("encode", [lambda at: sinusoidal(at, 6), RandomFourier(6).encode])
+def test_positions_under_transformations(encode):
+    """Mapped over rows, and compiled, where positions that are not finite end the call when it runs."""
+    at = torch.rand(3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    torch.testing.assert_close(torch.func.vmap(encode)(at), encode(at), rtol=0, atol=0)
+    compiled = torch.compile(encode, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(at), encode(at), rtol=0, atol=1e-6)
+    with pytest.raises(RuntimeError, match="^positions: expected finite numbers"):
+        compiled(at.log().log())
 
 
 def test_positions_are_tensors():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from heed import positions
+from heed.nn import QueryKeyNorm
 
 HUGE = [10**9, 2**62, 2**63 - 1, 2**64]
 ONE_SIZE = {
@@ -33,6 +34,8 @@ ONE_SIZE = {
     "Learned: width": lambda n: positions.Learned(n),
     "Sinusoidal: width": lambda n: positions.Sinusoidal(n),
     "RandomFourier: width": lambda n: positions.RandomFourier(2 * n),
+    "QueryKeyNorm: heads": lambda n: QueryKeyNorm("l2", n, 4),
+    "QueryKeyNorm: head_dim": lambda n: QueryKeyNorm("rms", 2, n),
 }
 
 
@@ -47,7 +50,7 @@ def test_a_size_beyond_memory_is_refused_by_name(name):
 def test_a_size_that_is_no_integer_is_refused_by_name(name):
     if name.startswith(("Sandwich", "Fire", "RandomFourier")):
         pytest.skip("the argument is halved or counts terms")
-    for size in (1.5, "7"):
+    for size in (1.5, "7", True):
         with pytest.raises(TypeError, match=f"^{name}: expected an integer, got {size!r}"):
             ONE_SIZE[name](size)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
+from .._sizes import check_sizes
+
 Norms = Literal["l2", "rms"]
 _LARGEST = math.log(100.0)
 _EPSILON = 1e-6
@@ -41,10 +43,11 @@ class QueryKeyNorm(torch.nn.Module):
     """Of "rms", [head_dim], ones at first."""
 
     def __init__(self, kind: Norms, heads: int, head_dim: int) -> None:
-        """The parameters. ValueError for another kind, and for heads or head_dim below 1."""
+        """The parameters. ValueError for another kind, and for heads or head_dim below 1 or beyond 2^24."""
         super().__init__()
         if kind not in ("l2", "rms"):
             raise ValueError(f"query_key_norm: expected 'l2' or 'rms', got {kind!r}")
+        check_sizes("QueryKeyNorm", heads=heads, head_dim=head_dim)
         if heads < 1 or head_dim < 1:
             raise ValueError(f"QueryKeyNorm: expected heads > 0 and head_dim > 0, got {heads} and {head_dim}")
         self.kind, self.heads, self.head_dim = kind, heads, head_dim

@@ -7,7 +7,7 @@ import math
 import torch
 
 from .._sizes import check_sizes, check_table
-from .._token_positions import listed
+from .._token_positions import places
 from ._scheme import InputScheme
 
 
@@ -55,8 +55,9 @@ class RandomFourier(InputScheme):
 
     def encode(self, positions: torch.Tensor) -> torch.Tensor:
         """Positions [..., axes], or [...] where axes is 1, integers or float64 -> [..., width] of the frequencies' type: all
-        cosines first. Angles are float64. Differentiable in trainable frequencies. ValueError for other types and shapes."""
-        at = listed("positions", positions).to(torch.float64)
+        cosines first. Angles are float64. Differentiable in trainable frequencies. ValueError for other types and shapes, and for positions
+        that are not finite."""
+        at = places("positions", positions)
         if self.axes == 1:
             at = at.unsqueeze(-1)
         elif at.dim() < 1 or at.shape[-1] != self.axes:

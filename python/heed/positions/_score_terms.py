@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from .._sizes import check_sizes, check_table
+from .._sizes import check_integers, check_sizes, check_table
 from ._scheme import Scheme
 
 _ops = torch.ops.heed
@@ -134,6 +134,7 @@ class Cope(Scheme):
         width that no memory holds."""
         super().__init__()
         check_sizes("Cope", head_dim=head_dim)
+        check_integers("Cope", max_position=max_position)
         most = 1 << 18  # that the engine takes
         if head_dim < 1 or not 1 <= max_position <= most:
             raise ValueError(

@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from .. import _library  # noqa: F401  registers the operators
-from .._token_positions import listed
+from .._token_positions import places
 
 _ops = torch.ops.heed
 Layout = Literal["interleaved", "halves"]
@@ -38,15 +38,15 @@ def sinusoidal(
     dtype       of the result; angles, sines and cosines are float64 in any case
 
     On the device of the positions, without gradient. ValueError for sizes, a base, a layout or a spacing out of range, and for
-    positions that are neither integers nor float64 or require a gradient.
+    positions that are neither integers nor float64, not finite, or require a gradient.
     """
     _check(width, layout, base, spacing)
-    at = listed("positions", positions).to(torch.float64)
+    at = places("positions", positions)
     pairs, sines = width // 2, width // 2 if spacing == "inclusive" else (width + 1) // 2
     index = torch.arange(sines, dtype=torch.float64, device=at.device)
     exponent = 2 * index / width if spacing == "geometric" else index / max(pairs - 1, 1)
     angle = at.unsqueeze(-1) * torch.exp(-math.log(base) * exponent)
-    encoding = torch.zeros(*at.shape, width, dtype=dtype, device=at.device)
+    encoding = at.new_zeros(*at.shape, width, dtype=dtype)
     if layout == "halves":
         encoding[..., :sines] = angle.sin()
         encoding[..., sines : sines + pairs] = angle[..., :pairs].cos()
