@@ -78,16 +78,21 @@ def check_rounding(ranks, case, roundings):
     answers = ranks.run(CASES, "together", count, case)
     for x, (right, near) in enumerate(zip(exact, single)):
         seen = right.isfinite()
-        error = (near.double() - right)[seen].abs().max()
-        limit = error + roundings * torch.finfo(near.dtype).eps * right[seen].abs().max()
+        # Parameters of float64 too have gradients that are computed in float32.
+        eps = max(torch.finfo(dtype).eps for dtype in (near.dtype, torch.float32))
+        limit = 0.0
+        if seen.any():
+            limit = (near.double() - right)[seen].abs().max() + roundings * eps * right[seen].abs().max()
         for rank, (found, _, _) in enumerate(answers):
             own = part(right, 2, case, rank, count) if x < 5 else right
             torch.testing.assert_close(found[x].double(), own.double(), rtol=0, atol=float(limit), msg=lambda m, x=x: f"{x}: {m}")
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["causal dropout", "window", "rotary", "shaw", "bias", "score"])
+@pytest.mark.parametrize("name", OPTIONS)
 def test_float32_is_as_near_as_one_process(ranks, name, method):
+    if name.startswith("swin") or (name in ("uniform", "cope") and method == "ring"):
+        return  # of a window of 64 tokens; refused, see test_every_option_alone
     check_rounding(ranks, case_of(name, 4, method, dtype="float32", sizes=(1, 4, 2, 96, 96, 8, 8)), 4)
 
 
