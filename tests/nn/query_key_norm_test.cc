@@ -133,7 +133,7 @@ TEST(QueryKeyNormTest, ZerosHaveFiniteGradients) {
 TEST(QueryKeyNormTest, RefusalsNameTheArgument) {
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kNone, 2, 4); }, {"kind"});
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, 0, 4); }, {"heads > 0"});
-  constexpr int64_t kHuge = int64_t{1} << 62;
+  static constexpr int64_t kHuge = int64_t{1} << 62;
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kL2, kHuge, 4); }, {"QueryKeyNorm: heads: expected at most 2^24"});
   ExpectRefused([] { QueryKeyNorm(QueryKeyNormKind::kRms, 2, kHuge); }, {"QueryKeyNorm: head_dim: expected at most 2^24"});
   const QueryKeyNorm norm(QueryKeyNormKind::kL2, 2, 4);
