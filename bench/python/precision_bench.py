@@ -21,7 +21,7 @@ NAMES = ("output", "dQ", "dK", "dV")
 
 def results(attend, inputs, d_output, dtype):
     """Output and gradients, in float64."""
-    tensors = [tensor.to(dtype).requires_grad_() for tensor in inputs]
+    tensors = [tensor.to(dtype, copy=True).requires_grad_() for tensor in inputs]
     output = attend(*tensors)
     output.backward(d_output.to(dtype))
     return [tensor.detach().double() for tensor in (output, *(tensor.grad for tensor in tensors))]

@@ -88,7 +88,8 @@ class ForwardPanel {
             .width = panel_.width,
             .rows = rows_,
             .largest = problem_.wants_statistics() ? largest : nullptr,
-            .weighted = weighted};
+            .weighted = weighted,
+            .slack = Fused() ? T{0} : static_cast<T>(kSlackLog2)};
   }
 
   void Prepare(const attention::PanelPlace& place) {

@@ -37,6 +37,9 @@ struct SoftmaxState {
   // For statistics, else null: the largest score from the reference (-inf without keys), and the sum of weight times score
   // from the reference.
   T *largest, *weighted;  // [width]
+  // How far the reference may fall behind. Where weights are rounded it follows at once, so that the largest weights are near 1
+  // and what stands out alone is not rounded at all.
+  T slack = static_cast<T>(kSlackLog2);
 
   // Output is left as it is: nothing reads it before the first keys of any lane are taken, and whoever adds their values clears
   // it.
@@ -165,7 +168,7 @@ struct SoftmaxState {
     const hn::Vec<D> old = hn::Load(d, minus_max + w), old_sum = hn::Load(d, sum + w);
     const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
     const hn::Vec<D> limit =
-        hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, static_cast<T>(kSlackLog2)));
+        hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, slack));
     const hn::Mask<D> rises = hn::Gt(hn::Add(highest, old), limit);
     if (hn::AllFalse(d, rises)) return old;
     const hn::Vec<D> now = hn::IfThenElse(rises, hn::Neg(highest), old);
