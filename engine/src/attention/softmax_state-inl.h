@@ -167,8 +167,7 @@ struct SoftmaxState {
   hn::Vec<D> Raise(D d, int64_t w, hn::Vec<D> highest) const {
     const hn::Vec<D> old = hn::Load(d, minus_max + w), old_sum = hn::Load(d, sum + w);
     const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
-    const hn::Vec<D> limit =
-        hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, slack));
+    const hn::Vec<D> limit = hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, slack));
     const hn::Mask<D> rises = hn::Gt(hn::Add(highest, old), limit);
     if (hn::AllFalse(d, rises)) return old;
     const hn::Vec<D> now = hn::IfThenElse(rises, hn::Neg(highest), old);
