@@ -39,7 +39,7 @@ def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
 def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
     """What each layer makes of X [batch, steps, width], as views of one product; None where calls of their own are better."""
     pays = torch.is_grad_enabled() and X.shape[2] <= _JOINT_WIDTH and X.shape[0] * X.shape[1] >= _JOINT_ROWS
-    biases = [layer.bias for layer in layers if layer.bias is not None]
+    biases = tuple(layer.bias for layer in layers if layer.bias is not None)
     if not pays or not _eager(X) or not all(map(_bare, layers)) or len(biases) not in (0, len(layers)):
         return None
     weight = torch.cat(tuple(layer.weight for layer in layers))
