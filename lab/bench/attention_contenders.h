@@ -16,7 +16,7 @@
 namespace heed::lab {
 
 // Threads and pass of the case are the caller's to heed.
-class AttentionContenders : public Contenders {
+class AttentionContenders : public BenchContenders {
  public:
   explicit AttentionContenders(const CallCase& c);
 

@@ -108,7 +108,7 @@ double SecondsOf(const std::function<void()>& call) {
 }
 
 // `call`: the one that is measured, null for a training step. The row's names are the caller's.
-void Measure(Contenders& contenders, BenchPass pass, const CallCase* call, const CallRounds& rounds, BenchRow& row) {
+void Measure(BenchContenders& contenders, BenchPass pass, const CallCase* call, const CallRounds& rounds, BenchRow& row) {
   row.pass = NameOf(pass);
   row.threads = at::get_num_threads();
   row.times_alone = rounds.times_alone;
@@ -191,7 +191,7 @@ BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& opt
   row.length = c.length;
   row.head_dim = c.head_dim;
   const CallRounds rounds{options.rounds, options.seconds};
-  const std::unique_ptr<Contenders> contenders = MakeContenders(c);
+  const std::unique_ptr<BenchContenders> contenders = MakeContenders(c);
   if (c.Trains()) {
     Measure(*contenders, pass, nullptr, rounds, row);
     return row;
@@ -216,12 +216,12 @@ BenchRow MeasureCall(const CallCase& c, const CallRounds& rounds) {
   return row;
 }
 
-std::unique_ptr<Contenders> MakeContenders(const BenchCase& c) {
+std::unique_ptr<BenchContenders> MakeContenders(const BenchCase& c) {
   if (c.Trains()) return std::make_unique<TrainingContenders>(c);
   return std::make_unique<AttentionContenders>(c.Call(BenchPass::kForward, 1));
 }
 
-std::string ChooseTorchWay(Contenders& contenders, BenchPass pass) {
+std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass) {
   constexpr double kHopeless = 3;  // times the fastest; not run again
   constexpr double kLong = 0.05;   // seconds of a call that is as long when it finds memory that is not there yet
   const std::vector<std::string> ways = contenders.TorchWays();

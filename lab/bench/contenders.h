@@ -14,9 +14,9 @@ namespace heed::lab {
 
 enum class BenchSide { kHeed, kTorch };
 
-class Contenders {
+class BenchContenders {
  public:
-  virtual ~Contenders() = default;
+  virtual ~BenchContenders() = default;
 
   // One run as it is timed: what it computed, by names that both sides share. Of attention the output and, where the pass goes
   // backward, the gradient of every input; of a training step the loss and the gradient of every parameter. Nothing that takes
@@ -35,9 +35,9 @@ class Contenders {
   virtual double Operations(BenchPass pass) const = 0;
 };
 
-std::unique_ptr<Contenders> MakeContenders(const BenchCase& c);
+std::unique_ptr<BenchContenders> MakeContenders(const BenchCase& c);
 // Lets LibTorch's side run in the way that is the fastest in a short trial, and returns its name.
-std::string ChooseTorchWay(Contenders& contenders, BenchPass pass);
+std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass);
 
 }  // namespace heed::lab
 

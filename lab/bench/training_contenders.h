@@ -11,7 +11,7 @@ namespace heed::lab {
 
 // A causal character model of four pre-norm layers with learned positions and the head tied to the embedding: forward,
 // backward, fused AdamW. Both sides start with the same parameters.
-class TrainingContenders : public Contenders {
+class TrainingContenders : public BenchContenders {
  public:
   explicit TrainingContenders(const BenchCase& c);
   ~TrainingContenders() override;

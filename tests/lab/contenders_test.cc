@@ -68,7 +68,7 @@ void ExpectAgreement(const NamedTensors& heed, const NamedTensors& torch, double
   }
 }
 
-void Set(Contenders& contenders, const std::string& name, const at::Tensor& value) {
+void Set(BenchContenders& contenders, const std::string& name, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
   for (const BenchSide side : kSides) {
     for (auto& [own, array] : contenders.Arrays(side)) {
@@ -78,7 +78,7 @@ void Set(Contenders& contenders, const std::string& name, const at::Tensor& valu
 }
 
 // Values whose rows are those of an identity matrix: the output is then the matrix of weights.
-void ShowWeights(Contenders& contenders, const BenchCase& c) {
+void ShowWeights(BenchContenders& contenders, const BenchCase& c) {
   Set(contenders, "value", at::eye(c.length, c.head_dim));
   Set(contenders, "d_output", at::eye(c.Queries(), c.head_dim));
 }

@@ -152,7 +152,7 @@ TEST(TorchAttentionTest, OperationsCountThePairsThatAreSeen) {
 
 TEST(TorchAttentionTest, TheFastestWayIsChosen) {
   // Ways whose times leave no doubt: the first reads a number for every query head, the others for every key head.
-  class Slow : public Contenders {
+  class Slow : public BenchContenders {
    public:
     NamedTensors Run(BenchSide side, BenchPass) override {
       EXPECT_EQ(side, BenchSide::kTorch);
