@@ -99,6 +99,7 @@ std::string AttentionContenders::TorchPath(BenchPass pass) const {
 
 std::vector<std::string> AttentionContenders::TorchWays() const {
   std::vector<std::string> names;
+  names.reserve(ways_.size());
   for (const TorchWay& way : ways_) names.push_back(way.Name());
   return names;
 }

@@ -16,6 +16,7 @@ namespace {
 std::vector<CallCase> Drawn(uint64_t seed, int count, const DrawLimits& limits) {
   Random random(seed);
   std::vector<CallCase> cases;
+  cases.reserve(static_cast<std::size_t>(count));
   for (int drawn = 0; drawn < count; ++drawn) cases.push_back(DrawCall(random, limits));
   return cases;
 }
@@ -23,6 +24,7 @@ std::vector<CallCase> Drawn(uint64_t seed, int count, const DrawLimits& limits) 
 TEST(RandomCallTest, TheSeedSaysWhichCalls) {
   const auto texts = [](uint64_t seed) {
     std::vector<std::string> list;
+    list.reserve(20);
     for (const CallCase& c : Drawn(seed, 20, {.threads = 2})) list.push_back(TextOf(c));
     return list;
   };

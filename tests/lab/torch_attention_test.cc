@@ -24,6 +24,7 @@ constexpr DrawLimits kSmall{.bytes = 64 << 20, .operations = 2e7, .longest = 300
 std::vector<CallCase> SmallCalls(uint64_t seed, int count) {
   Random random(seed);
   std::vector<CallCase> calls;
+  calls.reserve(static_cast<std::size_t>(count));
   for (int drawn = 0; drawn < count; ++drawn) calls.push_back(DrawCall(random, kSmall));
   return calls;
 }
