@@ -145,6 +145,10 @@ class Watch {
       const at::Tensor& right = inputs[name == "aten::mm" ? 1 : 2].toTensor();
       watching->operations += 2.0 * static_cast<double>(left.size(0) * left.size(1) * right.size(1));
     }
+    if (name == "mkldnn::_linear_pointwise") {
+      const at::Tensor &rows = inputs[0].toTensor(), &weight = inputs[1].toTensor();
+      watching->operations += 2.0 * static_cast<double>(rows.numel() * weight.size(0));
+    }
     if (name == "aten::dropout") ++watching->dropped[inputs[0].toTensor().sizes().vec()];
     return nullptr;
   }

@@ -25,7 +25,7 @@ namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // While it lives, numbers below the smallest normal one are 0, as the instruction has it whatever the program's own setting.
-class DenormalsAsZero {
+class [[maybe_unused]] DenormalsAsZero {
  public:
 #if HWY_ARCH_X86
   DenormalsAsZero() : saved_(_mm_getcsr()) { _mm_setcsr(saved_ | kDenormalsAreZero | kFlushToZero); }
