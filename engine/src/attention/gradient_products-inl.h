@@ -10,7 +10,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -79,7 +78,7 @@ class GradientProducts {
     PackColumns(*panel_, scratch_.lanes, ValueRows(operand), scratch_.out);
     SubtractSums(sums, [&](int64_t w, auto& sum) HWY_ATTR {
       for (int64_t c = 0; c < shape_.value_dim; ++c)
-        for (std::size_t x = 0; x < sum.size(); ++x) {
+        for (std::size_t x = 0; x < kVectors; ++x) {
           const int64_t at = c * panel_->width + w + static_cast<int64_t>(x) * kLanes;
           sum[x] = hn::MulAdd(hn::Load(d_, scratch_.out + at), hn::Load(d_, scratch_.d_out + at), sum[x]);
         }
@@ -152,10 +151,11 @@ class GradientProducts {
   template <class Add>
   HWY_INLINE void SubtractSums(T* sums, const Add& add) {
     for (int64_t w = 0; w < panel_->width; w += attention::kLaneQuantum) {
-      std::array<hn::Vec<hn::ScalableTag<T>>, attention::kLaneQuantum / hn::MaxLanes(hn::ScalableTag<T>())> sum;
+      // Highway's vectors stand in no std::array on Arm: its functions are compiled for the baseline.
+      hn::Vec<hn::ScalableTag<T>> sum[kVectors];
       for (auto& one : sum) one = hn::Zero(d_);
       add(w, sum);
-      for (std::size_t x = 0; x < sum.size(); ++x) {
+      for (std::size_t x = 0; x < kVectors; ++x) {
         T* at = sums + w + static_cast<int64_t>(x) * kLanes;
         hn::Store(hn::Sub(hn::Load(d_, at), sum[x]), d_, at);
       }
@@ -167,7 +167,7 @@ class GradientProducts {
     const DenormalsAsZero zero;
     SubtractSums(sums, [&](int64_t w, auto& sum) HWY_ATTR {
       for (int64_t p = 0; p < attention::DivideUp(shape_.value_dim, 2); ++p)
-        for (std::size_t x = 0; x < sum.size(); ++x) {
+        for (std::size_t x = 0; x < kVectors; ++x) {
           const int64_t at = p * panel_->width + w + static_cast<int64_t>(x) * kLanes;
           sum[x] = AddPairs(d_, hn::Load(du, scratch_.out_pairs + at), hn::Load(du, scratch_.d_out_pairs + at), sum[x]);
         }
@@ -300,6 +300,7 @@ class GradientProducts {
 
   static constexpr hn::ScalableTag<T> d_{};
   static constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d_));
+  static constexpr std::size_t kVectors = attention::kLaneQuantum / hn::MaxLanes(hn::ScalableTag<T>());
   const attention::BackwardProblem<T>& problem_;
   const Shape& shape_;
   attention::BackwardScratch<T>& scratch_;
