@@ -169,7 +169,7 @@ def test_queries_and_keys_are_normalised_beside_any_position(text, tmp_path, nor
     prefix = "encoder.block0.attention.query_key_norm."
     saved = {name.removeprefix(prefix): shape for name, shape in parameters_in(folder / "model.safetensors").items() if prefix in name}
     assert saved == {name: tuple(value.shape) for name, value in ours.items()}
-    for command in (["eval", folder, text], ["inspect", folder, text, "--tokens", 20, "--out", tmp_path / "maps.html"]):
+    for command in (["eval", folder, text], ["inspect", folder, text, "--tokens", 16, "--out", tmp_path / "maps.html"]):
         seen = run(*command)
         assert seen.returncode == 0, seen.stderr
     if objective == "causal":

@@ -100,8 +100,9 @@ def test_what_rounding_took_is_kept_where_a_gradient_will_be_wanted_alone(dtype)
         return
     assert asked_for.shape == output.shape and asked_for.dtype == torch.bfloat16
     wide = heed.attention(query.float(), key.float(), value.float())
-    # Half a unit in the last place of an output below 16 is at most 2^-5, of which bfloat16 keeps all but 2^-9.
-    assert worst(output.double() + asked_for.double(), wide.double()) <= 2**-14
+    # Half a unit in the last place of an output below 16 is at most 2^-5, of which bfloat16 keeps all but 2^-9; and products of
+    # bfloat16 are summed in another order than those of float32.
+    assert worst(output.double() + asked_for.double(), wide.double()) <= 2**-13
 
     def saved(function, *inputs):
         kept = []

@@ -12,7 +12,8 @@
 // of 0 counts as 1. Any strides are accepted for inputs. No element of an output may share memory with another one of any
 // output, nor with anything that the call reads, the arrays behind its options included; arrays that interleave without sharing
 // are fine. Elements are float, double, BFloat16 or Float16; the 16-bit ones are computed in float and rounded once (those of
-// BFloat16 unless Precision::kFused says otherwise), and everything else of their calls (lse, tables, their gradients) is float.
+// BFloat16 unless Precision::kFused says otherwise), and everything else of their calls (lse, tables, their gradients) is
+// float.
 //
 // Source: online softmax and recomputation after Dao 2023, "FlashAttention-2", algorithms 1 and 2; the layout (queries in
 // SIMD lanes) is heed's own and described in docs/architecture.md.

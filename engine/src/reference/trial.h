@@ -29,7 +29,8 @@ struct TrialErrors {
   std::string Text() const;
 };
 
-// Precision::kFused: outputs and gradients of bfloat16 calls may be off by kFusedShare of the sum of absolute terms beyond that.
+// Precision::kFused: outputs and gradients of bfloat16 calls may be off by kFusedShare of the sum of absolute terms beyond
+// that.
 //
 // T: float, double, BFloat16 or Float16. Inputs are N(0, 1), rounded to T before either side sees them.
 template <class T>

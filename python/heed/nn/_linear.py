@@ -38,9 +38,11 @@ def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
 
 def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
     """What each layer makes of X [batch, steps, width], as views of one product; None where calls of their own are better."""
+    if not _eager(X):  # before lengths are looked at, which a compiler would hold fast
+        return None
     pays = torch.is_grad_enabled() and X.shape[2] <= _JOINT_WIDTH and X.shape[0] * X.shape[1] >= _JOINT_ROWS
     biases = tuple(layer.bias for layer in layers if layer.bias is not None)
-    if not pays or not _eager(X) or not all(map(_bare, layers)) or len(biases) not in (0, len(layers)):
+    if not pays or not all(map(_bare, layers)) or len(biases) not in (0, len(layers)):
         return None
     weight = torch.cat(tuple(layer.weight for layer in layers))
     product = torch.ops.heed.linear(X, weight, torch.cat(biases) if biases else None)

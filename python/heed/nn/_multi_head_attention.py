@@ -45,6 +45,7 @@ class LayerOptions(TypedDict, total=False):
     scale: float | None
     softcap: float | None
     empty_row: EmptyRow
+    precision: Precision
     query_key_norm: Norms | None
 
 
