@@ -133,7 +133,8 @@ def lost(text, folder, rank, seconds, sent, time_out=20):
         start = time.monotonic()
         ends = ranks.ends(time_out + PATIENCE, without={rank})
         took = time.monotonic() - start
-    assert took < time_out + (PATIENCE if sent == signal.SIGSTOP else 0)
+    # A rank of the other group may wait for one that waits itself, its time-out at most.
+    assert took < time_out + PATIENCE
     assert_all(ends, 1, " of 4 waited for ")
     assert_all(ends, 1, f"{folder} holds a checkpoint of step ")
     before = metrics(folder)
