@@ -22,15 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of bfloat16: row i, element c at data[i * row_stride + c * element_stride].
-struct BrainRows {
-  const uint16_t* data;
-  int64_t row_stride, element_stride;
-
-  explicit BrainRows(const StoredRows<const std::byte>& rows)
-      : data(reinterpret_cast<const uint16_t*>(rows.data)), row_stride(rows.row_stride), element_stride(rows.element_stride) {}
-  const uint16_t* At(int64_t i, int64_t c) const { return data + i * row_stride + c * element_stride; }
-};
+// The bits of bfloat16.
+using BrainRows = HeadRows<const uint16_t>;
+inline BrainRows BrainRowsOf(const StoredRows<const std::byte>& rows) {
+  return {reinterpret_cast<const uint16_t*>(rows.data), rows.row_stride, rows.element_stride};
+}
 
 // to[x] = even[x], and odd[x] above it; nothing above it where odd is null.
 inline void LaySideBySide(const uint16_t* even, const uint16_t* odd, int64_t count, uint32_t* to) {
@@ -88,7 +84,7 @@ class WalkedPairs {
   // Asks for the rows of a tile behind `count` keys from `key` on, whatever lies there.
   void AskBehind(int64_t key, int64_t count) const {
     constexpr int kInSecondLevel = 2;
-    const BrainRows rows(rows_);
+    const BrainRows rows = BrainRowsOf(rows_);
     for (int64_t j = key + held_.tile; j < key + held_.tile + count; ++j)
       for (int64_t c = 0; c < elements_; c += simd::kLineBytes / 2) __builtin_prefetch(rows.At(j, c), 0, kInSecondLevel);
   }
@@ -105,7 +101,7 @@ class WalkedPairs {
 
   // The rows of a tile without gaps between elements.
   BrainRows Rows(int64_t tile_key) {
-    BrainRows own(rows_);
+    BrainRows own = BrainRowsOf(rows_);
     own.data = own.At(tile_key, 0);
     if (own.element_stride == 1 || elements_ == 1) return own;
     if (gathered_ != tile_key) {
@@ -144,7 +140,7 @@ class WalkedPairs {
 template <class T>
 BrainRows BrainRowsOf(const PanelSource<T>& source, const Panel& panel, int64_t x) {
   const attention::Plan& plan = source.plan;
-  BrainRows rows(RowsOf(source.operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b)));
+  BrainRows rows = BrainRowsOf(RowsOf(source.operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b)));
   rows.data = rows.At(panel.begin, 0);
   return rows;
 }

@@ -27,6 +27,7 @@ struct HeadRows {
   int64_t row_stride, element_stride;
 
   T* Row(int64_t i) const { return data + i * row_stride; }
+  T* At(int64_t i, int64_t c) const { return Row(i) + c * element_stride; }
 };
 
 // Rows as the caller stores them. Strides in elements.
