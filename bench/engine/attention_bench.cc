@@ -82,13 +82,14 @@ void Measure(const Shape& s) {
       peak * 1e-9, forward * 1e3, 100 * flops / forward / peak, backward * 1e3, 100 * 2.5 * flops / backward / peak);
 }
 
-// One query of eight heads that share their keys, beside reading as many bytes.
-void MeasureDecoding(int64_t keys, int64_t width) {
+// One query of eight heads on `key_heads`, beside reading as many bytes.
+void MeasureDecoding(int64_t key_heads, int64_t keys, int64_t width) {
   constexpr int64_t kHeads = 8;
-  const auto size = static_cast<std::size_t>(keys * width);
+  const int64_t count = key_heads * keys * width;
+  const auto size = static_cast<std::size_t>(count);
   std::vector<float> k(size, 0.01f), v(size, 0.02f), q(static_cast<std::size_t>(kHeads * width), 0.1f), out(q.size());
   std::vector<float> lse(kHeads);
-  const auto rows = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, 1, keys, width}); };
+  const auto rows = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, key_heads, keys, width}); };
   const auto query = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, kHeads, 1, width}); };
   heed::Workspace workspace;
   heed::SerialExecutor serial;
@@ -97,10 +98,16 @@ void MeasureDecoding(int64_t keys, int64_t width) {
     heed::Forward(heed::Attention{}, query(q), rows(k), rows(v), query(out),
                   View<float, 3>::Contiguous(lse.data(), {1, kHeads, 1}), workspace, serial);
   });
-  const double read = Fastest(
-      [&] { sink += heed::reference::ReadAll(k.data(), keys * width) + heed::reference::ReadAll(v.data(), keys * width); });
-  std::printf("one query, 8 heads on 1, %ld keys d%-4ld %8.3f ms  reading %8.3f ms %5.1f %%%s\n", keys, width, step * 1e3,
-              read * 1e3, 100 * read / step, sink == 1 ? " " : "");
+  const double read =
+      Fastest([&] { sink += heed::reference::ReadAll(k.data(), count) + heed::reference::ReadAll(v.data(), count); });
+  const double gigabytes = 2e-9 * static_cast<double>(count) * sizeof(float);
+  std::printf("one query, 8 heads on %ld, %5ld keys d%-4ld %8.3f ms %5.1f GB/s  reading %8.3f ms %5.1f GB/s%s\n", key_heads,
+              keys, width, step * 1e3, gigabytes / step, read * 1e3, gigabytes / read, sink == 1 ? " " : "");
+}
+
+void MeasureDecoding() {
+  for (const int64_t keys : {1024, 32768}) MeasureDecoding(1, keys, 128);
+  for (const int64_t keys : {128, 512, 4096, 32768}) MeasureDecoding(8, keys, 64);
 }
 
 }  // namespace
@@ -112,8 +119,7 @@ int main(int argc, char** argv) {
     std::printf("%s\n", target.c_str());
     const auto full = heed::Causal::kNone, causal = heed::Causal::kBottomRight;
     if (argc > 2 && std::string(argv[2]) == "decode") {
-      MeasureDecoding(1024, 128);
-      MeasureDecoding(32768, 128);
+      MeasureDecoding();
       continue;
     }
     if (argc > 6) {
@@ -133,8 +139,7 @@ int main(int argc, char** argv) {
                                              {1, 2, 1024, 64, full, 0.1, 0},
                                              {1, 2, 1024, 64, full, 0, 1023}})
       Measure(s);
-    MeasureDecoding(1024, 128);
-    MeasureDecoding(32768, 128);
+    MeasureDecoding();
   }
   return 0;
 }

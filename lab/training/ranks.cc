@@ -28,18 +28,6 @@ namespace {
 
 constexpr double kLongestTimeOut = 1e9;  // seconds; that of c10d counts milliseconds in 64 bits
 
-// Without the place in the source that Gloo begins its messages with, and the advice that it ends them with.
-std::string Message(const std::exception& error) {
-  const auto* own = dynamic_cast<const c10::Error*>(&error);
-  std::string text = own != nullptr ? own->what_without_backtrace() : error.what();
-  if (text.starts_with('[')) {
-    const std::size_t end = text.find("] ");
-    if (end != std::string::npos) text.erase(0, end + 2);
-  }
-  text = text.substr(0, text.find('\n'));
-  return text.substr(0, text.find(". This is typically"));
-}
-
 at::Tensor BytesOf(const std::string& text) {
   at::Tensor bytes = at::empty({static_cast<int64_t>(text.size())}, at::kByte);
   if (!text.empty()) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
@@ -176,7 +164,7 @@ void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
   } catch (const nn::distributed::RankLost& error) {
     const int first = row_group() * sequence_ranks_;
     throw RanksError(fmt::format("rank {} of {} waited for {}: among ranks {} to {}, which share sequences, {}", rank(), size(),
-                                 what, first, first + sequence_ranks_ - 1, Message(error)));
+                                 what, first, first + sequence_ranks_ - 1, nn::ReasonOf(error)));
   } catch (const Error&) {
     throw;
   } catch (const std::bad_alloc&) {
@@ -186,7 +174,7 @@ void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
     const bool own =
         dynamic_cast<const c10::Error*>(&error) != nullptr && dynamic_cast<const c10::DistError*>(&error) == nullptr;
     if (own) throw;
-    throw RanksError(fmt::format("rank {} of {} waited for {}: {}", rank(), size(), what, Message(error)));
+    throw RanksError(fmt::format("rank {} of {} waited for {}: {}", rank(), size(), what, nn::ReasonOf(error)));
   }
 }
 

@@ -120,19 +120,27 @@ c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const StorePointer& stor
     group->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, backend);
     group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
     return group;
-  } catch (const c10::Error& error) {
-    throw Error("process group: " + RankOf(rank, size) +
-                " waited for the other ranks to join: " + error.what_without_backtrace());
   } catch (const Error&) {
     throw;
-  } catch (const std::exception& error) {  // Gloo's own
-    throw Error("process group: " + RankOf(rank, size) + " waited for the other ranks to join: " + error.what());
+  } catch (const std::exception& error) {
+    throw Error("process group: " + RankOf(rank, size) + " waited for the other ranks to join: " + ReasonOf(error));
   }
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> JoinProcessGroup(Milliseconds timeout) {
   const int size = Number("WORLD_SIZE", 1, 1 << 20), rank = Number("RANK", 0, size - 1);
   return MakeProcessGroup(OpenStore(rank, size, timeout), rank, size, timeout);
+}
+
+std::string ReasonOf(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find("] ");
+    if (end != std::string::npos) text.erase(0, end + 2);
+  }
+  text = text.substr(0, text.find('\n'));
+  return text.substr(0, text.find(". This is typically"));
 }
 
 }  // namespace heed::nn

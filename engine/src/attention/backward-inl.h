@@ -150,7 +150,9 @@ class BackwardChunk {
       scores_.Survey(panel_, cut.tile, panel_.range.reach, scratch_.weights);
       AskAhead(b, h, kv_head);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
+      const bool far = ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element));
       ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+        if (far) AskForTile(strips.places[0].tile_key + cut.tile, reach.end);
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
       });
       products_.ClearBlank(panel_);
@@ -192,6 +194,13 @@ class BackwardChunk {
       keys(problem_.k, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.head_dim);
       keys(problem_.v, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.value_dim);
     }
+  }
+
+  // Asks for the keys and values of a tile and for what is added to there.
+  void AskForTile(int64_t begin, int64_t end) {
+    end = std::min(end, begin + problem_.cut.tile);
+    scores_.AskForKeys(begin, end);
+    products_.AskForKeys(begin, end);
   }
 
   void Pack(int64_t b, int64_t h) {

@@ -1,6 +1,6 @@
 // Products of a few queries with many keys and values, as in decoding. The elements of a key stand in lanes: each row is read
-// once, as it lies in memory and in the caller's type, and no lane is idle. What comes between the two products works on the
-// usual tile [keys, panel] of weights.
+// once, as it lies in memory and in the caller's type, and no lane is idle. Scores and weights are rows, one a query, with the
+// keys of a tile in lanes; who works on the usual tile [keys, panel] gets a copy in that layout.
 //
 // Each score is summed in an order that depends on the width alone, each output element key after key, as in simd/tile-inl.h:
 // its bits do not show how a tile was cut or how many queries stand beside it.
@@ -18,7 +18,6 @@
 
 #include "attention/rows-inl.h"
 #include "hwy/highway.h"
-#include "simd/ahead.h"
 #include "simd/capabilities-inl.h"
 #include "simd/tile-inl.h"
 #include "simd/tuning.h"
@@ -34,11 +33,7 @@ class RowReader {
   explicit RowReader(const StoredRows<const std::byte>& rows) : data_(rows.data), stride_(rows.row_stride * kBytes) {}
 
   const std::byte* Row(int64_t j) const { return data_ + j * stride_; }
-  // Asks for elements c .. c + count - 1 of a row behind row j, whatever lies there.
-  HWY_INLINE void AskBehind(int64_t j, int64_t c, int64_t count) const {
-    const std::byte* at = Row(j + simd::kRowsAhead) + c * kBytes;
-    for (int64_t byte = 0; byte < count * kBytes; byte += simd::kLineBytes) __builtin_prefetch(at + byte, 0, kInSecondLevel);
-  }
+  int64_t stride() const { return stride_; }
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const std::byte* row, int64_t c) {
@@ -56,7 +51,6 @@ class RowReader {
 
  private:
   static constexpr int64_t kBytes = core::BytesOf(kElement);
-  static constexpr int kInSecondLevel = 2;
   const std::byte* data_;
   int64_t stride_;  // in bytes
 };
@@ -97,100 +91,100 @@ HWY_INLINE void SumLanes(D d, V a, V b, V c, V e, T* sums) {
   }
 }
 
-// tile[j, w] = start + queries[w] . keys[j] for kQueries lanes; a fresh tile is 0 in the lanes behind them. queries: rows of
-// query_stride elements, aligned.
+// rows[x, j] = queries[x] . keys[j] for kQueries queries; some numbers behind the count, up to a tile, are overwritten.
+// queries: rows of query_stride elements, aligned. rows: simd::kFewTileKeys apart.
 template <int kQueries, class T, core::Element kElement>
 HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count, const T* queries, int64_t query_stride,
-                              int64_t width, Target<T> tile) {
+                              int64_t width, T* rows) {
   using Reader = RowReader<T, kElement>;
   // Accumulators enough for the latency of an FMA, few enough for the registers, and a multiple of four.
-  constexpr int kRows = kQueries == 1 ? 8 : kQueries == 4 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
+  constexpr int kRows = kQueries == 4 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
+  static_assert(simd::kFewTileKeys % kRows == 0);
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t j = 0; j < count; j += kRows) {
-    const std::byte* rows[kRows];
-    V acc[kRows * kQueries];
+    const std::byte* key_rows[kRows];
+    V acc[kQueries * kRows];
+    key_rows[0] = keys.Row(j);
 #pragma GCC unroll 8
-    for (int r = 0; r < kRows; ++r) rows[r] = keys.Row(std::min(j + r, count - 1));
+    for (int r = 1; r < kRows; ++r) key_rows[r] = key_rows[r - 1] + (j + r < count ? keys.stride() : 0);
 #pragma GCC unroll 16
     for (V& sum : acc) sum = hn::Zero(d);
-    int64_t c = 0;
-    for (; c + lanes <= width; c += lanes) {
+    const auto add = [&]<int kVectors>(int64_t c) HWY_ATTR {
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        const V key = Reader::Load(d, rows[r], c);
-#pragma GCC unroll 4
-        for (int x = 0; x < kQueries; ++x) {
-          V& sum = acc[r * kQueries + x];
-          sum = hn::MulAdd(hn::Load(d, queries + x * query_stride + c), key, sum);
-        }
-      }
-    }
-    alignas(64) T sums[kRows * kQueries];
-#pragma GCC unroll 4
-    for (int x = 0; x < kRows * kQueries; x += 4) SumLanes(d, acc[x], acc[x + 1], acc[x + 2], acc[x + 3], sums + x);
-    for (; c < width; ++c)
       for (int r = 0; r < kRows; ++r)
-        for (int x = 0; x < kQueries; ++x) {
-          T& sum = sums[r * kQueries + x];
-          sum = hn::GetLane(
-              hn::MulAdd(hn::Set(one, queries[x * query_stride + c]), Reader::Load(one, rows[r], c), hn::Set(one, sum)));
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          const int64_t at = c + v * lanes;
+          const V key = Reader::Load(d, key_rows[r], at);
+#pragma GCC unroll 4
+          for (int x = 0; x < kQueries; ++x) {
+            V& sum = acc[x * kRows + r];
+            sum = hn::MulAdd(hn::Load(d, queries + x * query_stride + at), key, sum);
+          }
         }
-    for (int r = 0; r < kRows && j + r < count; ++r) {
-      T* row = tile.data + (j + r) * tile.stride;
-      if (!tile.accumulates)
-        for (int64_t w = 0; w < attention::kLaneQuantum; w += lanes) hn::Store(hn::Zero(d), d, row + w);
-      for (int x = 0; x < kQueries; ++x) row[x] += sums[r * kQueries + x];
-    }
+    };
+    // Rows are read in pieces of so many vectors, and nothing is asked for ahead: hardware follows such a stream.
+    constexpr int kPiece = 4;
+    int64_t c = 0;
+    for (; c + kPiece * lanes <= width; c += kPiece * lanes) add.template operator()<kPiece>(c);
+    for (; c + lanes <= width; c += lanes) add.template operator()<1>(c);
+    alignas(64) T sums[kQueries * kRows];
+#pragma GCC unroll 4
+    for (int x = 0; x < kQueries * kRows; x += 4) SumLanes(d, acc[x], acc[x + 1], acc[x + 2], acc[x + 3], sums + x);
+    for (; c < width; ++c)
+      for (int x = 0; x < kQueries; ++x)
+        for (int r = 0; r < kRows; ++r) {
+          T& sum = sums[x * kRows + r];
+          sum = hn::GetLane(
+              hn::MulAdd(hn::Set(one, queries[x * query_stride + c]), Reader::Load(one, key_rows[r], c), hn::Set(one, sum)));
+        }
+#pragma GCC unroll 4
+    for (int x = 0; x < kQueries; ++x) std::copy_n(sums + x * kRows, kRows, rows + x * simd::kFewTileKeys + j);
   }
 }
 
-// Columns c .. c + kVectors * lanes - 1 of: output[c, w] += sum_j weights[j, w] * values[j, c] for kQueries lanes.
+// Columns c .. c + kVectors * lanes - 1 of: output[x, c] += sum_j weights[x, j] * values[j, c] for kQueries queries.
 template <int kQueries, int kVectors, class D, class T, core::Element kElement>
-HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t panel,
-                             int64_t c, T* output) {
+HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t c, T* output,
+                             int64_t output_stride) {
   using V = hn::Vec<D>;
-  constexpr int64_t kMost = kVectors * static_cast<int64_t>(hn::MaxLanes(D()));
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  alignas(64) T columns[kQueries][kMost];
   V acc[kQueries][kVectors];
 #pragma GCC unroll 4
-  for (int x = 0; x < kQueries; ++x) {
-    for (int64_t i = 0; i < kVectors * lanes; ++i) columns[x][i] = output[(c + i) * panel + x];
+  for (int x = 0; x < kQueries; ++x)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) acc[x][v] = hn::Load(d, columns[x] + v * lanes);
-  }
+    for (int v = 0; v < kVectors; ++v) acc[x][v] = hn::LoadU(d, output + x * output_stride + c + v * lanes);
   for (int64_t j = 0; j < count; ++j) {
     const std::byte* row = values.Row(j);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const V value = RowReader<T, kElement>::Load(d, row, c + v * lanes);
 #pragma GCC unroll 4
-      for (int x = 0; x < kQueries; ++x) acc[x][v] = hn::MulAdd(hn::Set(d, weights[j * panel + x]), value, acc[x][v]);
+      for (int x = 0; x < kQueries; ++x)
+        acc[x][v] = hn::MulAdd(hn::Set(d, weights[x * simd::kFewTileKeys + j]), value, acc[x][v]);
     }
   }
 #pragma GCC unroll 4
-  for (int x = 0; x < kQueries; ++x) {
+  for (int x = 0; x < kQueries; ++x)
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::Store(acc[x][v], d, columns[x] + v * lanes);
-    for (int64_t i = 0; i < kVectors * lanes; ++i) output[(c + i) * panel + x] = columns[x][i];
-  }
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[x][v], d, output + x * output_stride + c + v * lanes);
 }
 
-// output[c, w] += sum_j weights[j, w] * values[j, c] for kQueries lanes; weights [count, panel], output [width, panel].
+// output[x, c] += sum_j weights[x, j] * values[j, c] for kQueries queries. weights: rows simd::kFewTileKeys apart.
 template <int kQueries, class T, core::Element kElement>
-HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t panel,
-                              int64_t width, T* output) {
+HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t width, T* output,
+                              int64_t output_stride) {
   constexpr int kVectors = kQueries > 2 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   for (; c + kVectors * lanes <= width; c += kVectors * lanes)
-    ColumnsOfFew<kQueries, kVectors>(d, values, count, weights, panel, c, output);
-  for (; c + lanes <= width; c += lanes) ColumnsOfFew<kQueries, 1>(d, values, count, weights, panel, c, output);
-  for (; c < width; ++c) ColumnsOfFew<kQueries, 1>(hn::CappedTag<T, 1>(), values, count, weights, panel, c, output);
+    ColumnsOfFew<kQueries, kVectors>(d, values, count, weights, c, output, output_stride);
+  for (; c + lanes <= width; c += lanes) ColumnsOfFew<kQueries, 1>(d, values, count, weights, c, output, output_stride);
+  for (; c < width; ++c) ColumnsOfFew<kQueries, 1>(hn::CappedTag<T, 1>(), values, count, weights, c, output, output_stride);
 }
 
 // Calls visit(reader) with the rows as what they hold.
@@ -203,27 +197,42 @@ HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, const Visit& v
   visit(RowReader<T, core::ElementOf<T>()>(rows));
 }
 
-// The two products for as many queries as there are, at most simd::kFewQueries. rows: without gaps between elements.
+// The two products for as many queries as there are, at most simd::kFewQueries. keys, values: without gaps between elements.
 template <class T>
-void FewScores(const StoredRows<const std::byte>& rows, int64_t count, const T* queries, int64_t query_stride, int64_t used,
-               int64_t width, Target<T> tile) {
+void FewScores(const StoredRows<const std::byte>& keys, int64_t count, const T* queries, int64_t query_stride, int64_t used,
+               int64_t width, T* rows) {
   static_assert(simd::kFewQueries == 4);
-  ReadRows<T>(rows, [&](const auto& keys) {
-    if (used == 1) return ScoresOfFew<1>(keys, count, queries, query_stride, width, tile);
-    if (used == 2) return ScoresOfFew<2>(keys, count, queries, query_stride, width, tile);
-    if (used == 3) return ScoresOfFew<3>(keys, count, queries, query_stride, width, tile);
-    ScoresOfFew<4>(keys, count, queries, query_stride, width, tile);
+  ReadRows<T>(keys, [&](const auto& reader) {
+    if (used == 1) return ScoresOfFew<1>(reader, count, queries, query_stride, width, rows);
+    if (used == 2) return ScoresOfFew<2>(reader, count, queries, query_stride, width, rows);
+    if (used == 3) return ScoresOfFew<3>(reader, count, queries, query_stride, width, rows);
+    ScoresOfFew<4>(reader, count, queries, query_stride, width, rows);
   });
 }
 template <class T>
-void FewValues(const StoredRows<const std::byte>& rows, int64_t count, const T* weights, int64_t panel, int64_t used,
-               int64_t width, T* output) {
-  ReadRows<T>(rows, [&](const auto& values) {
-    if (used == 1) return ValuesOfFew<1>(values, count, weights, panel, width, output);
-    if (used == 2) return ValuesOfFew<2>(values, count, weights, panel, width, output);
-    if (used == 3) return ValuesOfFew<3>(values, count, weights, panel, width, output);
-    ValuesOfFew<4>(values, count, weights, panel, width, output);
+void FewValues(const StoredRows<const std::byte>& values, int64_t count, const T* weights, int64_t used, int64_t width,
+               T* output, int64_t output_stride) {
+  ReadRows<T>(values, [&](const auto& reader) {
+    if (used == 1) return ValuesOfFew<1>(reader, count, weights, width, output, output_stride);
+    if (used == 2) return ValuesOfFew<2>(reader, count, weights, width, output, output_stride);
+    if (used == 3) return ValuesOfFew<3>(reader, count, weights, width, output, output_stride);
+    ValuesOfFew<4>(reader, count, weights, width, output, output_stride);
   });
+}
+
+// tile[j, x] = rows[x, j], or what stands there and that; a fresh tile is 0 in the lanes behind the `used` ones.
+template <class T>
+void AddRowsToTile(const T* rows, int64_t keys, int64_t used, Target<T> tile) {
+  for (int64_t j = 0; j < keys; ++j) {
+    T* lanes = tile.data + j * tile.stride;
+    if (!tile.accumulates) std::fill_n(lanes, attention::kLaneQuantum, T{0});
+    for (int64_t x = 0; x < used; ++x) lanes[x] += rows[x * simd::kFewTileKeys + j];
+  }
+}
+template <class T>
+void CopyRowsFromTile(const T* tile, int64_t stride, int64_t keys, int64_t used, T* rows) {
+  for (int64_t x = 0; x < used; ++x)
+    for (int64_t j = 0; j < keys; ++j) rows[x * simd::kFewTileKeys + j] = tile[j * stride + x];
 }
 
 }  // namespace heed::HWY_NAMESPACE

@@ -107,9 +107,18 @@ class ForwardPanel {
     // The rows behind the values are added to by whoever asked for them; those of the values begin with the first whole tile.
     std::fill_n(scratch_.output + shape_.value_dim * panel_.width, (rows_ - shape_.value_dim) * panel_.width, T{0});
     blank_ = true;
+    if (scores_.few()) std::fill_n(scratch_.few_output, panel_.used() * problem_.cut.value_dim, T{0});
     WalkTiles(state, split);
+    if (scores_.few() && RowsStay()) return;
     ClearBlank();
+    if (!scores_.few()) return;
+    for (int64_t w = 0; w < panel_.used(); ++w)
+      for (int64_t c = 0; c < shape_.value_dim; ++c)
+        scratch_.output[c * panel_.width + w] = scratch_.few_output[w * problem_.cut.value_dim + c];
   }
+
+  // Whether the outputs of few queries are rows to the end: nobody adds to them, and they are not merged.
+  bool RowsStay() const { return hooks_.empty() && problem_.cut.splits == 1 && !problem_.remainder.data; }
 
   void WalkTiles(const SoftmaxState<T>& state, int64_t split) {
     const attention::Cut& cut = problem_.cut;
@@ -127,7 +136,11 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     AskAhead(b, kv_head);
-    ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR { Tile(state, strips); });
+    const bool far = ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
+    ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+      if (far) AskForKeysAndValues(strips.places[0].tile_key + cut.tile, keys.end);
+      Tile(state, strips);
+    });
   }
 
   void ClearBlank() {
@@ -159,9 +172,83 @@ class ForwardPanel {
     AskFor(rows(problem_.v), 0, keys, shape_.value_dim, ahead);
   }
 
+  // Those of a tile.
+  void AskForKeysAndValues(int64_t begin, int64_t end) {
+    end = std::min(end, begin + problem_.cut.tile);
+    scores_.AskForKeys(begin, end);
+    AskFor(values_.stored(), begin, end - begin, shape_.value_dim, scratch_.ahead);
+  }
+
+  // Whether anybody works on the weights of a tile between the softmax and their product with values.
+  bool Weighs() const {
+    return problem_.statistics.mean_distance.present() || problem_.dropout.of_65536 != 0 || !hooks_.empty();
+  }
+  void WeighStrip(const TilePlace& place, T* weights) {
+    if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
+    if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
+    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
+  }
+
+  // The tile of few queries. Its rows are taken as a whole, however it was cut.
+  void FewTile(const SoftmaxState<T>& state, const Strips& strips) {
+    if (scores_.Hidden(strips)) return;
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    constexpr int64_t kKeys = simd::kFewTileKeys;
+    T* rows = scratch_.few_scores;
+    const int64_t used = panel_.used(), width = problem_.cut.value_dim;
+    const TilePlace& last = strips.places[strips.count - 1];
+    const int64_t keys = attention::RoundUp(last.key + last.keys - last.tile_key, attention::kLaneQuantum);
+    std::array<Seen, kMaxStrips> seen{Seen::kAll};
+    if (!strips.masked && scores_.plain()) {
+      const TilePlace& place = strips.places[0];
+      scores_.MultiplyFew(place, rows);
+      for (int64_t x = 0; x < used; ++x) std::fill(rows + x * kKeys + place.keys, rows + x * kKeys + keys, kHidden);
+    } else {
+      seen = scores_.FillTile(d_, strips, scratch_.scores, [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; });
+      for (int64_t x = 0; x < used; ++x) std::fill_n(rows + x * kKeys, keys, kHidden);
+      for (std::size_t x = 0; x < strips.count; ++x) {
+        const TilePlace& place = strips.places[x];
+        if (seen[x] != Seen::kNone)
+          CopyRowsFromTile(RowsOfStrip(scratch_.scores, place), place.panel, place.keys, used, FewRowsOf(place));
+      }
+    }
+    for (int64_t x = 0; x < used; ++x)
+      state.UpdateRow(d_, rows + x * kKeys, keys, x, scratch_.few_output + x * width, shape_.value_dim);
+    for (std::size_t x = 0; x < strips.count; ++x)
+      if (seen[x] != Seen::kNone) AddFewValues(strips.places[x], seen[x]);
+  }
+
+  // The scores or weights of few queries for the keys of a strip.
+  T* FewRowsOf(const TilePlace& place) const { return scratch_.few_scores + (place.key - place.tile_key); }
+
+  void AddFewValues(const TilePlace& place, Seen seen) {
+    T* weights = FewRowsOf(place);
+    if (Weighs()) {
+      T* tile = RowsOfStrip(scratch_.scores, place);
+      AddRowsToTile(weights, place.keys, place.used, Target<T>{tile, place.panel, false});
+      WeighStrip(place, tile);
+      CopyRowsFromTile(tile, place.panel, place.keys, place.used, weights);
+    }
+    const StoredRows<const std::byte> rows = values_.Packed(place.tile_key, place.key, place.keys);
+    const int64_t width = problem_.cut.value_dim;
+    if (seen == Seen::kAll || AllFinite(d_, values_.At(place.tile_key, place.key, place.keys), place.keys, shape_.value_dim)) {
+      FewValues(rows, place.keys, weights, place.used, shape_.value_dim, scratch_.few_output, width);
+      return;
+    }
+    // A masked key is skipped, never multiplied by zero.
+    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
+    for (int64_t w = 0; w < place.used; ++w)
+      for (int64_t j = 0; j < place.keys; ++j) {
+        if ((visible[j] >> w & 1) == 0) continue;
+        const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
+        FewValues(row, 1, weights + w * simd::kFewTileKeys + j, 1, shape_.value_dim, scratch_.few_output + w * width, width);
+      }
+  }
+
   // A decoding step has few queries. Half the width of AVX-512 then computes no idle lanes, at twice the rate where the machine
   // has two such units; and it computes so little for each key that the keys of the next tile are asked for at every step.
   void Tile(const SoftmaxState<T>& state, const Strips& strips) {
+    if (scores_.few()) return FewTile(state, strips);
     if (panel_.used() > static_cast<int64_t>(hn::MaxLanes(narrow_))) {
       const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; };
       TileOf(d_, state, strips, ahead, ahead);
@@ -187,18 +274,14 @@ class ForwardPanel {
   template <class D, class Ahead>
   HWY_INLINE void AddValues(D d, const TilePlace& place, Seen seen, const Ahead& ahead) {
     T* weights = RowsOfStrip(scratch_.scores, place);
-    if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
-    if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
-    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
+    WeighStrip(place, weights);
     if (Fused()) return AddRoundedValues(place, seen, weights);
-    if (scores_.few() && seen == Seen::kAll) return AddFewValues(place, weights);
     const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.value_dim)) {
       ClearBlank();
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
       return;
     }
-    if (scores_.few()) return AddFewValues(place, weights);
     const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
     auto&& memory = ahead(place);
     if (lanes < panel_.width) ClearBlank();
@@ -228,12 +311,6 @@ class ForwardPanel {
                   {shape_.value_dim, place.keys, lanes}, {scratch_.output + begin, panel_.width, !blank_}, scratch_.ahead);
       blank_ = false;
     }
-  }
-
-  void AddFewValues(const TilePlace& place, const T* weights) {
-    ClearBlank();
-    FewValues(values_.Packed(place.tile_key, place.key, place.keys), place.keys, weights, place.panel, place.used,
-              shape_.value_dim, scratch_.output);
   }
 
   // The last row of the output: weight times distance.
@@ -268,14 +345,31 @@ class ForwardPanel {
       for (int64_t w = 0; w < panel_.used(); ++w)
         RowNumber(problem_.correction, w) = scratch_.lanes.rows[w].active() ? scratch_.weighted[w] : T{1};
     }
-    state.Normalise(d_);
+    const bool rows_stay = scores_.few() && RowsStay();
+    if (!rows_stay) state.Normalise(d_);
     for (PositionHook<T>* hook : hooks_) hook->End(arrays_);
     if (problem_.statistics.mean_distance.present()) {
       const T* distances = state.output + (rows_ - 1) * panel_.width;
       for (int64_t w = 0; w < panel_.used(); ++w)
         RowNumber(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
     }
+    if (rows_stay) return WriteFewRows(state);
     for (int64_t x = 0; x < panel_.heads; ++x) WriteOutput(x);
+  }
+
+  // The rows of few queries, normalised on the way.
+  void WriteFewRows(const SoftmaxState<T>& state) {
+    const int64_t padded = problem_.cut.value_dim, step = static_cast<int64_t>(hn::Lanes(d_));
+    for (int64_t w = 0; w < panel_.used(); ++w) {
+      T* row = scratch_.few_output + w * padded;
+      const auto factor = hn::Set(d_, state.sum[w]);
+      for (int64_t c = 0; c < padded; c += step)
+        hn::Store(state.sum[w] == 0 ? hn::Zero(d_) : hn::Mul(hn::Load(d_, row + c), factor), d_, row + c);
+      StoreRow(
+          row, shape_.value_dim,
+          RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), scratch_.lanes.head[w], problem_.plan.FirstQuery(panel_.b)),
+          scratch_.lanes.query[w]);
+    }
   }
 
   T& RowNumber(const View<T, 3>& view, int64_t w) const {

@@ -45,6 +45,17 @@ class GradientProducts {
     begin_ = begin;
   }
 
+  // Asks for values begin .. end - 1 of the walk and for the gradients of keys and values there.
+  void AskForKeys(int64_t begin, int64_t end) {
+    AskFor(values_.stored(), begin, end - begin, shape_.value_dim, scratch_.ahead);
+    const auto sums = [&](const T* data, int64_t width) {
+      const int64_t bytes = width * static_cast<int64_t>(sizeof(T));
+      scratch_.ahead.Add(reinterpret_cast<const std::byte*>(data + (begin - begin_) * width), bytes, bytes, end - begin);
+    };
+    if (problem_.d_k.present()) sums(scratch_.d_keys, problem_.cut.head_dim);
+    if (problem_.d_v.present()) sums(scratch_.d_values, problem_.cut.value_dim);
+  }
+
   // A panel's dQ holds nothing yet, not even zeros.
   void Blank() { blank_ = problem_.d_q.present(); }
   void ClearBlank(const Panel& panel) {
@@ -143,8 +154,8 @@ class GradientProducts {
 
   // The panel's rows in the type of computation.
   void PackFloats() {
-    PackRows(*panel_, scratch_.lanes, QueryRows(), problem_.cut.head_dim, scratch_.query_rows);
-    PackRows(*panel_, scratch_.lanes, ValueRows(problem_.d_out), problem_.cut.value_dim, scratch_.d_out_rows);
+    PackRows(*panel_, scratch_.lanes, QueryRows(), problem_.cut.head_dim, panel_->width, scratch_.query_rows);
+    PackRows(*panel_, scratch_.lanes, ValueRows(problem_.d_out), problem_.cut.value_dim, panel_->width, scratch_.d_out_rows);
   }
 
   // add(w, sums) adds up what belongs to the quantum of lanes from w on, whose sums do not wait for each other.

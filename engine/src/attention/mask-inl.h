@@ -157,10 +157,11 @@ void VisibleProduct(D d, const attention::Lanes<T>& lanes, const TilePlace& plac
 // Keys of a boundary tile are visited in strips of this many: with tiles of 64 x 64 the diagonal of a causal panel then costs
 // 5/8 of a full tile instead of all of it.
 constexpr int64_t kStripKeys = 16;
-constexpr int64_t kMaxStrips = simd::kTileKeys / kStripKeys;
+constexpr int64_t kMaxStrips = std::max(simd::kTileKeys, simd::kFewTileKeys) / kStripKeys;
 // Strips share calls of the random generator with nobody, and splits begin with a tile.
 static_assert(simd::kTileKeys % kStripKeys == 0 && kStripKeys % attention::kDropoutKeys == 0);
-static_assert(simd::kMinSplit % simd::kTileKeys == 0);
+static_assert(simd::kFewTileKeys % kStripKeys == 0);
+static_assert(simd::kMinSplit % simd::kTileKeys == 0 && simd::kMinSplit % simd::kFewTileKeys == 0);
 
 // A tile as one strip, or a boundary tile as the strips that any lane sees.
 struct Strips {

@@ -88,6 +88,11 @@ inline attention::KeyRange NarrowPanel(const attention::Plan& plan, const Panel&
   return plan.Narrow(panel.range, pairs, tile);
 }
 
+// Whether so many keys and values come from far away whenever they are walked.
+inline bool ComeFromFar(const attention::KeyRange& walked, const Shape& shape, int64_t element_bytes) {
+  return (walked.end - walked.begin) * (shape.head_dim + shape.value_dim) * element_bytes > simd::kFarBytes;
+}
+
 // Whether rows of queries that look at all keys alike are packed or left out.
 enum class Uniform { kTake, kSkip };
 
@@ -134,25 +139,31 @@ void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const Pan
     std::fill(columns + c * panel.width + panel.used(), columns + (c + 1) * panel.width, T{0});
 }
 
-// packed[w, c] = factor * row of lane w, element c, as rows of `padded` elements; padding 0. For panels of one head.
+// packed[w, c] = factor * row of lane w, element c, as rows of `padded` elements for the first `room` lanes; padding and lanes
+// without a query 0.
 template <class T>
-void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded, T* packed) {
-  const HeadRows<const T> rows = source.Rows(panel, 0);
+void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded, int64_t room,
+              T* packed) {
   const uint64_t left = source.Left(lanes);
-  for (int64_t w = 0; w < panel.width; ++w) {
-    T* to = packed + w * padded;
-    if (left >> w & 1) {
-      std::fill(to, to + padded, T{0});
-      continue;
+  for (int64_t x = 0; x < panel.heads; ++x) {
+    const HeadRows<const T> rows = source.Rows(panel, x);
+    for (int64_t i = 0; i < panel.count; ++i) {
+      const int64_t w = x * panel.count + i;
+      T* to = packed + w * padded;
+      if (left >> w & 1) {
+        std::fill(to, to + padded, T{0});
+        continue;
+      }
+      const T* row = rows.Row(i);
+      if (rows.element_stride == 1) {
+        for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c];
+      } else {
+        for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * rows.element_stride];
+      }
+      std::fill(to + source.elements, to + padded, T{0});
     }
-    const T* row = rows.Row(w);
-    if (rows.element_stride == 1) {
-      for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c];
-    } else {
-      for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * rows.element_stride];
-    }
-    std::fill(to + source.elements, to + padded, T{0});
   }
+  std::fill(packed + panel.used() * padded, packed + room * padded, T{0});
 }
 
 // Whether all of `count` rows are free of NaN and infinity.

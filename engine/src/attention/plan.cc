@@ -183,6 +183,10 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
   const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes && attention.dropout.probability == 0;
   Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes);
   if (share) cut.group = group;
+  if (HasFewQueries(shape)) {
+    cut.tile = simd::kFewTileKeys;
+    cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
+  }
   // With few panels a long row of keys is walked in pieces, whatever the batch: a row alone and in a batch is the same.
   if (cut.panels <= simd::kFewPanels) {
     const int64_t split = RoundUp(DivideUp(shape.kv_len, simd::kMaxSplits), cut.tile);

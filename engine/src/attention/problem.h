@@ -200,6 +200,7 @@ struct ScoreScratch {
   T* rows;                          // [panel, the wider of D and Dv] a panel of the caller's rows, converted
   T* queries;                       // [D, panel], scaled by scale * log2(e)
   T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
+  T* few_scores;                    // [queries, kFewTileKeys] likewise, then weights
   HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
   T* tanh;                          // [tile, panel] of soft-capped scores
   uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
@@ -211,7 +212,9 @@ struct ScoreScratch {
     lanes.Lay(arena, cut);
     rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
     queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
-    few_queries = arena.Take<T>(HasFewQueries(facts.shape) ? simd::kFewQueries * cut.head_dim : 0);
+    const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries : 0;
+    few_queries = arena.Take<T>(few * cut.head_dim);
+    few_scores = arena.Take<T>(few * simd::kFewTileKeys);
     keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
     if (!facts.narrow) return;
@@ -228,7 +231,8 @@ struct ForwardScratch : ScoreScratch<T> {
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
-  T* output;  // [Dv, panel], then rows of schemes, then the mean distance
+  T* output;      // [Dv, panel], then rows of schemes, then the mean distance
+  T* few_output;  // [queries, Dv padded]; none where they are not few
   HeldPairs value_pairs;
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
 
@@ -244,6 +248,7 @@ struct ForwardScratch : ScoreScratch<T> {
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
+    few_output = arena.Take<T>(HasFewQueries(facts.shape) ? simd::kFewQueries * cut.value_dim : 0);
     if (!facts.narrow) return;
     value_pairs.Lay(arena, walked, held, cut.value_dim, cut.tile);
     weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);

@@ -65,13 +65,9 @@ class Scores {
                                  .factor = Factor(),
                                  .uniform = Uniform::kSkip,
                                  .scratch = scratch_.rows};
-    if (!pairs_ || rows_read_) PackColumns(panel, scratch_.lanes, queries, scratch_.queries);
+    if ((!pairs_ && !few_) || rows_read_) PackColumns(panel, scratch_.lanes, queries, scratch_.queries);
     if (pairs_) PackPairColumns(panel, scratch_.lanes, queries, scratch_.query_pairs);
-    if (few_) {
-      for (int64_t w = 0; w < panel.used(); ++w)
-        for (int64_t c = 0; c < shape_.head_dim; ++c)
-          scratch_.few_queries[w * problem_.cut.head_dim + c] = scratch_.queries[c * panel.width + w];
-    }
+    if (few_) PackRows(panel, scratch_.lanes, queries, problem_.cut.head_dim, panel.used(), scratch_.few_queries);
     const auto rows = RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b));
     keys_.Walk(rows, walked.begin, walked.end);
     if (problem_.pairs != attention::PairUse::kNone) key_pairs_.Walk(rows, walked.begin, walked.end);
@@ -81,6 +77,8 @@ class Scores {
   // Whether the elements of keys stand in lanes, and not the queries. The order of a score's sum follows from that, so it is
   // the same for all passes over a shape.
   bool few() const { return few_; }
+  // Whether scores of few queries are their products with keys and nothing else, where no tile crosses an edge.
+  bool plain() const { return hooks_.empty() && !problem_.attention.softcap && !problem_.attention.mask.present(); }
 
   // Other keys of the same head.
   void Walk(const attention::KeyRange& walked) {
@@ -101,6 +99,9 @@ class Scores {
 
   // The caller's keys behind those of a tile.
   const std::byte* After(const TilePlace& place) const { return keys_.stored().At(place.key + place.keys, 0); }
+
+  // Asks for the caller's rows of keys begin .. end - 1.
+  void AskForKeys(int64_t begin, int64_t end) { AskFor(keys_.stored(), begin, end - begin, shape_.head_dim, scratch_.ahead); }
 
   // Whether every pair of a tile is hidden for a reason that is known without looking at pairs.
   bool Hidden(const Strips& strips) const {
@@ -164,6 +165,12 @@ class Scores {
     ClearIdle(place, scores);
   }
 
+  // rows[x, j] = the products of few queries with the keys of a place.
+  void MultiplyFew(const TilePlace& place, T* rows) {
+    FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
+              place.used, shape_.head_dim, rows);
+  }
+
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
 
   // The scores of a whole tile, -inf where a lane may not look; returns how much of each strip is seen. ahead(strip): what to
@@ -221,8 +228,8 @@ class Scores {
     if (multiplier_) {
       multiplier_->Multiply(place, empty, scores);
     } else if (few_) {
-      FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
-                place.used, shape_.head_dim, Target<T>{scores, place.panel, !empty});
+      MultiplyFew(place, scratch_.few_scores);
+      AddRowsToTile(scratch_.few_scores, place.keys, place.used, Target<T>{scores, place.panel, !empty});
     } else if (pairs_) {
       MultiplyPairs(place, lanes, empty, scores);
     } else {

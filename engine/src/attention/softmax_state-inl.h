@@ -57,17 +57,32 @@ struct SoftmaxState {
   void Update(D d, T* scores, int64_t keys, int64_t lane_begin, int64_t lane_end) const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     for (int64_t w = lane_begin; w < lane_end; w += lanes) {
-      const hn::Vec<D> highest = Largest(d, scores + w, keys), old = hn::Load(d, minus_max + w);
-      const hn::Vec<D> old_sum = hn::Load(d, sum + w), now = Raise(d, w, highest);
+      const auto shrink = [&](hn::Vec<D> factor) HWY_ATTR { Scale(d, factor, output + w, width, rows); };
+      const hn::Vec<D> now = Follow(d, w, LargestOf(d, scores + w, keys, width), shrink);
       if (largest) {
-        // The first keys of a lane may move its reference far down; there is nothing to rescale then.
-        const hn::Vec<D> rise = hn::IfThenZeroElse(hn::Eq(old_sum, hn::Zero(d)), hn::Sub(old, now));
-        hn::Store(Moved(d, PowerOrOne(d, hn::Neg(rise)), hn::Neg(rise), old_sum, hn::Load(d, weighted + w)), d, weighted + w);
-        hn::Store(hn::Max(hn::Sub(hn::Load(d, largest + w), rise), hn::Add(highest, now)), d, largest + w);
         Exponentiate<true>(d, scores + w, keys, now, w);
       } else {
         Exponentiate<false>(d, scores + w, keys, now, w);
       }
+    }
+  }
+
+  // The same for one lane alone whose scores are neighbours, whole vectors of them. Its first `count` output elements stand in
+  // `own`, the others where those of all lanes do.
+  template <class D>
+  void UpdateRow(D d, T* scores, int64_t keys, int64_t w, T* own, int64_t count) const {
+    const hn::CappedTag<T, 1> one;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto shrink = [&](hn::Vec<decltype(one)> factor) HWY_ATTR {
+      Scale(one, factor, own, 1, count);
+      Scale(one, factor, output + count * width + w, width, rows - count);
+    };
+    const T highest = hn::GetLane(hn::MaxOfLanes(d, LargestOf(d, scores, keys / lanes, lanes)));
+    const hn::Vec<D> now = hn::Set(d, hn::GetLane(Follow(one, w, hn::Set(one, highest), shrink)));
+    if (largest) {
+      ExponentiateRow<true>(d, scores, keys, now, w);
+    } else {
+      ExponentiateRow<false>(d, scores, keys, now, w);
     }
   }
 
@@ -147,38 +162,53 @@ struct SoftmaxState {
   }
 
  private:
-  // Four chains: the latency of a maximum is four cycles on the machines measured.
+  // Of `count` vectors, `step` elements apart. Four chains: the latency of a maximum is four cycles on the machines measured.
   template <class D>
-  hn::Vec<D> Largest(D d, const T* column, int64_t keys) const {
+  static hn::Vec<D> LargestOf(D d, const T* at, int64_t count, int64_t step) {
     hn::Vec<D> m0 = hn::Set(d, -std::numeric_limits<T>::infinity()), m1 = m0, m2 = m0, m3 = m0;
     int64_t j = 0;
-    for (; j + 4 <= keys; j += 4) {
-      m0 = hn::Max(m0, hn::Load(d, column + j * width));
-      m1 = hn::Max(m1, hn::Load(d, column + (j + 1) * width));
-      m2 = hn::Max(m2, hn::Load(d, column + (j + 2) * width));
-      m3 = hn::Max(m3, hn::Load(d, column + (j + 3) * width));
+    for (; j + 4 <= count; j += 4) {
+      m0 = hn::Max(m0, hn::Load(d, at + j * step));
+      m1 = hn::Max(m1, hn::Load(d, at + (j + 1) * step));
+      m2 = hn::Max(m2, hn::Load(d, at + (j + 2) * step));
+      m3 = hn::Max(m3, hn::Load(d, at + (j + 3) * step));
     }
-    for (; j < keys; ++j) m0 = hn::Max(m0, hn::Load(d, column + j * width));
+    for (; j < count; ++j) m0 = hn::Max(m0, hn::Load(d, at + j * step));
     return hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
   }
 
-  // Moves the reference of the lanes that need it to their highest score; returns the reference of all, negated.
+  // `count` vectors, `step` elements apart, times a factor.
   template <class D>
-  hn::Vec<D> Raise(D d, int64_t w, hn::Vec<D> highest) const {
+  static void Scale(D d, hn::Vec<D> factor, T* at, int64_t step, int64_t count) {
+    for (int64_t r = 0; r < count; ++r) hn::Store(hn::Mul(hn::Load(d, at + r * step), factor), d, at + r * step);
+  }
+
+  // Moves the reference of the lanes that need it to their highest score, and what is counted from it along; returns the
+  // reference of all, negated. shrink(factor): for the output.
+  template <class D, class Shrink>
+  hn::Vec<D> Follow(D d, int64_t w, hn::Vec<D> highest, const Shrink& shrink) const {
+    const hn::Vec<D> old = hn::Load(d, minus_max + w), old_sum = hn::Load(d, sum + w);
+    const hn::Vec<D> now = Raise(d, w, highest, shrink);
+    if (!largest) return now;
+    // The first keys of a lane may move its reference far down; there is nothing to rescale then.
+    const hn::Vec<D> rise = hn::IfThenZeroElse(hn::Eq(old_sum, hn::Zero(d)), hn::Sub(old, now));
+    hn::Store(Moved(d, PowerOrOne(d, hn::Neg(rise)), hn::Neg(rise), old_sum, hn::Load(d, weighted + w)), d, weighted + w);
+    hn::Store(hn::Max(hn::Sub(hn::Load(d, largest + w), rise), hn::Add(highest, now)), d, largest + w);
+    return now;
+  }
+
+  template <class D, class Shrink>
+  hn::Vec<D> Raise(D d, int64_t w, hn::Vec<D> highest, const Shrink& shrink) const {
     const hn::Vec<D> old = hn::Load(d, minus_max + w), old_sum = hn::Load(d, sum + w);
     const hn::Mask<D> fresh = hn::Eq(old_sum, hn::Zero(d));
     const hn::Vec<D> limit = hn::IfThenElse(fresh, hn::Set(d, -std::numeric_limits<T>::infinity()), hn::Set(d, slack));
     const hn::Mask<D> rises = hn::Gt(hn::Add(highest, old), limit);
     if (hn::AllFalse(d, rises)) return old;
     const hn::Vec<D> now = hn::IfThenElse(rises, hn::Neg(highest), old);
-    const hn::Vec<D> shrink = PowerOrOne(d, hn::IfThenZeroElse(fresh, hn::Sub(now, old)));
+    const hn::Vec<D> factor = PowerOrOne(d, hn::IfThenZeroElse(fresh, hn::Sub(now, old)));
     hn::Store(now, d, minus_max + w);
-    hn::Store(hn::Mul(old_sum, shrink), d, sum + w);
-    if (hn::AllTrue(d, fresh)) return now;
-    for (int64_t r = 0; r < rows; ++r) {
-      T* at = output + r * width + w;
-      hn::Store(hn::Mul(hn::Load(d, at), shrink), d, at);
-    }
+    hn::Store(hn::Mul(old_sum, factor), d, sum + w);
+    if (!hn::AllTrue(d, fresh)) shrink(factor);
     return now;
   }
 
@@ -210,25 +240,43 @@ struct SoftmaxState {
     return {hn::IfThenZeroElse(empty, PowerOrOne(d, rise)), rise, common};
   }
 
-  // Two rows of weights at a time hide the latency of the polynomial.
+  // Turns `count` vectors of scores, `step` elements apart, into weights; adds to their sum and to that of weight times score.
+  // Two at a time hide the latency of the polynomial.
   template <bool kWeighted, class D>
-  void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
-    hn::Vec<D> sum0 = hn::Load(d, sum + w), sum1 = hn::Zero(d), product = hn::Zero(d);
-    const auto exponentiate = [&](int64_t j, hn::Vec<D>& total) HWY_ATTR {
-      const hn::Vec<D> x = hn::Add(hn::Load(d, column + j * width), minus_reference), p = PowerOfTwo(d, x);
-      hn::Store(p, d, column + j * width);
-      total = hn::Add(total, p);
+  static void Powers(D d, T* at, int64_t count, int64_t step, hn::Vec<D> minus_reference, hn::Vec<D>& total,
+                     hn::Vec<D>& product) {
+    hn::Vec<D> sum0 = total, sum1 = hn::Zero(d);
+    const auto power = [&](int64_t j, hn::Vec<D>& sum_of) HWY_ATTR {
+      const hn::Vec<D> x = hn::Add(hn::Load(d, at + j * step), minus_reference), p = PowerOfTwo(d, x);
+      hn::Store(p, d, at + j * step);
+      sum_of = hn::Add(sum_of, p);
       // Where the weight is 0 the score may be -inf.
       if (kWeighted) product = hn::Add(product, hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(p, x)));
     };
     int64_t j = 0;
-    for (; j + 2 <= keys; j += 2) {
-      exponentiate(j, sum0);
-      exponentiate(j + 1, sum1);
+    for (; j + 2 <= count; j += 2) {
+      power(j, sum0);
+      power(j + 1, sum1);
     }
-    if (j < keys) exponentiate(j, sum0);
-    hn::Store(hn::Add(sum0, sum1), d, sum + w);
+    if (j < count) power(j, sum0);
+    total = hn::Add(sum0, sum1);
+  }
+
+  template <bool kWeighted, class D>
+  void Exponentiate(D d, T* column, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
+    hn::Vec<D> total = hn::Load(d, sum + w), product = hn::Zero(d);
+    Powers<kWeighted>(d, column, keys, width, minus_reference, total, product);
+    hn::Store(total, d, sum + w);
     if (kWeighted) hn::Store(hn::Add(hn::Load(d, weighted + w), product), d, weighted + w);
+  }
+
+  template <bool kWeighted, class D>
+  void ExponentiateRow(D d, T* row, int64_t keys, hn::Vec<D> minus_reference, int64_t w) const {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    hn::Vec<D> total = hn::Zero(d), product = hn::Zero(d);
+    Powers<kWeighted>(d, row, keys / lanes, lanes, minus_reference, total, product);
+    sum[w] += hn::GetLane(hn::SumOfLanes(d, total));
+    if (kWeighted) weighted[w] += hn::GetLane(hn::SumOfLanes(d, product));
   }
 };
 

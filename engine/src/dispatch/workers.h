@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "attention/plan.h"
 #include "core/arena.h"
 #include "core/task_loop.h"
 #include "heed/attention.h"
@@ -13,9 +14,10 @@
 
 namespace heed::dispatch {
 
-// Multiply-adds of the score products, the measure of a call's size.
+// Multiply-adds of the score products, the measure of a call's size. Those of few queries wait for memory.
 inline double ScoreWork(const Shape& shape) {
-  return static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) * static_cast<double>(shape.q_len) *
+  const double slowness = attention::HasFewQueries(shape) ? simd::kFewSlowness : 1;
+  return slowness * static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) * static_cast<double>(shape.q_len) *
          static_cast<double>(shape.kv_len) * static_cast<double>(shape.head_dim + shape.value_dim);
 }
 

@@ -102,6 +102,11 @@ void AddFewQueries(CaseTable& table) {
   table.Add("few of four heads", {1, 8, 2, 1, 2100, 128, 128}, window(1500, 0), causal(Causal::kBottomRight));
   table.Add("few, heads inside", {2, 4, 2, 1, 90, 24, 24}, layout(Layout::kHeadsInside));
   table.Add("few, backwards", {2, 4, 2, 2, 90, 24, 24}, layout(Layout::kBackwards));
+  table.Add("few, lengths of several tiles", {2, 2, 2, 3, 700, 64, 64}, keys(LengthKind::kPerQuery));
+  table.Add("few, dense mask of several tiles", {1, 2, 2, 4, 530, 20, 37}, mask(0), softcap(1.5));
+  table.Add("few, dropout over several tiles", {1, 2, 2, 2, 600, 24, 40}, dropout(0.3), window(300, 0));
+  table.Add("few, without statistics", {2, 4, 4, 1, 700, 64, 64}, bare);
+  table.Add("few of three heads, without statistics", {2, 6, 2, 1, 300, 20, 37}, bare, causal(Causal::kBottomRight));
   table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));
 }
 

@@ -17,6 +17,8 @@ struct TileSizes {
 // Below this many multiply-adds of the score products a call stays on its thread: waking another costs about 10 microseconds,
 // in which one core does a few hundred thousand.
 constexpr double kSerialWork = 1e6;
+// A multiply-add of few queries takes as long as so many others: 512 keys of 8 heads 33 microseconds.
+constexpr double kFewSlowness = 4;
 
 // More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
 constexpr int64_t kMaxChunks = 8;
@@ -71,8 +73,15 @@ constexpr int64_t kMaxLongSplits = 128;
 // themselves: each key then costs as many FMAs as it has vectors, not as many as it has elements. Five queries would wait for
 // arithmetic.
 constexpr int64_t kFewQueries = 4;
-// Rows behind the one at hand that are asked for meanwhile: a tile of keys.
+// Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, so it comes seldom.
+// 256 keys and values of 64 floats are 128 KiB of the second-level cache.
+constexpr int64_t kFewTileKeys = 256;
+// Rows behind the one at hand that products in pairs ask for meanwhile: a tile of keys.
 constexpr int64_t kRowsAhead = kTileKeys;
+
+// Keys and values of more bytes than this are asked for a tile ahead: they come from farther than the second-level cache for
+// every panel that walks them, and wait for memory where sequences are long.
+constexpr int64_t kFarBytes = 1 << 20;
 
 // Cache lines asked for between two register tiles (about 1500 cycles of FMA at 6 x 4 vectors and 64 steps): as many as a core
 // of the machines measured has buffers for outstanding misses.

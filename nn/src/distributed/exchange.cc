@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/distributed.h"
+#include "heed/nn/process_group.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -82,9 +83,8 @@ Transfer Exchange::Start(const ByPeer& sends, const ByPeer& receives, const std:
 }
 
 void Exchange::Fail(int peer, const std::string& what, const std::exception& error) const {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  throw RankLost(c10::str(function_, ": rank ", rank(), " of ", ranks(), " waited for rank ", peer, ", ", what, ": ",
-                          of_torch != nullptr ? of_torch->what_without_backtrace() : error.what()));
+  throw RankLost(
+      c10::str(function_, ": rank ", rank(), " of ", ranks(), " waited for rank ", peer, ", ", what, ": ", ReasonOf(error)));
 }
 
 at::Tensor SumOverRanks(const Exchange& exchange, const at::Tensor& numbers, const std::string& what) {

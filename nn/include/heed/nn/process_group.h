@@ -3,6 +3,8 @@
 #define HEED_NN_PROCESS_GROUP_H_
 
 #include <chrono>
+#include <exception>
+#include <string>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -21,6 +23,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> JoinProcessGroup(std::chrono::millisecond
 // own. Throws as JoinProcessGroup.
 c10::intrusive_ptr<c10d::ProcessGroup> MakeProcessGroup(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                                                         std::chrono::milliseconds timeout);
+
+// Why something between ranks failed, as the engine puts it, without the place in its source, where it was called from, and the
+// advice that it ends with.
+std::string ReasonOf(const std::exception& error);
 
 }  // namespace heed::nn
 
