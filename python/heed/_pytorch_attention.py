@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from . import _axes
-from ._attention import dense
+from ._call import dense
 from ._order import causal_name, window_sides
 from ._places import Places, add_positions
 from ._programs import MaskProgram

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from ._attention import attention, autocast_type
+from ._attention import attention
+from ._call import autocast_type
 
 # PyTorch's own, whatever others have put into torch.nn.functional.
 NATIVE = torch._C._nn.scaled_dot_product_attention

@@ -204,7 +204,7 @@ def test_a_finite_bias_stays_finite_in_a_narrower_type():
     torch.testing.assert_close(output, v[:, :, 3:4].expand_as(output))
     bias[0] = -torch.inf
     assert heed.attention(q, k, v, bias=bias)[:, :, 0].abs().max() == 0
-    converted = heed._attention._typed("bias", q, bias)
+    converted = heed._call._typed("bias", q, bias)
     assert torch.equal(converted.isinf(), bias.isinf()) and converted.dtype == torch.float32
 
 

@@ -58,9 +58,10 @@ class ForwardPanel {
     if (panel_.count > 0) Finish(state);
   }
 
-  // One split of a panel's keys; its state goes to `part`.
+  // One split of a panel's keys; its state goes to `part`, without an output where the panel sees none of them.
   void RunSplit(const attention::PanelPlace& place, int64_t split, T* part) {
     Prepare(place);
+    if (KeysOf(split).empty()) return StateIn(part).Reset();
     Walk(StateIn(scratch_.minus_max), split);
     std::copy_n(scratch_.minus_max, PartSize(), part);
   }
@@ -69,9 +70,23 @@ class ForwardPanel {
   void Merge(const attention::PanelPlace& place, T* parts) {
     Prepare(place);
     if (panel_.count == 0) return;
-    std::copy_n(parts, PartSize(), scratch_.minus_max);
     const SoftmaxState<T> state = StateIn(scratch_.minus_max);
-    for (int64_t split = 1; split < problem_.cut.splits; ++split) state.Merge(d_, StateIn(parts + split * PartSize()));
+    bool any = false;
+    for (int64_t split = 0; split < problem_.cut.splits; ++split) {
+      T* part = parts + split * PartSize();
+      const SoftmaxState<T> other = StateIn(part);
+      if (other.empty()) continue;
+      if (any) {
+        state.Merge(d_, other);
+      } else {
+        std::copy_n(part, PartSize(), scratch_.minus_max);
+      }
+      any = true;
+    }
+    if (!any) {
+      state.Reset();
+      std::fill_n(scratch_.output, rows_ * panel_.width, T{0});
+    }
     Finish(state);
   }
 
@@ -118,13 +133,21 @@ class ForwardPanel {
   }
 
   // Whether the outputs of few queries are rows to the end: nobody adds to them, and they are not merged.
-  bool RowsStay() const { return hooks_.empty() && problem_.cut.splits == 1 && !problem_.remainder.data; }
+  bool RowsStay() const {
+    return hooks_.empty() && rows_ == shape_.value_dim && problem_.cut.splits == 1 && !problem_.remainder.data;
+  }
+
+  // Those of a split that the panel reaches.
+  attention::KeyRange KeysOf(int64_t split) const {
+    const attention::Cut& cut = problem_.cut;
+    if (panel_.count == 0) return {};
+    return NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile), cut.tile);
+  }
 
   void WalkTiles(const SoftmaxState<T>& state, int64_t split) {
     const attention::Cut& cut = problem_.cut;
-    const attention::KeyRange keys =
-        NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile), cut.tile);
-    if (panel_.count == 0 || keys.empty()) return;
+    const attention::KeyRange keys = KeysOf(split);
+    if (keys.empty()) return;
     const int64_t b = panel_.b, kv_head = panel_.head / (shape_.q_heads / shape_.kv_heads);
     // The keys that the worker walks are those of its split, whatever this panel reaches of them.
     const attention::KeyRange walked{split * cut.split, std::min((split + 1) * cut.split, problem_.plan.KeyCount(b))};

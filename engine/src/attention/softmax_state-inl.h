@@ -51,6 +51,11 @@ struct SoftmaxState {
     std::fill_n(weighted, width, T{0});
   }
 
+  // Whether no lane has seen a key.
+  bool empty() const {
+    return std::all_of(sum, sum + width, [](T total) { return total == 0; });
+  }
+
   // Takes the scores [keys, width] of a tile (masked: -inf) and leaves the weights in their place, for the lanes from
   // lane_begin to lane_end.
   template <class D>

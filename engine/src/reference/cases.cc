@@ -105,6 +105,8 @@ void AddFewQueries(CaseTable& table) {
   table.Add("few, lengths of several tiles", {2, 2, 2, 3, 700, 64, 64}, keys(LengthKind::kPerQuery));
   table.Add("few, dense mask of several tiles", {1, 2, 2, 4, 530, 20, 37}, mask(0), softcap(1.5));
   table.Add("few, dropout over several tiles", {1, 2, 2, 2, 600, 24, 40}, dropout(0.3), window(300, 0));
+  table.Add("few, window of a long cache", {2, 2, 2, 1, 5000, 16, 16}, window(100, 0), causal(Causal::kBottomRight));
+  table.Add("few, short keys in a long cache", {3, 2, 2, 2, 5000, 16, 16}, keys(LengthKind::kPerBatch));
   table.Add("few, without statistics", {2, 4, 4, 1, 700, 64, 64}, bare);
   table.Add("few of three heads, without statistics", {2, 6, 2, 1, 300, 20, 37}, bare, causal(Causal::kBottomRight));
   table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));

@@ -10,7 +10,8 @@ import torch.distributed as dist
 from typing_extensions import Unpack
 
 from .. import _axes, _operators
-from .._attention import Options, autocast_type, call_of, check_operand, drawn_seed
+from .._attention import Options
+from .._call import autocast_type, call_of, check_operand, drawn_seed
 from .._compiler import break_graph
 from .._order import causal_name
 from .._places import add_positions

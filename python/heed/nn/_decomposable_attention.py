@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from .. import positions
-from .._attention import attention, autocast_type
+from .._attention import attention
+from .._call import autocast_type
 from .._order import Causal
 from .._cache import KeyValueCache
 from ._steps import check_steps, clamped_lens

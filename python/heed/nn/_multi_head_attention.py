@@ -10,7 +10,8 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from .. import positions
-from .._attention import attention, autocast_type
+from .._attention import attention
+from .._call import autocast_type
 from .._cache import KeyValueCache
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions

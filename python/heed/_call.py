@@ -1,0 +1,194 @@
+"""A call of heed.attention as the operators take it, made from the arguments as users write them."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from . import _axes, _programs, positions
+from ._order import causal_name, window_sides
+from ._places import Places, add_positions
+from ._programs import MaskProgram, ScoreProgram
+from ._reals import typed_reals
+from ._token_positions import integers
+from .positions._scheme import check_needs_no_later_keys
+
+
+def check_operand(name: str, tensor: object) -> None:
+    """TypeError or ValueError for what is no tensor [B, H, N, width] on the CPU."""
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+    if not (tensor.is_cpu or tensor.is_meta):
+        raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
+    if tensor.dim() != 4:
+        raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
+
+
+def autocast_type(dtype: torch.dtype) -> torch.dtype:
+    """What a matrix product of this type yields here: autocast leaves float64 and integers alone."""
+    if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:
+        return dtype
+    return torch.get_autocast_dtype("cpu")
+
+
+def _number(name: str, value: Any) -> Any:
+    if isinstance(value, torch.Tensor) and value.requires_grad:
+        raise ValueError(f"{name}: expected a number or a tensor that requires no gradient: none flows into it")
+    return value
+
+
+def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+    if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
+        raise ValueError(
+            f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
+        )
+    if tensor.dim() > 4:
+        raise ValueError(f"{name}: expected at most 4 dimensions, got shape {list(tensor.shape)}")
+    return tensor.reshape((1,) * (4 - tensor.dim()) + tuple(tensor.shape))
+
+
+def drawn_seed(seed: Any) -> torch.Tensor:
+    """The seed as a tensor, one drawn from PyTorch's generator for None."""
+    if seed is None:
+        return torch.randint(0, 2**63 - 1, (), dtype=torch.int64, device="cpu")
+    if isinstance(seed, torch.Tensor):
+        return seed
+    if not isinstance(seed, (numbers.Integral, torch.SymInt)):
+        raise TypeError(f"seed: expected an integer, got {type(seed).__name__}")
+    seed = seed if isinstance(seed, torch.SymInt) else int(seed)
+    if not -(2**63) <= seed < 2**64:
+        raise ValueError(f"seed: expected an integer of 64 bits, got {seed}")
+    return torch.tensor(seed - 2**64 if seed >= 2**63 else seed, dtype=torch.int64, device="cpu")
+
+
+def _typed(name: str, query: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """A table in the accumulator's type."""
+    if not table.is_floating_point():
+        raise ValueError(f"{name}: expected floating point, got {table.dtype}")
+    return typed_reals(table, query)
+
+
+def _add_scheme(
+    options: dict[str, Any],
+    position: object,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    packed: tuple[torch.Tensor, torch.Tensor] | None,
+    window: Any,
+    turned: bool,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Adds a scheme's tensors to the options and returns query and key, turned where the scheme turns them and they are not."""
+    if not isinstance(position, positions.Scheme):
+        raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
+    if not position.symmetric:
+        options["symmetric"] = False
+    check_needs_no_later_keys(position, options.get("causal", "none"), window)
+    for name, table in position.tensors().items():
+        if table is not None:
+            options[name] = _typed(name, query, table)
+    if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
+        raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
+    scale = position.default_scale(query.shape[3])
+    if scale is not None:
+        options["scale"] = scale
+    if turned or not position.rotates or position.axes is not None:
+        return query, key
+    places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
+    if packed is not None:
+        return position.rotate(query, key, *places.of_packed(packed, q_len, kv_len))
+    return position.rotate(query, key, places.of_queries(q_len, kv_len), places.of_keys())
+
+
+class Call(NamedTuple):
+    """A call as the operators take it: operands, options, and the arguments that weights do not depend on."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    options: dict[str, Any]
+    further: dict[str, Any]
+
+
+def _add_programs(options: dict[str, Any], query: torch.Tensor, mask: object, score: object, position: object) -> None:
+    if isinstance(mask, MaskProgram):
+        options.update(_programs.arguments("mask", [(mask, mask.tables())], query))
+    elif mask is not None:
+        if callable(mask) and not isinstance(mask, torch.Tensor):
+            raise TypeError(f"mask: expected a tensor or what heed.mask returns, got {type(mask).__name__}")
+        options["mask"] = dense("mask", mask, True)
+    programs = [position.program()] if isinstance(position, positions.ProgramScheme) else []
+    if score is not None:
+        if not isinstance(score, ScoreProgram):
+            raise TypeError(f"score: expected what heed.score returns, got {type(score).__name__}")
+        programs.append((score, score.tables()))
+    if programs:
+        options.update(_programs.arguments("score", programs, query))
+
+
+# Arguments that are None where they ask for nothing.
+_UNASKED = (
+    "causal", "packed", "scale", "mask", "position", "window", "key_lengths", "query_lengths", "prefix_lengths", "key_positions",
+    "query_positions", "bias", "score", "softcap",
+)  # fmt: skip
+
+
+def _asks_for_nothing(given: Mapping[str, Any]) -> bool:
+    for name in _UNASKED:
+        if given[name] is not None:
+            return False
+    usual: bool = given["dropout"] == 0.0 and given["empty_row"] == "zero" and given["precision"] == "float32"
+    return usual and not given["return_statistics"]
+
+
+def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turned: bool = False) -> Call:
+    """The keyword arguments of `attention`, checked as far as they can be without the operators.
+
+    turned: query and key are turned already, and positions are those that a scheme with axes counts by.
+    """
+    for name, tensor in (("query", query), ("key", key), ("value", value)):
+        check_operand(name, tensor)
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
+    if _asks_for_nothing(given):  # a step of decoding takes no longer than what follows
+        return Call(query, key, value, {}, {})
+    options: dict[str, Any] = {}
+    places = {side: given[f"{side}_positions"] for side in ("key", "query")}
+    position, window, packed = given["position"], given["window"], given["packed"]
+    if not turned and _axes.are_several(position, places["query"], places["key"]):
+        programs = {"score": given["score"], "mask": given["mask"]}
+        ordered = {name: given[name] for name in ("causal", "window", "return_statistics")}
+        _axes.check(position, places["query"], places["key"], **ordered, programs=programs)
+        query, key, places["query"], places["key"] = _axes.placed(position, query, key, places["query"], places["key"], packed)
+    for side, of_side in places.items():
+        if of_side is not None:
+            add_positions(options, side, of_side)
+    if given["causal"] is not None:
+        options["causal"] = causal_name(given["causal"], places["query"])
+    if position is not None:
+        query, key = _add_scheme(options, position, query, key, packed, window, turned)
+    if given["bias"] is not None:
+        options["bias"] = _typed("bias", query, dense("bias", given["bias"], False))
+    _add_programs(options, query, given["mask"], given["score"], position)
+    for name in ("query_lengths", "key_lengths", "prefix_lengths"):
+        if given[name] is not None:
+            options[name] = integers(name, given[name])
+    if packed is not None:
+        options["packed_queries"], options["packed_keys"] = packed
+    if window is not None:
+        options["window_left"], options["window_right"] = window_sides(window)
+    for name in ("scale", "softcap"):
+        if given[name] is not None:
+            options[name] = _number(name, given[name])
+    for name, usual in (("empty_row", "zero"), ("precision", "float32")):
+        if given[name] != usual:
+            options[name] = given[name]
+    further: dict[str, Any] = {"statistics": True} if given["return_statistics"] else {}
+    if given["dropout"] != 0.0:
+        number = _number("dropout", given["dropout"])
+        further |= {"seed": drawn_seed(given["seed"]), "dropout": number, "batch_offset": given["batch_offset"]}
+    return Call(query, key, value, options, further)
