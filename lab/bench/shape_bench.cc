@@ -71,7 +71,7 @@ class Arrays {
     const auto filled = [&](int64_t heads, int64_t length, int64_t width) {
       std::vector<T> array(static_cast<std::size_t>(shape.batch * heads * length * width));
       // Cheap numbers of about unit variance: a generator with a good tail would take longer than short calls.
-      for (T& x : array) x = Narrowed<T>(static_cast<float>(random_() >> 8) * 0x1p-55F * 3.4F - 1.7F);
+      for (T& x : array) x = Narrowed<T>(static_cast<float>(random_() >> 8) * 0x1p-56F * 3.4F - 1.7F);
       return array;
     };
     q_ = filled(shape.q_heads, shape.q_len, shape.head_dim);
