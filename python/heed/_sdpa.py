@@ -83,16 +83,22 @@ def scaled_dot_product_attention(
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
         raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
-    dims = max(t.dim() for t in (query, key, value))
-    batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
-    q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
-    q, k, v = _same_heads(q, k, v, enable_gqa)
+    q, k, v, dims = query, key, value, max(query.dim(), key.dim(), value.dim())
+    # What most calls bring needs no view, of which each takes as long as a short product.
+    aligned = dims == q.dim() == k.dim() == v.dim() == 4 and q.shape[0] == k.shape[0] == v.shape[0]
+    batch = q.shape[:1] if aligned else torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
+    if not aligned:
+        q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
+    if not q.shape[1] == k.shape[1] == v.shape[1]:
+        q, k, v = _same_heads(q, k, v, enable_gqa)
     options: dict[str, Any] = {}
     if attn_mask is not None:
         options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
     output: torch.Tensor = attention(
         q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
     )
+    if aligned:
+        return output
     if dims == 2:
         return output.reshape(output.shape[-2:])
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
