@@ -7,26 +7,13 @@ the other in every round: the least and the median; and whether all wrote the sa
 """
 
 import argparse
-import contextlib
-import os
 import statistics
 
 import torch
+from transformers_ways import WAYS, transformers
 from turns import milliseconds
 
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-
-import transformers  # noqa: E402
-
-import heed  # noqa: E402
-
-heed.transformers.register()
-
-WAYS = {
-    "sdpa": ("sdpa", contextlib.nullcontext),
-    "sdpa inside replace_sdpa": ("sdpa", heed.replace_sdpa),
-    "heed": ("heed", contextlib.nullcontext),
-}
+import heed
 
 
 def generation(way, tokens, written):

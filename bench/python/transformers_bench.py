@@ -8,7 +8,6 @@ process of its own grew by in a step, at its peak, after one that warmed up and 
 """
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
@@ -18,20 +17,9 @@ import time
 
 import torch
 from memory import RETURNING, peak_mib
+from transformers_ways import WAYS, transformers
 
-os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-
-import transformers  # noqa: E402
-
-import heed  # noqa: E402
-
-heed.transformers.register()
-
-WAYS = {
-    "sdpa": ("sdpa", contextlib.nullcontext),
-    "sdpa inside replace_sdpa": ("sdpa", heed.replace_sdpa),
-    "heed": ("heed", contextlib.nullcontext),
-}
+import heed
 
 
 def training_step(way, n, batch):

@@ -208,6 +208,16 @@ def test_a_finite_bias_stays_finite_in_a_narrower_type():
     assert torch.equal(converted.isinf(), bias.isinf()) and converted.dtype == torch.float32
 
 
+def test_every_option_that_is_asked_for_is_seen():
+    """A call that asks for nothing takes a short cut, which no option may fall into."""
+    unasked = {name: None for name in heed._attention.Options.__annotations__}
+    unasked |= {"dropout": 0.0, "empty_row": "zero", "precision": "float32", "return_statistics": False, "packed": None}
+    assert heed._call._asks_for_nothing(unasked)
+    alone = ("seed", "batch_offset")  # which count beside dropout only
+    for name in unasked.keys() - alone:
+        assert not heed._call._asks_for_nothing({**unasked, name: object()}), name
+
+
 def test_numbers_that_require_a_gradient_are_refused():
     q, k, v = operands()
     number = torch.tensor(0.5, requires_grad=True)
