@@ -61,7 +61,7 @@ void AddCommonOptions(CLI::App& app, Context& context) {
 }
 
 int Fail(const std::string& message, ExitCode code) {
-  std::cerr << "heed: " << message << "\n";
+  std::cerr << "heed: " + message + "\n";  // in one write: the ranks of a run share a terminal
   return code;
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,6 +16,18 @@
 namespace {
 
 using heed::View;
+
+// Arrays begin with a cache line, as tensors of LibTorch do.
+template <class T>
+struct LineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+
+  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* data, std::size_t) { ::operator delete(data, kLine); }
+  bool operator==(const LineAllocator&) const { return true; }
+};
+using Array = std::vector<float, LineAllocator<float>>;
 
 struct Shape {
   int64_t batch, heads, length, width;
@@ -48,7 +61,7 @@ void Measure(const Shape& s) {
   const int64_t size = s.batch * s.heads * s.length * s.width;
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
-  std::vector<std::vector<float>> arrays(8, std::vector<float>(static_cast<size_t>(size)));
+  std::vector<Array> arrays(8, Array(static_cast<size_t>(size)));
   for (int a = 0; a < 4; ++a)
     for (float& x : arrays[static_cast<size_t>(a)]) x = normal(random);
   const auto view = [&](int a) { return View<float, 4>::Contiguous(arrays[static_cast<size_t>(a)].data(), extent); };
@@ -87,7 +100,7 @@ void MeasureDecoding(int64_t key_heads, int64_t keys, int64_t width) {
   constexpr int64_t kHeads = 8;
   const int64_t count = key_heads * keys * width;
   const auto size = static_cast<std::size_t>(count);
-  std::vector<float> k(size, 0.01f), v(size, 0.02f), q(static_cast<std::size_t>(kHeads * width), 0.1f), out(q.size());
+  Array k(size, 0.01f), v(size, 0.02f), q(static_cast<std::size_t>(kHeads * width), 0.1f), out(q.size());
   std::vector<float> lse(kHeads);
   const auto rows = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, key_heads, keys, width}); };
   const auto query = [&](auto& array) { return View<float, 4>::Contiguous(array.data(), {1, kHeads, 1, width}); };

@@ -56,9 +56,9 @@ struct AttentionGradient : Function<AttentionGradient> {
 
 // The operands that are present are a list of their own, which autograd sees; those among the options it does not.
 struct AttentionFunction : Function<AttentionFunction> {
-  static variable_list forward(AutogradContext* ctx, at::TensorList operands, const AttentionOptions& options, bool exact) {
+  static variable_list forward(AutogradContext* ctx, at::TensorList operands, const AttentionOptions& options, Kept kept) {
     const at::Tensor &query = operands[0], &key = operands[1], &value = operands[2];
-    const ForwardResult result = AttentionForward(query, key, value, options, exact);
+    const ForwardResult result = AttentionForward(query, key, value, options, kept);
     variable_list saved{query, key, value, result.output, result.lse, result.remainder, result.correction};
     AttentionTensors tensors = options.tensors();
     for (const at::Tensor* tensor : tensors.All()) saved.push_back(*tensor);
@@ -143,7 +143,8 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
 
   const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});
   const variable_list outputs =
-      AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved), WillNeedGradient(operands));
+      AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved),
+                               WillNeedGradient(operands) ? Kept::kExact : Kept::kLse);
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];

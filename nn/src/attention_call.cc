@@ -1,5 +1,6 @@
 #include "attention_call.h"
 
+#include <array>
 #include <limits>
 
 #include <ATen/ATen.h>
@@ -25,22 +26,26 @@ at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::Sca
   const c10::SymInt width = value.sym_size(3);
   const at::TensorOptions options = query.options().dtype(type);
   if (query.sym_stride(1) < query.sym_stride(2)) {
-    return at::empty_symint({batch, steps, heads, width}, options).transpose(1, 2);
+    return at::empty_strided_symint({batch, heads, steps, width}, {steps * heads * width, width, heads * width, 1}, options);
   }
   return at::empty_symint({batch, heads, steps, width}, options);
 }
 
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options, bool exact) {
+                               const AttentionOptions& options, Kept kept) {
+  const bool exact = kept == Kept::kExact;
   const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
-  const std::vector<int64_t> row_shape{query.size(0), query.size(1), query.size(2)};
+  const std::array<int64_t, 3> row_shape{query.size(0), query.size(1), query.size(2)};
   ForwardResult result;
   result.output = EmptyOutput(query, value, query.scalar_type());
-  result.lse = at::empty(row_shape, rows);
+  if (kept != Kept::kNothing) result.lse = at::empty(row_shape, rows);
   if (exact) result.correction = at::empty(row_shape, rows);
   if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
-  result.statistics =
-      options.return_statistics() ? at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows) : at::empty({0}, rows);
+  if (options.return_statistics()) {
+    result.statistics = at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
+  } else if (kept != Kept::kNothing) {
+    result.statistics = at::empty({0}, rows);
+  }
   TorchExecutor executor;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     Statistics<Accum<T>> statistics;

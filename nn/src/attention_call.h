@@ -49,16 +49,18 @@ AttentionTensors ResolvedPlaces(const AttentionTensors& tensors);
 // the result: what follows then needs no copy either. Works on meta tensors.
 at::Tensor EmptyOutput(const at::Tensor& query, const at::Tensor& value, at::ScalarType type);
 
+// What a forward pass keeps beside its output: nothing, the log-sum-exp, and what rounding took, for a backward pass.
+enum class Kept { kNothing, kLse, kExact };
+
 struct ForwardResult {
   at::Tensor output, lse;
-  at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0]
+  at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0] or undefined
   // What rounding took, undefined unless wanted: of 16-bit outputs, bfloat16 [B, Hq, Nq, Dv]; of lse, a factor [B, Hq, Nq].
   at::Tensor remainder, correction;
 };
-// Options carry a seed where dropout is not 0, and resolved tensors.
-// exact: whether a backward pass will want what rounding took.
+// Options carry a seed where dropout is not 0, and resolved tensors. What is not kept is undefined.
 ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                               const AttentionOptions& options, bool exact);
+                               const AttentionOptions& options, Kept kept);
 
 // Throws the InvalidArgument that AttentionForward would throw for options, and for tensors of these shapes: their elements are
 // not read. Options as AttentionForward takes them.

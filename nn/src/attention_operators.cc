@@ -48,7 +48,7 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     ForwardCall call(op, stack);
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.exact);
+    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
     torch::jit::push(*stack, result.output, result.lse, result.statistics,
                      result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)),
                      result.correction.defined() ? result.correction : at::empty({0}, result.lse.options()));
@@ -90,6 +90,35 @@ void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, 
     const AttentionOutput result = attention(call.query, call.key, call.value, call.options);
     torch::jit::push(*stack, result.output, result.lse,
                      result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
+  });
+}
+
+// The output of heed::attention with these arguments and no others.
+at::Tensor OutputOfAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                             std::optional<double> scale) {
+  static const OperatorHandle attention = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention", "");
+  Stack stack{query, key, value};
+  for (const c10::Argument& argument : attention.schema().arguments()) {
+    if (!argument.default_value()) continue;
+    stack.emplace_back(scale && argument.name() == "scale" ? IValue(*scale) : *argument.default_value());
+  }
+  attention.callBoxed(&stack);
+  return stack.front().toTensor();
+}
+
+at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                         std::optional<double> scale) {
+  const auto wants = [](const at::Tensor& operand) {
+    return (operand.requires_grad() && at::GradMode::is_enabled()) || operand._fw_grad(/*level=*/0).defined();
+  };
+  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0 || wants(query) || wants(key) || wants(value))
+    return OutputOfAttention(query, key, value, scale);
+  return TranslateErrors([&] {
+    const at::Tensor q = Dense("query", query), k = Dense("key", key), v = Dense("value", value);
+    CheckAttentionInputs(q, k, v);
+    AttentionOptions options;
+    if (scale) options.scale(*scale);
+    return AttentionForward(q, k, v, options, Kept::kNothing).output;
   });
 }
 
@@ -204,6 +233,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
   // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
   m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
+  // Its output without options: a step of decoding takes little longer than the making of such a call.
+  m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are empty.
@@ -219,6 +250,7 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
   m.impl("attention", torch::CppFunction::makeFromBoxedFunction<&DifferentiableOperator>());
+  m.impl("attention_plain", TORCH_FN(PlainOperator));
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {

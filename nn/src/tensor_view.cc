@@ -35,7 +35,7 @@ void CheckDense(const char* name, const at::Tensor& tensor, at::DeviceType devic
 at::Tensor Dense(const char* name, const at::Tensor& tensor) {
   CheckDense(name, tensor);
   if (tensor._is_zerotensor()) return at::zeros(tensor.sizes(), tensor.options());
-  return tensor.resolve_conj().resolve_neg();
+  return tensor.is_conj() || tensor.is_neg() ? tensor.resolve_conj().resolve_neg() : tensor;
 }
 
 void CheckAddressable(const at::Tensor& tensor, at::ScalarType type) {

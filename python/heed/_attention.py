@@ -212,6 +212,18 @@ def attention(
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
+    if (
+        type(query) is type(key) is type(value) is torch.Tensor
+        and _operators.are_seen_by_nobody()
+        and mask is bias is score is position is softcap is window is packed is None
+        and query_lengths is key_lengths is prefix_lengths is query_positions is key_positions is None
+        and dropout == 0.0 and empty_row == "zero" and precision == "float32"
+        and not return_lse and not return_weights and not return_statistics
+        and (scale is None or type(scale) is float)
+        and (causal is None or (causal is True and query.dim() == 4 and query.shape[2] == 1))
+    ):  # fmt: skip
+        # A step of decoding takes little longer than the making of a call with options; its query sees all keys.
+        return _operators.attend_plainly(query, key, value, scale)
     if not isinstance(query, torch.Tensor):
         return through(attention, locals())
     given = dict(

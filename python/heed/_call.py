@@ -130,21 +130,6 @@ def _add_programs(options: dict[str, Any], query: torch.Tensor, mask: object, sc
         options.update(_programs.arguments("score", programs, query))
 
 
-# Arguments that are None where they ask for nothing.
-_UNASKED = (
-    "causal", "packed", "scale", "mask", "position", "window", "key_lengths", "query_lengths", "prefix_lengths", "key_positions",
-    "query_positions", "bias", "score", "softcap",
-)  # fmt: skip
-
-
-def _asks_for_nothing(given: Mapping[str, Any]) -> bool:
-    for name in _UNASKED:
-        if given[name] is not None:
-            return False
-    usual: bool = given["dropout"] == 0.0 and given["empty_row"] == "zero" and given["precision"] == "float32"
-    return usual and not given["return_statistics"]
-
-
 def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turned: bool = False) -> Call:
     """The keyword arguments of `attention`, checked as far as they can be without the operators.
 
@@ -154,8 +139,6 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
         check_operand(name, tensor)
     if torch.is_autocast_enabled("cpu"):
         query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
-    if _asks_for_nothing(given):  # a step of decoding takes no longer than what follows
-        return Call(query, key, value, {}, {})
     options: dict[str, Any] = {}
     places = {side: given[f"{side}_positions"] for side in ("key", "query")}
     position, window, packed = given["position"], given["window"], given["packed"]

@@ -166,6 +166,21 @@ def _attend(*arguments: Any) -> Any:
     return _Attention.apply(*arguments)
 
 
+def are_seen_by_nobody() -> bool:
+    """Whether calls of operators concern nobody but who makes them: no compiler, no transform, no autocast."""
+    return not (
+        torch.compiler.is_compiling()
+        or torch._C._are_functorch_transforms_active()
+        or torch.is_autocast_enabled("cpu")
+    )
+
+
+def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None) -> torch.Tensor:
+    """The output of `attend` without options but a scale, where calls are seen by nobody."""
+    output: torch.Tensor = _ops.attention_plain.default(query, key, value, scale=scale)
+    return output
+
+
 def attend(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, options: dict[str, Any], further: dict[str, Any]
 ) -> Any:

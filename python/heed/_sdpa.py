@@ -60,6 +60,17 @@ def _same_heads(
     return tuple(t.expand(-1, heads, -1, -1) if t.shape[1] != heads else t for t in (query, key, value))
 
 
+def _are_plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
+    """Whether all three are what attention takes as it is: dense, on the CPU, of the same batch and heads."""
+    return (
+        type(query) is type(key) is type(value) is torch.Tensor
+        and query.is_cpu and key.is_cpu and value.is_cpu
+        and not (query.is_nested or key.is_nested or value.is_nested)
+        and query.dim() == key.dim() == value.dim() == 4
+        and query.shape[:2] == key.shape[:2] == value.shape[:2]
+    )  # fmt: skip
+
+
 def scaled_dot_product_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -77,28 +88,27 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
+    if attn_mask is None and _are_plain(query, key, value):  # a step of decoding takes little longer than what follows
+        plain: torch.Tensor = attention(
+            query, key, value, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p
+        )
+        return plain
     if is_foreign(query, key, value, attn_mask):
         return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and is_causal:
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
         raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
-    q, k, v, dims = query, key, value, max(query.dim(), key.dim(), value.dim())
-    # What most calls bring needs no view, of which each takes as long as a short product.
-    aligned = dims == q.dim() == k.dim() == v.dim() == 4 and q.shape[0] == k.shape[0] == v.shape[0]
-    batch = q.shape[:1] if aligned else torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
-    if not aligned:
-        q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
-    if not q.shape[1] == k.shape[1] == v.shape[1]:
-        q, k, v = _same_heads(q, k, v, enable_gqa)
+    dims = max(query.dim(), key.dim(), value.dim())
+    batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
+    q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
+    q, k, v = _same_heads(q, k, v, enable_gqa)
     options: dict[str, Any] = {}
     if attn_mask is not None:
         options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
     output: torch.Tensor = attention(
         q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
     )
-    if aligned:
-        return output
     if dims == 2:
         return output.reshape(output.shape[-2:])
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])

@@ -210,12 +210,39 @@ def test_a_finite_bias_stays_finite_in_a_narrower_type():
 
 def test_every_option_that_is_asked_for_is_seen():
     """A call that asks for nothing takes a short cut, which no option may fall into."""
-    unasked = {name: None for name in heed._attention.Options.__annotations__}
-    unasked |= {"dropout": 0.0, "empty_row": "zero", "precision": "float32", "return_statistics": False, "packed": None}
-    assert heed._call._asks_for_nothing(unasked)
+    q, k, v = operands()
+    q = q[:, :, -1:]
     alone = ("seed", "batch_offset")  # which count beside dropout only
-    for name in unasked.keys() - alone:
-        assert not heed._call._asks_for_nothing({**unasked, name: object()}), name
+    for name in heed._attention.Options.__annotations__.keys() - alone | {"packed"}:
+        with pytest.raises((TypeError, ValueError, RuntimeError, AttributeError)):
+            heed.attention(q, k, v, **{name: object()})
+    for name in ("return_lse", "return_weights", "return_statistics"):
+        assert isinstance(heed.attention(q, k, v, **{name: True}), heed.AttentionOutput), name
+
+
+def test_the_short_cut_is_the_same_call():
+    q, k, v = operands()
+    calls = {"whole": (q, k, v), "step": (q[:, :, -1:], k, v), "steps inside heads": (q.transpose(1, 2).contiguous().transpose(1, 2), k, v)}
+    for name, given in calls.items():
+        for options in ({}, {"scale": 0.3}, {"causal": True}):
+            usual = heed.attention(*given, return_lse=True, **options).output
+            plain = heed.attention(*given, **options)
+            assert torch.equal(plain, usual) and plain.stride() == usual.stride(), (name, options)
+    wanted = [t.clone().requires_grad_() for t in calls["step"]]
+    heed.attention(*wanted).square().sum().backward()
+    expected = [t.clone().requires_grad_() for t in calls["step"]]
+    heed.attention(*expected, return_lse=True).output.square().sum().backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(wanted, expected))
+    with torch.no_grad():
+        assert not heed.attention(*wanted).requires_grad
+
+
+def test_a_tangent_does_not_vanish_on_the_short_cut():
+    q, k, v = (t[:, :, -1:] for t in operands())
+    with torch.autograd.forward_ad.dual_level(), torch.no_grad():
+        dual = torch.autograd.forward_ad.make_dual(q, torch.ones_like(q))
+        with pytest.raises(RuntimeError):
+            heed.attention(dual, k, v)
 
 
 def test_numbers_that_require_a_gradient_are_refused():

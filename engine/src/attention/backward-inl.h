@@ -14,6 +14,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <span>
 #include <utility>
@@ -58,6 +59,9 @@ class BackwardChunk {
     end_ = std::max(begin_, std::min(begin_ + cut.chunk, plan.KeyCount(b)));
     sees_ = false;
     products_.Walk(b, kv_head, begin_, end_);
+    d_keys_ = SumsOf(problem_.d_k, place, cut.head_dim, shape_.head_dim, scratch_.d_keys);
+    d_values_ = SumsOf(problem_.d_v, place, cut.value_dim, shape_.value_dim, scratch_.d_values);
+    products_.SumInto(d_keys_, d_values_);
     const auto [begin, end] = attention::PanelsOfPiece(cut, group, place.piece);
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t h = kv_head * group + panel / cut.panels, after = panel + 1;
@@ -76,11 +80,34 @@ class BackwardChunk {
   int64_t KeyElements() const { return (end_ - begin_) * problem_.cut.head_dim; }
   int64_t ValueElements() const { return (end_ - begin_) * problem_.cut.value_dim; }
 
+  // Where the gradient of a chunk's rows is summed up: in the caller's own where they hold what a product stores and stay
+  // close to each other, or are met once; else in `scratch`, from where they are copied.
+  HeadRows<T> SumsOf(const core::Output& gradient, const attention::ChunkPlace& place, int64_t padded, int64_t width,
+                     T* scratch) const {
+    const HeadRows<T> apart{scratch, padded, 1};
+    if (!gradient.present() || problem_.cut.pieces > 1 || !hooks_.empty()) return apart;
+    const attention::Plan& plan = problem_.plan;
+    const StoredRows<std::byte> rows = RowsOf(gradient, plan.ArrayRow(place.b), place.kv_head, plan.FirstKey(place.b));
+    if (!rows.template Holds<T>()) return apart;
+    const HeadRows<T> own{reinterpret_cast<T*>(rows.At(begin_, 0)), rows.row_stride, rows.element_stride};
+    const bool once = shape_.q_heads == shape_.kv_heads && problem_.cut.panels == 1;
+    return AreVectors(own, width) && (once || own.row_stride == width) ? own : apart;
+  }
+
   // Before the first panel of the piece that sees any of the chunk.
   void ClearPiece() {
-    if (problem_.d_k.present()) std::fill_n(scratch_.d_keys, KeyElements(), T{0});
-    if (problem_.d_v.present()) std::fill_n(scratch_.d_values, ValueElements(), T{0});
+    const auto clear = [&](const HeadRows<T>& sums, int64_t width) {
+      for (int64_t j = 0; j < end_ - begin_; ++j) std::fill_n(sums.Row(j), width, T{0});
+    };
+    if (problem_.d_k.present()) clear(d_keys_, problem_.cut.head_dim);
+    if (problem_.d_v.present()) clear(d_values_, problem_.cut.value_dim);
     sees_ = true;
+  }
+
+  // Whether the panel at hand sees all pairs of the chunk, of whose keys it reaches some.
+  bool SeesWholeChunk(const attention::KeyRange& reach) const {
+    return reach.begin == begin_ && reach.end == end_ && !panel_.range.NeedsMask(begin_, end_) &&
+           !problem_.attention.mask.present() && !problem_.plan.hides();
   }
 
   // A piece that runs apart from the others of its chunk.
@@ -107,9 +134,11 @@ class BackwardChunk {
     }
     if (!sees_) ClearPiece();
     const bool sums = cut.pieces > 1 && any_sees_;
-    Flush(problem_.d_k, place.b, place.kv_head, shape_.head_dim, cut.head_dim, sums ? scratch_.key_sums : scratch_.d_keys);
-    Flush(problem_.d_v, place.b, place.kv_head, shape_.value_dim, cut.value_dim,
-          sums ? scratch_.value_sums : scratch_.d_values);
+    if (d_keys_.data == scratch_.d_keys || sums)
+      Flush(problem_.d_k, place.b, place.kv_head, shape_.head_dim, cut.head_dim, sums ? scratch_.key_sums : scratch_.d_keys);
+    if (d_values_.data == scratch_.d_values || sums)
+      Flush(problem_.d_v, place.b, place.kv_head, shape_.value_dim, cut.value_dim,
+            sums ? scratch_.value_sums : scratch_.d_values);
   }
 
   void AddToSums() {
@@ -129,10 +158,13 @@ class BackwardChunk {
     if (panel_.count == 0) return;
     const attention::Cut& cut = problem_.cut;
     const attention::KeyRange reach =
-        NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, chunk_, cut.chunk, cut.tile), cut.tile);
+        NarrowPanel(problem_.plan, panel_, attention::ChunkOf(panel_.range.reach, chunk_, cut), cut.tile);
     products_.Blank();
     if (!reach.empty()) {
-      if (!sees_) ClearPiece();
+      const bool stores = !sees_ && hooks_.empty() && products_.stores() && SeesWholeChunk(reach);
+      if (!sees_ && !stores) ClearPiece();
+      sees_ = true;
+      products_.SumsAreFresh(stores);
       scores_.Begin(panel_, kv_head, {begin_, end_});
       Pack(b, h);
       const PanelArrays<T> arrays{.b = b,
@@ -204,24 +236,26 @@ class BackwardChunk {
   }
 
   void Pack(int64_t b, int64_t h) {
-    const attention::Lanes<T>& lanes = scratch_.lanes;
     products_.Begin(panel_);
-    for (int64_t w = 0; w < panel_.width; ++w) {
-      // A live row whose scores are all -inf has no weights either.
-      const bool active = lanes.rows[w].active();
-      normaliser_.Set(w, active ? RowNumber(problem_.lse, b, h, w) : -std::numeric_limits<T>::infinity(),
-                      active && problem_.correction.present() ? RowNumber(problem_.correction, b, h, w) : T{0});
-      // d lse / d s is p too, so its gradient joins the term that p multiplies.
-      scratch_.minus_delta[w] = active && problem_.d_lse.present() ? RowNumber(problem_.d_lse, b, h, w) : T{0};
-    }
+    // A live row whose scores are all -inf has no weights either.
+    ReadRowNumbers(problem_.lse, b, h, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
+    ReadRowNumbers(problem_.correction, b, h, T{0}, scratch_.share);
+    normaliser_.Set(panel_.width);
+    // d lse / d s is p too, so its gradient joins the term that p multiplies.
+    ReadRowNumbers(problem_.d_lse, b, h, T{0}, scratch_.minus_delta);
     if (problem_.wants_scores) {
       products_.SubtractProducts(problem_.out, scratch_.minus_delta);
       if (problem_.remainder.data) products_.SubtractProducts(problem_.remainder, scratch_.minus_delta);
     }
   }
 
-  T RowNumber(const View<const T, 3>& view, int64_t b, int64_t h, int64_t w) const {
-    return view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
+  // The number of each lane; `otherwise` where its query looks at no key, or nothing is given.
+  void ReadRowNumbers(const View<const T, 3>& view, int64_t b, int64_t h, T otherwise, T* numbers) const {
+    const int64_t count = view.present() ? panel_.count : 0;
+    for (int64_t w = 0; w < count; ++w)
+      numbers[w] = view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
+    std::fill(numbers + count, numbers + panel_.width, otherwise);
+    for (uint64_t idle = panel_.range.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
   }
 
   void Tile(const TilePlace& place, bool masked) {
@@ -369,6 +403,7 @@ class BackwardChunk {
   DropoutStream stream_{};
   const attention::ChunkPlace* next_ = nullptr;
   attention::PanelPlace upcoming_{};  // the panel after the one at hand, index -1 behind the last
+  HeadRows<T> d_keys_{}, d_values_{};  // see SumsOf
   bool sees_ = false;                 // whether any panel of the piece has seen any of the chunk
   bool any_sees_ = false;             // and of the pieces before it
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;

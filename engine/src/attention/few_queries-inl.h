@@ -55,6 +55,50 @@ class RowReader {
   int64_t stride_;  // in bytes
 };
 
+// The elements of a row behind its last whole vector, as one more vector whose other lanes are 0. Nothing outside the row is
+// read: where loads take no mask of 16-bit elements, the vector is the row's last one, of which elements count that no other
+// vector holds.
+template <class D>
+class RowTail {
+ public:
+  RowTail(D d, int64_t width) : left_(width % Lanes(d)) {
+    overlaps_ = !HEED_SIMD_AVX512 && width > Lanes(d);
+    at_ = overlaps_ ? width - Lanes(d) : width - left_;
+    own_ = overlaps_ ? hn::Not(hn::FirstN(d, static_cast<std::size_t>(Lanes(d) - left_)))
+                     : hn::FirstN(d, static_cast<std::size_t>(left_));
+  }
+
+  bool empty() const { return left_ == 0; }
+  int64_t at() const { return at_; }  // the element in the first lane
+
+  template <class T, core::Element kElement>
+  HWY_INLINE hn::Vec<D> Load(D d, const RowReader<T, kElement>& /*reader*/, const std::byte* row) const {
+    using Reader = RowReader<T, kElement>;
+    if (overlaps_) return hn::IfThenElseZero(own_, Reader::Load(d, row, at_));
+    const std::byte* from = row + at_ * core::BytesOf(kElement);
+#if HEED_SIMD_AVX512
+    if constexpr (kElement == core::ElementOf<T>()) {
+      return hn::MaskedLoad(own_, d, reinterpret_cast<const T*>(from));
+    } else {
+      const hn::Rebind<uint16_t, D> d16;
+      return Widen<kElement>(d, hn::MaskedLoad(hn::FirstN(d16, static_cast<std::size_t>(left_)), d16,
+                                               reinterpret_cast<const uint16_t*>(from)));
+    }
+#else
+    HWY_ALIGN std::array<std::byte, hn::MaxLanes(D()) * sizeof(T)> copy{};
+    std::copy_n(from, left_ * core::BytesOf(kElement), copy.data());
+    return Reader::Load(d, copy.data(), 0);
+#endif
+  }
+
+ private:
+  static int64_t Lanes(D d) { return static_cast<int64_t>(hn::Lanes(d)); }
+
+  int64_t left_, at_;
+  bool overlaps_;
+  hn::Mask<D> own_;
+};
+
 #if HWY_TARGET != HWY_SCALAR
 // The sum of a vector's blocks of 16 bytes.
 template <class D, class V>
@@ -101,9 +145,9 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
   constexpr int kRows = kQueries == 4 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
   static_assert(simd::kFewTileKeys % kRows == 0);
   const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
   using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const RowTail tail(d, width);
   for (int64_t j = 0; j < count; j += kRows) {
     const std::byte* key_rows[kRows];
     V acc[kQueries * kRows];
@@ -131,25 +175,30 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
     int64_t c = 0;
     for (; c + kPiece * lanes <= width; c += kPiece * lanes) add.template operator()<kPiece>(c);
     for (; c + lanes <= width; c += lanes) add.template operator()<1>(c);
+    if (!tail.empty()) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const V key = tail.Load(d, keys, key_rows[r]);
+#pragma GCC unroll 4
+        for (int x = 0; x < kQueries; ++x) {
+          V& sum = acc[x * kRows + r];
+          sum = hn::MulAdd(hn::LoadU(d, queries + x * query_stride + tail.at()), key, sum);
+        }
+      }
+    }
     alignas(64) T sums[kQueries * kRows];
 #pragma GCC unroll 4
     for (int x = 0; x < kQueries * kRows; x += 4) SumLanes(d, acc[x], acc[x + 1], acc[x + 2], acc[x + 3], sums + x);
-    for (; c < width; ++c)
-      for (int x = 0; x < kQueries; ++x)
-        for (int r = 0; r < kRows; ++r) {
-          T& sum = sums[x * kRows + r];
-          sum = hn::GetLane(
-              hn::MulAdd(hn::Set(one, queries[x * query_stride + c]), Reader::Load(one, key_rows[r], c), hn::Set(one, sum)));
-        }
 #pragma GCC unroll 4
     for (int x = 0; x < kQueries; ++x) std::copy_n(sums + x * kRows, kRows, rows + x * simd::kFewTileKeys + j);
   }
 }
 
 // Columns c .. c + kVectors * lanes - 1 of: output[x, c] += sum_j weights[x, j] * values[j, c] for kQueries queries.
-template <int kQueries, int kVectors, class D, class T, core::Element kElement>
+// load(row, v): vector v of these columns of a row.
+template <int kQueries, int kVectors, class D, class T, core::Element kElement, class Load>
 HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t c, T* output,
-                             int64_t output_stride) {
+                             int64_t output_stride, const Load& load) {
   using V = hn::Vec<D>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   V acc[kQueries][kVectors];
@@ -161,7 +210,7 @@ HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t 
     const std::byte* row = values.Row(j);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const V value = RowReader<T, kElement>::Load(d, row, c + v * lanes);
+      const V value = load(row, v);
 #pragma GCC unroll 4
       for (int x = 0; x < kQueries; ++x)
         acc[x][v] = hn::MulAdd(hn::Set(d, weights[x * simd::kFewTileKeys + j]), value, acc[x][v]);
@@ -173,7 +222,8 @@ HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t 
     for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[x][v], d, output + x * output_stride + c + v * lanes);
 }
 
-// output[x, c] += sum_j weights[x, j] * values[j, c] for kQueries queries. weights: rows simd::kFewTileKeys apart.
+// output[x, c] += sum_j weights[x, j] * values[j, c] for kQueries queries. weights: rows simd::kFewTileKeys apart. output: rows
+// padded to whole vectors.
 template <int kQueries, class T, core::Element kElement>
 HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t count, const T* weights, int64_t width, T* output,
                               int64_t output_stride) {
@@ -181,10 +231,18 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  for (; c + kVectors * lanes <= width; c += kVectors * lanes)
-    ColumnsOfFew<kQueries, kVectors>(d, values, count, weights, c, output, output_stride);
-  for (; c + lanes <= width; c += lanes) ColumnsOfFew<kQueries, 1>(d, values, count, weights, c, output, output_stride);
-  for (; c < width; ++c) ColumnsOfFew<kQueries, 1>(hn::CappedTag<T, 1>(), values, count, weights, c, output, output_stride);
+  const auto columns = [&]<int kCount>() HWY_ATTR {
+    ColumnsOfFew<kQueries, kCount>(
+        d, values, count, weights, c, output, output_stride,
+        [&](const std::byte* row, int v) HWY_ATTR { return RowReader<T, kElement>::Load(d, row, c + v * lanes); });
+    c += kCount * lanes;
+  };
+  while (c + kVectors * lanes <= width) columns.template operator()<kVectors>();
+  while (c + lanes <= width) columns.template operator()<1>();
+  const RowTail tail(d, width);
+  if (tail.empty()) return;
+  ColumnsOfFew<kQueries, 1>(d, values, count, weights, tail.at(), output, output_stride,
+                            [&](const std::byte* row, int) HWY_ATTR { return tail.Load(d, values, row); });
 }
 
 // Calls visit(reader) with the rows as what they hold.

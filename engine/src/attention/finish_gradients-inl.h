@@ -33,7 +33,7 @@ class QueryFinish {
       const int64_t end = std::min(begin + cut_.panel, queries);
       const attention::PanelRange range = plan.Reach(b, h, begin, end - begin);
       for (int64_t chunk = 1; problem_.d_q_parts && chunk < cut_.chunks; ++chunk) {
-        const attention::KeyRange keys = attention::PieceOf(range.reach, chunk, cut_.chunk, cut_.tile);
+        const attention::KeyRange keys = attention::ChunkOf(range.reach, chunk, cut_);
         // A chunk that a panel saw nothing of has left its part as it was.
         if (!plan.Narrow(range, {b, {h, h + 1}, {begin, end}, keys}, cut_.tile).empty()) AddPart(b, h, chunk, begin, end, own);
       }

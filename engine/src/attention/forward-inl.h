@@ -19,6 +19,7 @@
 #include <span>
 
 #include "attention/dropout-inl.h"
+#include "attention/few_rows-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/normaliser-inl.h"
 #include "attention/pair_rows-inl.h"
@@ -45,6 +46,7 @@ class ForwardPanel {
         scores_(problem, scratch, hooks),
         values_(scratch.values, shape_.value_dim),
         value_pairs_(scratch.value_pairs, shape_.value_dim),
+        few_(problem, scratch, scores_, values_),
         rows_(shape_.value_dim + problem.scheme_rows + problem.statistics.mean_distance.present()) {}
 
   // The panel that is likely to come after the next Run, if any.
@@ -122,14 +124,11 @@ class ForwardPanel {
     // The rows behind the values are added to by whoever asked for them; those of the values begin with the first whole tile.
     std::fill_n(scratch_.output + shape_.value_dim * panel_.width, (rows_ - shape_.value_dim) * panel_.width, T{0});
     blank_ = true;
-    if (scores_.few()) std::fill_n(scratch_.few_output, panel_.used() * problem_.cut.value_dim, T{0});
+    if (scores_.few()) few_.Clear(panel_.used());
     WalkTiles(state, split);
     if (scores_.few() && RowsStay()) return;
     ClearBlank();
-    if (!scores_.few()) return;
-    for (int64_t w = 0; w < panel_.used(); ++w)
-      for (int64_t c = 0; c < shape_.value_dim; ++c)
-        scratch_.output[c * panel_.width + w] = scratch_.few_output[w * problem_.cut.value_dim + c];
+    if (scores_.few()) few_.ToColumns(panel_.used(), panel_.width, scratch_.output);
   }
 
   // Whether the outputs of few queries are rows to the end: nobody adds to them, and they are not merged.
@@ -141,7 +140,7 @@ class ForwardPanel {
   attention::KeyRange KeysOf(int64_t split) const {
     const attention::Cut& cut = problem_.cut;
     if (panel_.count == 0) return {};
-    return NarrowPanel(problem_.plan, panel_, attention::PieceOf(panel_.range.reach, split, cut.split, cut.tile), cut.tile);
+    return NarrowPanel(problem_.plan, panel_, attention::SplitOf(panel_.range.reach, split, cut), cut.tile);
   }
 
   void WalkTiles(const SoftmaxState<T>& state, int64_t split) {
@@ -149,8 +148,9 @@ class ForwardPanel {
     const attention::KeyRange keys = KeysOf(split);
     if (keys.empty()) return;
     const int64_t b = panel_.b, kv_head = panel_.head / (shape_.q_heads / shape_.kv_heads);
-    // The keys that the worker walks are those of its split, whatever this panel reaches of them.
-    const attention::KeyRange walked{split * cut.split, std::min((split + 1) * cut.split, problem_.plan.KeyCount(b))};
+    // Panels that are not split share the keys that the worker walks, whatever they reach of them.
+    const attention::KeyRange walked = cut.splits == 1 ? attention::KeyRange{0, problem_.plan.KeyCount(b)}
+                                                       : attention::SplitOf(panel_.range.reach, split, cut);
     scores_.Begin(panel_, kv_head, walked);
     const auto values = RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
     values_.Walk(values, walked.begin, walked.end);
@@ -159,7 +159,7 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     AskAhead(b, kv_head);
-    const bool far = ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
+    const bool far = !scores_.few() && ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
     ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
       if (far) AskForKeysAndValues(strips.places[0].tile_key + cut.tile, keys.end);
       Tile(state, strips);
@@ -212,66 +212,13 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
   }
 
-  // The tile of few queries. Its rows are taken as a whole, however it was cut.
-  void FewTile(const SoftmaxState<T>& state, const Strips& strips) {
-    if (scores_.Hidden(strips)) return;
-    constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    constexpr int64_t kKeys = simd::kFewTileKeys;
-    T* rows = scratch_.few_scores;
-    const int64_t used = panel_.used(), width = problem_.cut.value_dim;
-    const TilePlace& last = strips.places[strips.count - 1];
-    const int64_t keys = attention::RoundUp(last.key + last.keys - last.tile_key, attention::kLaneQuantum);
-    std::array<Seen, kMaxStrips> seen{Seen::kAll};
-    if (!strips.masked && scores_.plain()) {
-      const TilePlace& place = strips.places[0];
-      scores_.MultiplyFew(place, rows);
-      for (int64_t x = 0; x < used; ++x) std::fill(rows + x * kKeys + place.keys, rows + x * kKeys + keys, kHidden);
-    } else {
-      seen = scores_.FillTile(d_, strips, scratch_.scores, [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; });
-      for (int64_t x = 0; x < used; ++x) std::fill_n(rows + x * kKeys, keys, kHidden);
-      for (std::size_t x = 0; x < strips.count; ++x) {
-        const TilePlace& place = strips.places[x];
-        if (seen[x] != Seen::kNone)
-          CopyRowsFromTile(RowsOfStrip(scratch_.scores, place), place.panel, place.keys, used, FewRowsOf(place));
-      }
-    }
-    for (int64_t x = 0; x < used; ++x)
-      state.UpdateRow(d_, rows + x * kKeys, keys, x, scratch_.few_output + x * width, shape_.value_dim);
-    for (std::size_t x = 0; x < strips.count; ++x)
-      if (seen[x] != Seen::kNone) AddFewValues(strips.places[x], seen[x]);
-  }
-
-  // The scores or weights of few queries for the keys of a strip.
-  T* FewRowsOf(const TilePlace& place) const { return scratch_.few_scores + (place.key - place.tile_key); }
-
-  void AddFewValues(const TilePlace& place, Seen seen) {
-    T* weights = FewRowsOf(place);
-    if (Weighs()) {
-      T* tile = RowsOfStrip(scratch_.scores, place);
-      AddRowsToTile(weights, place.keys, place.used, Target<T>{tile, place.panel, false});
-      WeighStrip(place, tile);
-      CopyRowsFromTile(tile, place.panel, place.keys, place.used, weights);
-    }
-    const StoredRows<const std::byte> rows = values_.Packed(place.tile_key, place.key, place.keys);
-    const int64_t width = problem_.cut.value_dim;
-    if (seen == Seen::kAll || AllFinite(d_, values_.At(place.tile_key, place.key, place.keys), place.keys, shape_.value_dim)) {
-      FewValues(rows, place.keys, weights, place.used, shape_.value_dim, scratch_.few_output, width);
-      return;
-    }
-    // A masked key is skipped, never multiplied by zero.
-    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
-    for (int64_t w = 0; w < place.used; ++w)
-      for (int64_t j = 0; j < place.keys; ++j) {
-        if ((visible[j] >> w & 1) == 0) continue;
-        const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
-        FewValues(row, 1, weights + w * simd::kFewTileKeys + j, 1, shape_.value_dim, scratch_.few_output + w * width, width);
-      }
-  }
-
   // A decoding step has few queries. Half the width of AVX-512 then computes no idle lanes, at twice the rate where the machine
   // has two such units; and it computes so little for each key that the keys of the next tile are asked for at every step.
   void Tile(const SoftmaxState<T>& state, const Strips& strips) {
-    if (scores_.few()) return FewTile(state, strips);
+    if (scores_.few()) {
+      few_.Take(state, strips, Weighs(), [&](const TilePlace& place, T* weights) HWY_ATTR { WeighStrip(place, weights); });
+      return;
+    }
     if (panel_.used() > static_cast<int64_t>(hn::MaxLanes(narrow_))) {
       const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; };
       TileOf(d_, state, strips, ahead, ahead);
@@ -357,16 +304,12 @@ class ForwardPanel {
     WriteWeightStatistics(state);
     if (problem_.correction.present()) state.Keep(scratch_.largest, scratch_.weighted);
     state.Finish(d_, static_cast<T>(problem_.dropout.kept_scale));
-    for (int64_t w = 0; w < panel_.used(); ++w) {
-      const bool active = scratch_.lanes.rows[w].active();
-      if (!active) state.sum[w] = 0;
-      if (problem_.lse.present())
-        RowNumber(problem_.lse, w) = active ? state.minus_max[w] : -std::numeric_limits<T>::infinity();
-    }
+    for (int64_t w = 0; panel_.range.idle != 0 && w < panel_.used(); ++w)
+      if (panel_.range.idle >> w & 1) state.sum[w] = 0;
+    WriteRowNumbers(problem_.lse, state.minus_max, -std::numeric_limits<T>::infinity());
     if (problem_.correction.present()) {
       Normaliser<T>::Correct(state.minus_max, scratch_.largest, scratch_.weighted, panel_.width);
-      for (int64_t w = 0; w < panel_.used(); ++w)
-        RowNumber(problem_.correction, w) = scratch_.lanes.rows[w].active() ? scratch_.weighted[w] : T{1};
+      WriteRowNumbers(problem_.correction, scratch_.weighted, T{1});
     }
     const bool rows_stay = scores_.few() && RowsStay();
     if (!rows_stay) state.Normalise(d_);
@@ -376,23 +319,8 @@ class ForwardPanel {
       for (int64_t w = 0; w < panel_.used(); ++w)
         RowNumber(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
     }
-    if (rows_stay) return WriteFewRows(state);
+    if (rows_stay) return few_.Write(panel_, state.sum);
     for (int64_t x = 0; x < panel_.heads; ++x) WriteOutput(x);
-  }
-
-  // The rows of few queries, normalised on the way.
-  void WriteFewRows(const SoftmaxState<T>& state) {
-    const int64_t padded = problem_.cut.value_dim, step = static_cast<int64_t>(hn::Lanes(d_));
-    for (int64_t w = 0; w < panel_.used(); ++w) {
-      T* row = scratch_.few_output + w * padded;
-      const auto factor = hn::Set(d_, state.sum[w]);
-      for (int64_t c = 0; c < padded; c += step)
-        hn::Store(state.sum[w] == 0 ? hn::Zero(d_) : hn::Mul(hn::Load(d_, row + c), factor), d_, row + c);
-      StoreRow(
-          row, shape_.value_dim,
-          RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), scratch_.lanes.head[w], problem_.plan.FirstQuery(panel_.b)),
-          scratch_.lanes.query[w]);
-    }
   }
 
   T& RowNumber(const View<T, 3>& view, int64_t w) const {
@@ -400,16 +328,22 @@ class ForwardPanel {
                 problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
   }
 
+  // A number of each lane; `idle` where its query looks at no key.
+  void WriteRowNumbers(const View<T, 3>& view, const T* numbers, T idle) const {
+    if (!view.present()) return;
+    if (panel_.heads == 1 && panel_.range.idle == 0 && view.stride[2] == 1) {
+      std::copy_n(numbers, panel_.count, &RowNumber(view, 0));
+      return;
+    }
+    for (int64_t w = 0; w < panel_.used(); ++w) RowNumber(view, w) = panel_.range.idle >> w & 1 ? idle : numbers[w];
+  }
+
   void WriteWeightStatistics(const SoftmaxState<T>& state) {
     if (!problem_.wants_statistics()) return;
     T *entropy = state.weighted, *max_weight = state.largest;
     state.Statistics(d_, entropy, max_weight);
-    for (int64_t w = 0; w < panel_.used(); ++w) {
-      const bool active = scratch_.lanes.rows[w].active();
-      if (problem_.statistics.entropy.present()) RowNumber(problem_.statistics.entropy, w) = active ? entropy[w] : T{0};
-      if (problem_.statistics.max_weight.present())
-        RowNumber(problem_.statistics.max_weight, w) = active ? max_weight[w] : T{0};
-    }
+    WriteRowNumbers(problem_.statistics.entropy, entropy, T{0});
+    WriteRowNumbers(problem_.statistics.max_weight, max_weight, T{0});
   }
 
   // The rows of head x of the panel.
@@ -451,6 +385,7 @@ class ForwardPanel {
   Scores<T> scores_;
   WalkedRows<T> values_;
   WalkedPairs value_pairs_;
+  FewRows<T> few_;
   int64_t rows_;
   std::optional<attention::PanelPlace> next_;
   bool blank_ = true;  // whether the output holds nothing yet, not even zeros

@@ -45,15 +45,26 @@ class GradientProducts {
     begin_ = begin;
   }
 
+  // Where dK and dV of the walk are summed up from now on: rows from its first key on, whole vectors and aligned.
+  void SumInto(const HeadRows<T>& d_keys, const HeadRows<T>& d_values) {
+    d_keys_ = d_keys;
+    d_values_ = d_values;
+  }
+  // Whether these hold nothing yet, not even zeros: the panel at hand, which sees all pairs of the walk, then stores.
+  void SumsAreFresh(bool fresh) { fresh_ = fresh; }
+  // Whether products can be stored that way.
+  bool stores() const { return !rounds(); }
+
   // Asks for values begin .. end - 1 of the walk and for the gradients of keys and values there.
   void AskForKeys(int64_t begin, int64_t end) {
     AskFor(values_.stored(), begin, end - begin, shape_.value_dim, scratch_.ahead);
-    const auto sums = [&](const T* data, int64_t width) {
-      const int64_t bytes = width * static_cast<int64_t>(sizeof(T));
-      scratch_.ahead.Add(reinterpret_cast<const std::byte*>(data + (begin - begin_) * width), bytes, bytes, end - begin);
+    const auto sums = [&](const HeadRows<T>& rows, int64_t width) {
+      constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+      scratch_.ahead.Add(reinterpret_cast<const std::byte*>(rows.Row(begin - begin_)), width * kBytes, rows.row_stride * kBytes,
+                         end - begin);
     };
-    if (problem_.d_k.present()) sums(scratch_.d_keys, problem_.cut.head_dim);
-    if (problem_.d_v.present()) sums(scratch_.d_values, problem_.cut.value_dim);
+    if (problem_.d_k.present()) sums(d_keys_, problem_.cut.head_dim);
+    if (problem_.d_v.present()) sums(d_values_, problem_.cut.value_dim);
   }
 
   // A panel's dQ holds nothing yet, not even zeros.
@@ -115,7 +126,7 @@ class GradientProducts {
   // dV += P^T dO, where scratch.weights holds P.
   void AddToValues(const TilePlace& place, Seen seen) {
     if (rounds()) return AddRoundedValues(place, seen);
-    AddRows(place, seen, scratch_.weights, scratch_.d_out_rows, problem_.cut.value_dim, scratch_.d_values);
+    AddRows(place, seen, scratch_.weights, d_out_rows_, problem_.cut.value_dim, d_values_);
   }
 
   // dQ += dS K and dK += dS^T Q, each where wanted; scratch.d_scores holds dS, which may be rounded afterwards.
@@ -126,7 +137,7 @@ class GradientProducts {
     }
     if (problem_.d_q.present()) AddColumns(place, seen);
     if (problem_.d_k.present())
-      AddRows(place, seen, scratch_.d_scores, scratch_.query_rows, problem_.cut.head_dim, scratch_.d_keys);
+      AddRows(place, seen, scratch_.d_scores, {scratch_.query_rows, problem_.cut.head_dim, 1}, problem_.cut.head_dim, d_keys_);
   }
 
  private:
@@ -155,7 +166,15 @@ class GradientProducts {
   // The panel's rows in the type of computation.
   void PackFloats() {
     PackRows(*panel_, scratch_.lanes, QueryRows(), problem_.cut.head_dim, panel_->width, scratch_.query_rows);
-    PackRows(*panel_, scratch_.lanes, ValueRows(problem_.d_out), problem_.cut.value_dim, panel_->width, scratch_.d_out_rows);
+    const PanelSource<T> d_out = ValueRows(problem_.d_out);
+    if (scores_.alone() && (d_out.Left(scratch_.lanes) & attention::LowBits(panel_->count)) == 0) {
+      const attention::Plan& plan = problem_.plan;
+      const auto rows = RowsOf(problem_.d_out, plan.ArrayRow(panel_->b), panel_->head, plan.FirstQuery(panel_->b));
+      d_out_rows_ = {reinterpret_cast<const T*>(rows.At(panel_->begin, 0)), rows.row_stride, rows.element_stride};
+      if (rows.template Holds<T>() && AreVectors(d_out_rows_, shape_.value_dim)) return;
+    }
+    d_out_rows_ = {scratch_.d_out_rows, problem_.cut.value_dim, 1};
+    PackRows(*panel_, scratch_.lanes, d_out, problem_.cut.value_dim, panel_->width, scratch_.d_out_rows);
   }
 
   // add(w, sums) adds up what belongs to the quantum of lanes from w on, whose sums do not wait for each other.
@@ -200,11 +219,12 @@ class GradientProducts {
   }
 
   // sums[key + j, :] += sum over lanes of tile[j, w] * rows[w, :]
-  void AddRows(const TilePlace& place, Seen seen, const T* tile, const T* rows, int64_t width, T* sums) {
-    sums += (place.key - begin_) * width;
+  void AddRows(const TilePlace& place, Seen seen, const T* tile, const HeadRows<const T>& rows, int64_t width,
+               const HeadRows<T>& sums) {
     if (seen == Seen::kSome && !Finite()) return AddVisibleRows(place, tile, rows, width, sums);
-    Product(d_, Scalars<T>{tile + place.lane_begin, panel_->width, 1}, {rows + place.lane_begin * width, width},
-            {place.keys, place.used_end() - place.lane_begin, width}, AddedTo(sums, width), scratch_.ahead);
+    Product(d_, Scalars<T>{tile + place.lane_begin, panel_->width, 1}, {rows.Row(place.lane_begin), rows.row_stride},
+            {place.keys, place.used_end() - place.lane_begin, width},
+            Target<T>{sums.Row(place.key - begin_), sums.row_stride, !fresh_}, scratch_.ahead);
   }
 
   // Whether the panel's queries and gradients are free of NaN and infinity; only boundary tiles need to know.
@@ -216,18 +236,20 @@ class GradientProducts {
     } else {
       finite_ =
           AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_->count, shape_.head_dim) &&
-          AllFinite(d_, HeadRows<const T>{scratch_.d_out_rows, problem_.cut.value_dim, 1}, panel_->count, shape_.value_dim);
+          AllFinite(d_, d_out_rows_, panel_->count, shape_.value_dim);
     }
     return *finite_;
   }
 
   // The same over visible pairs only: a query that holds NaN or infinity does not reach keys that it may not look at.
-  void AddVisibleRows(const TilePlace& place, const T* tile, const T* rows, int64_t width, T* sums) {
+  void AddVisibleRows(const TilePlace& place, const T* tile, const HeadRows<const T>& rows, int64_t width,
+                      const HeadRows<T>& sums) {
     const uint64_t* visible = VisibleOf(scratch_.lanes, place);
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
         if ((visible[j] >> w & 1) == 0) continue;
-        for (int64_t c = 0; c < width; ++c) sums[j * width + c] += tile[j * place.panel + w] * rows[w * width + c];
+        T* sum = sums.Row(place.key - begin_ + j);
+        for (int64_t c = 0; c < width; ++c) sum[c] += tile[j * place.panel + w] * rows.Row(w)[c];
       }
   }
 
@@ -319,6 +341,9 @@ class GradientProducts {
   WalkedRows<T> values_;
   WalkedPairs value_pairs_;
   const Panel* panel_ = nullptr;
+  HeadRows<T> d_keys_{}, d_values_{};
+  HeadRows<const T> d_out_rows_{};  // of the panel: packed, or the caller's own
+  bool fresh_ = false;
   int64_t begin_ = 0;           // the first key of the chunk
   bool blank_ = false;          // whether the panel's dQ holds nothing yet, not even zeros
   std::optional<bool> finite_;  // of the panel at hand, once asked for

@@ -28,14 +28,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 class Normaliser {
  public:
-  // Arrays of [panel] to work in.
+  // Arrays of [panel] to work in; the first two are filled by who has the numbers, see Set.
   Normaliser(T* minus_lse, T* share, T* reference, T* sum)
       : minus_lse_(minus_lse), share_(share), reference_(reference), sum_(sum) {}
 
-  // The log-sum-exp of lane w in nats (-inf: the lane has no weights) and its correction, 0 where there is none.
-  void Set(int64_t w, T lse, T correction) {
-    minus_lse_[w] = InPowersOfTwo(lse);
-    share_[w] = correction;
+  // minus_lse holds the log-sum-exp of each lane in nats (-inf: the lane has no weights), share its correction, 0 where there
+  // is none.
+  void Set(int64_t width) {
+    for (int64_t w = 0; w < width; ++w) minus_lse_[w] = InPowersOfTwo(minus_lse_[w]);
   }
 
   // After Set of all lanes and scores.Begin: walks the keys of the panel where that is needed. tile: room for a tile of scores.

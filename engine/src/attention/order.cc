@@ -75,21 +75,27 @@ int64_t Order::FirstOffset(int64_t q_len, int64_t kv_len) const {
 
 bool Order::SameForAllQueries() const { return !bounded_; }
 
-Sight Order::Of(int64_t b, int64_t i, int64_t q_len, int64_t kv_len) const {
-  if (!bounded_) return {{0, kv_len}, {}};
-  Sight sight;
-  if (listed_) {
-    sight = FromList(b, i, kv_len);
-  } else {
-    const int64_t own = i - FirstOffset(q_len, kv_len);  // the key that stands where the query stands
-    sight.keys = {0, kv_len};
-    int64_t last = kv_len - 1;  // an index of a key where it is not below 0
-    if (attention_.causal != Causal::kNone) last = std::min(last, own);
-    if (attention_.window.right >= 0) last = std::min(last, SaturatedSum(own, attention_.window.right));
-    sight.keys.end = last + 1;
-    if (attention_.window.left >= 0) sight.keys.begin = std::max<int64_t>(0, SaturatedDifference(own, attention_.window.left));
-  }
+Band Order::BandOf(int64_t b, int64_t q_len, int64_t kv_len) const {
+  // Beyond all keys and queries, with room for the number of a query.
+  constexpr int64_t kBeyond = std::numeric_limits<int64_t>::max() / 2;
+  const int64_t own = -FirstOffset(q_len, kv_len);  // the key that stands where query 0 stands
+  Band band{.begin = -kBeyond, .end = kBeyond, .least_end = -kBeyond, .kv_len = kv_len};
+  if (attention_.causal != Causal::kNone) band.end = SaturatedSum(own, 1);
+  if (attention_.window.right >= 0)
+    band.end = std::min(band.end, SaturatedSum(SaturatedSum(own, attention_.window.right), 1));
+  if (attention_.window.left >= 0) band.begin = SaturatedDifference(own, attention_.window.left);
+  band.begin = std::clamp(band.begin, -kBeyond, kBeyond);
+  band.end = std::clamp(band.end, -kBeyond, kBeyond);
   // A prefix goes with causality and a bound on the right alone: what it adds continues the range.
+  const auto& prefix = attention_.prefix_lengths.values;
+  if (prefix.present()) band.least_end = std::min(prefix(b, 0), kv_len);
+  return band;
+}
+
+Sight Order::Of(int64_t b, int64_t i, int64_t q_len, int64_t kv_len) const {
+  if (!listed_) return {BandOf(b, q_len, kv_len).Of(i), {}};
+  if (!bounded_) return {{0, kv_len}, {}};
+  Sight sight = FromList(b, i, kv_len);
   const auto& prefix = attention_.prefix_lengths.values;
   if (prefix.present()) sight.keys.end = std::max(sight.keys.end, std::min(prefix(b, 0), kv_len));
   return sight;

@@ -3,6 +3,7 @@
 #ifndef HEED_ATTENTION_ORDER_H_
 #define HEED_ATTENTION_ORDER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -22,12 +23,24 @@ struct Sight {
   KeyRange keys, ranks;
 };
 
+// What order allows the queries of a batch row where positions are not listed: query i the keys begin + i .. end + i - 1 and
+// those before `least_end`, as far as there are any.
+struct Band {
+  int64_t begin, end, least_end, kv_len;
+
+  KeyRange Of(int64_t i) const {
+    return {std::max<int64_t>(0, begin + i), std::max(least_end, std::min(kv_len, end + i))};
+  }
+};
+
 class Order {
  public:
   Order(const Attention& attention, const Shape& shape);
 
   // Query i of batch row b, which has `q_len` queries and `kv_len` keys.
   Sight Of(int64_t b, int64_t i, int64_t q_len, int64_t kv_len) const;
+  // The same of all its queries, where positions are not listed.
+  Band BandOf(int64_t b, int64_t q_len, int64_t kv_len) const;
   // Whether all queries of a batch row are allowed the same keys.
   bool SameForAllQueries() const;
 

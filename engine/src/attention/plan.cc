@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/broadcast.h"
+#include "core/checked_integer.h"
 #include "simd/tuning.h"
 
 namespace heed::attention {
@@ -15,15 +16,17 @@ Plan::Plan(const Attention& attention, const Shape& shape, const HiddenPairs& hi
     : attention_(attention), hidden_(hidden), shape_(shape), order_(attention, shape), scale_(ScaleOf(attention, shape)) {}
 
 QueryRow Plan::Row(int64_t b, int64_t h, int64_t i) const {
+  return RowOf(order_.Of(b, i, QueryCount(b), KeyCount(b)), b, h, i);
+}
+
+inline QueryRow Plan::RowOf(const Sight& sight, int64_t b, int64_t h, int64_t i) const {
   const auto& query_lengths = attention_.query_lengths.values;
   if (query_lengths.present() && i >= query_lengths(b, 0)) return {};
-  const int64_t kv_len = KeyCount(b);
-  const Sight sight = order_.Of(b, i, QueryCount(b), kv_len);
   QueryRow row{sight.keys, sight.ranks, false};
   const auto& key_lengths = attention_.key_lengths.values;
   if (key_lengths.present()) row.keys.end = std::min(row.keys.end, key_lengths(b, key_lengths.extent[1] == 1 ? 0 : i));
   if (row.active() && (attention_.empty_row == EmptyRow::kZero || SeesAny(b, h, i, row))) return row;
-  if (attention_.empty_row == EmptyRow::kUniform) return {{0, kv_len}, {}, true};
+  if (attention_.empty_row == EmptyRow::kUniform) return {{0, KeyCount(b)}, {}, true};
   return {};
 }
 
@@ -63,8 +66,11 @@ PanelRange Plan::Panel(int64_t b, int64_t h, int64_t q_begin, int64_t q_count, Q
   bool any = false;
   const bool ranked = order_.KeyRanks(b) != nullptr, all_same = SameForAllQueries();
   const int64_t different = all_same ? std::min<int64_t>(1, q_count) : q_count;
+  const bool listed = order_.listed();
+  const Band band = listed ? Band{} : order_.BandOf(b, QueryCount(b), KeyCount(b));
   for (int64_t w = 0; w < different; ++w) {
-    rows[w] = Row(b, h, q_begin + w);
+    const int64_t i = q_begin + w;
+    rows[w] = listed ? Row(b, h, i) : RowOf({band.Of(i), {}}, b, h, i);
     Include(rows[w], ranked, range, any);
     const uint64_t lanes = all_same ? LowBits(q_count) : uint64_t{1} << w;
     if (rows[w].uniform) range.uniform |= lanes;
@@ -175,6 +181,16 @@ bool HasFewQueries(const Shape& shape) {
   return shape.q_len <= simd::kFewQueries && group * shape.q_len <= simd::kFewQueries;
 }
 
+int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries) {
+  const bool listed = attention.query_positions.listed() || attention.key_positions.listed();
+  const Window& window = attention.window;
+  const int64_t right = attention.causal != Causal::kNone ? 0 : window.right;
+  const bool bounded = window.left >= 0 && right >= 0 && !listed && !attention.prefix_lengths.present() &&
+                       attention.empty_row == EmptyRow::kZero;
+  if (!bounded) return shape.kv_len;
+  return std::min(shape.kv_len, core::SaturatedSum(core::SaturatedSum(window.left, right), queries));
+}
+
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
   // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read
   // once for all of them. Dropout counts queries along the lanes of one head.
@@ -189,10 +205,15 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
   }
   // With few panels a long row of keys is walked in pieces, whatever the batch: a row alone and in a batch is the same.
   if (cut.panels <= simd::kFewPanels) {
-    const int64_t split = RoundUp(DivideUp(shape.kv_len, simd::kMaxSplits), cut.tile);
-    const int64_t longest = std::max(simd::kLongSplit, RoundUp(DivideUp(shape.kv_len, simd::kMaxLongSplits), cut.tile));
-    cut.split = std::min(cut.split, std::clamp(split, simd::kMinSplit, longest));
-    cut.splits = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.split));
+    const int64_t reach = LongestReach(attention, shape, std::min(cut.panel, shape.q_len));
+    const int64_t split = RoundUp(DivideUp(reach, simd::kMaxSplits), cut.tile);
+    const int64_t longest = std::max(simd::kLongSplit, RoundUp(DivideUp(reach, simd::kMaxLongSplits), cut.tile));
+    const bool many = HasFewQueries(shape) && shape.kv_heads >= simd::kManyKeyHeads;
+    const int64_t chosen = std::min(cut.split, std::clamp(split, (many ? 2 : 1) * simd::kMinSplit, longest));
+    // A reach that begins within a tile is walked from there.
+    const int64_t walked = std::min(shape.kv_len, reach < shape.kv_len ? reach + cut.tile - 1 : reach);
+    cut.splits = std::max<int64_t>(1, DivideUp(walked, chosen));
+    if (cut.splits > 1) cut.split = chosen;
   }
   return cut;
 }

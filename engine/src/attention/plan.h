@@ -107,6 +107,8 @@ class Plan {
   // Whether every query of a batch row and head sees the same keys.
   bool SameForAllQueries() const;
   bool SeesAny(int64_t b, int64_t h, int64_t i, const QueryRow& row) const;
+  // What is left of a query's sight behind lengths and empty rows.
+  QueryRow RowOf(const Sight& sight, int64_t b, int64_t h, int64_t i) const;
   // Whether keys are hidden one by one.
   bool dense() const { return attention_.mask.present() || hidden_.any(); }
 
@@ -125,7 +127,7 @@ struct Cut {
   int64_t tile;      // keys, a multiple of kDropoutKeys
   int64_t group;     // query heads side by side in one panel; they share their key head
   int64_t panels;    // per group of heads
-  int64_t split;     // keys, a multiple of tile
+  int64_t split;     // keys of a panel's reach, a multiple of tile
   int64_t splits;    // per panel
   int64_t chunk;     // keys, a multiple of tile
   int64_t chunks;    // per head
@@ -144,10 +146,20 @@ constexpr int64_t kDropoutKeys = 8;
 constexpr int64_t DivideUp(int64_t n, int64_t divisor) { return n / divisor + (n % divisor != 0 ? 1 : 0); }
 constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return DivideUp(n, multiple) * multiple; }
 
-// The part of a panel's reach that lies in piece `index` of keys cut every `size`, from the start of its first tile.
-inline KeyRange PieceOf(const KeyRange& reach, int64_t index, int64_t size, int64_t tile) {
-  return {std::max(index * size, reach.begin / tile * tile), std::min((index + 1) * size, reach.end)};
+// The part of a panel's reach that lies in chunk `index`, from the start of its first tile.
+inline KeyRange ChunkOf(const KeyRange& reach, int64_t index, const Cut& cut) {
+  return {std::max(index * cut.chunk, reach.begin / cut.tile * cut.tile), std::min((index + 1) * cut.chunk, reach.end)};
 }
+
+// The part of a panel's reach that split `index` walks. Splits are counted from where the reach begins: a window at the end of a
+// long cache has as many as its own keys need.
+inline KeyRange SplitOf(const KeyRange& reach, int64_t index, const Cut& cut) {
+  const int64_t first = reach.begin / cut.tile * cut.tile, begin = first + index * cut.split;
+  return {begin, index == cut.splits - 1 ? reach.end : std::min(begin + cut.split, reach.end)};
+}
+
+// At most so many keys lie in the reach of `queries` neighbouring queries, as far as options say.
+int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries);
 
 // Whether the queries that share a key head are so few that the kernels put the elements of keys in lanes
 // (attention/few_queries-inl.h).

@@ -30,6 +30,14 @@ struct HeadRows {
   T* At(int64_t i, int64_t c) const { return Row(i) + c * element_stride; }
 };
 
+// Whether rows are aligned vectors without a rest, as products load and store them.
+template <class T>
+bool AreVectors(const HeadRows<T>& rows, int64_t width) {
+  const bool aligned = reinterpret_cast<std::uintptr_t>(rows.data) % (attention::kLaneQuantum * sizeof(T)) == 0;
+  return aligned && rows.element_stride == 1 && rows.row_stride % attention::kLaneQuantum == 0 &&
+         width % attention::kLaneQuantum == 0;
+}
+
 // Rows as the caller stores them. Strides in elements.
 template <class Byte>
 struct StoredRows {
@@ -70,16 +78,18 @@ inline void StoreNarrow(float value, core::Element element, std::byte* at) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Neighbouring 16-bit elements as floats; those of bfloat16 are their upper halves.
-template <core::Element kElement, class D>
-HWY_INLINE hn::Vec<D> LoadWide(D d, const std::byte* from) {
-  const hn::Rebind<uint16_t, D> d16;
-  const auto narrow = hn::LoadU(d16, reinterpret_cast<const uint16_t*>(from));
+// 16-bit elements as floats; those of bfloat16 are their upper halves.
+template <core::Element kElement, class D, class V16>
+HWY_INLINE hn::Vec<D> Widen(D d, V16 narrow) {
   if constexpr (kElement == core::Element::kBFloat16) {
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<D>(), narrow)));
   } else {
     return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>(), narrow));
   }
+}
+template <core::Element kElement, class D>
+HWY_INLINE hn::Vec<D> LoadWide(D d, const std::byte* from) {
+  return Widen<kElement>(d, hn::LoadU(hn::Rebind<uint16_t, D>(), reinterpret_cast<const uint16_t*>(from)));
 }
 #endif
 

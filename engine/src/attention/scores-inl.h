@@ -53,6 +53,8 @@ class Scores {
     pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
   }
 
+  // Whether there are no hooks.
+  bool alone() const { return hooks_.empty(); }
   // Whether any hook reads rows of the panel or the tile in the type of computation.
   bool rows_read() const { return rows_read_; }
 

@@ -6,6 +6,7 @@
 #define HEED_ATTENTION_WEIGHTS_INL_H_
 #endif
 
+#include <algorithm>
 #include <limits>
 #include <span>
 
@@ -63,9 +64,11 @@ class WeightsPanel {
                                 .output = scratch_.output};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
     scores_.Survey(panel_, problem_.cut.tile, reach, scratch_.scores);
-    for (int64_t w = 0; w < panel_.width; ++w)
-      normaliser_.Set(w, w < panel_.count ? problem_.lse(b, head, panel_.begin + w) : -std::numeric_limits<T>::infinity(),
-                      T{0});
+    T *lse = scratch_.minus_max, *correction = scratch_.weighted;
+    for (int64_t w = 0; w < panel_.count; ++w) lse[w] = problem_.lse(b, head, panel_.begin + w);
+    std::fill(lse + panel_.count, lse + panel_.width, -std::numeric_limits<T>::infinity());
+    std::fill_n(correction, panel_.width, T{0});
+    normaliser_.Set(panel_.width);
     normaliser_.Prepare(panel_, problem_.cut.tile, scratch_.lanes, scores_, scratch_, scratch_.scores);
     ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
       for (const TilePlace& place : strips.all()) Tile(b, slot, first, count, place, strips.masked);

@@ -116,7 +116,7 @@ void RunBackward(const Attention& attention, const BackwardArrays<T>& arrays, Wo
   const auto sums = layout.LayShared(arena);
   const SchemeSet<T>& schemes = layout.schemes();
   schemes.Prepare();
-  const double work = kBackwardWork * ScoreWork(shape);
+  const double work = kBackwardWork * ScoreWork(shape, shape.kv_len);
   const auto for_each_sum = [&](const auto& visit) {
     memory.Run(executor, work, schemes.sums(),
                [&](core::TaskQueue& queue, std::byte*) { queue.Work([&](int64_t sum, int64_t) { visit(sum); }); });
@@ -179,7 +179,7 @@ CallPlan PlanOfBackward(const Attention& attention, const Shape& shape, Elements
 
   BackwardCosts costs({attention, plan, cut, elements == Elements::kNarrow ? 2 : int64_t{sizeof(T)}, sizeof(T)}, layout.apart(),
                       layout.query_parts());
-  const double work = kBackwardWork * ScoreWork(shape);
+  const double work = kBackwardWork * ScoreWork(shape, shape.kv_len);
   CallPlan call{.steps = {},
                 .multiply_adds_per_pair = static_cast<double>(3 * shape.head_dim + 2 * shape.value_dim),
                 .shared_bytes = memory.bytes() - static_cast<std::size_t>(workers) * memory.own_bytes(),

@@ -102,10 +102,11 @@ void RunForward(const Attention& attention, const ForwardArrays<T>& arrays, Work
   const ForwardCall<T> call{problem, layout.schemes(), layout.facts()};
   ForwardTasks& tasks = layout.tasks();
   tasks.Sort(plan);
-  memory.Run(executor, ScoreWork(shape), tasks.count(),
+  const double work = ScoreWork(shape, attention::LongestReach(attention, shape, 1));
+  memory.Run(executor, work, tasks.count(),
              [&](core::TaskQueue& queue, std::byte* scratch) { Forward(call, tasks, queue, scratch); });
   if (cut.splits == 1) return;
-  memory.Run(executor, ScoreWork(shape), tasks.panels(),
+  memory.Run(executor, work, tasks.panels(),
              [&](core::TaskQueue& queue, std::byte* scratch) { Merge(call, tasks, queue, scratch); });
 }
 
@@ -128,7 +129,7 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   problem.rows = arrays.rows;
   problem.weights = arrays.weights;
   const int64_t tasks = shape.batch * arrays.heads.extent[0] * attention::DivideUp(arrays.rows.extent[0], cut.panel);
-  memory.Run(executor, ScoreWork(shape), tasks, [&](core::TaskQueue& queue, std::byte* scratch) {
+  memory.Run(executor, ScoreWork(shape, shape.kv_len), tasks, [&](core::TaskQueue& queue, std::byte* scratch) {
     Weights(WeightsCall<T>{problem, layout.schemes(), layout.facts()}, queue, scratch);
   });
 }
@@ -157,7 +158,7 @@ CallPlan PlanOfForward(const Attention& attention, const Shape& shape, Elements 
 
   ForwardCosts costs({attention, plan, cut, elements == Elements::kNarrow ? 2 : int64_t{sizeof(T)}, sizeof(T)},
                      layout.PartSize() * int64_t{sizeof(T)});
-  const double work = ScoreWork(shape);
+  const double work = ScoreWork(shape, attention::LongestReach(attention, shape, 1));
   CallPlan call{.steps = {},
                 .multiply_adds_per_pair = static_cast<double>(shape.head_dim + shape.value_dim),
                 .shared_bytes = memory.bytes() - static_cast<std::size_t>(workers) * memory.own_bytes(),

@@ -54,7 +54,9 @@ class ForwardTasks {
     const int64_t first = task.place.index * cut_.panel;
     const int64_t last = std::min(first + cut_.panel, plan.QueryCount(task.place.b)) - 1;
     if (last < first) return 0;
-    const attention::KeyRange walked{task.split * cut_.split, (task.split + 1) * cut_.split};
+    const attention::KeyRange reach{plan.Row(task.place.b, task.place.head, first).keys.begin,
+                                    plan.Row(task.place.b, task.place.head, last).keys.end};
+    const attention::KeyRange walked = attention::SplitOf(reach, task.split, cut_);
     return plan.KeysSeen(task.place.b, task.place.head, first, walked) +
            plan.KeysSeen(task.place.b, task.place.head, last, walked);
   }

@@ -18,11 +18,11 @@ void CheckTasks(int64_t tasks) {
     core::Refuse("shape", "expected a plan of at most " + std::to_string(kMost) + " tasks, got " + std::to_string(tasks));
 }
 
-PanelWorks::PanelWorks(const Attention& attention, const attention::Plan& plan, const attention::Cut& cut, int64_t piece,
+PanelWorks::PanelWorks(const Attention& attention, const attention::Plan& plan, const attention::Cut& cut, PartOf* part,
                        int64_t pieces)
     : plan_(plan),
       cut_(cut),
-      piece_(piece),
+      part_(part),
       pieces_(pieces),
       heads_alike_(!attention.mask.present() && !plan.hides()),
       rows_alike_(heads_alike_ && !attention.key_lengths.present() && !attention.query_lengths.present() &&
@@ -48,7 +48,7 @@ void PanelWorks::Fill(int64_t b, int64_t head) {
     const attention::PanelRange range = plan_.PanelOfHeads(b, heads, begin, count, rows.data());
     const int64_t lanes = cut_.group * count;
     for (int64_t piece = 0; piece < pieces_; ++piece) {
-      const KeyRange reach = attention::PieceOf(range.reach, piece, piece_, cut_.tile);
+      const KeyRange reach = part_(range.reach, piece, cut_);
       if (reach.empty()) continue;
       const KeyRange keys = plan_.Narrow(range, {b, heads, queries, reach}, cut_.tile);
       if (keys.empty()) continue;

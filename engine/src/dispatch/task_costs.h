@@ -24,7 +24,9 @@ struct PanelWork {
 // All panels of a row and group of heads with all pieces of its keys, kept until another one is asked for that may differ.
 class PanelWorks {
  public:
-  PanelWorks(const Attention& attention, const attention::Plan& plan, const attention::Cut& cut, int64_t piece, int64_t pieces);
+  // part: the piece `index` of what a panel reaches.
+  using PartOf = attention::KeyRange(const attention::KeyRange& reach, int64_t index, const attention::Cut& cut);
+  PanelWorks(const Attention& attention, const attention::Plan& plan, const attention::Cut& cut, PartOf* part, int64_t pieces);
 
   const PanelWork& Of(const attention::PanelPlace& place, int64_t piece);
 
@@ -33,7 +35,8 @@ class PanelWorks {
 
   const attention::Plan& plan_;
   const attention::Cut& cut_;
-  int64_t piece_, pieces_;
+  PartOf* part_;
+  int64_t pieces_;
   bool heads_alike_, rows_alike_;
   int64_t b_ = -1, head_ = -1;
   std::vector<PanelWork> works_;  // [panels, pieces]
@@ -53,7 +56,7 @@ class ForwardCosts {
   ForwardCosts(const CostFacts& facts, int64_t part_bytes)
       : facts_(facts),
         part_bytes_(part_bytes),
-        works_(facts.attention, facts.plan, facts.cut, facts.cut.split, facts.cut.splits) {}
+        works_(facts.attention, facts.plan, facts.cut, attention::SplitOf, facts.cut.splits) {}
 
   TaskCost Of(const ForwardTask& task);
   TaskCost OfMerge(const attention::PanelPlace& place) const;
@@ -74,7 +77,7 @@ class BackwardCosts {
       : facts_(facts),
         apart_(apart),
         parts_(parts),
-        works_(facts.attention, facts.plan, facts.cut, facts.cut.chunk, facts.cut.chunks) {}
+        works_(facts.attention, facts.plan, facts.cut, attention::ChunkOf, facts.cut.chunks) {}
 
   TaskCost Of(const BackwardTasks& tasks, int64_t place);
   TaskCost OfFinish(const FinishTasks& tasks, int64_t task);

@@ -15,10 +15,11 @@
 namespace heed::dispatch {
 
 // Multiply-adds of the score products, the measure of a call's size. Those of few queries wait for memory.
-inline double ScoreWork(const Shape& shape) {
+// keys: at most so many meet a query.
+inline double ScoreWork(const Shape& shape, int64_t keys) {
   const double slowness = attention::HasFewQueries(shape) ? simd::kFewSlowness : 1;
   return slowness * static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) * static_cast<double>(shape.q_len) *
-         static_cast<double>(shape.kv_len) * static_cast<double>(shape.head_dim + shape.value_dim);
+         static_cast<double>(keys) * static_cast<double>(shape.head_dim + shape.value_dim);
 }
 
 // How many of a call's workers take part in a step of some tasks.

@@ -7,10 +7,12 @@
 #define HEED_SIMD_TRANSPOSE_INL_H_
 #endif
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
 #include "hwy/highway.h"
+#include "simd/capabilities-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -29,11 +31,20 @@ template <class T>
 using TransposeTag = hn::ScalableTag<T>;
 #endif
 
-// The 16 bytes at `from` and, in wider vectors, those `stride` elements further on each.
+// The 16 bytes at `from` and, in wider vectors, those `stride` elements further on each. Where loads take masks each piece is
+// one: put together by shuffles, of which there is one a cycle, pieces take longer than what is done with them.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadPieces(D d, const T* from, int64_t stride) {
   if constexpr (hn::MaxLanes(D()) <= kTransposeBlock<T>) {
     return hn::LoadU(d, from);
+  } else if constexpr (HEED_SIMD_AVX512 && hn::MaxLanes(D()) == 4 * kTransposeBlock<T>) {
+    const auto before = [&](int64_t pieces) HWY_ATTR {
+      return hn::FirstN(d, static_cast<std::size_t>(pieces * kTransposeBlock<T>));
+    };
+    auto all = hn::LoadDup128(d, from + 3 * stride);
+    all = hn::IfThenElse(before(3), hn::LoadDup128(d, from + 2 * stride), all);
+    all = hn::IfThenElse(before(2), hn::LoadDup128(d, from + stride), all);
+    return hn::IfThenElse(before(1), hn::LoadDup128(d, from), all);
   } else {
     const hn::Half<D> half;
     constexpr int64_t kPieces = static_cast<int64_t>(hn::MaxLanes(hn::Half<D>())) / kTransposeBlock<T>;

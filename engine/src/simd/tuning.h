@@ -64,6 +64,8 @@ constexpr int64_t kWidestPanelBytes = 256;
 // than kMinSplit keys would spend more on merging its partial output than on its keys.
 constexpr int64_t kFewPanels = 4;
 constexpr int64_t kMinSplit = 1024;
+// So many key heads give every core some tasks: few queries, whose splits wait for memory alone, then have twice as long ones.
+constexpr int64_t kManyKeyHeads = 8;
 constexpr int64_t kMaxSplits = 16;
 // Longer splits than this are cut further: its merge then costs less than 1 % of its keys, on one thread.
 constexpr int64_t kLongSplit = 4096;

@@ -7,9 +7,9 @@
 namespace heed::nn::distributed {
 
 ForwardResult ForwardOfBlock(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options,
-                             bool exact) {
+                             Kept kept) {
   options.tensors() = Resolved(options.tensors(), query);
-  return AttentionForward(query, key, value, options, exact);
+  return AttentionForward(query, key, value, options, kept);
 }
 
 Operands BackwardOfBlock(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, AttentionOptions options,

@@ -10,7 +10,7 @@
 namespace heed::nn::distributed {
 
 ForwardResult ForwardOfBlock(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options,
-                             bool exact);
+                             Kept kept);
 
 // Gradients in the shapes of what was given: one row of a table may have served all heads.
 Operands BackwardOfBlock(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, AttentionOptions options,

@@ -26,12 +26,12 @@ at::Tensor RestOf(const ForwardResult& of, const at::Tensor& far) {
 
 Part PartOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options,
             bool statistics) {
-  ForwardResult result = ForwardOfBlock(query, key, value, options.return_statistics(statistics), /*exact=*/true);
+  ForwardResult result = ForwardOfBlock(query, key, value, options.return_statistics(statistics), Kept::kExact);
   at::Tensor far = (result.correction == 0).logical_and(result.lse.isfinite());
   if (!far.any().item<bool>()) {
     far = at::Tensor();
   } else if (!statistics) {
-    result.statistics = ForwardOfBlock(query, key, value, options.return_statistics(true), /*exact=*/false).statistics;
+    result.statistics = ForwardOfBlock(query, key, value, options.return_statistics(true), Kept::kLse).statistics;
   }
   const at::Tensor rest = RestOf(result, far);
   return {result.output, result.lse, rest, result.correction, far, statistics ? result.statistics : at::Tensor()};

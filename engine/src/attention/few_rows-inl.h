@@ -1,0 +1,145 @@
+// The tiles of few queries in the forward pass: their scores, weights and outputs stand in rows, one a query, so that the softmax
+// has keys in lanes as the products have elements.
+#if defined(HEED_ATTENTION_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_ATTENTION_FEW_ROWS_INL_H_
+#undef HEED_ATTENTION_FEW_ROWS_INL_H_
+#else
+#define HEED_ATTENTION_FEW_ROWS_INL_H_
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "attention/few_queries-inl.h"
+#include "attention/mask-inl.h"
+#include "attention/panel-inl.h"
+#include "attention/problem.h"
+#include "attention/scores-inl.h"
+#include "attention/softmax_state-inl.h"
+#include "simd/tuning.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T>
+class FewRows {
+ public:
+  FewRows(const attention::ForwardProblem<T>& problem, attention::ForwardScratch<T>& scratch, Scores<T>& scores,
+          WalkedRows<T>& values)
+      : problem_(problem),
+        scratch_(scratch),
+        scores_(scores),
+        values_(values),
+        width_(problem.plan.shape().value_dim),
+        padded_(problem.cut.value_dim) {}
+
+  // The outputs of so many queries, before their first tile.
+  void Clear(int64_t queries) { std::fill_n(scratch_.few_output, queries * padded_, T{0}); }
+
+  // Takes a tile as a whole, however it was cut, unless it is hidden. weigh(place, weights), if `weighs`: works on the weights
+  // of a strip [keys, panel] before their product with values.
+  template <class Weigh>
+  void Take(const SoftmaxState<T>& state, const Strips& strips, bool weighs, const Weigh& weigh) {
+    if (scores_.Hidden(strips)) return;
+    const int64_t queries = strips.places[0].used;
+    const TilePlace& last = strips.places[strips.count - 1];
+    const int64_t keys = attention::RoundUp(last.key + last.keys - last.tile_key, attention::kLaneQuantum);
+    const std::array<Seen, kMaxStrips> seen = Fill(strips, keys);
+    for (int64_t x = 0; x < queries; ++x)
+      state.UpdateRow(d_, scratch_.few_scores + x * kKeys, keys, x, scratch_.few_output + x * padded_, width_);
+    for (std::size_t x = 0; x < strips.count; ++x) {
+      if (seen[x] == Seen::kNone) continue;
+      if (weighs) WeighStrip(strips.places[x], weigh);
+      AddValues(strips.places[x], seen[x]);
+    }
+  }
+
+  // The outputs as columns [Dv, width] of a panel.
+  void ToColumns(int64_t queries, int64_t width, T* columns) const {
+    for (int64_t w = 0; w < queries; ++w)
+      for (int64_t c = 0; c < width_; ++c) columns[c * width + w] = scratch_.few_output[w * padded_ + c];
+  }
+
+  // Writes the outputs of a panel's queries, each times its factor; where that is 0 they are 0, whatever stands there.
+  void Write(const Panel& panel, const T* factors) {
+    const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    const attention::Plan& plan = problem_.plan;
+    for (int64_t w = 0; w < panel.used(); ++w) {
+      T* row = scratch_.few_output + w * padded_;
+      const auto factor = hn::Set(d_, factors[w]);
+      for (int64_t c = 0; c < padded_; c += step)
+        hn::Store(factors[w] == 0 ? hn::Zero(d_) : hn::Mul(hn::Load(d_, row + c), factor), d_, row + c);
+      StoreRow(row, width_,
+               RowsOf(problem_.out, plan.ArrayRow(panel.b), scratch_.lanes.head[w], plan.FirstQuery(panel.b)),
+               scratch_.lanes.query[w]);
+    }
+  }
+
+ private:
+  static constexpr int64_t kKeys = simd::kFewTileKeys;
+
+  // The scores of a tile, -inf where a query may not look and behind its keys; returns how much of each strip is seen.
+  std::array<Seen, kMaxStrips> Fill(const Strips& strips, int64_t keys) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    T* rows = scratch_.few_scores;
+    const TilePlace& first = strips.places[0];
+    std::array<Seen, kMaxStrips> seen{Seen::kAll};
+    if (!strips.masked && scores_.plain()) {
+      scores_.MultiplyFew(first, rows);
+      for (int64_t x = 0; x < first.used; ++x) std::fill(rows + x * kKeys + first.keys, rows + x * kKeys + keys, kHidden);
+      return seen;
+    }
+    seen = scores_.FillTile(d_, strips, scratch_.scores, [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; });
+    for (int64_t x = 0; x < first.used; ++x) std::fill_n(rows + x * kKeys, keys, kHidden);
+    for (std::size_t x = 0; x < strips.count; ++x) {
+      const TilePlace& place = strips.places[x];
+      if (seen[x] != Seen::kNone)
+        CopyRowsFromTile(RowsOfStrip(scratch_.scores, place), place.panel, place.keys, place.used, OfStrip(place));
+    }
+    return seen;
+  }
+
+  // The scores or weights of the keys of a strip.
+  T* OfStrip(const TilePlace& place) const { return scratch_.few_scores + (place.key - place.tile_key); }
+
+  template <class Weigh>
+  void WeighStrip(const TilePlace& place, const Weigh& weigh) {
+    T *weights = OfStrip(place), *tile = RowsOfStrip(scratch_.scores, place);
+    AddRowsToTile(weights, place.keys, place.used, Target<T>{tile, place.panel, false});
+    weigh(place, tile);
+    CopyRowsFromTile(tile, place.panel, place.keys, place.used, weights);
+  }
+
+  void AddValues(const TilePlace& place, Seen seen) {
+    const T* weights = OfStrip(place);
+    const StoredRows<const std::byte> rows = values_.Packed(place.tile_key, place.key, place.keys);
+    if (seen == Seen::kAll || AllFinite(d_, values_.At(place.tile_key, place.key, place.keys), place.keys, width_)) {
+      FewValues(rows, place.keys, weights, place.used, width_, scratch_.few_output, padded_);
+      return;
+    }
+    // A masked key is skipped, never multiplied by zero.
+    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
+    for (int64_t w = 0; w < place.used; ++w)
+      for (int64_t j = 0; j < place.keys; ++j) {
+        if ((visible[j] >> w & 1) == 0) continue;
+        const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
+        FewValues(row, 1, weights + w * kKeys + j, 1, width_, scratch_.few_output + w * padded_, padded_);
+      }
+  }
+
+  static constexpr hn::ScalableTag<T> d_{};
+  const attention::ForwardProblem<T>& problem_;
+  attention::ForwardScratch<T>& scratch_;
+  Scores<T>& scores_;
+  WalkedRows<T>& values_;
+  int64_t width_, padded_;  // of an output
+};
+
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard
