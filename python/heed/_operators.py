@@ -177,7 +177,7 @@ def are_seen_by_nobody() -> bool:
 
 def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None) -> torch.Tensor:
     """The output of `attend` without options but a scale, where calls are seen by nobody."""
-    output: torch.Tensor = _ops.attention_plain.default(query, key, value, scale=scale)
+    output: torch.Tensor = _ops.attention_plain.default(query, key, value, scale)
     return output
 
 

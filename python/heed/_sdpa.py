@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from . import _operators
 from ._attention import attention
 from ._call import autocast_type
 
@@ -16,7 +18,10 @@ NATIVE = torch._C._nn.scaled_dot_product_attention
 
 def is_foreign(*arguments: Any) -> bool:
     """Whether a tensor among them is PyTorch's to compute with."""
-    return any(isinstance(a, torch.Tensor) and (a.device.type not in ("cpu", "meta") or a.is_nested) for a in arguments)
+    for argument in arguments:
+        if isinstance(argument, torch.Tensor) and (not (argument.is_cpu or argument.is_meta) or argument.is_nested):
+            return True
+    return False
 
 
 def _four_dimensions(name: str, tensor: torch.Tensor, batch: torch.Size) -> torch.Tensor:
@@ -71,7 +76,8 @@ def _are_plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
     )  # fmt: skip
 
 
-def scaled_dot_product_attention(
+def attend_or(
+    foreign: Callable[..., torch.Tensor],
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -81,20 +87,14 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """PyTorch's function of that name, with its signature and meaning, for CPU tensors; others are handed to PyTorch.
-
-    Causality is aligned top-left, attn_mask is bool (True: may look) or added to the scores, and dropout acts whenever
-    dropout_p is not 0. Masks of every shape, unequal widths, strides, dropout and gradients of the mask stay fused: nothing of
-    the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
-    other weights from the same generator.
-    """
-    if attn_mask is None and _are_plain(query, key, value):  # a step of decoding takes little longer than what follows
-        plain: torch.Tensor = attention(
-            query, key, value, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p
-        )
-        return plain
+    """scaled_dot_product_attention, with tensors that are not for heed handed to `foreign`."""
+    if (
+        attn_mask is None and not is_causal and dropout_p == 0.0 and (scale is None or type(scale) is float)
+        and _are_plain(query, key, value) and _operators.are_seen_by_nobody()
+    ):  # fmt: skip
+        return _operators.attend_plainly(query, key, value, scale)  # a step of decoding takes little longer
     if is_foreign(query, key, value, attn_mask):
-        return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        return foreign(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and is_causal:
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
@@ -112,3 +112,23 @@ def scaled_dot_product_attention(
     if dims == 2:
         return output.reshape(output.shape[-2:])
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
+
+
+def scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    """PyTorch's function of that name, with its signature and meaning, for CPU tensors; others are handed to PyTorch.
+
+    Causality is aligned top-left, attn_mask is bool (True: may look) or added to the scores, and dropout acts whenever
+    dropout_p is not 0. Masks of every shape, unequal widths, strides, dropout and gradients of the mask stay fused: nothing of
+    the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
+    other weights from the same generator.
+    """
+    return attend_or(NATIVE, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)

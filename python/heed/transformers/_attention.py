@@ -49,7 +49,7 @@ def _wants_weights(further: dict[str, Any]) -> bool:
 def _same_batch(*tensors: torch.Tensor) -> list[torch.Tensor]:
     """Learned queries, or keys, may have one batch row for all."""
     rows = max(tensor.shape[0] for tensor in tensors)
-    return [tensor.expand(rows, -1, -1, -1) if tensor.shape[0] == 1 else tensor for tensor in tensors]
+    return [tensor.expand(rows, -1, -1, -1) if tensor.shape[0] == 1 != rows else tensor for tensor in tensors]
 
 
 def attention_forward(
@@ -73,7 +73,7 @@ def attention_forward(
     s_aux [Hq] and sinks, broadcastable to [B, Hq, L, 1], are scores of a key without a value.
     """
     _refuse(further)
-    if query.device.type not in ("cpu", "meta"):
+    if not (query.is_cpu or query.is_meta):
         if s_aux is not None or sinks is not None:
             raise ValueError(f"query: expected a CPU tensor beside attention sinks, got one on {query.device}")
         mask = attention_mask.to(query.device) if isinstance(attention_mask, KeyRanges) else attention_mask

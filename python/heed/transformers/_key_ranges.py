@@ -123,6 +123,10 @@ def _compact(shown: KeySet, shape: tuple[int, int, int, int], device: torch.devi
     lengths = first = mask = None
     if shown.end is not None:
         lengths = (shown.end - shown.grid.first_key).clamp(0, keys)
+        # A step of decoding mostly sees all keys: its layers then make calls without options, which cost less.
+        if queries == 1 and readable(lengths) and bool((lengths == keys).all()):
+            lengths = None
+    if lengths is not None:
         same = lengths.shape[1] == 1
         lengths = lengths.expand(batch, -1)[:, 0] if same else lengths.expand(batch, queries)
     if shown.first is not None:
@@ -131,6 +135,13 @@ def _compact(shown: KeySet, shape: tuple[int, int, int, int], device: torch.devi
     if shown.keys is not None:
         mask = shown.keys[:, None, None, :]
     return KeyRanges(shape, device, lengths, first, mask)
+
+
+def _are_all_true(padding: torch.Tensor | None, first_key: int, keys: int) -> bool:
+    if padding is None:
+        return True
+    own = padding[:, first_key : first_key + keys]
+    return own.shape[1] == keys and readable(own) and bool(own.all())
 
 
 def key_ranges(
@@ -162,6 +173,11 @@ def key_ranges(
     )
     if device.type not in ("cpu", "meta"):
         return array(allow_is_bidirectional_skip=allow_is_bidirectional_skip, **further)
+    # A step of decoding, which a model takes many times: its query stands behind all keys.
+    causal = mask_function is causal_mask_function and not use_vmap
+    behind = q_length == 1 and isinstance(q_offset, int) and q_offset >= kv_offset + kv_length - 1
+    if causal and behind and _are_all_true(attention_mask, kv_offset, kv_length):
+        return None if allow_is_bidirectional_skip else KeyRanges(shape, device)
     shown = None
     if not use_vmap:
         batch, queries = torch.arange(batch_size, device=device)[:, None], torch.arange(q_length, device=device) + q_offset
