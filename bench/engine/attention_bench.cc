@@ -4,30 +4,20 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "heed/attention.h"
 #include "reference/fma_peak.h"
+#include "reference/line_array.h"
 #include "reference/read_peak.h"
 
 namespace {
 
 using heed::View;
 
-// Arrays begin with a cache line, as tensors of LibTorch do.
-template <class T>
-struct LineAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t kLine{64};
-
-  T* allocate(std::size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
-  void deallocate(T* data, std::size_t) { ::operator delete(data, kLine); }
-  bool operator==(const LineAllocator&) const { return true; }
-};
-using Array = std::vector<float, LineAllocator<float>>;
+using Array = heed::reference::LineArray<float>;
 
 struct Shape {
   int64_t batch, heads, length, width;

@@ -70,6 +70,43 @@ TEST(CutWork, DependsOnTheShapeAlone) {
   EXPECT_EQ(CutBackward({1, 1, 1, 1, 5, 65, 64}, 8).head_dim, 80);
 }
 
+// One or few queries in a window: as many splits as its keys need, which cover every key that is seen exactly once.
+TEST(CutWork, SplitsCoverWhatAWindowReaches) {
+  for (const int64_t queries : {1, 3, 70, 250})
+    for (const int64_t keys : {1, 700, 5000, 40'000})
+      for (const Window window : {Window{}, Window{0, 0}, Window{100, 0}, Window{3000, 50}, Window{-1, 5}, Window{12'345, 0}})
+        for (const int64_t offset : {int64_t{0}, keys / 3, keys - 1}) {
+          Attention attention;
+          attention.window = window;
+          attention.query_positions.offset = offset;
+          const Shape shape{1, 8, 8, queries, keys, 16, 16};
+          const HiddenPairs none;
+          const Plan plan(attention, shape, none);
+          const Cut cut = CutForward(attention, shape, 4);
+          for (int64_t panel = 0; panel < cut.panels; ++panel) {
+            QueryRow rows[64];
+            const int64_t begin = panel * cut.panel, count = std::min(cut.panel, queries - begin);
+            const KeyRange reach = plan.Panel(0, 0, begin, count, rows).reach;
+            int64_t next = reach.begin / cut.tile * cut.tile;
+            for (int64_t split = 0; split < cut.splits; ++split) {
+              const KeyRange part = SplitOf(reach, split, cut);
+              if (part.empty()) continue;
+              EXPECT_EQ(part.begin, next);
+              EXPECT_EQ(part.begin % cut.tile, 0);
+              EXPECT_LE(part.end - part.begin, cut.split);
+              next = part.end;
+            }
+            if (!reach.empty()) {
+              EXPECT_EQ(next, reach.end);
+            }
+          }
+        }
+  Attention narrow;
+  narrow.window = {391, 0};
+  EXPECT_EQ(CutForward(narrow, {1, 8, 8, 1, 28'252, 64, 64}, 4).splits, 1);
+  EXPECT_GT(CutForward(Attention{}, {1, 8, 8, 1, 28'252, 64, 64}, 4).splits, 8);
+}
+
 TEST(CutWork, AllKeysOfAHeadAreOneChunkIfAsked) {
   for (const int64_t keys : {1, 2048, 100'001}) {
     const Shape shape{1, 1, 1, 64, keys, 64, 64};

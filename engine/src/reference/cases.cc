@@ -79,6 +79,10 @@ void AddPositionsAndMasks(CaseTable& table) {
   table.Add("dense mask of pairs, causal", {2, 2, 2, 70, 90, 16, 16}, mask(0b0011), causal(Causal::kBottomRight), uniform);
   table.Add("soft-cap", {2, 2, 2, 70, 90, 32, 32}, softcap(1.5));
   table.Add("decoding", {2, 8, 2, 1, 3000, 32, 32}, causal(Causal::kBottomRight));
+  table.Add("whole vectors, one panel, heads inside", {2, 3, 3, 40, 130, 32, 48}, layout(Layout::kHeadsInside));
+  table.Add("whole vectors, grouped", {1, 4, 2, 100, 130, 32, 32}, keys(LengthKind::kPerBatch));
+  table.Add("whole vectors, causal chunks", {1, 2, 2, 150, 700, 16, 32}, causal(Causal::kBottomRight), dropout(0.1));
+  table.Add("whole vectors, backwards", {2, 2, 2, 50, 90, 32, 32}, layout(Layout::kBackwards));
   table.Add("heads inside", {2, 3, 3, 70, 90, 24, 24}, layout(Layout::kHeadsInside), causal(Causal::kBottomRight));
   table.Add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
   table.Add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
@@ -109,6 +113,8 @@ void AddFewQueries(CaseTable& table) {
   table.Add("few, short keys in a long cache", {3, 2, 2, 2, 5000, 16, 16}, keys(LengthKind::kPerBatch));
   table.Add("few, without statistics", {2, 4, 4, 1, 700, 64, 64}, bare);
   table.Add("few of three heads, without statistics", {2, 6, 2, 1, 300, 20, 37}, bare, causal(Causal::kBottomRight));
+  table.Add("few, window of several splits", {1, 2, 2, 2, 9000, 16, 16}, window(5000, 10), causal(Causal::kBottomRight));
+  table.Add("few of eight heads, splits", {1, 8, 8, 1, 5000, 16, 24}, keys(LengthKind::kPerBatch));
   table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));
 }
 

@@ -16,6 +16,7 @@
 #include "heed/element.h"
 #include "heed/view.h"
 #include "reference/cases.h"
+#include "reference/line_array.h"
 
 namespace heed::reference {
 
@@ -86,7 +87,7 @@ inline Placement<4> Place(const std::array<int64_t, 4>& extent, Layout layout, R
   if (layout == Layout::kSpread) stride = {2 * heads * length * width, 2 * length * width, 2 * width, 2};
   if (layout == Layout::kBackwards) {
     stride[2] = -width;
-    place.start = std::max<int64_t>(0, (length - 1) * width);
+    place.start = 1 + std::max<int64_t>(0, (length - 1) * width);  // and not at a line's begin
   }
   if (layout == Layout::kShared && role == Role::kKeyInput) stride[0] = 0;
   return place;
@@ -105,7 +106,7 @@ std::vector<double> InOrder(const View<const T, 4>& view) {
 
 template <class T>
 struct Input {
-  std::vector<T> memory;
+  LineArray<T> memory;
   View<const T, 4> view;
   std::vector<double> exact;
 
@@ -131,7 +132,7 @@ Input<T> MakeInput(const std::array<int64_t, 4>& extent, Layout layout, Role rol
 // NaN where nothing was written yet.
 template <class T>
 struct Output {
-  std::vector<T> memory;
+  LineArray<T> memory;
   View<T, 4> view;
 
   Output(const std::array<int64_t, 4>& extent, Layout layout, std::mt19937_64& random) {
