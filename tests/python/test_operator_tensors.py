@@ -75,6 +75,11 @@ def attention_calls():
     yield {"query": tokens, "key": tokens, "value": tokens, **offsets}
 
 
+def plain_calls():
+    q, k, v = random(2, 2, 3, 8), random(2, 2, 5, 8, seed=1), random(2, 2, 5, 8, seed=2)
+    yield {"query": q, "key": k, "value": v, "scale": 0.5}
+
+
 def backward_calls():
     for call in attention_calls():
         output, lse = _ops.attention_forward(**call)[:2]
@@ -135,6 +140,7 @@ CALLS = {
     "attention": attention_calls,
     "attention_check": attention_calls,
     "attention_forward": attention_calls,
+    "attention_plain": plain_calls,
     "attention_backward": backward_calls,
     "attention_weights": weights_calls,
     "distributed_attention": rank_calls,

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 import heed
-from heed import _sdpa
+from heed import _operators, _sdpa
 
 
 def random(*shape, seed=0, dtype=torch.float64):
@@ -113,8 +113,16 @@ def test_refuses_a_mask_beside_causality():
 def calls(monkeypatch):
     """The calls that reach heed."""
     seen = []
-    original = _sdpa.attention
-    monkeypatch.setattr(_sdpa, "attention", lambda *a, **o: seen.append(o) or original(*a, **o))
+    original, plainly = _sdpa.attention, _operators.attend_plainly
+
+    def attention(*given, **options):  # which may take the short cut too
+        seen.append(options)
+        with monkeypatch.context() as inner:
+            inner.setattr(_operators, "attend_plainly", plainly)
+            return original(*given, **options)
+
+    monkeypatch.setattr(_sdpa, "attention", attention)
+    monkeypatch.setattr(_operators, "attend_plainly", lambda *given: seen.append({}) or plainly(*given))
     return seen
 
 
@@ -162,7 +170,7 @@ class Layer:
 
 assert inside() == 1
 with heed.replace_sdpa():
-    heed._replacement.scaled_dot_product_attention = lambda *given: "heed"
+    heed._replacement.attend_or = heed._replacement.scaled_dot_product_attention = lambda *given: "heed"
     assert Layer.attend(x, x, x) == F.scaled_dot_product_attention(x, x, x) == "heed"
 """
 
