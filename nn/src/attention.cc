@@ -142,9 +142,8 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
   }
 
   const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});
-  const variable_list outputs =
-      AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved),
-                               WillNeedGradient(operands) ? Kept::kExact : Kept::kLse);
+  const variable_list outputs = AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved),
+                                                         WillNeedGradient(operands) ? Kept::kExact : Kept::kLse);
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];

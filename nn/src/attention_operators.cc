@@ -48,7 +48,8 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     ForwardCall call(op, stack);
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
-    const ForwardResult result = AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
+    const ForwardResult result =
+        AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
     torch::jit::push(*stack, result.output, result.lse, result.statistics,
                      result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)),
                      result.correction.defined() ? result.correction : at::empty({0}, result.lse.options()));

@@ -215,8 +215,9 @@ def attention(
     if (
         type(query) is type(key) is type(value) is torch.Tensor
         and _operators.are_seen_by_nobody()
-        and mask is bias is score is position is softcap is window is packed is None
-        and query_lengths is key_lengths is prefix_lengths is query_positions is key_positions is None
+        and mask is None and bias is None and score is None and position is None and softcap is None
+        and window is None and packed is None and query_lengths is None and key_lengths is None
+        and prefix_lengths is None and query_positions is None and key_positions is None
         and dropout == 0.0 and empty_row == "zero" and precision == "float32"
         and not return_lse and not return_weights and not return_statistics
         and (scale is None or type(scale) is float)

@@ -402,10 +402,10 @@ class BackwardChunk {
   Panel panel_{};
   DropoutStream stream_{};
   const attention::ChunkPlace* next_ = nullptr;
-  attention::PanelPlace upcoming_{};  // the panel after the one at hand, index -1 behind the last
+  attention::PanelPlace upcoming_{};   // the panel after the one at hand, index -1 behind the last
   HeadRows<T> d_keys_{}, d_values_{};  // see SumsOf
-  bool sees_ = false;                 // whether any panel of the piece has seen any of the chunk
-  bool any_sees_ = false;             // and of the pieces before it
+  bool sees_ = false;                  // whether any panel of the piece has seen any of the chunk
+  bool any_sees_ = false;              // and of the pieces before it
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };
 

@@ -81,8 +81,8 @@ class RowTail {
       return hn::MaskedLoad(own_, d, reinterpret_cast<const T*>(from));
     } else {
       const hn::Rebind<uint16_t, D> d16;
-      return Widen<kElement>(d, hn::MaskedLoad(hn::FirstN(d16, static_cast<std::size_t>(left_)), d16,
-                                               reinterpret_cast<const uint16_t*>(from)));
+      return Widen<kElement>(
+          d, hn::MaskedLoad(hn::FirstN(d16, static_cast<std::size_t>(left_)), d16, reinterpret_cast<const uint16_t*>(from)));
     }
 #else
     HWY_ALIGN std::array<std::byte, hn::MaxLanes(D()) * sizeof(T)> copy{};
@@ -232,9 +232,9 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
   const auto columns = [&]<int kCount>() HWY_ATTR {
-    ColumnsOfFew<kQueries, kCount>(
-        d, values, count, weights, c, output, output_stride,
-        [&](const std::byte* row, int v) HWY_ATTR { return RowReader<T, kElement>::Load(d, row, c + v * lanes); });
+    ColumnsOfFew<kQueries, kCount>(d, values, count, weights, c, output, output_stride,
+                                   [&](const std::byte* row, int v)
+                                       HWY_ATTR { return RowReader<T, kElement>::Load(d, row, c + v * lanes); });
     c += kCount * lanes;
   };
   while (c + kVectors * lanes <= width) columns.template operator()<kVectors>();

@@ -1,5 +1,5 @@
-// The tiles of few queries in the forward pass: their scores, weights and outputs stand in rows, one a query, so that the softmax
-// has keys in lanes as the products have elements.
+// The tiles of few queries in the forward pass: their scores, weights and outputs stand in rows, one a query, so that the
+// softmax has keys in lanes as the products have elements.
 #if defined(HEED_ATTENTION_FEW_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_FEW_ROWS_INL_H_
 #undef HEED_ATTENTION_FEW_ROWS_INL_H_
@@ -73,8 +73,7 @@ class FewRows {
       const auto factor = hn::Set(d_, factors[w]);
       for (int64_t c = 0; c < padded_; c += step)
         hn::Store(factors[w] == 0 ? hn::Zero(d_) : hn::Mul(hn::Load(d_, row + c), factor), d_, row + c);
-      StoreRow(row, width_,
-               RowsOf(problem_.out, plan.ArrayRow(panel.b), scratch_.lanes.head[w], plan.FirstQuery(panel.b)),
+      StoreRow(row, width_, RowsOf(problem_.out, plan.ArrayRow(panel.b), scratch_.lanes.head[w], plan.FirstQuery(panel.b)),
                scratch_.lanes.query[w]);
     }
   }

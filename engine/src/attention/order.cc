@@ -81,8 +81,7 @@ Band Order::BandOf(int64_t b, int64_t q_len, int64_t kv_len) const {
   const int64_t own = -FirstOffset(q_len, kv_len);  // the key that stands where query 0 stands
   Band band{.begin = -kBeyond, .end = kBeyond, .least_end = -kBeyond, .kv_len = kv_len};
   if (attention_.causal != Causal::kNone) band.end = SaturatedSum(own, 1);
-  if (attention_.window.right >= 0)
-    band.end = std::min(band.end, SaturatedSum(SaturatedSum(own, attention_.window.right), 1));
+  if (attention_.window.right >= 0) band.end = std::min(band.end, SaturatedSum(SaturatedSum(own, attention_.window.right), 1));
   if (attention_.window.left >= 0) band.begin = SaturatedDifference(own, attention_.window.left);
   band.begin = std::clamp(band.begin, -kBeyond, kBeyond);
   band.end = std::clamp(band.end, -kBeyond, kBeyond);

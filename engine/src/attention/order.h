@@ -28,9 +28,7 @@ struct Sight {
 struct Band {
   int64_t begin, end, least_end, kv_len;
 
-  KeyRange Of(int64_t i) const {
-    return {std::max<int64_t>(0, begin + i), std::max(least_end, std::min(kv_len, end + i))};
-  }
+  KeyRange Of(int64_t i) const { return {std::max<int64_t>(0, begin + i), std::max(least_end, std::min(kv_len, end + i))}; }
 };
 
 class Order {

@@ -151,8 +151,8 @@ inline KeyRange ChunkOf(const KeyRange& reach, int64_t index, const Cut& cut) {
   return {std::max(index * cut.chunk, reach.begin / cut.tile * cut.tile), std::min((index + 1) * cut.chunk, reach.end)};
 }
 
-// The part of a panel's reach that split `index` walks. Splits are counted from where the reach begins: a window at the end of a
-// long cache has as many as its own keys need.
+// The part of a panel's reach that split `index` walks. Splits are counted from where the reach begins: a window at the end of
+// a long cache has as many as its own keys need.
 inline KeyRange SplitOf(const KeyRange& reach, int64_t index, const Cut& cut) {
   const int64_t first = reach.begin / cut.tile * cut.tile, begin = first + index * cut.split;
   return {begin, index == cut.splits - 1 ? reach.end : std::min(begin + cut.split, reach.end)};

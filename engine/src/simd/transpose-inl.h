@@ -38,9 +38,8 @@ HWY_INLINE hn::Vec<D> LoadPieces(D d, const T* from, int64_t stride) {
   if constexpr (hn::MaxLanes(D()) <= kTransposeBlock<T>) {
     return hn::LoadU(d, from);
   } else if constexpr (HEED_SIMD_AVX512 && hn::MaxLanes(D()) == 4 * kTransposeBlock<T>) {
-    const auto before = [&](int64_t pieces) HWY_ATTR {
-      return hn::FirstN(d, static_cast<std::size_t>(pieces * kTransposeBlock<T>));
-    };
+    const auto before = [&](int64_t pieces)
+                            HWY_ATTR { return hn::FirstN(d, static_cast<std::size_t>(pieces * kTransposeBlock<T>)); };
     auto all = hn::LoadDup128(d, from + 3 * stride);
     all = hn::IfThenElse(before(3), hn::LoadDup128(d, from + 2 * stride), all);
     all = hn::IfThenElse(before(2), hn::LoadDup128(d, from + stride), all);

@@ -107,8 +107,8 @@ struct AllToAllFunction : Function<AllToAllFunction> {
         {Side::kQuery, Side::kKey, Side::kKey}, {query, present[1], present[2]}, "whose queries, keys and values it needs");
     AttentionOptions options = OptionsOfHeads(call->whole.options(), heads.Queries(call->rank()));
     options.return_statistics(call->statistics);
-    const ForwardResult result = ForwardOfBlock(wholes[0], wholes[1], wholes[2], options,
-                                                call->needs_gradient ? Kept::kExact : Kept::kLse);
+    const ForwardResult result =
+        ForwardOfBlock(wholes[0], wholes[1], wholes[2], options, call->needs_gradient ? Kept::kExact : Kept::kLse);
     std::vector<at::Tensor> rows{result.lse};
     if (call->statistics) rows.insert(rows.end(), {result.statistics[0], result.statistics[1], result.statistics[2]});
     const at::Tensor output = between.Scatter(Side::kQuery, {result.output}, "whose results it needs")[0];
