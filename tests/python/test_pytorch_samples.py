@@ -22,7 +22,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_map_only
 
 import heed
-from heed import _sdpa
+from heed import _replacement
 
 methods = pytest.importorskip(
     "torch.testing._internal.common_methods_invocations",
@@ -246,8 +246,10 @@ def all_results(info, training):
 
 @pytest.mark.parametrize("info, training", CASES)
 def test_layers_compute_the_same_with_heed_inside(info, training, monkeypatch):
-    calls, attention, samples = [], _sdpa.attention, 0
-    monkeypatch.setattr(_sdpa, "attention", lambda *a, **o: calls.append(o) or attention(*a, **o))
+    calls, samples = [], 0
+    for name in ("attend_or", "scaled_dot_product_attention"):  # as a function in its place, and as a mode
+        original = getattr(_replacement, name)
+        monkeypatch.setattr(_replacement, name, lambda *a, original=original, **o: calls.append(o) or original(*a, **o))
     for ours, theirs, exact, ours_wide in all_results(info, training):
         samples += 1
         torch.testing.assert_close(ours_wide, exact)
