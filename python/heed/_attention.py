@@ -213,18 +213,16 @@ def attention(
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
     if (
-        type(query) is type(key) is type(value) is torch.Tensor
-        and _operators.are_seen_by_nobody()
+        _operators.may_attend_plainly(query, key, value, scale)
         and mask is None and bias is None and score is None and position is None and softcap is None
         and window is None and packed is None and query_lengths is None and key_lengths is None
         and prefix_lengths is None and query_positions is None and key_positions is None
         and dropout == 0.0 and empty_row == "zero" and precision == "float32"
         and not return_lse and not return_weights and not return_statistics
-        and (scale is None or type(scale) is float)
         and (causal is None or (causal is True and query.dim() == 4 and query.shape[2] == 1))
     ):  # fmt: skip
         # A step of decoding takes little longer than the making of a call with options; its query sees all keys.
-        return _operators.attend_plainly(query, key, value, scale)
+        return _operators.attend_plainly(query, key, value, scale)  # type: ignore[arg-type]
     if not isinstance(query, torch.Tensor):
         return through(attention, locals())
     given = dict(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from typing_extensions import TypeGuard
 
 from . import _library  # noqa: F401  registers the operators
 from ._compiler import keep_in_graph
@@ -166,17 +167,20 @@ def _attend(*arguments: Any) -> Any:
     return _Attention.apply(*arguments)
 
 
-def are_seen_by_nobody() -> bool:
-    """Whether calls of operators concern nobody but who makes them: no compiler, no transform, no autocast."""
-    return not (
-        torch.compiler.is_compiling()
-        or torch._C._are_functorch_transforms_active()
-        or torch.is_autocast_enabled("cpu")
+def may_attend_plainly(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
+    """Whether attend_plainly takes these: tensors of no subclass, a plain number, and nobody who sees or changes calls of operators
+    (a compiler, a transform, autocast)."""
+    return (
+        type(query) is type(key) is type(value) is torch.Tensor
+        and (scale is None or type(scale) is float)
+        and not torch.compiler.is_compiling()
+        and not torch._C._are_functorch_transforms_active()
+        and not torch.is_autocast_enabled("cpu")
     )
 
 
 def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None) -> torch.Tensor:
-    """The output of `attend` without options but a scale, where calls are seen by nobody."""
+    """The output of `attend` without options but a scale."""
     output: torch.Tensor = _ops.attention_plain.default(query, key, value, scale)
     return output
 

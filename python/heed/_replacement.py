@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from . import _flex_replacement, _sdpa
 from ._references import is_kept_elsewhere
-from ._sdpa import NATIVE, attend_or, scaled_dot_product_attention
+from ._sdpa import NATIVE, is_foreign, scaled_dot_product_attention
 
 _thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
 _lock = threading.Lock()
@@ -32,7 +32,9 @@ class _Replacement:
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         ours = self.everywhere or getattr(_thread, "depth", 0) > 0
-        return attend_or(self.found, *args, **kwargs) if ours else self.found(*args, **kwargs)
+        if ours and not is_foreign(*args, *kwargs.values()):
+            return scaled_dot_product_attention(*args, **kwargs)
+        return self.found(*args, **kwargs)
 
 
 def _standing() -> _Replacement | None:

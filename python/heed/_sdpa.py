@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -66,52 +65,13 @@ def _same_heads(
 
 
 def _are_plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether all three are what attention takes as it is: dense, on the CPU, of the same batch and heads."""
+    """Whether attention takes tensors as they are: dense, on the CPU, of the same batch and heads."""
     return (
-        type(query) is type(key) is type(value) is torch.Tensor
-        and query.is_cpu and key.is_cpu and value.is_cpu
+        query.is_cpu and key.is_cpu and value.is_cpu
         and not (query.is_nested or key.is_nested or value.is_nested)
         and query.dim() == key.dim() == value.dim() == 4
         and query.shape[:2] == key.shape[:2] == value.shape[:2]
     )  # fmt: skip
-
-
-def attend_or(
-    foreign: Callable[..., torch.Tensor],
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attn_mask: torch.Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> torch.Tensor:
-    """scaled_dot_product_attention, with tensors that are not for heed handed to `foreign`."""
-    if (
-        attn_mask is None and not is_causal and dropout_p == 0.0 and (scale is None or type(scale) is float)
-        and _are_plain(query, key, value) and _operators.are_seen_by_nobody()
-    ):  # fmt: skip
-        return _operators.attend_plainly(query, key, value, scale)  # a step of decoding takes little longer
-    if is_foreign(query, key, value, attn_mask):
-        return foreign(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
-    if attn_mask is not None and is_causal:
-        raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
-    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
-        raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
-    dims = max(query.dim(), key.dim(), value.dim())
-    batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
-    q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
-    q, k, v = _same_heads(q, k, v, enable_gqa)
-    options: dict[str, Any] = {}
-    if attn_mask is not None:
-        options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
-    output: torch.Tensor = attention(
-        q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
-    )
-    if dims == 2:
-        return output.reshape(output.shape[-2:])
-    return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])
 
 
 def scaled_dot_product_attention(
@@ -131,4 +91,27 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    return attend_or(NATIVE, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    if (
+        attn_mask is None and not is_causal and dropout_p == 0.0
+        and _operators.may_attend_plainly(query, key, value, scale) and _are_plain(query, key, value)
+    ):  # fmt: skip
+        return _operators.attend_plainly(query, key, value, scale)  # a step of decoding takes little longer
+    if is_foreign(query, key, value, attn_mask):
+        return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if attn_mask is not None and is_causal:
+        raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
+    if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
+        raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
+    dims = max(query.dim(), key.dim(), value.dim())
+    batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
+    q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
+    q, k, v = _same_heads(q, k, v, enable_gqa)
+    options: dict[str, Any] = {}
+    if attn_mask is not None:
+        options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
+    output: torch.Tensor = attention(
+        q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
+    )
+    if dims == 2:
+        return output.reshape(output.shape[-2:])
+    return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -11,7 +12,9 @@
 #include "heed/attention.h"
 #include "problem.h"
 #include "reference/case_table.h"
+#include "reference/line_array.h"
 #include "reference/schemes.h"
+#include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"
 
 namespace heed {
@@ -172,6 +175,39 @@ TEST(Pieces, GiveTheSameBitsForAnyNumberOfThreads) {
       ExpectSameBitsForPieces<float>(one_head, attention, what + ", one head");
       ExpectSameBitsForPieces<float>(one_key_head, attention, what + ", one key head");
       ExpectSameBitsForPieces<double>(one_key_head, attention, what + ", one key head in double");
+    }
+}
+
+// Gradients are summed up in the caller's arrays where those hold aligned vectors, and elsewhere where they do not: no bit may
+// tell. One panel and several, whole chunks that are stored and others that are cleared before; heads one after the other and
+// inside the steps.
+TEST(Gradients, HaveTheSameBitsWhereverTheyAreSummedUp) {
+  for (const Shape& shape : {Shape{2, 3, 3, 40, 130, 32, 48}, Shape{1, 4, 2, 150, 700, 16, 32}})
+    for (const bool causal : {false, true}) {
+      Attention attention;
+      if (causal) attention.causal = Causal::kBottomRight;
+      Problem<float> problem(shape);
+      ThreadPool pool(3);
+      problem.Run(attention, pool);
+      for (const std::size_t offset : {0, 1})
+        for (const bool inside : {false, true}) {
+          const auto place = [&](reference::LineArray<float>& memory, int64_t width) {
+            memory.assign(static_cast<std::size_t>(shape.batch * shape.kv_heads * shape.kv_len * width) + offset, NAN);
+            View<float, 4> view = problem.Keys(problem.d_k);
+            view.data = memory.data() + offset;
+            view.extent[3] = width;
+            view.stride = {shape.kv_heads * shape.kv_len * width, shape.kv_len * width, width, 1};
+            if (inside) view.stride = {shape.kv_len * shape.kv_heads * width, width, shape.kv_heads * width, 1};
+            return view;
+          };
+          reference::LineArray<float> keys, values;
+          const View<float, 4> d_k = place(keys, shape.head_dim), d_v = place(values, shape.value_dim);
+          Backward(attention, problem.Queries(problem.q), problem.Keys(problem.k), problem.Values(problem.v),
+                   problem.Outputs(problem.out), problem.Lse(), problem.Outputs(problem.d_out), problem.Queries(problem.d_q),
+                   d_k, d_v, BiasGradients<float>{}, problem.workspace, pool);
+          EXPECT_EQ(reference::InOrder<float>(d_k), reference::InOrder<float>(problem.Keys(problem.d_k)));
+          EXPECT_EQ(reference::InOrder<float>(d_v), reference::InOrder<float>(problem.Values(problem.d_v)));
+        }
     }
 }
 

@@ -170,7 +170,7 @@ class Layer:
 
 assert inside() == 1
 with heed.replace_sdpa():
-    heed._replacement.attend_or = heed._replacement.scaled_dot_product_attention = lambda *given: "heed"
+    heed._replacement.scaled_dot_product_attention = lambda *given: "heed"
     assert Layer.attend(x, x, x) == F.scaled_dot_product_attention(x, x, x) == "heed"
 """
 

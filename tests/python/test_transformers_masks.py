@@ -124,6 +124,19 @@ def test_attention_sees_the_keys_of_the_range(kind):
         torch.testing.assert_close(heed.attention(q, k, v, **made.options(b, n, m)), expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_what_hides_nothing_asks_for_nothing(kind):
+    """A step of decoding mostly sees all keys, and a call without options costs less."""
+    steps = 0
+    for seed in range(150):
+        asked = arguments(seed, kind)
+        made, shown = key_ranges(**asked), dense(asked)
+        if asked["q_length"] == 1 and bool(shown.all()) and made.first is None:
+            assert made.options(asked["batch_size"], 1, asked["kv_length"]) == {}, seed
+            steps += 1
+    assert steps > 0 or kind not in ("causal", "bidirectional")
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_a_mask_is_left_out_where_it_may_be_and_hides_nothing(seed):
     asked = arguments(seed, "bidirectional") | {"allow_is_bidirectional_skip": True}

@@ -101,7 +101,6 @@ class BackwardChunk {
     };
     if (problem_.d_k.present()) clear(d_keys_, problem_.cut.head_dim);
     if (problem_.d_v.present()) clear(d_values_, problem_.cut.value_dim);
-    sees_ = true;
   }
 
   // Whether the panel at hand sees all pairs of the chunk, of whose keys it reaches some.

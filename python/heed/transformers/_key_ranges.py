@@ -123,8 +123,7 @@ def _compact(shown: KeySet, shape: tuple[int, int, int, int], device: torch.devi
     lengths = first = mask = None
     if shown.end is not None:
         lengths = (shown.end - shown.grid.first_key).clamp(0, keys)
-        # A step of decoding mostly sees all keys: its layers then make calls without options, which cost less.
-        if queries == 1 and readable(lengths) and bool((lengths == keys).all()):
+        if readable(lengths) and bool((lengths == keys).all()):  # calls without options cost less
             lengths = None
     if lengths is not None:
         same = lengths.shape[1] == 1
@@ -138,6 +137,7 @@ def _compact(shown: KeySet, shape: tuple[int, int, int, int], device: torch.devi
 
 
 def _are_all_true(padding: torch.Tensor | None, first_key: int, keys: int) -> bool:
+    """Whether padding [B, Nk] has all these keys, and hides none as far as can be read."""
     if padding is None:
         return True
     own = padding[:, first_key : first_key + keys]
