@@ -5,7 +5,8 @@ every token of every head or for every head. A small model is trained on the fir
 
 Prints for each way the test loss (nats per character), by how much it is above that of float32, and how far the logits are from
 those of float32: the root of the mean square over that of the logits. Means and extremes of the seeds. All keys and values are
-rounded after rotary positions turned them, as a cache holds them, those of the query's own token too.
+rounded after rotary positions turned them, as a cache holds them, those of the query's own token too. The scale of a head is that of
+all tokens, later ones too: a cache that grows would know less.
 """
 
 import argparse

@@ -74,8 +74,10 @@ TEST(CutWork, DependsOnTheShapeAlone) {
 TEST(CutWork, SplitsCoverWhatAWindowReaches) {
   for (const int64_t queries : {1, 3, 70, 250})
     for (const int64_t keys : {1, 700, 5000, 40'000})
-      for (const Window window : {Window{}, Window{0, 0}, Window{100, 0}, Window{3000, 50}, Window{-1, 5}, Window{12'345, 0}})
-        for (const int64_t offset : {int64_t{0}, keys / 3, keys - 1}) {
+      // The last one, from query 4096 on, reaches one key more than two splits hold.
+      for (const Window window :
+           {Window{}, Window{0, 0}, Window{100, 0}, Window{3000, 50}, Window{-1, 5}, Window{12'345, 0}, Window{3841, 0}})
+        for (const int64_t offset : {int64_t{0}, keys / 3, keys - 1, int64_t{4096}}) {
           Attention attention;
           attention.window = window;
           attention.query_positions.offset = offset;
