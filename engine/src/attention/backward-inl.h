@@ -268,7 +268,8 @@ class BackwardChunk {
     } else {
       WeightsAlone(place);
     }
-    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, scratch_.weights);
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->weighs()) hook->Weigh(place, scratch_.weights);
     Products(place, seen);
   }
 

@@ -7,11 +7,13 @@
 #endif
 
 #include <algorithm>
+#include <cstdint>
 
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
 #include "hwy/highway.h"
 #include "simd/philox-inl.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -28,7 +30,8 @@ inline DropoutStream StreamOf(const Dropout& dropout, const attention::DropoutTh
 
 // Calls visit_lanes(w) for the vectors of lanes of a tile, and what that returns as visit(j, dropped) for their keys; dropped
 // is true where the weights of key j go. Eight keys share a draw, from an index on that is a multiple of eight: a tile begins
-// with one of the call's keys that is, but the call's first key need not be.
+// with one of the call's keys that is, but the call's first key need not be. stream: of the tile's head, or of the call's first
+// one where heads stand side by side.
 template <class D, class VisitLanes>
 HWY_INLINE void ForEachDropped(D d, const DropoutStream& stream, const TilePlace& place, const VisitLanes& visit_lanes) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -37,7 +40,12 @@ HWY_INLINE void ForEachDropped(D d, const DropoutStream& stream, const TilePlace
     const auto visit = visit_lanes(w);
     for (int64_t j = -first; j < place.keys; j += attention::kDropoutKeys) {
       hn::Mask<D> dropped[attention::kDropoutKeys];
-      DroppedMasks(d, stream, stream.first_query + place.query + w, stream.first_key + place.key + j, dropped);
+      const int64_t key = stream.first_key + place.key + j;
+      if (place.one_head) {
+        DroppedMasks(d, stream, stream.first_query + place.query + w, key, dropped);
+      } else {
+        DroppedMasksOf(d, stream, place.queries + w, place.heads + w, key, dropped);
+      }
       const int64_t count = std::min(attention::kDropoutKeys, place.keys - j);
       for (int64_t m = std::max<int64_t>(0, -j); m < count; ++m) visit(j + m, dropped[m]);
     }
@@ -54,6 +62,31 @@ void DropWeights(D d, const DropoutStream& stream, const TilePlace& place, T* we
     };
   });
 }
+
+// The random bits of the weights of one query with the keys of a tile of few queries, in their order.
+class DrawnRow {
+ public:
+  DrawnRow(const DropoutStream& stream, const TilePlace& place, int64_t w)
+      : threshold_(stream.threshold), first_(stream.first_key % attention::kDropoutKeys) {
+    DrawRow(stream, stream.first_query + place.queries[w], stream.first_key + place.key - first_,
+            attention::DivideUp(first_ + place.keys, attention::kDropoutKeys), drawn_);
+  }
+
+  // Sets dropped weights to 0.
+  template <class T>
+  void Drop(int64_t keys, T* weights) const {
+    for (int64_t j = 0; j < keys; ++j) weights[j] = Dropped(j) ? T{0} : weights[j];
+  }
+  bool Dropped(int64_t j) const { return drawn_[first_ + j] < threshold_; }
+
+ private:
+  // A tile, the keys before it that share its first draw, and what fills a vector.
+  static constexpr int64_t kRoom = simd::kFewTileKeys + 16 * attention::kDropoutKeys;
+
+  uint32_t threshold_;
+  int64_t first_;
+  uint16_t drawn_[kRoom];
+};
 
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -231,14 +231,13 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  const auto columns = [&]<int kCount>() HWY_ATTR {
-    ColumnsOfFew<kQueries, kCount>(d, values, count, weights, c, output, output_stride,
+  const auto columns = [&]<int kCount>(int64_t first) HWY_ATTR {
+    ColumnsOfFew<kQueries, kCount>(d, values, count, weights, first, output, output_stride,
                                    [&](const std::byte* row, int v)
-                                       HWY_ATTR { return RowReader<T, kElement>::Load(d, row, c + v * lanes); });
-    c += kCount * lanes;
+                                       HWY_ATTR { return RowReader<T, kElement>::Load(d, row, first + v * lanes); });
   };
-  while (c + kVectors * lanes <= width) columns.template operator()<kVectors>();
-  while (c + lanes <= width) columns.template operator()<1>();
+  for (; c + kVectors * lanes <= width; c += kVectors * lanes) columns.template operator()<kVectors>(c);
+  for (; c + lanes <= width; c += lanes) columns.template operator()<1>(c);
   const RowTail tail(d, width);
   if (tail.empty()) return;
   ColumnsOfFew<kQueries, 1>(d, values, count, weights, tail.at(), output, output_stride,

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "attention/dropout-inl.h"
 #include "attention/few_queries-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
@@ -41,7 +42,7 @@ class FewRows {
   void Clear(int64_t queries) { std::fill_n(scratch_.few_output, queries * padded_, T{0}); }
 
   // Takes a tile as a whole, however it was cut, unless it is hidden. weigh(place, weights), if `weighs`: works on the weights
-  // of a strip [keys, panel] before their product with values.
+  // of a strip [keys, panel] before their product with values, dropout included.
   template <class Weigh>
   void Take(const SoftmaxState<T>& state, const Strips& strips, bool weighs, const Weigh& weigh) {
     if (scores_.Hidden(strips)) return;
@@ -53,8 +54,12 @@ class FewRows {
       state.UpdateRow(d_, scratch_.few_scores + x * kKeys, keys, x, scratch_.few_output + x * padded_, width_);
     for (std::size_t x = 0; x < strips.count; ++x) {
       if (seen[x] == Seen::kNone) continue;
-      if (weighs) WeighStrip(strips.places[x], weigh);
-      AddValues(strips.places[x], seen[x]);
+      if (weighs) {
+        WeighStrip(strips.places[x], weigh);
+      } else if (problem_.dropout.of_65536 != 0) {
+        DropStrip(strips.places[x]);
+      }
+      AddValues(strips.places[x], seen[x], strips.masked);
     }
   }
 
@@ -86,18 +91,23 @@ class FewRows {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
     T* rows = scratch_.few_scores;
     const TilePlace& first = strips.places[0];
-    std::array<Seen, kMaxStrips> seen{Seen::kAll};
-    if (!strips.masked && scores_.plain()) {
-      scores_.MultiplyFew(first, rows);
-      for (int64_t x = 0; x < first.used; ++x) std::fill(rows + x * kKeys + first.keys, rows + x * kKeys + keys, kHidden);
-      return seen;
-    }
-    seen = scores_.FillTile(d_, strips, scratch_.scores, [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; });
-    for (int64_t x = 0; x < first.used; ++x) std::fill_n(rows + x * kKeys, keys, kHidden);
+    std::array<Seen, kMaxStrips> seen{};
+    if (!scores_.in_rows())
+      seen = scores_.FillTile(d_, strips, scratch_.scores, [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; });
+    if (strips.masked)
+      for (int64_t w = 0; w < first.used; ++w) std::fill_n(rows + w * kKeys, keys, kHidden);
     for (std::size_t x = 0; x < strips.count; ++x) {
       const TilePlace& place = strips.places[x];
-      if (seen[x] != Seen::kNone)
+      if (scores_.in_rows()) {
+        seen[x] = scores_.FillRows(place, strips.masked, OfStrip(place));
+      } else if (seen[x] != Seen::kNone) {
         CopyRowsFromTile(RowsOfStrip(scratch_.scores, place), place.panel, place.keys, place.used, OfStrip(place));
+      }
+      // What is not seen is hidden, and so is what stands behind the keys and a product may have overwritten.
+      const int64_t begin = seen[x] == Seen::kNone ? 0 : place.keys,
+                    end = attention::RoundUp(place.keys, attention::kLaneQuantum);
+      for (int64_t w = 0; w < place.used; ++w)
+        std::fill(OfStrip(place) + w * kKeys + begin, OfStrip(place) + w * kKeys + end, kHidden);
     }
     return seen;
   }
@@ -113,14 +123,26 @@ class FewRows {
     CopyRowsFromTile(tile, place.panel, place.keys, place.used, weights);
   }
 
-  void AddValues(const TilePlace& place, Seen seen) {
+  void DropStrip(const TilePlace& place) {
+    for (int64_t w = 0; w < place.used; ++w) {
+      const DropoutStream stream = StreamOf(problem_.attention.dropout, problem_.dropout, place.b, place.heads[w]);
+      DrawnRow(stream, place, w).Drop(place.keys, OfStrip(place) + w * kKeys);
+    }
+  }
+
+  void AddValues(const TilePlace& place, Seen seen, bool masked) {
     const T* weights = OfStrip(place);
     const StoredRows<const std::byte> rows = values_.Packed(place.tile_key, place.key, place.keys);
-    if (seen == Seen::kAll || AllFinite(d_, values_.At(place.tile_key, place.key, place.keys), place.keys, width_)) {
+    if (seen == Seen::kSome) std::copy_n(scratch_.few_output, place.used * padded_, scratch_.few_output_before);
+    FewValues(rows, place.keys, weights, place.used, width_, scratch_.few_output, padded_);
+    if (seen == Seen::kAll || AllFinite(d_, HeadRows<const T>{scratch_.few_output, padded_, 1}, place.used, width_)) return;
+    // A masked key is skipped, never multiplied by zero. It was, by a weight of zero, which only shows where its values are
+    // not finite.
+    std::copy_n(scratch_.few_output_before, place.used * padded_, scratch_.few_output);
+    if (scores_.See(place, masked) == Seen::kAll) {
       FewValues(rows, place.keys, weights, place.used, width_, scratch_.few_output, padded_);
       return;
     }
-    // A masked key is skipped, never multiplied by zero.
     const uint64_t* visible = VisibleOf(scratch_.lanes, place);
     for (int64_t w = 0; w < place.used; ++w)
       for (int64_t j = 0; j < place.keys; ++j) {

@@ -133,7 +133,7 @@ class ForwardPanel {
 
   // Whether the outputs of few queries are rows to the end: nobody adds to them, and they are not merged.
   bool RowsStay() const {
-    return hooks_.empty() && rows_ == shape_.value_dim && problem_.cut.splits == 1 && !problem_.remainder.data;
+    return !scores_.weighs() && rows_ == shape_.value_dim && problem_.cut.splits == 1 && !problem_.remainder.data;
   }
 
   // Those of a split that the panel reaches.
@@ -155,7 +155,7 @@ class ForwardPanel {
     const auto values = RowsOf(problem_.v, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
     values_.Walk(values, walked.begin, walked.end);
     if (Fused()) value_pairs_.Walk(values, walked.begin, walked.end);
-    stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.head);
+    stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.heads == 1 ? panel_.head : 0);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     AskAhead(b, kv_head);
@@ -202,14 +202,13 @@ class ForwardPanel {
     AskFor(values_.stored(), begin, end - begin, shape_.value_dim, scratch_.ahead);
   }
 
-  // Whether anybody works on the weights of a tile between the softmax and their product with values.
-  bool Weighs() const {
-    return problem_.statistics.mean_distance.present() || problem_.dropout.of_65536 != 0 || !hooks_.empty();
-  }
+  // Whether anybody but dropout works on the weights of a tile between the softmax and their product with values.
+  bool Weighs() const { return problem_.statistics.mean_distance.present() || scores_.weighs(); }
   void WeighStrip(const TilePlace& place, T* weights) {
     if (problem_.statistics.mean_distance.present()) AddDistances(place, weights);
     if (problem_.dropout.of_65536 != 0) DropWeights(d_, stream_, place, weights);
-    for (PositionHook<T>* hook : hooks_) hook->Weigh(place, weights);
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->weighs()) hook->Weigh(place, weights);
   }
 
   // A decoding step has few queries. Half the width of AVX-512 then computes no idle lanes, at twice the rate where the machine

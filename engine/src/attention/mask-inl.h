@@ -129,6 +129,17 @@ void MaskTile(D d, const attention::Lanes<T>& lanes, const TilePlace& place, T h
   }
 }
 
+// row[j] = `hidden` where lane w may not look at key j, 0 where it looks at all alike.
+template <class T>
+void MaskRow(const attention::Lanes<T>& lanes, const TilePlace& place, int64_t w, T hidden, T* row) {
+  if (lanes.uniform >> w & 1) {
+    std::fill_n(row, place.keys, T{0});
+    return;
+  }
+  const uint64_t* visible = VisibleOf(lanes, place);
+  for (int64_t j = 0; j < place.keys; ++j) row[j] = visible[j] >> w & 1 ? row[j] : hidden;
+}
+
 // The order in which a product takes its steps: one after the other, or pair by pair, the odd one first.
 enum class Steps { kSingle, kPairs };
 inline int64_t StepAt(Steps steps, int64_t x, int64_t count) { return steps == Steps::kPairs && (x | 1) < count ? x ^ 1 : x; }

@@ -193,10 +193,10 @@ int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t que
 
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
   // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read
-  // once for all of them. Dropout counts queries along the lanes of one head.
+  // once for all of them.
   const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
   const int64_t together = group * shape.q_len;
-  const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes && attention.dropout.probability == 0;
+  const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes;
   Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes);
   if (share) cut.group = group;
   if (HasFewQueries(shape)) {

@@ -84,6 +84,11 @@ class PositionHook {
 
   // scores[j, w] += log2(e) * term(query of lane w, key + j); empty: the scores hold nothing yet and count as 0.
   virtual void AddToScores(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
+  // Of a term kBias: whether it adds to the scores of few queries where they stand, one row a query, which spares the way
+  // through tiles. AddToRow then comes in the place of Hide, BeginTile and AddToScores: row[j] += log2(e) * term(query of lane
+  // w, key + j), -inf where the key is hidden, whatever the score is.
+  virtual bool adds_to_rows() const { return false; }
+  virtual void AddToRow(const TilePlace&, int64_t /*w*/, T* /*row*/) {}
   // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
 
@@ -104,7 +109,9 @@ class PositionHook {
   virtual void Transform(const TilePlace&, const uint64_t* /*visible*/, T* /*scores*/) {}
   virtual void TransformGradient(const TilePlace&, T* /*d_scores*/) {}
 
-  // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass).
+  // The weights after masks and dropout (not yet normalised in the forward pass, scaled by dropout in the backward pass), where
+  // it weighs.
+  virtual bool weighs() const { return false; }
   virtual void Weigh(const TilePlace&, const T* /*weights*/) {}
   // Backward: adds dO . (what the scheme adds to the value) to d_weights.
   virtual void AddToWeightGradient(const TilePlace&, T* /*d_weights*/) {}
@@ -138,7 +145,18 @@ HWY_INLINE void AddTerms(D d, const TilePlace& place, bool empty, T* tile, const
     }
 }
 
-// The same one lane at a time, for the lanes that hold a query.
+// row[j] = change(d, j, row[j]) for the scores of one query, in whole vectors and then one by one.
+template <class T, class Change>
+HWY_INLINE void ChangeRow(int64_t keys, T* row, const Change& change) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t j = 0;
+  for (; j + lanes <= keys; j += lanes) hn::StoreU(change(d, j, hn::LoadU(d, row + j)), d, row + j);
+  for (; j < keys; ++j) hn::StoreU(change(one, j, hn::LoadU(one, row + j)), one, row + j);
+}
+
+// AddTerms one lane at a time, for the lanes that hold a query.
 template <class T, class Term>
 HWY_INLINE void AddScalarTerms(const TilePlace& place, bool empty, T* tile, const Term& term) {
   for (int64_t j = 0; j < place.keys; ++j) {

@@ -231,8 +231,9 @@ struct ForwardScratch : ScoreScratch<T> {
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
-  T* output;      // [Dv, panel], then rows of schemes, then the mean distance
-  T* few_output;  // [queries, Dv padded]; none where they are not few
+  T* output;             // [Dv, panel], then rows of schemes, then the mean distance
+  T* few_output;         // [queries, Dv padded]; none where they are not few
+  T* few_output_before;  // the same before the tile at hand
   HeldPairs value_pairs;
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
 
@@ -248,7 +249,9 @@ struct ForwardScratch : ScoreScratch<T> {
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
-    few_output = arena.Take<T>(HasFewQueries(facts.shape) ? simd::kFewQueries * cut.value_dim : 0);
+    const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries * cut.value_dim : 0;
+    few_output = arena.Take<T>(few);
+    few_output_before = arena.Take<T>(few);
     if (!facts.narrow) return;
     value_pairs.Lay(arena, walked, held, cut.value_dim, cut.tile);
     weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);

@@ -49,7 +49,11 @@ class Scores {
       if (hook->term() == Term::kProduct) multiplier_ = hook;
       if (hook->surveys()) surveyor_ = hook;
       rows_read_ |= hook->term() != Term::kBias;
+      weighs_ |= hook->weighs();
     }
+    // With two hooks the order of a score's sum would be another than in tiles.
+    in_rows_ = few_ && !problem.attention.softcap && hooks.size() <= 1;
+    for (const PositionHook<T>* hook : hooks) in_rows_ &= hook->adds_to_rows();
     pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
   }
 
@@ -57,6 +61,8 @@ class Scores {
   bool alone() const { return hooks_.empty(); }
   // Whether any hook reads rows of the panel or the tile in the type of computation.
   bool rows_read() const { return rows_read_; }
+  // Whether any hook works on weights.
+  bool weighs() const { return weighs_; }
 
   // Packs the panel's queries and takes the keys `walked` of head `kv_head`.
   void Begin(const Panel& panel, int64_t kv_head, const attention::KeyRange& walked) {
@@ -79,8 +85,8 @@ class Scores {
   // Whether the elements of keys stand in lanes, and not the queries. The order of a score's sum follows from that, so it is
   // the same for all passes over a shape.
   bool few() const { return few_; }
-  // Whether scores of few queries are their products with keys and nothing else, where no tile crosses an edge.
-  bool plain() const { return hooks_.empty() && !problem_.attention.softcap && !problem_.attention.mask.present(); }
+  // Whether the scores of few queries are made in rows, and not in tiles first.
+  bool in_rows() const { return in_rows_; }
 
   // Other keys of the same head.
   void Walk(const attention::KeyRange& walked) {
@@ -115,30 +121,8 @@ class Scores {
 
   // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
   Seen See(const TilePlace& place, bool masked) {
-    attention::Lanes<T>& lanes = scratch_.lanes;
-    const Attention& attention = problem_.attention;
     const Seen judged = hides_ ? Judge(place) : Seen::kAll;
-    if (judged == Seen::kNone) return Seen::kNone;
-    const bool hides = judged == Seen::kSome, dense = attention.mask.present() || hides;
-    if (!masked && !dense) return Seen::kAll;
-    const uint64_t all = LaneBits(place);
-    uint64_t* visible = VisibleOf(lanes, place);
-    if (masked) {
-      SeeRanges(d_, lanes, place, ranks_);
-    } else {
-      std::fill_n(visible, place.keys, all);
-    }
-    if (attention.mask.present()) HideByMask(place);
-    for (PositionHook<T>* hook : hooks_)
-      if (hides && hook->hides()) hook->Hide(place, visible);
-    uint64_t any = 0, every = all;
-    for (int64_t j = 0; j < place.keys; ++j) {
-      if (dense) visible[j] |= lanes.uniform & all;
-      any |= visible[j];
-      every &= visible[j];
-    }
-    if (any == 0) return Seen::kNone;
-    return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
+    return judged == Seen::kNone ? judged : SeePairs(place, masked, judged == Seen::kSome);
   }
 
   // Shows the panel's keys of the range, behind which it looks at none, to whom has to see them before the first tile. tile:
@@ -171,6 +155,21 @@ class Scores {
   void MultiplyFew(const TilePlace& place, T* rows) {
     FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
               place.used, shape_.head_dim, rows);
+  }
+
+  // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it
+  // is seen, as far as lanes.visible shows: what a hook hides of the rest is not there.
+  Seen FillRows(const TilePlace& place, bool masked, T* rows) {
+    if (hides_ && Judge(place) == Seen::kNone) return Seen::kNone;
+    const Seen seen = SeePairs(place, masked, false);
+    if (seen == Seen::kNone) return seen;
+    MultiplyFew(place, rows);
+    for (int64_t w = 0; w < place.used; ++w) {
+      T* row = rows + w * simd::kFewTileKeys;
+      for (PositionHook<T>* hook : hooks_) hook->AddToRow(place, w, row);
+      if (seen == Seen::kSome) MaskRow(scratch_.lanes, place, w, -std::numeric_limits<T>::infinity(), row);
+    }
+    return hides_ ? Seen::kSome : seen;
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
@@ -212,6 +211,32 @@ class Scores {
   }
 
  private:
+  // Fills lanes.visible unless everything is seen. hides: hooks are asked for what they hide.
+  Seen SeePairs(const TilePlace& place, bool masked, bool hides) {
+    attention::Lanes<T>& lanes = scratch_.lanes;
+    const Attention& attention = problem_.attention;
+    const bool dense = attention.mask.present() || hides;
+    if (!masked && !dense) return Seen::kAll;
+    const uint64_t all = LaneBits(place);
+    uint64_t* visible = VisibleOf(lanes, place);
+    if (masked) {
+      SeeRanges(d_, lanes, place, ranks_);
+    } else {
+      std::fill_n(visible, place.keys, all);
+    }
+    if (attention.mask.present()) HideByMask(place);
+    for (PositionHook<T>* hook : hooks_)
+      if (hides && hook->hides()) hook->Hide(place, visible);
+    uint64_t any = 0, every = all;
+    for (int64_t j = 0; j < place.keys; ++j) {
+      if (dense) visible[j] |= lanes.uniform & all;
+      any |= visible[j];
+      every &= visible[j];
+    }
+    if (any == 0) return Seen::kNone;
+    return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
+  }
+
   // q.k becomes a score in powers of two.
   T Factor() const { return static_cast<T>(problem_.plan.scale() * std::numbers::log2e); }
 
@@ -390,7 +415,7 @@ class Scores {
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
-  bool few_, pairs_ = false, rows_read_ = false;
+  bool few_, in_rows_ = false, pairs_ = false, rows_read_ = false, weighs_ = false;
   PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
   WalkedRows<T> keys_;
   WalkedPairs key_pairs_;

@@ -49,6 +49,13 @@ class Offsets {
   int64_t Row(const TilePlace& place, int64_t j, int64_t w) const {
     return std::clamp(Between(place.queries[w], place.key + j), -limit_, limit_) + limit_;
   }
+  bool listed() const { return listed_; }
+  // The keys of a place whose offsets to the query of lane w are none of the ends, where positions are not listed.
+  attention::KeyRange Unclipped(const TilePlace& place, int64_t w) const {
+    const int64_t first = Between(place.queries[w], place.key);
+    const int64_t before = std::clamp<int64_t>(-limit_ - first, 0, place.keys);
+    return {before, std::clamp<int64_t>(limit_ + 1 - first, before, place.keys)};
+  }
   int64_t ClippedRow(int64_t offset) const { return std::clamp(offset, -limit_, limit_) + limit_; }
   int64_t limit() const { return limit_; }
 

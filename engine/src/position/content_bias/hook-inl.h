@@ -46,6 +46,7 @@ class ContentBiasHook final : public PositionHook<T> {
     if (keys_values_) keys_values_->Accumulate(place, d_scores);
     if (queries_) queries_->Accumulate(place, d_scores);
   }
+  bool weighs() const override { return keys_values_ && keys_values_->weighs(); }
   void Weigh(const TilePlace& place, const T* weights) override {
     if (keys_values_) keys_values_->Weigh(place, weights);
   }

@@ -68,6 +68,7 @@ class ContentKeysValues final : public PositionHook<T> {
     if (gathers_keys_) offsets_.Gather(place, d_scores, scratch_.d_content);
   }
 
+  bool weighs() const override { return call_.values().has_value(); }
   void Weigh(const TilePlace& place, const T* weights) override {
     if (call_.backward() ? d_values_ != nullptr : call_.values().has_value()) offsets_.Gather(place, weights, mass_);
   }

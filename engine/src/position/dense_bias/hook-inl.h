@@ -68,6 +68,11 @@ class DenseBiasHook final : public PositionHook<T> {
              [&](int64_t j, int64_t w) HWY_ATTR { return hn::Load(d_, tile_ + j * place.panel + w); });
   }
 
+  bool adds_to_rows() const override { return true; }
+  void AddToRow(const TilePlace& place, int64_t w, T* row) override {
+    std::visit([&](const auto& bias) { AddToRow(bias, place, w, row); }, call_.bias());
+  }
+
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!d_bias_.present()) return;
     const bool per_query = d_bias_.extent[2] != 1, per_key = d_bias_.extent[3] != 1;
@@ -118,6 +123,27 @@ class DenseBiasHook final : public PositionHook<T> {
       const V* row = DenseRow(bias, place, w, stride);
       for (int64_t j = 0; j < place.keys; ++j) tile_[j * place.panel + w] = factor * Converted(row[j * stride]);
     }
+  }
+
+  template <class V>
+  void AddToRow(const View<const V, 4>& bias, const TilePlace& place, int64_t w, T* row) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
+    int64_t stride = 0;
+    const V* entries = DenseRow(bias, place, w, stride);
+    const auto add = [&](auto d, auto nats, auto score) HWY_ATTR {
+      const auto hidden = hn::Set(d, kHidden);
+      return hn::IfThenElse(hn::Eq(nats, hidden), hidden, hn::Add(score, NatsToBits(d, nats)));
+    };
+    if constexpr (std::is_same_v<V, T>) {
+      if (stride == 1) {
+        ChangeRow(place.keys, row,
+                  [&](auto d, int64_t j, auto score) HWY_ATTR { return add(d, hn::LoadU(d, entries + j), score); });
+        return;
+      }
+    }
+    const hn::CappedTag<T, 1> one;
+    for (int64_t j = 0; j < place.keys; ++j)
+      row[j] = hn::GetLane(add(one, hn::Set(one, Converted(entries[j * stride])), hn::Set(one, row[j])));
   }
 
   // The rows of the tile that begins `further` keys behind this one.

@@ -41,6 +41,11 @@ class RelativeBiasHook final : public PositionHook<T> {
     std::visit([&](const auto& table) { Add(table, place, empty, scores); }, call_.table());
   }
 
+  bool adds_to_rows() const override { return true; }
+  void AddToRow(const TilePlace& place, int64_t w, T* row) override {
+    std::visit([&](const auto& table) { AddRow(table, place, w, row); }, call_.table());
+  }
+
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!d_table_) return;
     if (offsets_.Diagonal(place)) {
@@ -54,6 +59,24 @@ class RelativeBiasHook final : public PositionHook<T> {
   }
 
  private:
+  template <class V>
+  void AddRow(const V& table, const TilePlace& place, int64_t w, T* row) {
+    const int64_t keys = place.keys, head = place.heads[w];
+    const auto entry = [&](int64_t column) { return NatsToBits<T>(static_cast<double>(table(head, column))); };
+    if (offsets_.listed()) {
+      for (int64_t j = 0; j < keys; ++j) row[j] += entry(offsets_.Row(place, j, w));
+      return;
+    }
+    // Keys before and behind the table's reach share its ends.
+    const auto [before, behind] = offsets_.Unclipped(place, w);
+    const auto add = [](T* from, T* to, T term) {
+      for (; from < to; ++from) *from += term;
+    };
+    if (before > 0) add(row, row + before, entry(0));
+    for (int64_t j = before; j < behind; ++j) row[j] += entry(offsets_.Row(place, j, w));
+    if (behind < keys) add(row + behind, row + keys, entry(2 * offsets_.limit()));
+  }
+
   template <class V>
   void Add(const V& table, const TilePlace& place, bool empty, T* scores) {
     const auto entry = [&](int64_t head, int64_t row) { return NatsToBits<T>(static_cast<double>(table(head, row))); };

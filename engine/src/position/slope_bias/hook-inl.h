@@ -44,6 +44,21 @@ class SlopeBiasHook final : public PositionHook<T> {
                    [&](int64_t j, int64_t w) { return Slope(place.heads[w]) * Signed(Between(place, j, w)); });
   }
 
+  bool adds_to_rows() const override { return true; }
+  void AddToRow(const TilePlace& place, int64_t w, T* row) override {
+    const T slope = Slope(place.heads[w]);
+    if (listed_) {
+      for (int64_t j = 0; j < place.keys; ++j) row[j] += slope * Signed(Between(place, j, w));
+      return;
+    }
+    const int64_t first = first_ + place.key - place.queries[w];
+    ChangeRow(place.keys, row, [&](auto d, int64_t j, auto score) HWY_ATTR {
+      const auto offset = hn::Add(hn::Set(d, static_cast<T>(first + j)), hn::Iota(d, T{0}));
+      const auto direction = bias_.symmetric ? hn::Neg(hn::Abs(offset)) : offset;
+      return hn::Add(score, hn::Mul(hn::Set(d, slope), direction));
+    });
+  }
+
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!d_slope_) return;
     T sum = 0;
