@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "attention/dropout-inl.h"
+#include "attention/few_gradients-inl.h"
 #include "attention/gradient_products-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/normaliser-inl.h"
@@ -44,7 +45,9 @@ class BackwardChunk {
         hooks_(hooks),
         scores_(problem, scratch, hooks),
         products_(problem, scratch, scores_),
-        normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum) {}
+        normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum),
+        few_(problem, scratch, scores_, normaliser_),
+        in_rows_(scores_.in_rows() && hooks.empty()) {}
 
   // The share of one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's share of their
   // dQ. next: what is likely to come after it, or null.
@@ -57,11 +60,15 @@ class BackwardChunk {
     block_ = place.block;
     begin_ = chunk_ * cut.chunk;
     end_ = std::max(begin_, std::min(begin_ + cut.chunk, plan.KeyCount(b)));
-    sees_ = false;
-    products_.Walk(b, kv_head, begin_, end_);
+    touched_ = {};
     d_keys_ = SumsOf(problem_.d_k, place, cut.head_dim, shape_.head_dim, scratch_.d_keys);
     d_values_ = SumsOf(problem_.d_v, place, cut.value_dim, shape_.value_dim, scratch_.d_values);
-    products_.SumInto(d_keys_, d_values_);
+    if (in_rows_) {
+      few_.Walk(b, kv_head, begin_, end_, d_keys_, d_values_);
+    } else {
+      products_.Walk(b, kv_head, begin_, end_);
+      products_.SumInto(d_keys_, d_values_);
+    }
     const auto [begin, end] = attention::PanelsOfPiece(cut, group, place.piece);
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t h = kv_head * group + panel / cut.panels, after = panel + 1;
@@ -90,18 +97,35 @@ class BackwardChunk {
     const StoredRows<std::byte> rows = RowsOf(gradient, plan.ArrayRow(place.b), place.kv_head, plan.FirstKey(place.b));
     if (!rows.template Holds<T>()) return apart;
     const HeadRows<T> own{reinterpret_cast<T*>(rows.At(begin_, 0)), rows.row_stride, rows.element_stride};
+    if (in_rows_) return own.element_stride == 1 ? own : apart;
     const bool once = shape_.q_heads == shape_.kv_heads && problem_.cut.panels == 1;
     return AreVectors(own, width) && (once || own.row_stride == width) ? own : apart;
   }
 
-  // Before the first panel of the piece that sees any of the chunk.
-  void ClearPiece() {
+  // Zeros where the sums of the keys begin .. end - 1 of the chunk will be.
+  void ClearSums(int64_t begin, int64_t end) {
     const auto clear = [&](const HeadRows<T>& sums, int64_t width) {
-      for (int64_t j = 0; j < end_ - begin_; ++j) std::fill_n(sums.Row(j), width, T{0});
+      for (int64_t j = begin; j < end; ++j) std::fill_n(sums.Row(j - begin_), width, T{0});
     };
-    if (problem_.d_k.present()) clear(d_keys_, problem_.cut.head_dim);
-    if (problem_.d_v.present()) clear(d_values_, problem_.cut.value_dim);
+    const bool keys_apart = d_keys_.data == scratch_.d_keys, values_apart = d_values_.data == scratch_.d_values;
+    if (problem_.d_k.present()) clear(d_keys_, keys_apart ? problem_.cut.head_dim : shape_.head_dim);
+    if (problem_.d_v.present()) clear(d_values_, values_apart ? problem_.cut.value_dim : shape_.value_dim);
   }
+
+  // Before a panel that reaches these keys. Sums of a piece are moved as a whole.
+  void Touch(const attention::KeyRange& reach) {
+    if (sees()) {
+      if (reach.begin < touched_.begin) ClearSums(reach.begin, touched_.begin);
+      if (reach.end > touched_.end) ClearSums(touched_.end, reach.end);
+      touched_ = {std::min(touched_.begin, reach.begin), std::max(touched_.end, reach.end)};
+      return;
+    }
+    touched_ = problem_.cut.pieces > 1 ? attention::KeyRange{begin_, end_} : reach;
+    ClearSums(touched_.begin, touched_.end);
+  }
+
+  // Whether any panel of the piece has seen any of the chunk.
+  bool sees() const { return !touched_.empty(); }
 
   // Whether the panel at hand sees all pairs of the chunk, of whose keys it reaches some.
   bool SeesWholeChunk(const attention::KeyRange& reach) const {
@@ -113,8 +137,8 @@ class BackwardChunk {
   void KeepPiece(const attention::ChunkPlace& place) {
     const int64_t b = place.b, kv_head = place.kv_head, piece = place.piece;
     const attention::Cut& cut = problem_.cut;
-    problem_.PiecesThatSee(b, kv_head, place.chunk)[piece] = sees_;
-    if (!sees_) return;
+    problem_.PiecesThatSee(b, kv_head, place.chunk)[piece] = sees();
+    if (!sees()) return;
     if (problem_.d_k.present())
       std::copy_n(scratch_.d_keys, KeyElements(), problem_.KeyPart(b, kv_head, piece) + begin_ * cut.head_dim);
     if (problem_.d_v.present())
@@ -126,18 +150,16 @@ class BackwardChunk {
     const attention::Cut& cut = problem_.cut;
     if (cut.pieces > 1) {
       if (place.piece == 0) any_sees_ = false;
-      if (sees_) AddToSums();
-      any_sees_ |= sees_;
+      if (sees()) AddToSums();
+      any_sees_ |= sees();
       if (place.piece + 1 < cut.pieces) return;
-      sees_ = any_sees_;
+      touched_ = any_sees_ ? attention::KeyRange{begin_, end_} : attention::KeyRange{};
     }
-    if (!sees_) ClearPiece();
     const bool sums = cut.pieces > 1 && any_sees_;
-    if (d_keys_.data == scratch_.d_keys || sums)
-      Flush(problem_.d_k, place.b, place.kv_head, shape_.head_dim, cut.head_dim, sums ? scratch_.key_sums : scratch_.d_keys);
-    if (d_values_.data == scratch_.d_values || sums)
-      Flush(problem_.d_v, place.b, place.kv_head, shape_.value_dim, cut.value_dim,
-            sums ? scratch_.value_sums : scratch_.d_values);
+    Flush(problem_.d_k, place, shape_.head_dim, cut.head_dim, sums ? scratch_.key_sums : scratch_.d_keys,
+          sums || d_keys_.data == scratch_.d_keys);
+    Flush(problem_.d_v, place, shape_.value_dim, cut.value_dim, sums ? scratch_.value_sums : scratch_.d_values,
+          sums || d_values_.data == scratch_.d_values);
   }
 
   void AddToSums() {
@@ -159,11 +181,16 @@ class BackwardChunk {
     const attention::KeyRange reach =
         NarrowPanel(problem_.plan, panel_, attention::ChunkOf(panel_.range.reach, chunk_, cut), cut.tile);
     products_.Blank();
+    if (in_rows_) few_.ClearQueries(panel_.used());
     if (!reach.empty()) {
-      const bool stores = !sees_ && hooks_.empty() && products_.stores() && SeesWholeChunk(reach);
-      if (!sees_ && !stores) ClearPiece();
-      sees_ = true;
+      const bool stores = !sees() && hooks_.empty() && (in_rows_ || products_.stores()) && SeesWholeChunk(reach);
+      if (stores) {
+        touched_ = reach;
+      } else {
+        Touch(reach);
+      }
       products_.SumsAreFresh(stores);
+      few_.SumsAreFresh(stores);
       scores_.Begin(panel_, kv_head, {begin_, end_});
       Pack(b, h);
       const PanelArrays<T> arrays{.b = b,
@@ -235,16 +262,26 @@ class BackwardChunk {
   }
 
   void Pack(int64_t b, int64_t h) {
-    products_.Begin(panel_);
+    if (in_rows_) {
+      few_.Begin(panel_);
+    } else {
+      products_.Begin(panel_);
+    }
     // A live row whose scores are all -inf has no weights either.
     ReadRowNumbers(problem_.lse, b, h, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
     ReadRowNumbers(problem_.correction, b, h, T{0}, scratch_.share);
     normaliser_.Set(panel_.width);
     // d lse / d s is p too, so its gradient joins the term that p multiplies.
     ReadRowNumbers(problem_.d_lse, b, h, T{0}, scratch_.minus_delta);
-    if (problem_.wants_scores) {
-      products_.SubtractProducts(problem_.out, scratch_.minus_delta);
-      if (problem_.remainder.data) products_.SubtractProducts(problem_.remainder, scratch_.minus_delta);
+    if (!problem_.wants_scores) return;
+    const auto subtract = [&](auto& products) {
+      products.SubtractProducts(problem_.out, scratch_.minus_delta);
+      if (problem_.remainder.data) products.SubtractProducts(problem_.remainder, scratch_.minus_delta);
+    };
+    if (in_rows_) {
+      subtract(few_);
+    } else {
+      subtract(products_);
     }
   }
 
@@ -258,6 +295,7 @@ class BackwardChunk {
   }
 
   void Tile(const TilePlace& place, bool masked) {
+    if (in_rows_) return few_.Tile(place, masked, stream_);
     const Seen seen = scores_.See(place, masked);
     if (seen == Seen::kNone) return;
     T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
@@ -366,14 +404,14 @@ class BackwardChunk {
     const bool first = chunk_ == 0 || apart;
     // Queries that look at no key, or at all alike, have no gradient, whatever the keys of their neighbours hold.
     const uint64_t still = (scratch_.lanes.uniform | scratch_.lanes.idle) & attention::LowBits(panel_.count);
-    if (first && rows.element_stride == 1 && still == 0) {
-      Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale,
-                rows.Row(panel_.begin), rows.row_stride);
-      return;
-    }
+    const auto store = [&](T* to, int64_t stride) HWY_ATTR {
+      if (in_rows_) return few_.StoreQueries(panel_.count, scale, to, stride);
+      Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, to, stride);
+    };
+    if (first && rows.element_stride == 1 && still == 0) return store(rows.Row(panel_.begin), rows.row_stride);
     T* shares = scratch_.query_rows;  // packed queries are no longer needed
     const int64_t stride = problem_.cut.head_dim;
-    Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, shares, stride);
+    store(shares, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
       T* row = rows.Row(panel_.begin + w);
       if (still >> w & 1) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
@@ -385,10 +423,16 @@ class BackwardChunk {
     }
   }
 
-  void Flush(const core::Output& gradient, int64_t b, int64_t kv_head, int64_t width, int64_t padded, const T* sums) {
+  // Writes the sums of a chunk where they stand apart, and zeros for the keys that nobody has seen.
+  void Flush(const core::Output& gradient, const attention::ChunkPlace& place, int64_t width, int64_t padded, const T* sums,
+             bool apart) {
     if (!gradient.present()) return;
-    const StoredRows<std::byte> rows = RowsOf(gradient, problem_.plan.ArrayRow(b), kv_head, problem_.plan.FirstKey(b));
-    for (int64_t j = 0; j < end_ - begin_; ++j) StoreRow(sums + j * padded, width, rows, begin_ + j);
+    const attention::Plan& plan = problem_.plan;
+    const StoredRows<std::byte> rows = RowsOf(gradient, plan.ArrayRow(place.b), place.kv_head, plan.FirstKey(place.b));
+    const attention::KeyRange seen = sees() ? touched_ : attention::KeyRange{end_, end_};
+    ClearRows(rows, begin_, seen.begin, width);
+    for (int64_t j = seen.begin; apart && j < seen.end; ++j) StoreRow(sums + (j - begin_) * padded, width, rows, j);
+    ClearRows(rows, seen.end, end_, width);
   }
 
   static constexpr hn::ScalableTag<T> d_{};
@@ -399,13 +443,15 @@ class BackwardChunk {
   Scores<T> scores_;
   GradientProducts<T> products_;
   Normaliser<T> normaliser_;
+  FewGradients<T> few_;
+  bool in_rows_;  // whether the queries are few and work is done in rows
   Panel panel_{};
   DropoutStream stream_{};
   const attention::ChunkPlace* next_ = nullptr;
   attention::PanelPlace upcoming_{};   // the panel after the one at hand, index -1 behind the last
   HeadRows<T> d_keys_{}, d_values_{};  // see SumsOf
-  bool sees_ = false;                  // whether any panel of the piece has seen any of the chunk
-  bool any_sees_ = false;              // and of the pieces before it
+  attention::KeyRange touched_{};      // the keys whose sums panels of the piece have reached
+  bool any_sees_ = false;              // whether pieces before it have seen any of the chunk
   int64_t chunk_ = 0, block_ = 0, begin_ = 0, end_ = 0;
 };
 

@@ -244,6 +244,54 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
                             [&](const std::byte* row, int) HWY_ATTR { return tail.Load(d, values, row); });
 }
 
+// sums[j, c] = or += sum_x weights[x, j] * rows[x, c] for kQueries queries. weights: rows simd::kFewTileKeys apart. rows:
+// padded to whole vectors. sums: rows without gaps between elements.
+template <int kQueries, class T>
+HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const T* rows, int64_t stride, int64_t width,
+                             const HeadRows<T>& sums, bool accumulates) {
+  constexpr int kVectors = kQueries > 2 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto columns = [&]<int kCount>(int64_t c, const auto& load, const auto& store) HWY_ATTR {
+    V row[kQueries][kCount];
+#pragma GCC unroll 4
+    for (int x = 0; x < kQueries; ++x)
+#pragma GCC unroll 4
+      for (int v = 0; v < kCount; ++v) row[x][v] = hn::LoadU(d, rows + x * stride + c + v * lanes);
+    for (int64_t j = 0; j < count; ++j) {
+      T* to = sums.Row(j) + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < kCount; ++v) {
+        V sum = accumulates ? load(to + v * lanes) : hn::Zero(d);
+#pragma GCC unroll 4
+        for (int x = 0; x < kQueries; ++x) sum = hn::MulAdd(hn::Set(d, weights[x * simd::kFewTileKeys + j]), row[x][v], sum);
+        store(sum, to + v * lanes);
+      }
+    }
+  };
+  const auto load = [&](const T* from) HWY_ATTR { return hn::LoadU(d, from); };
+  const auto store = [&](V sum, T* to) HWY_ATTR { hn::StoreU(sum, d, to); };
+  int64_t c = 0;
+  for (; c + kVectors * lanes <= width; c += kVectors * lanes) columns.template operator()<kVectors>(c, load, store);
+  for (; c + lanes <= width; c += lanes) columns.template operator()<1>(c, load, store);
+#if HEED_SIMD_AVX512
+  if (c == width) return;
+  const auto own = hn::FirstN(d, static_cast<std::size_t>(width - c));
+  columns.template operator()<1>(
+      c, [&](const T* from) HWY_ATTR { return hn::MaskedLoad(own, d, from); },
+      [&](V sum, T* to) HWY_ATTR { hn::BlendedStore(sum, own, d, to); });
+#else
+  // Nothing outside a row is touched.
+  for (int64_t j = 0; j < count; ++j)
+    for (int64_t rest = c; rest < width; ++rest) {
+      T sum = accumulates ? sums.Row(j)[rest] : T{0};
+      for (int x = 0; x < kQueries; ++x) sum += weights[x * simd::kFewTileKeys + j] * rows[x * stride + rest];
+      sums.Row(j)[rest] = sum;
+    }
+#endif
+}
+
 // Calls visit(reader) with the rows as what they hold.
 template <class T, class Visit>
 HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, const Visit& visit) {
@@ -275,6 +323,15 @@ void FewValues(const StoredRows<const std::byte>& values, int64_t count, const T
     if (used == 3) return ValuesOfFew<3>(reader, count, weights, width, output, output_stride);
     ValuesOfFew<4>(reader, count, weights, width, output, output_stride);
   });
+}
+// As OuterOfFew.
+template <class T>
+void FewOuter(const T* weights, int64_t count, const T* rows, int64_t stride, int64_t used, int64_t width,
+              const HeadRows<T>& sums, bool accumulates) {
+  if (used == 1) return OuterOfFew<1>(weights, count, rows, stride, width, sums, accumulates);
+  if (used == 2) return OuterOfFew<2>(weights, count, rows, stride, width, sums, accumulates);
+  if (used == 3) return OuterOfFew<3>(weights, count, rows, stride, width, sums, accumulates);
+  OuterOfFew<4>(weights, count, rows, stride, width, sums, accumulates);
 }
 
 // tile[j, x] = rows[x, j], or what stands there and that; a fresh tile is 0 in the lanes behind the `used` ones.

@@ -26,6 +26,34 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+// The sums of few queries over the rows of keys, as rows of `width` elements, `stride` apart. before: room for as many.
+template <class T>
+struct FewSums {
+  T *sums, *before;
+  int64_t stride, width;
+
+  // sums[w, :] += sum over keys of weights[w, j] * rows[j, :], weights simd::kFewTileKeys apart. seen: what is known of the
+  // place; see(): fills lanes.visible, unless everything is seen.
+  template <class See>
+  void Add(const StoredRows<const std::byte>& rows, const TilePlace& place, const T* weights, Seen seen,
+           const attention::Lanes<T>& lanes, const See& see) const {
+    if (seen == Seen::kSome) std::copy_n(sums, place.used * stride, before);
+    FewValues(rows, place.keys, weights, place.used, width, sums, stride);
+    const hn::ScalableTag<T> d;
+    if (seen == Seen::kAll || AllFinite(d, HeadRows<const T>{sums, stride, 1}, place.used, width) || see() == Seen::kAll)
+      return;
+    // A hidden key is skipped, never multiplied by its weight of zero; it was, which shows where it is not finite.
+    std::copy_n(before, place.used * stride, sums);
+    const uint64_t* visible = VisibleOf(lanes, place);
+    for (int64_t w = 0; w < place.used; ++w)
+      for (int64_t j = 0; j < place.keys; ++j) {
+        if ((visible[j] >> w & 1) == 0) continue;
+        const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
+        FewValues(row, 1, weights + w * simd::kFewTileKeys + j, 1, width, sums + w * stride, stride);
+      }
+  }
+};
+
 template <class T>
 class FewRows {
  public:
@@ -131,25 +159,9 @@ class FewRows {
   }
 
   void AddValues(const TilePlace& place, Seen seen, bool masked) {
-    const T* weights = OfStrip(place);
-    const StoredRows<const std::byte> rows = values_.Packed(place.tile_key, place.key, place.keys);
-    if (seen == Seen::kSome) std::copy_n(scratch_.few_output, place.used * padded_, scratch_.few_output_before);
-    FewValues(rows, place.keys, weights, place.used, width_, scratch_.few_output, padded_);
-    if (seen == Seen::kAll || AllFinite(d_, HeadRows<const T>{scratch_.few_output, padded_, 1}, place.used, width_)) return;
-    // A masked key is skipped, never multiplied by zero. It was, by a weight of zero, which only shows where its values are
-    // not finite.
-    std::copy_n(scratch_.few_output_before, place.used * padded_, scratch_.few_output);
-    if (scores_.See(place, masked) == Seen::kAll) {
-      FewValues(rows, place.keys, weights, place.used, width_, scratch_.few_output, padded_);
-      return;
-    }
-    const uint64_t* visible = VisibleOf(scratch_.lanes, place);
-    for (int64_t w = 0; w < place.used; ++w)
-      for (int64_t j = 0; j < place.keys; ++j) {
-        if ((visible[j] >> w & 1) == 0) continue;
-        const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
-        FewValues(row, 1, weights + w * kKeys + j, 1, width_, scratch_.few_output + w * padded_, padded_);
-      }
+    const FewSums<T> sums{scratch_.few_output, scratch_.few_before, padded_, width_};
+    sums.Add(values_.Packed(place.tile_key, place.key, place.keys), place, OfStrip(place), seen, scratch_.lanes,
+             [&] { return scores_.See(place, masked); });
   }
 
   static constexpr hn::ScalableTag<T> d_{};

@@ -81,6 +81,8 @@ class Normaliser {
       return hn::Mul(PowerOfTwo(d_, hn::Add(hn::Load(d_, score), minus_lse)), share);
     }
   };
+  // What turns scores of lane w alone into weights.
+  HWY_INLINE Lanes Of(int64_t w) const { return {hn::Set(d_, minus_lse_[w]), hn::Set(d_, share_[w])}; }
   // Those from w on.
   HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, share_ + w)}; }
 

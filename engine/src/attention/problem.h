@@ -201,6 +201,7 @@ struct ScoreScratch {
   T* queries;                       // [D, panel], scaled by scale * log2(e)
   T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
   T* few_scores;                    // [queries, kFewTileKeys] likewise, then weights
+  T* few_before;                    // [queries, D or Dv padded] likewise: sums before the tile at hand
   HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
   T* tanh;                          // [tile, panel] of soft-capped scores
   uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
@@ -215,6 +216,7 @@ struct ScoreScratch {
     const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries : 0;
     few_queries = arena.Take<T>(few * cut.head_dim);
     few_scores = arena.Take<T>(few * simd::kFewTileKeys);
+    few_before = arena.Take<T>(few * std::max(cut.head_dim, cut.value_dim));
     keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
     if (!facts.narrow) return;
@@ -231,9 +233,8 @@ struct ForwardScratch : ScoreScratch<T> {
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
-  T* output;             // [Dv, panel], then rows of schemes, then the mean distance
-  T* few_output;         // [queries, Dv padded]; none where they are not few
-  T* few_output_before;  // the same before the tile at hand
+  T* output;      // [Dv, panel], then rows of schemes, then the mean distance
+  T* few_output;  // [queries, Dv padded]; none where they are not few
   HeldPairs value_pairs;
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
 
@@ -251,7 +252,6 @@ struct ForwardScratch : ScoreScratch<T> {
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
     const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries * cut.value_dim : 0;
     few_output = arena.Take<T>(few);
-    few_output_before = arena.Take<T>(few);
     if (!facts.narrow) return;
     value_pairs.Lay(arena, walked, held, cut.value_dim, cut.tile);
     weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
@@ -287,6 +287,8 @@ struct BackwardScratch : ScoreScratch<T> {
   T* weights;                  // [tile, panel]
   T* d_scores;                 // [tile, panel]
   T* d_queries;                // [D, panel]
+  // Of few queries, none where they are not: [queries, kFewTileKeys], [queries, D padded], [queries, Dv padded]
+  T *few_d_scores, *few_d_queries, *few_out;
   HeldRows<T> values;
   T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
   T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
@@ -313,6 +315,10 @@ struct BackwardScratch : ScoreScratch<T> {
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
+    const int64_t few = HasFewQueries(shape) ? simd::kFewQueries : 0;
+    few_d_scores = arena.Take<T>(few * simd::kFewTileKeys);
+    few_d_queries = arena.Take<T>(few * cut.head_dim);
+    few_out = arena.Take<T>(few * cut.value_dim);
     values.Lay(arena, walked, facts.narrow, cut.value_dim, cut.tile);
     d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
     d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);

@@ -226,6 +226,18 @@ inline void NarrowRow(const float* from, int64_t count, core::Element element, s
   for (; c < count; ++c) StoreNarrow(from[c], element, to + 2 * c);
 }
 
+// Zeros in rows begin .. end - 1.
+inline void ClearRows(const StoredRows<std::byte>& rows, int64_t begin, int64_t end, int64_t width) {
+  const auto bytes = static_cast<std::size_t>(core::BytesOf(rows.element));
+  for (int64_t i = begin; i < end; ++i) {
+    if (rows.element_stride == 1) {
+      std::memset(rows.At(i, 0), 0, static_cast<std::size_t>(width) * bytes);
+    } else {
+      for (int64_t c = 0; c < width; ++c) std::memset(rows.At(i, c), 0, bytes);
+    }
+  }
+}
+
 // Writes one row, rounding where the caller's elements are narrower.
 template <class T>
 void StoreRow(const T* from, int64_t width, const StoredRows<std::byte>& rows, int64_t i) {

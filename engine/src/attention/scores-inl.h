@@ -151,10 +151,12 @@ class Scores {
     ClearIdle(place, scores);
   }
 
+  // The keys of a place in the caller's type.
+  StoredRows<const std::byte> PackedKeys(const TilePlace& place) { return keys_.Packed(place.tile_key, place.key, place.keys); }
+
   // rows[x, j] = the products of few queries with the keys of a place.
   void MultiplyFew(const TilePlace& place, T* rows) {
-    FewScores(keys_.Packed(place.tile_key, place.key, place.keys), place.keys, scratch_.few_queries, problem_.cut.head_dim,
-              place.used, shape_.head_dim, rows);
+    FewScores(PackedKeys(place), place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim, rows);
   }
 
   // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it
