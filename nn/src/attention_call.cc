@@ -83,7 +83,10 @@ Operands EmptyGradients(Operands given, const Wanted& wanted) {
   for (std::size_t t = 0; t < wanted.size(); ++t) {
     if (!wanted[t] || !operands[t]->defined()) continue;
     const bool table = t >= Operands::kOwnNames.size();
-    *all[t] = at::empty_like(*operands[t], table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
+    // A gradient of a table is summed up in the accumulator's type, whatever the table holds.
+    const auto type = table ? AccumulatorType(given.query.scalar_type()) : operands[t]->scalar_type();
+    *all[t] = at::empty_like(*operands[t], operands[t]->options().dtype(type),
+                             table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
   }
   return gradients;
 }

@@ -212,7 +212,11 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   AttentionTensors resolved = ResolvedPlaces(given);
   if (resolved.bias.defined()) {
     CheckFloating("bias", resolved.bias);
-    resolved.bias = Accumulated(OverPairs("bias", resolved.bias), query);
+    resolved.bias = OverPairs("bias", resolved.bias);
+    // What is narrower than the accumulator is widened tile by tile, unless a gradient comes back through the conversion.
+    const bool narrow = resolved.bias.scalar_type() == at::kBFloat16 || resolved.bias.scalar_type() == at::kHalf;
+    if (!narrow || AccumulatorType(query.scalar_type()) == at::kDouble || resolved.bias.requires_grad())
+      resolved.bias = Accumulated(resolved.bias, query);
   }
   if (resolved.mask.defined()) {
     resolved.mask = OverPairs("mask", resolved.mask);
@@ -245,6 +249,17 @@ AttentionTensors Resolved(const AttentionTensors& given, const at::Tensor& query
   return resolved;
 }
 
+namespace {
+
+template <class A>
+BiasValues BiasValuesOf(const at::Tensor& bias) {
+  if (bias.scalar_type() == at::kBFloat16) return ViewOf<const BFloat16, 4>(bias);
+  if (bias.scalar_type() == at::kHalf) return ViewOf<const Float16, 4>(bias);
+  return ViewOf<const A, 4>(bias);
+}
+
+}  // namespace
+
 template <class A>
 Attention EngineOptions(const AttentionOptions& options) {
   const AttentionTensors& tensors = options.tensors();
@@ -259,7 +274,7 @@ Attention EngineOptions(const AttentionOptions& options) {
   attention.query_positions = PositionsOf(options.query_offset(), tensors.query_positions);
   attention.key_positions = PositionsOf(options.key_offset(), tensors.key_positions);
   if (tensors.mask.defined()) attention.mask = Mask{ViewOf<const bool, 4>(tensors.mask)};
-  if (tensors.bias.defined()) attention.bias = Bias{ViewOf<const A, 4>(tensors.bias)};
+  if (tensors.bias.defined()) attention.bias = Bias{BiasValuesOf<A>(tensors.bias)};
   if (tensors.relative_bias.defined()) attention.relative_bias = heed::RelativeBias{ViewOf<const A, 2>(tensors.relative_bias)};
   if (tensors.slopes.defined()) attention.slope_bias = SlopeBias{ViewOf<const A, 1>(tensors.slopes), options.symmetric()};
   if (tensors.content_keys.defined() || tensors.content_values.defined() || tensors.content_queries.defined()) {

@@ -70,7 +70,8 @@ def _are_plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> b
         query.is_cpu and key.is_cpu and value.is_cpu
         and not (query.is_nested or key.is_nested or value.is_nested)
         and query.dim() == key.dim() == value.dim() == 4
-        and query.shape[:2] == key.shape[:2] == value.shape[:2]
+        and query.size(0) == key.size(0) == value.size(0)
+        and query.size(1) == key.size(1) == value.size(1)
     )  # fmt: skip
 
 

@@ -165,24 +165,28 @@ TEST(Dropout, IsTheSameOnEveryTarget) {
 }
 
 // Some heads, queries and keys of a larger call. A draw serves eight keys from a multiple of eight on, wherever the part
-// begins.
+// begins; queries may stand in lanes or, where they are few, keys, and heads that share keys side by side.
 TEST(Dropout, OfAPartIsThatOfTheWhole) {
   SerialExecutor serial;
-  const Shape shape{2, 2, 2, 70, 200, 4, 0};
+  const std::vector<Shape> shapes{
+      {2, 2, 2, 70, 200, 4, 0}, {2, 2, 2, 3, 300, 4, 0}, {1, 4, 2, 2, 90, 4, 0}, {2, 12, 2, 3, 90, 4, 0}};
   Attention attention;
-  for (int64_t first_key : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{8}, int64_t{200}, (int64_t{1} << 35) + 3}) {
-    attention.dropout = {.probability = 0.3, .seed = 17, .batch_offset = 1, .first_head = 3, .first_key = first_key};
-    attention.dropout.first_query = 5 * first_key + 1;
-    const std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
-    for (const std::string& target : SupportedTargets()) {
-      UseTarget(target);
-      EXPECT_EQ(KeptForward<float>(attention, shape, serial), expected) << target << " from key " << first_key;
-      EXPECT_EQ(KeptBackward<float>(attention, shape, serial), expected) << target << " from key " << first_key;
-      EXPECT_EQ(KeptForward<double>(attention, shape, serial), expected) << target << " from key " << first_key;
-      EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected) << target << " from key " << first_key;
+  for (const Shape& shape : shapes)
+    for (int64_t first_key : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{8}, int64_t{200}, (int64_t{1} << 35) + 3}) {
+      attention.dropout = {.probability = 0.3, .seed = 17, .batch_offset = 1, .first_head = 3, .first_key = first_key};
+      attention.dropout.first_query = 5 * first_key + 1;
+      const std::vector<bool> expected = KeptByDefinition(attention.dropout, shape);
+      for (const std::string& target : SupportedTargets()) {
+        SCOPED_TRACE(target + " from key " + std::to_string(first_key) + ", queries: " + std::to_string(shape.q_len));
+        UseTarget(target);
+        EXPECT_EQ(KeptForward<float>(attention, shape, serial), expected);
+        EXPECT_EQ(KeptForward<double>(attention, shape, serial), expected);
+        if (shape.q_heads != shape.kv_heads) continue;  // whose gradients are sums over heads
+        EXPECT_EQ(KeptBackward<float>(attention, shape, serial), expected);
+        EXPECT_EQ(KeptBackward<double>(attention, shape, serial), expected);
+      }
+      UseTarget("");
     }
-    UseTarget("");
-  }
 }
 
 // A packed sequence counts as the batch row of its number.

@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -159,8 +160,16 @@ class Call {
     std::visit(
         [&]<class V>(const View<const V, 4>& bias) {
           ForEachForeign(bias, row, [&](V& entry) {
-            const V choices[] = {-std::numeric_limits<V>::infinity(), std::numeric_limits<V>::lowest(), V{1}, V{-30}};
-            entry = choices[random_() % std::size(choices)];
+            if constexpr (std::is_same_v<V, Float16>) {
+              const float choices[] = {-std::numeric_limits<float>::infinity(), -65504, 1, -30};
+              entry = ToFloat16(choices[random_() % std::size(choices)]);
+            } else if constexpr (std::is_same_v<V, BFloat16>) {
+              const float choices[] = {-std::numeric_limits<float>::infinity(), -3e38f, 1, -30};
+              entry = ToBFloat16(choices[random_() % std::size(choices)]);
+            } else {
+              const V choices[] = {-std::numeric_limits<V>::infinity(), std::numeric_limits<V>::lowest(), V{1}, V{-30}};
+              entry = choices[random_() % std::size(choices)];
+            }
           });
         },
         attention.bias->values);

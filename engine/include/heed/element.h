@@ -9,11 +9,15 @@ namespace heed {
 // The upper half of a float: 8 bits of exponent, 7 of fraction.
 struct BFloat16 {
   uint16_t bits;
+
+  explicit operator double() const;
 };
 
 // IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 struct Float16 {
   uint16_t bits;
+
+  explicit operator double() const;
 };
 
 // Rounded to nearest, ties to even; NaN stays NaN, what is too large becomes infinity.
@@ -21,6 +25,9 @@ BFloat16 ToBFloat16(float value);
 Float16 ToFloat16(float value);
 float ToFloat(BFloat16 value);
 float ToFloat(Float16 value);
+
+inline BFloat16::operator double() const { return ToFloat(*this); }
+inline Float16::operator double() const { return ToFloat(*this); }
 
 // In what a call with elements T accumulates: double for double, float for everything else.
 template <class T>

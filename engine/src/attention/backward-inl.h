@@ -209,10 +209,11 @@ class BackwardChunk {
       AskAhead(b, h, kv_head);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
       const bool far = ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element));
-      ForEachTile(panel_, cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+      const auto take = [&](const Strips& strips) HWY_ATTR {
         if (far) AskForTile(strips.places[0].tile_key + cut.tile, reach.end);
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);
-      });
+      };
+      ForEachTile(panel_, cut.tile, reach, scratch_.lanes, take, in_rows_ ? Boundary::kPiece : Boundary::kStrips);
       products_.ClearBlank(panel_);
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }

@@ -91,14 +91,16 @@ class FewGradients {
         ScoreGradient(place.keys, w, weights, d_scores);
       }
       // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
-      if (wants_scores && seen == Seen::kSome) MaskRow(scratch_.lanes, place, w, T{0}, d_scores);
+      if (wants_scores && seen == Seen::kSome) scores_.HideInRow(place, w, T{0}, d_scores);
     }
     if (problem_.d_v.present())
-      AddToKeys(place, seen, scratch_.few_scores, scratch_.d_out_rows, problem_.cut.value_dim, shape_.value_dim, d_values_);
+      AddToKeys(place, seen, masked, scratch_.few_scores, {scratch_.d_out_rows, problem_.cut.value_dim, shape_.value_dim},
+                d_values_);
     if (!wants_scores) return;
     if (problem_.d_k.present())
-      AddToKeys(place, seen, scratch_.few_d_scores, scratch_.query_rows, problem_.cut.head_dim, shape_.head_dim, d_keys_);
-    if (problem_.d_q.present()) AddToQueries(place, seen);
+      AddToKeys(place, seen, masked, scratch_.few_d_scores, {scratch_.query_rows, problem_.cut.head_dim, shape_.head_dim},
+                d_keys_);
+    if (problem_.d_q.present()) AddToQueries(place, seen, masked);
   }
 
   // rows[w, :] = factor * dQ of lane w, `stride` elements apart.
@@ -149,21 +151,23 @@ class FewGradients {
   }
 
   // sums[key + j, :] += sum over queries of tile[w, j] * rows[w, :]
-  void AddToKeys(const TilePlace& place, Seen seen, const T* tile, const T* rows, int64_t stride, int64_t width,
+  void AddToKeys(const TilePlace& place, Seen seen, bool masked, const T* tile, const FewInputs<T>& rows,
                  const HeadRows<T>& sums) {
     const HeadRows<T> own{sums.Row(place.key - begin_), sums.row_stride, 1};
-    if (seen == Seen::kAll || finite_) return FewOuter(tile, place.keys, rows, stride, place.used, width, own, !fresh_);
+    if (seen == Seen::kAll || finite_ || scores_.See(place, masked) == Seen::kAll)
+      return FewOuter(tile, place.keys, rows, place.used, own, !fresh_);
     // A query that holds NaN or infinity does not reach keys that it may not look at.
     const uint64_t* visible = VisibleOf(scratch_.lanes, place);
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = 0; w < place.used; ++w)
         if (visible[j] >> w & 1)
-          for (int64_t c = 0; c < width; ++c) own.Row(j)[c] += tile[w * kKeys + j] * rows[w * stride + c];
+          for (int64_t c = 0; c < rows.width; ++c) own.Row(j)[c] += tile[w * kKeys + j] * rows.rows[w * rows.stride + c];
   }
 
-  void AddToQueries(const TilePlace& place, Seen seen) {
+  void AddToQueries(const TilePlace& place, Seen seen, bool masked) {
     const FewSums<T> sums{scratch_.few_d_queries, scratch_.few_before, problem_.cut.head_dim, shape_.head_dim};
-    sums.Add(scores_.PackedKeys(place), place, scratch_.few_d_scores, seen, scratch_.lanes, [&] { return seen; });
+    sums.Add(scores_.PackedKeys(place), place, scratch_.few_d_scores, seen, scratch_.lanes,
+             [&] { return scores_.See(place, masked); });
   }
 
   static constexpr hn::ScalableTag<T> d_{};

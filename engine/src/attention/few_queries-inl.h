@@ -244,11 +244,20 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
                             [&](const std::byte* row, int) HWY_ATTR { return tail.Load(d, values, row); });
 }
 
-// sums[j, c] = or += sum_x weights[x, j] * rows[x, c] for kQueries queries. weights: rows simd::kFewTileKeys apart. rows:
-// padded to whole vectors. sums: rows without gaps between elements.
+// Rows of a few queries, `width` elements and zeros up to `stride`, in whole vectors.
+template <class T>
+struct FewInputs {
+  const T* rows;
+  int64_t stride, width;
+};
+
+// sums[j, c] = or += sum_x weights[x, j] * inputs[x, c] for kQueries queries. weights: rows simd::kFewTileKeys apart. sums:
+// rows without gaps between elements.
 template <int kQueries, class T>
-HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const T* rows, int64_t stride, int64_t width,
-                             const HeadRows<T>& sums, bool accumulates) {
+HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>& inputs, const HeadRows<T>& sums,
+                             bool accumulates) {
+  const T* rows = inputs.rows;
+  const int64_t stride = inputs.stride, width = inputs.width;
   constexpr int kVectors = kQueries > 2 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
@@ -324,14 +333,15 @@ void FewValues(const StoredRows<const std::byte>& values, int64_t count, const T
     ValuesOfFew<4>(reader, count, weights, width, output, output_stride);
   });
 }
+
 // As OuterOfFew.
 template <class T>
-void FewOuter(const T* weights, int64_t count, const T* rows, int64_t stride, int64_t used, int64_t width,
-              const HeadRows<T>& sums, bool accumulates) {
-  if (used == 1) return OuterOfFew<1>(weights, count, rows, stride, width, sums, accumulates);
-  if (used == 2) return OuterOfFew<2>(weights, count, rows, stride, width, sums, accumulates);
-  if (used == 3) return OuterOfFew<3>(weights, count, rows, stride, width, sums, accumulates);
-  OuterOfFew<4>(weights, count, rows, stride, width, sums, accumulates);
+void FewOuter(const T* weights, int64_t count, const FewInputs<T>& inputs, int64_t used, const HeadRows<T>& sums,
+              bool accumulates) {
+  if (used == 1) return OuterOfFew<1>(weights, count, inputs, sums, accumulates);
+  if (used == 2) return OuterOfFew<2>(weights, count, inputs, sums, accumulates);
+  if (used == 3) return OuterOfFew<3>(weights, count, inputs, sums, accumulates);
+  OuterOfFew<4>(weights, count, inputs, sums, accumulates);
 }
 
 // tile[j, x] = rows[x, j], or what stands there and that; a fresh tile is 0 in the lanes behind the `used` ones.

@@ -160,10 +160,11 @@ class ForwardPanel {
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     AskAhead(b, kv_head);
     const bool far = !scores_.few() && ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
-    ForEachTile(panel_, cut.tile, keys, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
+    const auto take = [&](const Strips& strips) HWY_ATTR {
       if (far) AskForKeysAndValues(strips.places[0].tile_key + cut.tile, keys.end);
       Tile(state, strips);
-    });
+    };
+    ForEachTile(panel_, cut.tile, keys, scratch_.lanes, take, scores_.in_rows() ? Boundary::kPiece : Boundary::kStrips);
   }
 
   void ClearBlank() {

@@ -67,10 +67,35 @@ HWY_INLINE hn::Mask<D> MaskOf(D d, uint64_t bits, int64_t lane) {
   return hn::LoadMaskBits(d, bytes);
 }
 
-// Clears the bits of the pairs that one row of a dense array hides. hides(j) is asked for place.keys keys.
-template <class Hides>
-HWY_INLINE void HideKeys(const TilePlace& place, int64_t w, uint64_t* visible, const Hides& hides) {
-  for (int64_t j = 0; j < place.keys; ++j) visible[j] &= ~(uint64_t{hides(j)} << w);
+// Bit j of the result is row[j * stride]; up to 64 of them.
+inline uint64_t BitsOfRow(const bool* row, int64_t stride, int64_t count) {
+  if (stride == 0) return *row ? attention::LowBits(count) : uint64_t{0};
+  uint64_t bits = 0;
+  int64_t j = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<uint8_t, 64> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; stride == 1 && j + lanes <= count; j += lanes) {
+    const auto bytes = hn::LoadU(d, reinterpret_cast<const uint8_t*>(row + j));
+    uint64_t some = 0;
+    hn::StoreMaskBits(d, hn::Ne(bytes, hn::Zero(d)), reinterpret_cast<uint8_t*>(&some));
+    bits |= some << j;
+  }
+#endif
+  for (; j < count; ++j) bits |= uint64_t{row[j * stride]} << j;
+  return bits;
+}
+
+// Rows become columns of a square of bits (Warren, "Hacker's Delight", section 7-3).
+inline void TransposeBits(uint64_t (&bits)[64]) {
+  uint64_t low = 0x00000000FFFFFFFF;
+  for (int half = 32; half != 0; half /= 2, low ^= low << half)
+    for (int block = 0; block < 64; block += 2 * half)
+      for (int x = block; x < block + half; ++x) {
+        const uint64_t change = (bits[x] >> half ^ bits[x + half]) & low;
+        bits[x] ^= change << half;
+        bits[x + half] ^= change;
+      }
 }
 
 // The row of a dense array for lane w, from the tile's first key on; extents of 1 serve all.
@@ -139,6 +164,19 @@ void MaskRow(const attention::Lanes<T>& lanes, const TilePlace& place, int64_t w
   const uint64_t* visible = VisibleOf(lanes, place);
   for (int64_t j = 0; j < place.keys; ++j) row[j] = visible[j] >> w & 1 ? row[j] : hidden;
 }
+// The same where lane w looks at a range of keys, and at all of it.
+template <class T>
+void MaskRowOutside(const attention::Lanes<T>& lanes, const TilePlace& place, int64_t w, T hidden, T* row) {
+  if (lanes.uniform >> w & 1) {
+    std::fill_n(row, place.keys, T{0});
+    return;
+  }
+  const attention::KeyRange& keys = lanes.rows[w].keys;
+  const int64_t begin = std::clamp<int64_t>(keys.begin - place.key, 0, place.keys);
+  const int64_t end = std::clamp<int64_t>(keys.end - place.key, begin, place.keys);
+  std::fill(row, row + begin, hidden);
+  std::fill(row + end, row + place.keys, hidden);
+}
 
 // The order in which a product takes its steps: one after the other, or pair by pair, the odd one first.
 enum class Steps { kSingle, kPairs };
@@ -200,10 +238,14 @@ T* RowsOfStrip(T* tile, const TilePlace& place) {
   return tile + (place.key - place.tile_key) * place.panel;
 }
 
+// How a boundary tile is cut: in strips, or as the piece of it that any lane reaches.
+enum class Boundary { kStrips, kPiece };
+
 // The tile of keys key .. end - 1: whole where every lane sees every key, strips of a boundary tile with the lanes that see any
 // of theirs, maybe none.
 template <class T>
-HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, attention::Lanes<T>& lanes, Strips& strips) {
+HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, Boundary boundary, attention::Lanes<T>& lanes,
+                        Strips& strips) {
   TilePlace place{.b = panel.b,
                   .head = panel.head,
                   .one_head = panel.heads == 1,
@@ -224,6 +266,12 @@ HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, attention:
     return;
   }
   PlaceRanges(lanes, place);
+  if (boundary == Boundary::kPiece) {
+    place.key = std::max(key, panel.range.reach.begin / kStripKeys * kStripKeys);
+    place.keys = std::min(end, panel.range.reach.end) - place.key;
+    if (place.keys > 0) strips.places[strips.count++] = place;
+    return;
+  }
   for (; place.key < end; place.key += kStripKeys) {
     place.keys = std::min(kStripKeys, end - place.key);
     NarrowLanes(hn::ScalableTag<T>(), lanes, place);
@@ -234,10 +282,10 @@ HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, attention:
 // Calls visit(strips) for the tiles of a panel that lie in `keys`, aligned to multiples of `tile`.
 template <class T, class Visit>
 HWY_INLINE void ForEachTile(const Panel& panel, int64_t tile, const attention::KeyRange& keys, attention::Lanes<T>& lanes,
-                            const Visit& visit) {
+                            const Visit& visit, Boundary boundary = Boundary::kStrips) {
   Strips strips;
   for (int64_t key = keys.begin / tile * tile; key < keys.end; key += tile) {
-    CutTile(panel, key, std::min(key + tile, keys.end), lanes, strips);
+    CutTile(panel, key, std::min(key + tile, keys.end), boundary, lanes, strips);
     if (strips.count > 0) visit(strips);
   }
 }
@@ -249,7 +297,7 @@ HWY_INLINE void ForEachTileBackwards(const Panel& panel, int64_t tile, const att
   Strips strips;
   for (int64_t end = keys.end; end > keys.begin / tile * tile;) {
     const int64_t key = (end - 1) / tile * tile;
-    CutTile(panel, key, end, lanes, strips);
+    CutTile(panel, key, end, Boundary::kStrips, lanes, strips);
     if (strips.count > 0 && !visit(strips)) return;
     end = key;
   }

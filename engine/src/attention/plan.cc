@@ -182,13 +182,19 @@ bool HasFewQueries(const Shape& shape) {
 }
 
 int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries) {
+  using core::SaturatedDifference, core::SaturatedSum;
   const bool listed = attention.query_positions.listed() || attention.key_positions.listed();
   const Window& window = attention.window;
   const int64_t right = attention.causal != Causal::kNone ? 0 : window.right;
-  const bool bounded = window.left >= 0 && right >= 0 && !listed && !attention.prefix_lengths.present() &&
-                       attention.empty_row == EmptyRow::kZero;
+  const bool bounded =
+      right >= 0 && !listed && !attention.prefix_lengths.present() && attention.empty_row == EmptyRow::kZero;
   if (!bounded) return shape.kv_len;
-  return std::min(shape.kv_len, core::SaturatedSum(core::SaturatedSum(window.left, right), queries));
+  int64_t reach = shape.kv_len;
+  if (window.left >= 0) reach = std::min(reach, SaturatedSum(SaturatedSum(window.left, right), queries));
+  // The last query's range ends behind the key that stands where it does, which packed sequences have each for itself.
+  if (attention.packed.present()) return reach;
+  const int64_t first_offset = Order(attention, shape).FirstOffset(shape.q_len, shape.kv_len);
+  return std::clamp<int64_t>(SaturatedDifference(SaturatedSum(shape.q_len, right), first_offset), 0, reach);
 }
 
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {

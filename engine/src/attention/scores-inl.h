@@ -10,7 +10,7 @@
 #endif
 
 #include <array>
-#include <cstring>
+#include <iterator>
 #include <limits>
 #include <numbers>
 #include <span>
@@ -160,18 +160,24 @@ class Scores {
   }
 
   // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it
-  // is seen, as far as lanes.visible shows: what a hook hides of the rest is not there.
+  // is seen. lanes.visible need not show it: that is what See is for.
   Seen FillRows(const TilePlace& place, bool masked, T* rows) {
+    constexpr T kHidden = -std::numeric_limits<T>::infinity();
     if (hides_ && Judge(place) == Seen::kNone) return Seen::kNone;
-    const Seen seen = SeePairs(place, masked, false);
+    const Seen seen = masked && seen_in_ranges() ? Seen::kSome : SeePairs(place, masked, false);
     if (seen == Seen::kNone) return seen;
     MultiplyFew(place, rows);
     for (int64_t w = 0; w < place.used; ++w) {
       T* row = rows + w * simd::kFewTileKeys;
       for (PositionHook<T>* hook : hooks_) hook->AddToRow(place, w, row);
-      if (seen == Seen::kSome) MaskRow(scratch_.lanes, place, w, -std::numeric_limits<T>::infinity(), row);
+      if (seen == Seen::kSome) HideInRow(place, w, kHidden, row);
     }
     return hides_ ? Seen::kSome : seen;
+  }
+  // row[j] = `hidden` where lane w may not look, 0 where it looks at all alike, in a place of which FillRows has said kSome.
+  void HideInRow(const TilePlace& place, int64_t w, T hidden, T* row) const {
+    if (seen_in_ranges()) return MaskRowOutside(scratch_.lanes, place, w, hidden, row);
+    MaskRow(scratch_.lanes, place, w, hidden, row);
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
@@ -213,6 +219,9 @@ class Scores {
   }
 
  private:
+  // Whether what a query sees is a range of keys, so that nobody needs to know of each key, as far as hooks hide none.
+  bool seen_in_ranges() const { return !ranks_ && !problem_.attention.mask.present(); }
+
   // Fills lanes.visible unless everything is seen. hides: hooks are asked for what they hide.
   Seen SeePairs(const TilePlace& place, bool masked, bool hides) {
     attention::Lanes<T>& lanes = scratch_.lanes;
@@ -368,17 +377,23 @@ class Scores {
   }
 
   void HideByMask(const TilePlace& place) {
-    constexpr uint64_t kEightTrue = 0x0101010101010101;
-    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-      int64_t stride = 0;
-      const bool* row = DenseRow(problem_.attention.mask.values, place, w, stride);
-      int64_t seen = 0;
-      for (uint64_t eight; stride == 1 && seen + 8 <= place.keys; seen += 8) {
-        std::memcpy(&eight, row + seen, sizeof(eight));
-        if (eight != kEightTrue) break;
+    constexpr int64_t kBlock = 64;
+    for (int64_t first = 0; first < place.keys; first += kBlock) {
+      const int64_t count = std::min(kBlock, place.keys - first);
+      // Of each lane the keys that it sees, then of each key the lanes.
+      uint64_t seen[kBlock];
+      std::fill(std::begin(seen), std::end(seen), ~uint64_t{0});
+      uint64_t every = ~uint64_t{0};
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+        int64_t stride = 0;
+        const bool* row = DenseRow(problem_.attention.mask.values, place, w, stride);
+        seen[w] = BitsOfRow(row + first * stride, stride, count) | ~attention::LowBits(count);
+        every &= seen[w];
       }
-      if (seen == place.keys) continue;
-      HideKeys(place, w, VisibleOf(scratch_.lanes, place), [&](int64_t j) { return !row[j * stride]; });
+      if (every == ~uint64_t{0}) continue;
+      TransposeBits(seen);
+      uint64_t* visible = VisibleOf(scratch_.lanes, place) + first;
+      for (int64_t j = 0; j < count; ++j) visible[j] &= seen[j];
     }
   }
 

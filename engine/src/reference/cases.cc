@@ -109,6 +109,12 @@ void AddFewQueries(CaseTable& table) {
   table.Add("few, lengths of several tiles", {2, 2, 2, 3, 700, 64, 64}, keys(LengthKind::kPerQuery));
   table.Add("few, dense mask of several tiles", {1, 2, 2, 4, 530, 20, 37}, mask(0), softcap(1.5));
   table.Add("few, dropout over several tiles", {1, 2, 2, 2, 600, 24, 40}, dropout(0.3), window(300, 0));
+  table.Add("few, dropout, without statistics", {2, 4, 2, 2, 600, 24, 40}, dropout(0.3), bare);
+  table.Add("few of eight heads side by side, dropout", {2, 16, 2, 1, 300, 16, 16}, dropout(0.3), bare);
+  table.Add("three queries of six heads, dropout", {2, 12, 2, 3, 90, 16, 16}, dropout(0.3), keys(LengthKind::kPerBatch));
+  table.Add("few, window and mask, without statistics", {2, 2, 2, 3, 700, 16, 40}, window(300, 1), mask(0), bare);
+  table.Add("few, shared keys", {3, 2, 2, 2, 90, 24, 24}, layout(Layout::kShared));
+  table.Add("one query, odd widths", {2, 3, 3, 1, 600, 97, 13}, causal(Causal::kBottomRight));
   table.Add("few, window of a long cache", {2, 2, 2, 1, 5000, 16, 16}, window(100, 0), causal(Causal::kBottomRight));
   table.Add("few, short keys in a long cache", {3, 2, 2, 2, 5000, 16, 16}, keys(LengthKind::kPerBatch));
   table.Add("few, without statistics", {2, 4, 4, 1, 700, 64, 64}, bare);

@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "heed/element.h"
 #include "heed/view.h"
 #include "reference/cases.h"
 #include "reference/scheme.h"
@@ -19,6 +20,7 @@ namespace heed::reference {
 template <class A>
 struct TableMemory {
   std::list<std::vector<A>> real;
+  std::list<std::vector<BFloat16>> narrow;
   std::list<std::vector<int64_t>> whole;
 };
 
@@ -47,6 +49,14 @@ class RandomTables {
   template <std::size_t kRank>
   View<const A, static_cast<int>(kRank)> Make(const std::array<int64_t, kRank>& extent) {
     return Make(extent, [](A&) {});
+  }
+  // The numbers of the table that was made last, in bfloat16.
+  template <int kRank>
+  View<const BFloat16, kRank> Narrowed(const View<const A, kRank>& table) {
+    const std::vector<A>& numbers = memory_.real.back();
+    std::vector<BFloat16>& rounded = memory_.narrow.emplace_back();
+    for (const A x : numbers) rounded.push_back(ToBFloat16(static_cast<float>(x)));
+    return {rounded.data() + (table.data - numbers.data()), table.extent, table.stride};
   }
   // Numbers made entry by entry from number(index in each dimension).
   template <std::size_t kRank, class Number>

@@ -14,6 +14,7 @@
 #include <numbers>
 #include <variant>
 
+#include "attention/few_queries-inl.h"
 #include "attention/mask-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
@@ -30,7 +31,7 @@ class DenseBiasHook final : public PositionHook<T> {
  public:
   using Call = position::DenseBiasCall<T>;
   DenseBiasHook(const Call& call, const typename Call::Scratch& scratch, const position::HookPlace& place)
-      : call_(call), tile_(scratch.tile), kv_len_(place.plan.shape().kv_len), ahead_(place.ahead) {}
+      : call_(call), tile_(scratch.tile), wide_(scratch.wide), kv_len_(place.plan.shape().kv_len), ahead_(place.ahead) {}
 
   bool hides() const override { return true; }
 
@@ -100,6 +101,10 @@ class DenseBiasHook final : public PositionHook<T> {
   }
 
  private:
+  // Elements of 16 bits, where the type of computation is float.
+  template <class V>
+  static constexpr bool kWidens = sizeof(V) == 2 && sizeof(T) == sizeof(float);
+
   // tile[j, w] = factor * the entry of lane w and key j; 0 in idle lanes.
   void Gather(const TilePlace& place, T factor) {
     std::visit([&](const auto& bias) { Gather(bias, place, factor); }, call_.bias());
@@ -112,11 +117,16 @@ class DenseBiasHook final : public PositionHook<T> {
     if (used_end == place.lane_begin) return;
     int64_t stride = 0;
     const V* first = DenseRow(bias, place, place.lane_begin, stride);
+    const int64_t used = used_end - place.lane_begin, row_stride = bias.extent[2] == 1 ? 0 : bias.stride[2];
+    const bool rows = place.one_head && stride == 1;
     if constexpr (std::is_same_v<V, T>) {
-      if (place.one_head && stride == 1) {
-        const int64_t row_stride = bias.extent[2] == 1 ? 0 : bias.stride[2];
-        Transpose(first, row_stride, used_end - place.lane_begin, place.keys, factor, tile_ + place.lane_begin, place.panel);
-        return;
+      if (rows) return Transpose(first, row_stride, used, place.keys, factor, tile_ + place.lane_begin, place.panel);
+    } else if constexpr (kWidens<V>) {
+      if (rows) {
+        for (int64_t w = 0; w < used; ++w)
+          WidenRow(reinterpret_cast<const std::byte*>(first + w * row_stride), core::ElementOf<V>(), place.keys,
+                   wide_ + w * place.keys);
+        return Transpose<T>(wide_, place.keys, used, place.keys, factor, tile_ + place.lane_begin, place.panel);
       }
     }
     for (int64_t w = place.lane_begin; w < used_end; ++w) {
@@ -134,10 +144,12 @@ class DenseBiasHook final : public PositionHook<T> {
       const auto hidden = hn::Set(d, kHidden);
       return hn::IfThenElse(hn::Eq(nats, hidden), hidden, hn::Add(score, NatsToBits(d, nats)));
     };
-    if constexpr (std::is_same_v<V, T>) {
+    if constexpr (std::is_same_v<V, T> || kWidens<V>) {
       if (stride == 1) {
-        ChangeRow(place.keys, row,
-                  [&](auto d, int64_t j, auto score) HWY_ATTR { return add(d, hn::LoadU(d, entries + j), score); });
+        const auto* bytes = reinterpret_cast<const std::byte*>(entries);
+        ChangeRow(place.keys, row, [&](auto d, int64_t j, auto score) HWY_ATTR {
+          return add(d, RowReader<T, core::ElementOf<V>()>::Load(d, bytes, j), score);
+        });
         return;
       }
     }
@@ -159,8 +171,10 @@ class DenseBiasHook final : public PositionHook<T> {
   }
 
   // What is finite stays finite.
-  static T Converted(double entry) {
+  template <class V>
+  static T Converted(V stored) {
     constexpr double kMost = std::numeric_limits<T>::max();
+    const auto entry = static_cast<double>(stored);
     return static_cast<T>(std::isfinite(entry) ? std::clamp(entry, -kMost, kMost) : entry);
   }
 
@@ -186,7 +200,7 @@ class DenseBiasHook final : public PositionHook<T> {
 
   static constexpr hn::ScalableTag<T> d_{};
   const Call& call_;
-  T* tile_;
+  T *tile_, *wide_;
   int64_t kv_len_;
   simd::Ahead& ahead_;
   View<T, 4> d_bias_;  // where the panel at hand adds its gradient

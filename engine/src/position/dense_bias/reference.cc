@@ -16,6 +16,7 @@ using given::causal, given::mask, given::uniform;
 
 constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
 constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
+constexpr auto narrow = [](Case& c) { c.narrow_bias = true; };
 
 double EntryFor(const Formulas& f, const Pair& pair) {
   return std::visit([&](const auto& view) { return static_cast<double>(Broadcast(view, pair)); }, f.attention().bias->values);
@@ -43,6 +44,7 @@ bool DenseBiasReference::Draw(Case& c, Random& random) {
   if (!Chance(random, 5)) return false;
   c.bias = RandomOnes(random);
   c.hiding_bias = Chance(random, 2);
+  c.narrow_bias = Chance(random, 3);
   return true;
 }
 
@@ -54,6 +56,9 @@ void DenseBiasReference::AddCases(CaseTable& table) {
   table.Add("dense bias of queries", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b1001));
   table.Add("dense bias of one number", {2, 2, 2, 70, 90, 16, 16}, dense_bias(0b1111));
   table.Add("hiding bias, uniform", {2, 2, 2, 40, 6, 16, 16}, dense_bias(0b0001), hiding, uniform);
+  table.Add("dense bias of 16 bits", {2, 4, 2, 70, 90, 16, 16}, dense_bias(0), narrow, hiding);
+  table.Add("dense bias of keys, 16 bits", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b0110), narrow);
+  table.Add("decoding, bias of 16 bits", {2, 4, 2, 2, 700, 16, 16}, dense_bias(0), narrow, hiding);
   table.Add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), mask(0b0010), uniform);
 }
 

@@ -13,6 +13,7 @@ namespace heed::reference {
 struct DenseBiasCase {
   int bias = kNoDense;
   bool hiding_bias = false;  // some entries are -inf
+  bool narrow_bias = false;  // 16 bits an entry
 };
 
 struct DenseBiasReference : SchemeReference {
@@ -30,7 +31,9 @@ struct DenseBiasReference : SchemeReference {
     const auto hide = [&](A& entry) {
       if (c.hiding_bias && tables.random()() % 5 == 0) entry = -std::numeric_limits<A>::infinity();
     };
-    attention.bias = Bias{tables.Make(DenseExtent(shape, c.bias), hide)};
+    const auto bias = tables.Make(DenseExtent(shape, c.bias), hide);
+    attention.bias = Bias{bias};
+    if (c.narrow_bias) attention.bias = Bias{tables.Narrowed(bias)};
   }
   static void LimitArrays(DenseBiasCase& c) {
     if (c.bias != kNoDense) c.bias = kDenseOfKeys;

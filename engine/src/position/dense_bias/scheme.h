@@ -15,7 +15,7 @@ class DenseBiasCall : public SchemeCall<T> {
  public:
   DenseBiasCall(const CallFacts& call, const BiasGradients<T>& wanted);
 
-  const Table<4>& bias() const { return bias_; }
+  const BiasValues& bias() const { return bias_; }
   bool wants_scores() const { return wanted_.present(); }
   void ShareIn(Blocks& blocks) const;
   void LayParts(core::Arena& arena, const Blocks& blocks);
@@ -29,11 +29,15 @@ class DenseBiasCall : public SchemeCall<T> {
 
   struct Scratch {
     T* tile;  // [tile, panel] the bias of a tile, then its gradient
+    T* wide;  // [panel, tile] elements of 16 bits, widened
 
-    Scratch(core::Arena& arena, const DenseBiasCall& call) : tile(arena.Take<T>(call.cut_.tile, call.cut_.panel)) {}
+    Scratch(core::Arena& arena, const DenseBiasCall& call)
+        : tile(arena.Take<T>(call.cut_.tile, call.cut_.panel)),
+          wide(arena.Take<T>(call.narrow() ? call.cut_.panel * call.cut_.tile : 0)) {}
   };
 
  private:
+  bool narrow() const { return bias_.index() > 1; }
   // Whether the bias tells both queries and keys apart, so that its gradient is too large for a part a task.
   bool by_copy() const { return wanted_.extent[2] != 1 && wanted_.extent[3] != 1; }
   bool in_place() const { return by_copy() && copies_ == 1; }
@@ -41,7 +45,7 @@ class DenseBiasCall : public SchemeCall<T> {
   T SumOf(int64_t b, int64_t h, int64_t i, int64_t j) const;
   void SumRow(const T* row, T* total) const;  // the same for a row of copies without gaps
 
-  const Table<4>& bias_;
+  const BiasValues& bias_;
   const Shape shape_;
   const attention::Cut cut_;
   const View<T, 4> wanted_;

@@ -43,6 +43,8 @@ void SlopeBiasReference::AddCases(CaseTable& table) {
             window(10, 5));
   table.Add("slopes", {2, 3, 3, 70, 90, 16, 16}, slopes(true));
   table.Add("slopes, one direction, causal", {2, 4, 2, 70, 90, 16, 16}, slopes(false), causal(Causal::kBottomRight));
+  table.Add("few, slopes", {2, 4, 2, 2, 400, 16, 16}, slopes(true), causal(Causal::kBottomRight));
+  table.Add("few, real positions, slopes", {2, 2, 2, 3, 90, 16, 16}, positions(PositionKind::kReal), slopes(false));
   table.Add("slopes, offsets", {1, 2, 2, 40, 90, 16, 16}, slopes(true), offsets(1000000, 999990));
 }
 
