@@ -206,9 +206,9 @@ class BackwardChunk {
                                   .d_queries = problem_.d_q.present() ? scratch_.d_queries : nullptr};
       for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
       scores_.Survey(panel_, cut.tile, panel_.range.reach, scratch_.weights);
-      AskAhead(b, h, kv_head);
+      if (!in_rows_) AskAhead(b, h, kv_head);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
-      const bool far = ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element));
+      const bool far = !in_rows_ && ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element));
       const auto take = [&](const Strips& strips) HWY_ATTR {
         if (far) AskForTile(strips.places[0].tile_key + cut.tile, reach.end);
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);

@@ -237,7 +237,11 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
                                        HWY_ATTR { return RowReader<T, kElement>::Load(d, row, first + v * lanes); });
   };
   for (; c + kVectors * lanes <= width; c += kVectors * lanes) columns.template operator()<kVectors>(c);
-  for (; c + lanes <= width; c += lanes) columns.template operator()<1>(c);
+  // Rows are walked once more for each group of vectors, so what is left is one group.
+  const int64_t left = (width - c) / lanes;
+  if (left == 3) columns.template operator()<3>(c);
+  if (left == 2) columns.template operator()<2>(c);
+  if (left == 1) columns.template operator()<1>(c);
   const RowTail tail(d, width);
   if (tail.empty()) return;
   ColumnsOfFew<kQueries, 1>(d, values, count, weights, tail.at(), output, output_stride,

@@ -158,7 +158,7 @@ class ForwardPanel {
     stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, panel_.heads == 1 ? panel_.head : 0);
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
-    AskAhead(b, kv_head);
+    if (!scores_.in_rows()) AskAhead(b, kv_head);  // whose products ask for nothing meanwhile
     const bool far = !scores_.few() && ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
     const auto take = [&](const Strips& strips) HWY_ATTR {
       if (far) AskForKeysAndValues(strips.places[0].tile_key + cut.tile, keys.end);

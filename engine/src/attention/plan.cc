@@ -153,9 +153,9 @@ int64_t PanelsOfKeyHead(const Shape& shape, const Cut& cut) {
   return shape.kv_heads == 0 ? 0 : shape.q_heads / shape.kv_heads * cut.panels;
 }
 
-Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes) {
+// alone: chunks are all the parallel work that a batch row has.
+Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes, bool alone) {
   const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
-  const bool alone = shape.q_heads == 1;
   const int64_t most_chunks = alone ? simd::kMaxChunksOfOneHead : simd::kMaxChunks;
   Cut cut{};
   cut.panel = sizes.panel;
@@ -203,7 +203,7 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
   const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
   const int64_t together = group * shape.q_len;
   const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes;
-  Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes);
+  Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes, shape.q_heads == 1);
   if (share) cut.group = group;
   if (HasFewQueries(shape)) {
     cut.tile = simd::kFewTileKeys;
@@ -225,13 +225,16 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
 }
 
 Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits& limits) {
-  Cut cut = CutCommon(shape, shape.q_len, accumulator_bytes);
+  const bool alone = shape.q_heads == 1 || (limits.all_queries && shape.kv_heads == 1);
+  Cut cut = CutCommon(shape, shape.q_len, accumulator_bytes, alone);
   if (limits.all_keys) {
     cut.chunk = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
     cut.chunks = 1;
   }
   if (limits.all_queries) return cut;
-  const int64_t panels = PanelsOfKeyHead(shape, cut), shortest = DivideUp(simd::kMinPiece, cut.panel);
+  const bool few_tasks = cut.chunks * shape.kv_heads <= simd::kFewBackwardTasks;
+  const int64_t panels = PanelsOfKeyHead(shape, cut);
+  const int64_t shortest = DivideUp(few_tasks ? simd::kMinPieceOfFewTasks : simd::kMinPiece, cut.panel);
   const int64_t wanted = simd::kBackwardTasks / cut.chunks / std::max<int64_t>(1, shape.kv_heads);
   const int64_t pieces = std::clamp<int64_t>(panels / shortest, 1, std::max<int64_t>(1, wanted));
   cut.piece = std::max<int64_t>(1, DivideUp(panels, pieces));

@@ -14,12 +14,15 @@
 
 namespace heed::dispatch {
 
-// Multiply-adds of the score products, the measure of a call's size. Those of few queries wait for memory.
-// keys: at most so many meet a query.
+// Multiply-adds of the score products, the measure of a call's size, with what begins and ends a head in their unit. Those of
+// few queries wait for memory. keys: at most so many meet a query.
 inline double ScoreWork(const Shape& shape, int64_t keys) {
-  const double slowness = attention::HasFewQueries(shape) ? simd::kFewSlowness : 1;
-  return slowness * static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) * static_cast<double>(shape.q_len) *
-         static_cast<double>(keys) * static_cast<double>(shape.head_dim + shape.value_dim);
+  const bool few = attention::HasFewQueries(shape);
+  const double heads = static_cast<double>(shape.batch) * static_cast<double>(few ? shape.kv_heads : shape.q_heads);
+  const double products = static_cast<double>(shape.batch) * static_cast<double>(shape.q_heads) *
+                          static_cast<double>(shape.q_len) * static_cast<double>(keys) *
+                          static_cast<double>(shape.head_dim + shape.value_dim);
+  return (few ? simd::kFewSlowness : 1) * products + simd::kHeadWork * heads;
 }
 
 // How many of a call's workers take part in a step of some tasks.

@@ -19,6 +19,8 @@ struct TileSizes {
 constexpr double kSerialWork = 1e6;
 // A multiply-add of few queries takes as long as so many others: 512 keys of 8 heads 33 microseconds.
 constexpr double kFewSlowness = 4;
+// What a head costs beside its products: a third of a microsecond.
+constexpr double kHeadWork = 2e4;
 
 // More chunks mean more parallel work for one head, but each beyond the first costs a partial dQ of the size of Q.
 constexpr int64_t kMaxChunks = 8;
@@ -32,6 +34,9 @@ constexpr int64_t kMinChunkOfOneHead = 256;
 // what 1024 queries compute with the chunk.
 constexpr int64_t kBackwardTasks = 256;
 constexpr int64_t kMinPiece = 1024;
+// Up to so many tasks are worth shorter pieces, without which a key head that many query heads share leaves cores idle.
+constexpr int64_t kFewBackwardTasks = 2;
+constexpr int64_t kMinPieceOfFewTasks = 256;
 
 // Workers that get no more tasks than this each begin with the longest: the last tasks are then short. With more, tasks are
 // begun in the order in which they share keys. Two workers balance by themselves.
@@ -75,9 +80,9 @@ constexpr int64_t kMaxLongSplits = 128;
 // themselves: each key then costs as many FMAs as it has vectors, not as many as it has elements. Five queries would wait for
 // arithmetic.
 constexpr int64_t kFewQueries = 4;
-// Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, so it comes seldom.
-// 256 keys and values of 64 floats are 128 KiB of the second-level cache.
-constexpr int64_t kFewTileKeys = 256;
+// Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, and begins anew with
+// its values, so it comes seldom. Scores alone stay in between. Read from memory, tiles of 256 keys take 8 % longer.
+constexpr int64_t kFewTileKeys = 1024;
 // Rows behind the one at hand that products in pairs ask for meanwhile: a tile of keys.
 constexpr int64_t kRowsAhead = kTileKeys;
 
