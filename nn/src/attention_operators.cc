@@ -4,10 +4,13 @@
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
@@ -123,6 +126,19 @@ at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, cons
   });
 }
 
+std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key,
+                                            const at::Tensor& value, std::optional<double> scale) {
+  const auto dense = [](const at::Tensor& operand) {
+    return operand.device().is_cpu() && !operand.is_nested() && operand.layout() == at::kStrided && operand.dim() == 4;
+  };
+  if (at::autocast::is_autocast_enabled(at::kCPU) || !dense(query) || !dense(key) || !dense(value)) return std::nullopt;
+  for (const int64_t dimension : {0, 1}) {
+    const int64_t size = query.size(dimension);
+    if (key.size(dimension) != size || value.size(dimension) != size) return std::nullopt;
+  }
+  return PlainOperator(keys, query, key, value, scale);
+}
+
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
   TranslateErrors([&] {
     const bool statistics = torch::jit::peek(*stack, 0, 2).toBool(), wanted = stack->back().toBool();
@@ -236,6 +252,8 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Its output without options: a step of decoding takes little longer than the making of such a call.
   m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor");
+  // The same for dense tensors on the CPU with four dimensions, the first two of one size, outside of autocast; else nothing.
+  m.def("attention_same_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are empty.
@@ -252,6 +270,7 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
   m.impl("attention", torch::CppFunction::makeFromBoxedFunction<&DifferentiableOperator>());
   m.impl("attention_plain", TORCH_FN(PlainOperator));
+  m.impl("attention_same_plain", TORCH_FN(SamePlainOperator));
 }
 
 TORCH_LIBRARY_IMPL(heed, CPU, m) {

@@ -170,18 +170,32 @@ def _attend(*arguments: Any) -> Any:
 def may_attend_plainly(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
     """Whether attend_plainly takes these: tensors of no subclass, a plain number, and nobody who sees or changes calls of operators
     (a compiler, a transform, autocast)."""
+    return _are_seen_by_nobody(query, key, value, scale) and not torch.is_autocast_enabled("cpu")
+
+
+def _are_seen_by_nobody(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
     return (
         type(query) is type(key) is type(value) is torch.Tensor
         and (scale is None or type(scale) is float)
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
-        and not torch.is_autocast_enabled("cpu")
     )
 
 
 def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None) -> torch.Tensor:
     """The output of `attend` without options but a scale."""
     output: torch.Tensor = _ops.attention_plain.default(query, key, value, scale)
+    return output
+
+
+def attend_same_plainly(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+) -> torch.Tensor | None:
+    """The same for dense tensors on the CPU with four dimensions and one number of batch rows and heads, else None. The operator
+    looks at them: a step of decoding has cold caches, where every question asked from Python takes its time."""
+    if not _are_seen_by_nobody(query, key, value, scale):
+        return None
+    output: torch.Tensor | None = _ops.attention_same_plain.default(query, key, value, scale)
     return output
 
 

@@ -64,17 +64,6 @@ def _same_heads(
     return tuple(t.expand(-1, heads, -1, -1) if t.shape[1] != heads else t for t in (query, key, value))
 
 
-def _are_plain(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    """Whether attention takes tensors as they are: dense, on the CPU, of the same batch and heads."""
-    return (
-        query.is_cpu and key.is_cpu and value.is_cpu
-        and not (query.is_nested or key.is_nested or value.is_nested)
-        and query.dim() == key.dim() == value.dim() == 4
-        and query.size(0) == key.size(0) == value.size(0)
-        and query.size(1) == key.size(1) == value.size(1)
-    )  # fmt: skip
-
-
 def scaled_dot_product_attention(
     query: torch.Tensor,
     key: torch.Tensor,
@@ -92,11 +81,10 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    if (
-        attn_mask is None and not is_causal and dropout_p == 0.0
-        and _operators.may_attend_plainly(query, key, value, scale) and _are_plain(query, key, value)
-    ):  # fmt: skip
-        return _operators.attend_plainly(query, key, value, scale)  # a step of decoding takes little longer
+    if attn_mask is None and not is_causal and dropout_p == 0.0:
+        plain = _operators.attend_same_plainly(query, key, value, scale)  # a step of decoding takes little longer
+        if plain is not None:
+            return plain
     if is_foreign(query, key, value, attn_mask):
         return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
     if attn_mask is not None and is_causal:

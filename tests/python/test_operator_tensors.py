@@ -141,6 +141,7 @@ CALLS = {
     "attention_check": attention_calls,
     "attention_forward": attention_calls,
     "attention_plain": plain_calls,
+    "attention_same_plain": plain_calls,
     "attention_backward": backward_calls,
     "attention_weights": weights_calls,
     "distributed_attention": rank_calls,
