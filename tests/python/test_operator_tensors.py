@@ -186,6 +186,14 @@ def run(operator, call):
     return result if isinstance(result, (tuple, list)) else [result]
 
 
+def assert_does_not_take(operator, call, refused):
+    if operator == "attention_same_plain":  # it answers nothing, and leaves such tensors to others
+        assert run(operator, call) == []
+        return
+    with pytest.raises(refused):
+        run(operator, call)
+
+
 def assert_same(results, expected):
     for result, should_be in zip(results, expected, strict=True):
         assert result.device == should_be.device and result.dtype == should_be.dtype
@@ -199,8 +207,7 @@ def test_a_meta_tensor_among_cpu_tensors_raises(operator, argument):
     if len(tensors_of(call)) == 1:  # it is not among others
         assert all(t.is_meta for t in run(operator, spoilt))
         return
-    with pytest.raises(REFUSED):
-        run(operator, spoilt)
+    assert_does_not_take(operator, spoilt, REFUSED)
 
 
 @pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
@@ -215,8 +222,7 @@ def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
     if call[argument].dim() == 0:  # a single number passes, as it does in PyTorch
         assert all(t.is_meta for t in run(operator, {**on_meta, argument: call[argument]}))
         return
-    with pytest.raises(REFUSED):
-        run(operator, {**on_meta, argument: call[argument]})
+    assert_does_not_take(operator, {**on_meta, argument: call[argument]}, REFUSED)
 
 
 @pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
@@ -253,8 +259,7 @@ def test_a_tensor_of_another_layout_raises(operator, argument, layout):
     call = call_with(operator, argument)
     if call[argument].dim() == 0 and layout != "sparse":
         pytest.skip("a number has no such layout")
-    with pytest.raises((*REFUSED, TypeError)):
-        run(operator, {**call, argument: LAYOUTS[layout](call[argument])})
+    assert_does_not_take(operator, {**call, argument: LAYOUTS[layout](call[argument])}, (*REFUSED, TypeError))
 
 
 TYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8, torch.bool]

@@ -186,8 +186,7 @@ int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t que
   const bool listed = attention.query_positions.listed() || attention.key_positions.listed();
   const Window& window = attention.window;
   const int64_t right = attention.causal != Causal::kNone ? 0 : window.right;
-  const bool bounded =
-      right >= 0 && !listed && !attention.prefix_lengths.present() && attention.empty_row == EmptyRow::kZero;
+  const bool bounded = right >= 0 && !listed && !attention.prefix_lengths.present() && attention.empty_row == EmptyRow::kZero;
   if (!bounded) return shape.kv_len;
   int64_t reach = shape.kv_len;
   if (window.left >= 0) reach = std::min(reach, SaturatedSum(SaturatedSum(window.left, right), queries));
