@@ -382,3 +382,29 @@ def test_info_and_threads():
     heed.set_num_threads(before)
     assert heed.info()["version"] == heed.__version__
     assert heed.info()["targets"]
+
+
+@pytest.mark.parametrize("steps", [1, 20], ids=["few queries", "queries in lanes"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_bias_of_16_bits_counts_as_its_numbers(dtype, steps):
+    """It is read as it is, so nothing may tell it from a float32 copy: outputs, gradients, compiled or not."""
+    q, k, v = (random(1, 2, n, 8, dtype=torch.bfloat16, seed=n) for n in (steps, 30, 30))
+    narrow = random(1, 2, steps, 30, seed=4).to(dtype)
+    narrow[..., 3] = -math.inf
+
+    def gradients(bias, call):
+        query, own = q.clone().requires_grad_(), bias.clone().requires_grad_()
+        call(query, own).float().square().sum().backward()
+        constant = q.clone().requires_grad_()
+        call(constant, bias).float().square().sum().backward()
+        assert torch.equal(constant.grad, query.grad) and own.grad.dtype == bias.dtype
+        return query.grad, own.grad.to(dtype)
+
+    def attend(query, bias):
+        return heed.attention(query, k, v, bias=bias)
+
+    assert torch.equal(attend(q, narrow), attend(q, narrow.float()))
+    expected = gradients(narrow.float(), attend)
+    for call in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
+        for ours, theirs in zip(gradients(narrow, call), expected, strict=True):
+            assert torch.equal(ours, theirs)
