@@ -77,14 +77,13 @@ void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
   WithElementType(query.scalar_type(), [&]<class T>(T) { CheckAttention(EngineOptions<Accum<T>>(options), shape); });
 }
 
-Operands EmptyGradients(Operands given, const Wanted& wanted) {
+Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type) {
   Operands gradients;
   const auto operands = given.All(), all = gradients.All();
   for (std::size_t t = 0; t < wanted.size(); ++t) {
     if (!wanted[t] || !operands[t]->defined()) continue;
     const bool table = t >= Operands::kOwnNames.size();
-    // A gradient of a table is summed up in the accumulator's type, whatever the table holds.
-    const auto type = table ? AccumulatorType(given.query.scalar_type()) : operands[t]->scalar_type();
+    const at::ScalarType own = operands[t]->scalar_type(), type = table ? table_type.value_or(own) : own;
     *all[t] = at::empty_like(*operands[t], operands[t]->options().dtype(type),
                              table ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
   }
@@ -96,7 +95,9 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
   // These two come from outside of heed, past every check of its own.
   const at::Tensor d_out = d_output.defined() ? Dense("d_output", d_output) : at::zeros_like(saved.output);
   const at::Tensor d_rows = d_lse.defined() ? Dense("d_lse", d_lse) : d_lse;
-  Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted);
+  // A gradient of a table is summed up in the accumulator's type, whatever the table holds.
+  Operands d = EmptyGradients({saved.query, saved.key, saved.value, options.tensors()}, wanted,
+                              AccumulatorType(saved.query.scalar_type()));
   TorchExecutor executor;
   WithElementType(saved.query.scalar_type(), [&]<class T>(T) {
     using A = Accum<T>;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include <ATen/core/Tensor.h>
 
@@ -84,8 +85,8 @@ struct Operands {
   }
 };
 using Wanted = std::array<bool, Operands::kCount>;
-// Uninitialised gradients of what is wanted and present. Works on meta tensors.
-Operands EmptyGradients(Operands given, const Wanted& wanted);
+// Uninitialised gradients of what is wanted and present, of tables in `table_type` or their own. Works on meta tensors.
+Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type = {});
 
 // What the forward pass took and gave; remainder and correction undefined where they were not wanted: gradients then inherit
 // the rounding of a 16-bit output and of the log-sum-exp.

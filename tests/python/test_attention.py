@@ -403,6 +403,17 @@ def test_a_bias_of_16_bits_counts_as_its_numbers(dtype, steps):
     def attend(query, bias):
         return heed.attention(query, k, v, bias=bias)
 
+    def backward(device):  # of the operator itself, whose tensors want no gradient
+        given = {"query": q, "key": k, "value": v, "bias": narrow}
+        given = {name: tensor.to(device) for name, tensor in given.items()}
+        saved = torch.ops.heed.attention_forward(**given, exact=True)
+        names = [result.name for result in torch.ops.heed.attention_backward.default._schema.returns]
+        d = torch.ops.heed.attention_backward(
+            torch.ones_like(saved[0]), None, *list(given.values())[:3], saved[0], saved[1], saved[3], saved[4], bias=given["bias"]
+        )
+        return d[names.index("d_bias")]
+
+    assert backward("cpu").dtype == backward("meta").dtype == dtype
     assert torch.equal(attend(q, narrow), attend(q, narrow.float()))
     expected = gradients(narrow.float(), attend)
     for call in (attend, torch.compile(attend, backend="aot_eager", fullgraph=True)):
