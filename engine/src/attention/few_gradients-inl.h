@@ -70,7 +70,7 @@ class FewGradients {
     PackRows(*panel_, scratch_.lanes, ValueRows(operand), stride, used, scratch_.few_out);
     const StoredRows<const std::byte> rows{reinterpret_cast<const std::byte*>(scratch_.few_out), stride, 1,
                                            core::ElementOf<T>()};
-    FewScores(rows, used, scratch_.d_out_rows, stride, used, shape_.value_dim, scratch_.few_d_scores);
+    FewScores(rows, false, used, scratch_.d_out_rows, stride, used, shape_.value_dim, scratch_.few_d_scores);
     for (int64_t w = 0; w < used; ++w) sums[w] -= scratch_.few_d_scores[w * kKeys + w];
   }
 
@@ -81,7 +81,7 @@ class FewGradients {
     const bool wants_scores = problem_.wants_scores;
     const StoredRows<const std::byte> values = values_.Packed(place.tile_key, place.key, place.keys);
     if (wants_scores)
-      FewScores(values, place.keys, scratch_.d_out_rows, problem_.cut.value_dim, place.used, shape_.value_dim,
+      FewScores(values, scores_.far(), place.keys, scratch_.d_out_rows, problem_.cut.value_dim, place.used, shape_.value_dim,
                 scratch_.few_d_scores);
     for (int64_t w = 0; w < place.used; ++w) {
       T *weights = scratch_.few_scores + w * kKeys, *d_scores = scratch_.few_d_scores + w * kKeys;
@@ -165,7 +165,7 @@ class FewGradients {
   }
 
   void AddToQueries(const TilePlace& place, Seen seen, bool masked) {
-    const FewSums<T> sums{scratch_.few_d_queries, scratch_.few_before, problem_.cut.head_dim, shape_.head_dim};
+    const FewSums<T> sums{scratch_.few_d_queries, scratch_.few_before, problem_.cut.head_dim, shape_.head_dim, false};
     sums.Add(scores_.PackedKeys(place), place, scratch_.few_d_scores, seen, scratch_.lanes,
              [&] { return scores_.See(place, masked); });
   }

@@ -18,6 +18,7 @@
 
 #include "attention/rows-inl.h"
 #include "hwy/highway.h"
+#include "simd/ahead.h"
 #include "simd/capabilities-inl.h"
 #include "simd/tile-inl.h"
 #include "simd/tuning.h"
@@ -30,10 +31,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T, core::Element kElement>
 class RowReader {
  public:
-  explicit RowReader(const StoredRows<const std::byte>& rows) : data_(rows.data), stride_(rows.row_stride * kBytes) {}
+  // far: whether the rows come from memory.
+  RowReader(const StoredRows<const std::byte>& rows, bool far)
+      : data_(rows.data), stride_(rows.row_stride * kBytes), far_(far) {}
 
   const std::byte* Row(int64_t j) const { return data_ + j * stride_; }
   int64_t stride() const { return stride_; }
+
+  // Asks for what stands behind `count` elements from c on, if rows come from memory.
+  HWY_INLINE void AskBehind(const std::byte* row, int64_t c, int64_t count) const {
+    if (!far_) return;
+    const std::byte* at = row + simd::kFewAheadBytes + c * kBytes;
+    for (int64_t line = 0; line < count * kBytes; line += simd::kLineBytes) simd::AskSecondLevel(at + line);
+  }
 
   template <class D>
   static HWY_INLINE hn::Vec<D> Load(D d, const std::byte* row, int64_t c) {
@@ -53,6 +63,7 @@ class RowReader {
   static constexpr int64_t kBytes = core::BytesOf(kElement);
   const std::byte* data_;
   int64_t stride_;  // in bytes
+  bool far_;
 };
 
 // The elements of a row behind its last whole vector, as one more vector whose other lanes are 0. Nothing outside the row is
@@ -154,6 +165,8 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
     key_rows[0] = keys.Row(j);
 #pragma GCC unroll 8
     for (int r = 1; r < kRows; ++r) key_rows[r] = key_rows[r - 1] + (j + r < count ? keys.stride() : 0);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) keys.AskBehind(key_rows[r], 0, width);
 #pragma GCC unroll 16
     for (V& sum : acc) sum = hn::Zero(d);
     const auto add = [&]<int kVectors>(int64_t c) HWY_ATTR {
@@ -170,7 +183,7 @@ HWY_NOINLINE void ScoresOfFew(const RowReader<T, kElement>& keys, int64_t count,
           }
         }
     };
-    // Rows are read in pieces of so many vectors, and nothing is asked for ahead: hardware follows such a stream.
+    // Rows are read in pieces of so many vectors.
     constexpr int kPiece = 4;
     int64_t c = 0;
     for (; c + kPiece * lanes <= width; c += kPiece * lanes) add.template operator()<kPiece>(c);
@@ -208,6 +221,7 @@ HWY_INLINE void ColumnsOfFew(D d, const RowReader<T, kElement>& values, int64_t 
     for (int v = 0; v < kVectors; ++v) acc[x][v] = hn::LoadU(d, output + x * output_stride + c + v * lanes);
   for (int64_t j = 0; j < count; ++j) {
     const std::byte* row = values.Row(j);
+    values.AskBehind(row, c, kVectors * lanes);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const V value = load(row, v);
@@ -307,20 +321,21 @@ HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>
 
 // Calls visit(reader) with the rows as what they hold.
 template <class T, class Visit>
-HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, const Visit& visit) {
+HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, bool far, const Visit& visit) {
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (rows.element == core::Element::kBFloat16) return visit(RowReader<T, core::Element::kBFloat16>(rows));
-    if (rows.element == core::Element::kFloat16) return visit(RowReader<T, core::Element::kFloat16>(rows));
+    if (rows.element == core::Element::kBFloat16) return visit(RowReader<T, core::Element::kBFloat16>(rows, far));
+    if (rows.element == core::Element::kFloat16) return visit(RowReader<T, core::Element::kFloat16>(rows, far));
   }
-  visit(RowReader<T, core::ElementOf<T>()>(rows));
+  visit(RowReader<T, core::ElementOf<T>()>(rows, far));
 }
 
-// The two products for as many queries as there are, at most simd::kFewQueries. keys, values: without gaps between elements.
+// The two products for as many queries as there are, at most simd::kFewQueries. keys, values: without gaps between elements;
+// far: whether they come from memory.
 template <class T>
-void FewScores(const StoredRows<const std::byte>& keys, int64_t count, const T* queries, int64_t query_stride, int64_t used,
+void FewScores(const StoredRows<const std::byte>& keys, bool far, int64_t count, const T* queries, int64_t query_stride, int64_t used,
                int64_t width, T* rows) {
   static_assert(simd::kFewQueries == 4);
-  ReadRows<T>(keys, [&](const auto& reader) {
+  ReadRows<T>(keys, far, [&](const auto& reader) {
     if (used == 1) return ScoresOfFew<1>(reader, count, queries, query_stride, width, rows);
     if (used == 2) return ScoresOfFew<2>(reader, count, queries, query_stride, width, rows);
     if (used == 3) return ScoresOfFew<3>(reader, count, queries, query_stride, width, rows);
@@ -328,9 +343,9 @@ void FewScores(const StoredRows<const std::byte>& keys, int64_t count, const T* 
   });
 }
 template <class T>
-void FewValues(const StoredRows<const std::byte>& values, int64_t count, const T* weights, int64_t used, int64_t width,
+void FewValues(const StoredRows<const std::byte>& values, bool far, int64_t count, const T* weights, int64_t used, int64_t width,
                T* output, int64_t output_stride) {
-  ReadRows<T>(values, [&](const auto& reader) {
+  ReadRows<T>(values, far, [&](const auto& reader) {
     if (used == 1) return ValuesOfFew<1>(reader, count, weights, width, output, output_stride);
     if (used == 2) return ValuesOfFew<2>(reader, count, weights, width, output, output_stride);
     if (used == 3) return ValuesOfFew<3>(reader, count, weights, width, output, output_stride);

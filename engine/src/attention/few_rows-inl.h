@@ -26,11 +26,13 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The sums of few queries over the rows of keys, as rows of `width` elements, `stride` apart. before: room for as many.
+// The sums of few queries over the rows of keys, as rows of `width` elements, `stride` apart. before: room for as many. far:
+// whether the keys come from memory.
 template <class T>
 struct FewSums {
   T *sums, *before;
   int64_t stride, width;
+  bool far;
 
   // sums[w, :] += sum over keys of weights[w, j] * rows[j, :], weights simd::kFewTileKeys apart. seen: what is known of the
   // place; see(): fills lanes.visible, unless everything is seen.
@@ -38,7 +40,7 @@ struct FewSums {
   void Add(const StoredRows<const std::byte>& rows, const TilePlace& place, const T* weights, Seen seen,
            const attention::Lanes<T>& lanes, const See& see) const {
     if (seen == Seen::kSome) std::copy_n(sums, place.used * stride, before);
-    FewValues(rows, place.keys, weights, place.used, width, sums, stride);
+    FewValues(rows, far, place.keys, weights, place.used, width, sums, stride);
     const hn::ScalableTag<T> d;
     if (seen == Seen::kAll || AllFinite(d, HeadRows<const T>{sums, stride, 1}, place.used, width) || see() == Seen::kAll)
       return;
@@ -49,7 +51,7 @@ struct FewSums {
       for (int64_t j = 0; j < place.keys; ++j) {
         if ((visible[j] >> w & 1) == 0) continue;
         const StoredRows<const std::byte> row{rows.At(j, 0), rows.row_stride, 1, rows.element};
-        FewValues(row, 1, weights + w * simd::kFewTileKeys + j, 1, width, sums + w * stride, stride);
+        FewValues(row, false, 1, weights + w * simd::kFewTileKeys + j, 1, width, sums + w * stride, stride);
       }
   }
 };
@@ -159,7 +161,7 @@ class FewRows {
   }
 
   void AddValues(const TilePlace& place, Seen seen, bool masked) {
-    const FewSums<T> sums{scratch_.few_output, scratch_.few_before, padded_, width_};
+    const FewSums<T> sums{scratch_.few_output, scratch_.few_before, padded_, width_, scores_.far()};
     sums.Add(values_.Packed(place.tile_key, place.key, place.keys), place, OfStrip(place), seen, scratch_.lanes,
              [&] { return scores_.See(place, masked); });
   }

@@ -83,10 +83,9 @@ class WalkedPairs {
 
   // Asks for the rows of a tile behind `count` keys from `key` on, whatever lies there.
   void AskBehind(int64_t key, int64_t count) const {
-    constexpr int kInSecondLevel = 2;
     const BrainRows rows = BrainRowsOf(rows_);
     for (int64_t j = key + held_.tile; j < key + held_.tile + count; ++j)
-      for (int64_t c = 0; c < elements_; c += simd::kLineBytes / 2) __builtin_prefetch(rows.At(j, c), 0, kInSecondLevel);
+      for (int64_t c = 0; c < elements_; c += simd::kLineBytes / 2) simd::AskSecondLevel(rows.At(j, c));
   }
 
   bool AllFinite(int64_t tile_key, int64_t key, int64_t count) {

@@ -55,6 +55,8 @@ class Scores {
     in_rows_ = few_ && !problem.attention.softcap && hooks.size() <= 1;
     for (const PositionHook<T>* hook : hooks) in_rows_ &= hook->adds_to_rows();
     pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
+    const int64_t keys = shape_.batch * shape_.kv_heads * shape_.kv_len;
+    far_ = keys * (shape_.head_dim + shape_.value_dim) * core::BytesOf(problem.k.element) > simd::kFewFarBytes;
   }
 
   // Whether there are no hooks.
@@ -87,6 +89,9 @@ class Scores {
   bool few() const { return few_; }
   // Whether the scores of few queries are made in rows, and not in tiles first.
   bool in_rows() const { return in_rows_; }
+
+  // Whether keys and values come from memory, so that products of few queries wait for them.
+  bool far() const { return far_; }
 
   // Other keys of the same head.
   void Walk(const attention::KeyRange& walked) {
@@ -156,7 +161,7 @@ class Scores {
 
   // rows[x, j] = the products of few queries with the keys of a place.
   void MultiplyFew(const TilePlace& place, T* rows) {
-    FewScores(PackedKeys(place), place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim, rows);
+    FewScores(PackedKeys(place), far_, place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim, rows);
   }
 
   // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it
@@ -432,7 +437,7 @@ class Scores {
   std::span<PositionHook<T>* const> hooks_;
   // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
   bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
-  bool few_, in_rows_ = false, pairs_ = false, rows_read_ = false, weighs_ = false;
+  bool few_, far_ = false, in_rows_ = false, pairs_ = false, rows_read_ = false, weighs_ = false;
   PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
   WalkedRows<T> keys_;
   WalkedPairs key_pairs_;

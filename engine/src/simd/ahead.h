@@ -13,6 +13,13 @@ namespace heed::simd {
 
 constexpr int64_t kLineBytes = 64;
 
+// Asks for a line, whatever lies there, to be kept in the second-level cache. Inlined by force: compilers drop calls of
+// functions that do nothing else.
+[[gnu::always_inline]] inline void AskSecondLevel(const void* line) {
+  constexpr int kInSecondLevel = 2;
+  __builtin_prefetch(line, 0, kInSecondLevel);
+}
+
 // What a product may do for memory on its way: between() is called between two register tiles, step() at every step of one with
 // a line that the tile keeps in a register.
 struct NothingAhead {
@@ -31,12 +38,11 @@ class Stream {
   const std::byte* line() const { return line_; }
   void set_line(const std::byte* line) { line_ = line; }
   static void step(const std::byte*& line) {
-    __builtin_prefetch(line, 0, kInSecondLevel);
+    AskSecondLevel(line);
     line += kLineBytes;
   }
 
  private:
-  static constexpr int kInSecondLevel = 2;
   const std::byte* line_;
 };
 
