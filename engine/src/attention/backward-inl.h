@@ -71,9 +71,10 @@ class BackwardChunk {
     }
     const auto [begin, end] = attention::PanelsOfPiece(cut, group, place.piece);
     for (int64_t panel = begin; panel < end; ++panel) {
-      const int64_t h = kv_head * group + panel / cut.panels, after = panel + 1;
-      if (panel == begin || panel % cut.panels == 0) stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, h);
-      upcoming_ = {b, kv_head * group + after / cut.panels, after < end ? after % cut.panels : -1};
+      const int64_t h = attention::FirstHead(cut, kv_head, group, panel), after = panel + 1;
+      if (panel == begin || panel % cut.panels == 0)
+        stream_ = StreamOf(problem_.attention.dropout, problem_.dropout, b, cut.group == 1 ? h : 0);
+      upcoming_ = {b, attention::FirstHead(cut, kv_head, group, after), after < end ? after % cut.panels : -1};
       RunPanel(b, h, kv_head, panel % cut.panels);
     }
     if (problem_.pieces_apart()) {
@@ -98,7 +99,7 @@ class BackwardChunk {
     if (!rows.template Holds<T>()) return apart;
     const HeadRows<T> own{reinterpret_cast<T*>(rows.At(begin_, 0)), rows.row_stride, rows.element_stride};
     if (in_rows_) return own.element_stride == 1 ? own : apart;
-    const bool once = shape_.q_heads == shape_.kv_heads && problem_.cut.panels == 1;
+    const bool once = shape_.q_heads == shape_.kv_heads * problem_.cut.group && problem_.cut.panels == 1;
     return AreVectors(own, width) && (once || own.row_stride == width) ? own : apart;
   }
 
@@ -192,7 +193,7 @@ class BackwardChunk {
       products_.SumsAreFresh(stores);
       few_.SumsAreFresh(stores);
       scores_.Begin(panel_, kv_head, {begin_, end_});
-      Pack(b, h);
+      Pack();
       const PanelArrays<T> arrays{.b = b,
                                   .head = h,
                                   .panel = panel_.width,
@@ -218,7 +219,7 @@ class BackwardChunk {
       for (PositionHook<T>* hook : hooks_) hook->End(arrays);
     }
     products_.ClearBlank(panel_);
-    if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries(b, h);
+    if (problem_.d_q.present() && (!reach.empty() || chunk_ == 0)) AddToQueries();
   }
 
   // Asks for the rows that this panel writes and for those that the next one begins with; behind the last panel of a piece for
@@ -230,13 +231,16 @@ class BackwardChunk {
     const auto rows = [&](const auto& operand, int64_t row, int64_t head) {
       return RowsOf(operand, plan.ArrayRow(row), head, plan.FirstQuery(row));
     };
-    const auto panel = [&](int64_t row, int64_t head, int64_t place) {
+    const auto panel = [&](int64_t row, int64_t first, int64_t place) {
       const int64_t begin = place * problem_.cut.panel, count = std::min(problem_.cut.panel, plan.QueryCount(row) - begin);
-      AskFor(rows(problem_.q, row, head), begin, count, shape_.head_dim, ahead);
-      AskFor(rows(problem_.d_out, row, head), begin, count, shape_.value_dim, ahead);
-      AskFor(rows(problem_.out, row, head), begin, count, shape_.value_dim, ahead);
+      for (int64_t head = first; head < first + problem_.cut.group; ++head) {
+        AskFor(rows(problem_.q, row, head), begin, count, shape_.head_dim, ahead);
+        AskFor(rows(problem_.d_out, row, head), begin, count, shape_.value_dim, ahead);
+        AskFor(rows(problem_.out, row, head), begin, count, shape_.value_dim, ahead);
+      }
     };
-    if (problem_.d_q.present()) AskFor(rows(problem_.d_q, b, h), panel_.begin, panel_.count, shape_.head_dim, ahead);
+    for (int64_t x = 0; problem_.d_q.present() && x < panel_.heads; ++x)
+      AskFor(rows(problem_.d_q, b, h + x), panel_.begin, panel_.count, shape_.head_dim, ahead);
     if (upcoming_.index >= 0) {
       panel(upcoming_.b, upcoming_.head, upcoming_.index);
     } else {
@@ -248,7 +252,7 @@ class BackwardChunk {
       if (problem_.d_v.present()) keys(problem_.d_v, b, kv_head, begin_, shape_.value_dim);
       if (!next_) return;
       const int64_t group = shape_.q_heads / shape_.kv_heads, first = next_->piece * problem_.cut.piece;
-      panel(next_->b, next_->kv_head * group + first / problem_.cut.panels, first % problem_.cut.panels);
+      panel(next_->b, attention::FirstHead(problem_.cut, next_->kv_head, group, first), first % problem_.cut.panels);
       if (next_->b == b && next_->kv_head == kv_head && next_->chunk == chunk_) return;
       keys(problem_.k, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.head_dim);
       keys(problem_.v, next_->b, next_->kv_head, next_->chunk * problem_.cut.chunk, shape_.value_dim);
@@ -262,18 +266,18 @@ class BackwardChunk {
     products_.AskForKeys(begin, end);
   }
 
-  void Pack(int64_t b, int64_t h) {
+  void Pack() {
     if (in_rows_) {
       few_.Begin(panel_);
     } else {
       products_.Begin(panel_);
     }
     // A live row whose scores are all -inf has no weights either.
-    ReadRowNumbers(problem_.lse, b, h, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
-    ReadRowNumbers(problem_.correction, b, h, T{0}, scratch_.share);
+    ReadRowNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
+    ReadRowNumbers(problem_.correction, T{0}, scratch_.share);
     normaliser_.Set(panel_.width);
     // d lse / d s is p too, so its gradient joins the term that p multiplies.
-    ReadRowNumbers(problem_.d_lse, b, h, T{0}, scratch_.minus_delta);
+    ReadRowNumbers(problem_.d_lse, T{0}, scratch_.minus_delta);
     if (!problem_.wants_scores) return;
     const auto subtract = [&](auto& products) {
       products.SubtractProducts(problem_.out, scratch_.minus_delta);
@@ -287,16 +291,16 @@ class BackwardChunk {
   }
 
   // The number of each lane; `otherwise` where its query looks at no key, or nothing is given.
-  void ReadRowNumbers(const View<const T, 3>& view, int64_t b, int64_t h, T otherwise, T* numbers) const {
-    const int64_t count = view.present() ? panel_.count : 0;
+  void ReadRowNumbers(const View<const T, 3>& view, T otherwise, T* numbers) const {
+    const int64_t count = view.present() ? panel_.used() : 0, row = problem_.plan.ArrayRow(panel_.b);
     for (int64_t w = 0; w < count; ++w)
-      numbers[w] = view(problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b) + panel_.begin + w);
+      numbers[w] = view(row, scratch_.lanes.head[w], problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
     std::fill(numbers + count, numbers + panel_.width, otherwise);
     for (uint64_t idle = panel_.range.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
   }
 
   void Tile(const TilePlace& place, bool masked) {
-    if (in_rows_) return few_.Tile(place, masked, stream_);
+    if (in_rows_) return few_.Tile(place, masked);
     const Seen seen = scores_.See(place, masked);
     if (seen == Seen::kNone) return;
     T* d_keys = problem_.d_k.present() ? scratch_.d_keys + (place.key - begin_) * problem_.cut.head_dim : nullptr;
@@ -395,26 +399,23 @@ class BackwardChunk {
 
   // The panel's dQ of this chunk: to the caller's rows, or to rows in T where those are narrower, or, for chunks after the
   // first that run apart, to rows of their own.
-  void AddToQueries(int64_t b, int64_t h) {
-    const bool apart = problem_.d_q_parts != nullptr && chunk_ > 0;
-    const StoredRows<std::byte> own = RowsOf(problem_.d_q, problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b));
-    HeadRows<T> rows{reinterpret_cast<T*>(own.data), own.row_stride, own.element_stride};
-    if (problem_.d_q_wide) rows = {problem_.WideQueries(b, h), shape_.head_dim, 1};
-    if (apart) rows = {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
+  void AddToQueries() {
+    const bool apart = problem_.d_q_parts != nullptr && chunk_ > 0, first = chunk_ == 0 || apart;
     const T scale = static_cast<T>(problem_.plan.scale());
-    const bool first = chunk_ == 0 || apart;
     // Queries that look at no key, or at all alike, have no gradient, whatever the keys of their neighbours hold.
-    const uint64_t still = (scratch_.lanes.uniform | scratch_.lanes.idle) & attention::LowBits(panel_.count);
+    const uint64_t still = (scratch_.lanes.uniform | scratch_.lanes.idle) & attention::LowBits(panel_.used());
     const auto store = [&](T* to, int64_t stride) HWY_ATTR {
-      if (in_rows_) return few_.StoreQueries(panel_.count, scale, to, stride);
-      Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.count, scale, to, stride);
+      if (in_rows_) return few_.StoreQueries(panel_.used(), scale, to, stride);
+      Transpose(static_cast<const T*>(scratch_.d_queries), panel_.width, shape_.head_dim, panel_.used(), scale, to, stride);
     };
-    if (first && rows.element_stride == 1 && still == 0) return store(rows.Row(panel_.begin), rows.row_stride);
+    if (const HeadRows<T> rows = QuerySums(0, apart); panel_.heads == 1 && first && rows.element_stride == 1 && still == 0)
+      return store(rows.Row(panel_.begin), rows.row_stride);
     T* shares = scratch_.query_rows;  // packed queries are no longer needed
     const int64_t stride = problem_.cut.head_dim;
     store(shares, stride);
-    for (int64_t w = 0; w < panel_.count; ++w) {
-      T* row = rows.Row(panel_.begin + w);
+    for (int64_t w = 0; w < panel_.used(); ++w) {
+      const HeadRows<T> rows = QuerySums(w / panel_.count, apart);
+      T* row = rows.Row(panel_.begin + w % panel_.count);
       if (still >> w & 1) std::fill_n(shares + w * stride, shape_.head_dim, T{0});
       if (first) {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] = shares[w * stride + c];
@@ -422,6 +423,15 @@ class BackwardChunk {
         for (int64_t c = 0; c < shape_.head_dim; ++c) row[c * rows.element_stride] += shares[w * stride + c];
       }
     }
+  }
+
+  // Where dQ of head x of the panel is summed up.
+  HeadRows<T> QuerySums(int64_t x, bool apart) const {
+    const int64_t b = panel_.b, h = panel_.head + x;
+    if (apart) return {problem_.QueryPart(b, h, chunk_), shape_.head_dim, 1};
+    if (problem_.d_q_wide) return {problem_.WideQueries(b, h), shape_.head_dim, 1};
+    const StoredRows<std::byte> own = RowsOf(problem_.d_q, problem_.plan.ArrayRow(b), h, problem_.plan.FirstQuery(b));
+    return {reinterpret_cast<T*>(own.data), own.row_stride, own.element_stride};
   }
 
   // Writes the sums of a chunk where they stand apart, and zeros for the keys that nobody has seen.

@@ -74,8 +74,8 @@ class FewGradients {
     for (int64_t w = 0; w < used; ++w) sums[w] -= scratch_.few_d_scores[w * kKeys + w];
   }
 
-  // A tile or a strip of one. stream: of the panel's head.
-  void Tile(const TilePlace& place, bool masked, const DropoutStream& stream) {
+  // A tile or a strip of one.
+  void Tile(const TilePlace& place, bool masked) {
     const Seen seen = scores_.FillRows(place, masked, scratch_.few_scores);
     if (seen == Seen::kNone) return;
     const bool wants_scores = problem_.wants_scores;
@@ -86,7 +86,7 @@ class FewGradients {
     for (int64_t w = 0; w < place.used; ++w) {
       T *weights = scratch_.few_scores + w * kKeys, *d_scores = scratch_.few_d_scores + w * kKeys;
       if (problem_.dropout.of_65536 != 0) {
-        DroppedGradient(place, w, stream, weights, d_scores);
+        DroppedGradient(place, w, weights, d_scores);
       } else {
         ScoreGradient(place.keys, w, weights, d_scores);
       }
@@ -136,8 +136,8 @@ class FewGradients {
   }
 
   // The same with dropout, where d_scores holds dO.V: weights = kept p / keep, d_scores = p * (kept dO.V / keep - delta).
-  void DroppedGradient(const TilePlace& place, int64_t w, const DropoutStream& stream, T* weights, T* d_scores) const {
-    const DrawnRow drawn(stream, place, w);
+  void DroppedGradient(const TilePlace& place, int64_t w, T* weights, T* d_scores) const {
+    const DrawnRow drawn(StreamOf(problem_.attention.dropout, problem_.dropout, place.b, place.heads[w]), place, w);
     const T scale = static_cast<T>(problem_.dropout.kept_scale), minus_delta = scratch_.minus_delta[w];
     const typename Normaliser<T>::Lanes of = normaliser_.Of(w);
     for (int64_t j = 0; j < place.keys; j += static_cast<int64_t>(hn::Lanes(d_)))

@@ -167,7 +167,7 @@ class GradientProducts {
   void PackFloats() {
     PackRows(*panel_, scratch_.lanes, QueryRows(), problem_.cut.head_dim, panel_->width, scratch_.query_rows);
     const PanelSource<T> d_out = ValueRows(problem_.d_out);
-    if (scores_.alone() && (d_out.Left(scratch_.lanes) & attention::LowBits(panel_->count)) == 0) {
+    if (scores_.alone() && panel_->heads == 1 && (d_out.Left(scratch_.lanes) & attention::LowBits(panel_->count)) == 0) {
       const attention::Plan& plan = problem_.plan;
       const auto rows = RowsOf(problem_.d_out, plan.ArrayRow(panel_->b), panel_->head, plan.FirstQuery(panel_->b));
       d_out_rows_ = {reinterpret_cast<const T*>(rows.At(panel_->begin, 0)), rows.row_stride, rows.element_stride};
@@ -235,8 +235,8 @@ class GradientProducts {
                 AllFinitePairs(*panel_, scratch_.lanes, ValueRows(problem_.d_out));
     } else {
       finite_ =
-          AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_->count, shape_.head_dim) &&
-          AllFinite(d_, d_out_rows_, panel_->count, shape_.value_dim);
+          AllFinite(d_, HeadRows<const T>{scratch_.query_rows, problem_.cut.head_dim, 1}, panel_->used(), shape_.head_dim) &&
+          AllFinite(d_, d_out_rows_, panel_->used(), shape_.value_dim);
     }
     return *finite_;
   }

@@ -174,21 +174,27 @@ void PackPairColumns(const Panel& panel, const attention::Lanes<T>& lanes, const
 }
 
 // packed[w / 2, c] = element c of the rows of lanes w and w + 1, as rows of `padded` pairs; padding and rows that are left out
-// are 0. For panels of one head.
+// are 0.
 template <class T>
 void PackPairRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded,
                   uint32_t* packed) {
-  const BrainRows rows = BrainRowsOf(source, panel, 0);
   const uint64_t left = source.Left(lanes);
-  const auto element = [&](int64_t w, int64_t c) { return (left >> w & 1) != 0 ? uint16_t{0} : *rows.At(w, c); };
+  const int64_t step = BrainRowsOf(source, panel, 0).element_stride;
+  // Null where the row is left out.
+  const auto row = [&](int64_t w) -> const uint16_t* {
+    if ((left >> w & 1) != 0) return nullptr;
+    return BrainRowsOf(source, panel, w / panel.count).At(w % panel.count, 0);
+  };
+  const auto element = [&](const uint16_t* of, int64_t c) { return of ? of[c * step] : uint16_t{0}; };
   for (int64_t w = 0; w < panel.width; w += 2) {
     uint32_t* to = packed + w / 2 * padded;
     std::fill(to + source.elements, to + padded, 0U);
-    if ((left >> w & 3) == 0 && rows.element_stride == 1) {
-      LaySideBySide(rows.At(w, 0), rows.At(w + 1, 0), source.elements, to);
+    const uint16_t *even = row(w), *odd = row(w + 1);
+    if (even && odd && step == 1) {
+      LaySideBySide(even, odd, source.elements, to);
       continue;
     }
-    for (int64_t c = 0; c < source.elements; ++c) to[c] = element(w, c) | uint32_t{element(w + 1, c)} << 16;
+    for (int64_t c = 0; c < source.elements; ++c) to[c] = element(even, c) | uint32_t{element(odd, c)} << 16;
   }
 }
 
@@ -203,14 +209,16 @@ inline void RoundInPlace(const TilePlace& place, float* tile) {
     }
 }
 
-// Whether the rows of a panel of one head are free of NaN and infinity, but for those that are left out.
+// Whether the rows of a panel are free of NaN and infinity, but for those that are left out.
 template <class T>
 bool AllFinitePairs(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source) {
-  const BrainRows rows = BrainRowsOf(source, panel, 0);
   const uint64_t left = source.Left(lanes);
   bool finite = true;
-  for (int64_t w = 0; w < panel.count; ++w)
-    for (int64_t c = 0; c < source.elements && (left >> w & 1) == 0; ++c) finite &= AllFiniteBrain(rows.At(w, c), 1);
+  for (int64_t w = 0; w < panel.used(); ++w) {
+    const BrainRows rows = BrainRowsOf(source, panel, w / panel.count);
+    for (int64_t c = 0; c < source.elements && (left >> w & 1) == 0; ++c)
+      finite &= AllFiniteBrain(rows.At(w % panel.count, c), 1);
+  }
   return finite;
 }
 

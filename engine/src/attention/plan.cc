@@ -149,18 +149,27 @@ bool Plan::SameForAllQueries() const {
 
 namespace {
 
+int64_t HeadsOfKeyHead(const Shape& shape) { return shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
+
 int64_t PanelsOfKeyHead(const Shape& shape, const Cut& cut) {
-  return shape.kv_heads == 0 ? 0 : shape.q_heads / shape.kv_heads * cut.panels;
+  return shape.kv_heads == 0 ? 0 : HeadsOfKeyHead(shape) / cut.group * cut.panels;
 }
 
-// alone: chunks are all the parallel work that a batch row has.
-Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes, bool alone) {
-  const simd::TileSizes sizes = simd::ChooseTiles(lanes, accumulator_bytes);
+// A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read once
+// for all of them.
+int64_t HeadsSideBySide(const Shape& shape, int accumulator_bytes) {
+  const int64_t group = HeadsOfKeyHead(shape);
+  return group * shape.q_len <= simd::kWidestPanelBytes / accumulator_bytes ? group : 1;
+}
+
+// heads: how many stand side by side. alone: chunks are all the parallel work that a batch row has.
+Cut CutCommon(const Shape& shape, int64_t heads, int accumulator_bytes, bool alone) {
+  const simd::TileSizes sizes = simd::ChooseTiles(heads * shape.q_len, accumulator_bytes);
   const int64_t most_chunks = alone ? simd::kMaxChunksOfOneHead : simd::kMaxChunks;
   Cut cut{};
   cut.panel = sizes.panel;
   cut.tile = sizes.tile;
-  cut.group = 1;
+  cut.group = heads;
   cut.panels = DivideUp(shape.q_len, cut.panel);
   cut.chunk =
       std::max(alone ? simd::kMinChunkOfOneHead : sizes.min_chunk, RoundUp(DivideUp(shape.kv_len, most_chunks), cut.tile));
@@ -177,8 +186,7 @@ Cut CutCommon(const Shape& shape, int64_t lanes, int accumulator_bytes, bool alo
 }  // namespace
 
 bool HasFewQueries(const Shape& shape) {
-  const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
-  return shape.q_len <= simd::kFewQueries && group * shape.q_len <= simd::kFewQueries;
+  return shape.q_len <= simd::kFewQueries && HeadsOfKeyHead(shape) * shape.q_len <= simd::kFewQueries;
 }
 
 int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries) {
@@ -197,13 +205,7 @@ int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t que
 }
 
 Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_bytes) {
-  // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read
-  // once for all of them.
-  const int64_t group = shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads;
-  const int64_t together = group * shape.q_len;
-  const bool share = group > 1 && together <= simd::kWidestPanelBytes / accumulator_bytes;
-  Cut cut = CutCommon(shape, share ? together : shape.q_len, accumulator_bytes, shape.q_heads == 1);
-  if (share) cut.group = group;
+  Cut cut = CutCommon(shape, HeadsSideBySide(shape, accumulator_bytes), accumulator_bytes, shape.q_heads == 1);
   if (HasFewQueries(shape)) {
     cut.tile = simd::kFewTileKeys;
     cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
@@ -224,8 +226,9 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
 }
 
 Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits& limits) {
-  const bool alone = shape.q_heads == 1 || (limits.all_queries && shape.kv_heads == 1);
-  Cut cut = CutCommon(shape, shape.q_len, accumulator_bytes, alone);
+  const int64_t heads = limits.one_head ? 1 : HeadsSideBySide(shape, accumulator_bytes);
+  const bool alone = shape.kv_heads == 1 && (limits.all_queries || heads == shape.q_heads);
+  Cut cut = CutCommon(shape, heads, accumulator_bytes, alone);
   if (limits.all_keys) {
     cut.chunk = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
     cut.chunks = 1;

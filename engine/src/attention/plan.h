@@ -131,7 +131,7 @@ struct Cut {
   int64_t splits;    // per panel
   int64_t chunk;     // keys, a multiple of tile
   int64_t chunks;    // per head
-  int64_t piece;     // panels of all query heads of a key head, one head after the other
+  int64_t piece;     // panels of all query heads of a key head, one group of heads after the other
   int64_t pieces;    // per key head
   int64_t head_dim;  // D and Dv rounded up to kLaneQuantum
   int64_t value_dim;
@@ -167,7 +167,11 @@ bool HasFewQueries(const Shape& shape);
 
 // The panels of one piece, counted over the `group` query heads of a key head.
 inline KeyRange PanelsOfPiece(const Cut& cut, int64_t group, int64_t piece) {
-  return {piece * cut.piece, std::min((piece + 1) * cut.piece, group * cut.panels)};
+  return {piece * cut.piece, std::min((piece + 1) * cut.piece, group / cut.group * cut.panels)};
+}
+// The first query head of a panel that is counted so; its index among the panels of its heads is the rest of panel / panels.
+inline int64_t FirstHead(const Cut& cut, int64_t kv_head, int64_t group, int64_t panel) {
+  return kv_head * group + panel / cut.panels * cut.group;
 }
 
 // accumulator_bytes: 4 or 8
@@ -176,6 +180,7 @@ Cut CutForward(const Attention& attention, const Shape& shape, int accumulator_b
 struct BackwardLimits {
   bool all_keys = false;     // one chunk takes all keys of a head
   bool all_queries = false;  // one piece takes all queries of a key head
+  bool one_head = false;     // no panel has queries of two heads
 };
 Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits& limits = {});
 

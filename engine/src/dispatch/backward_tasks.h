@@ -105,7 +105,7 @@ class BackwardTasks {
     for (int64_t panel = begin + step / 2; panel < end; panel += step) {
       const int64_t query = panel % cut_.panels * cut_.panel + cut_.panel / 2;
       if (query >= plan.QueryCount(chunk.b)) continue;
-      seen += plan.KeysSeen(chunk.b, chunk.kv_head * group + panel / cut_.panels, query, keys);
+      seen += plan.KeysSeen(chunk.b, attention::FirstHead(cut_, chunk.kv_head, group, panel), query, keys);
     }
     return seen;
   }

@@ -115,7 +115,7 @@ void RunWeights(const Attention& attention, const WeightsArrays<T>& arrays, Work
   const Shape shape = CheckWeights(attention, arrays);
   const position::HiddenByScheme hidden(attention, shape);
   const attention::Plan plan(attention, shape, hidden);
-  const Cut cut = attention::CutBackward(shape, sizeof(T));
+  const Cut cut = attention::CutBackward(shape, sizeof(T), {.one_head = true});
   const int workers = core::Concurrency(executor);
   ForwardLayout<T> layout(attention, cut, shape, ElementsOf<T>(arrays.q), workers);
   CallMemory memory = layout.Memory(workers);

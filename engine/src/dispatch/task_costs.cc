@@ -111,9 +111,9 @@ void BackwardCosts::Add(const ChunkPlace& chunk, TaskCost& cost) {
   const auto [begin, end] = attention::PanelsOfPiece(cut, group, chunk.piece);
   bool sees = false;
   for (int64_t panel = begin; panel < end; ++panel) {
-    const PanelPlace place{chunk.b, chunk.kv_head * group + panel / cut.panels, panel % cut.panels};
+    const PanelPlace place{chunk.b, attention::FirstHead(cut, chunk.kv_head, group, panel), panel % cut.panels};
     const PanelWork& work = works_.Of(place, chunk.chunk);
-    const int64_t queries = QueriesOf(chunk.b, place.index);
+    const int64_t queries = cut.group * QueriesOf(chunk.b, place.index);
     if (work.keys > 0 || chunk.chunk == 0) cost.bytes_written += queries * d_query_bytes;
     if (work.keys == 0) continue;
     sees = true;
@@ -133,7 +133,8 @@ bool BackwardCosts::Sees(int64_t b, int64_t kv_head, int64_t chunk, int64_t piec
   const int64_t group = facts_.plan.shape().q_heads / facts_.plan.shape().kv_heads;
   const auto [begin, end] = attention::PanelsOfPiece(facts_.cut, group, piece);
   for (int64_t panel = begin; panel < end; ++panel)
-    if (works_.Of({b, kv_head * group + panel / facts_.cut.panels, panel % facts_.cut.panels}, chunk).keys > 0) return true;
+    if (works_.Of({b, attention::FirstHead(facts_.cut, kv_head, group, panel), panel % facts_.cut.panels}, chunk).keys > 0)
+      return true;
   return false;
 }
 
@@ -146,7 +147,8 @@ TaskCost BackwardCosts::OfFinish(const FinishTasks& tasks, int64_t task) {
       const int64_t elements = QueriesOf(b, index) * shape.head_dim;
       const int64_t sum_bytes = narrow() ? facts_.sum_bytes : facts_.element_bytes;
       int64_t parts = 0;
-      for (int64_t chunk = 1; parts_ && chunk < cut.chunks; ++chunk) parts += works_.Of({b, h, index}, chunk).keys > 0 ? 1 : 0;
+      const PanelPlace place{b, h / cut.group * cut.group, index};
+      for (int64_t chunk = 1; parts_ && chunk < cut.chunks; ++chunk) parts += works_.Of(place, chunk).keys > 0 ? 1 : 0;
       cost.bytes_read += elements * (parts * facts_.sum_bytes + (parts > 0 || narrow() ? sum_bytes : 0));
       if (parts > 0 || narrow()) cost.bytes_written += elements * facts_.element_bytes;
     }
