@@ -252,9 +252,9 @@ class ForwardPanel {
       VisibleProduct(d_, scratch_.lanes, place, rows, shape_.value_dim, weights, scratch_.output);
       return;
     }
-    const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
+    const int64_t lanes = ProductWidth(d, place.used_end() - place.lane_begin);
     auto&& memory = ahead(place);
-    if (lanes < panel_.width) ClearBlank();
+    if (!place.all_used()) ClearBlank();
     const Target<T> output{scratch_.output + place.lane_begin, panel_.width, !blank_};
     Product(d, Scalars<T>{rows.data, 1, rows.row_stride}, {weights + place.lane_begin, panel_.width},
             {shape_.value_dim, place.keys, lanes}, output, memory);

@@ -36,6 +36,7 @@ struct TilePlace {
 
   int64_t lanes() const { return lane_end - lane_begin; }
   int64_t used_end() const { return used < lane_end ? used : lane_end; }
+  bool all_used() const { return lane_begin == 0 && used <= lane_end; }
 };
 
 // The arrays of a panel that a scheme may read, or add to. [rows, panel] unless said otherwise.

@@ -143,7 +143,7 @@ class Scores {
 
   // seen: what See says of the tile. d_keys: where hooks add to the gradient of its keys, in the backward pass.
   void Fill(const TilePlace& place, Seen seen, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
-    Fill(d_, place, seen, place.lanes(), rows, scores, d_keys, scratch_.ahead);
+    Fill(d_, place, seen, ProductWidth(d_, place.used_end() - place.lane_begin), rows, scores, d_keys, scratch_.ahead);
   }
   // The same for the first lanes of the tile alone, in vectors of D.
   template <class D, class Ahead>
@@ -200,7 +200,7 @@ class Scores {
       if (strips.masked || seen[x] == Seen::kNone) HideAround(strips, place, seen[x] == Seen::kNone, rows);
       if (seen[x] == Seen::kNone) continue;
       // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
-      const int64_t lanes = attention::RoundUp(place.used_end() - place.lane_begin, static_cast<int64_t>(hn::Lanes(d)));
+      const int64_t lanes = ProductWidth(d, place.used_end() - place.lane_begin);
       auto&& memory = ahead(place);
       Fill(d, place, seen[x], lanes, KeysRead(place), rows, nullptr, memory);
       if (seen[x] == Seen::kSome) Mask(place, kHidden, rows);
