@@ -31,17 +31,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T, core::Element kElement>
 class RowReader {
  public:
-  // far: whether the rows come from memory.
-  RowReader(const StoredRows<const std::byte>& rows, bool far)
-      : data_(rows.data), stride_(rows.row_stride * kBytes), far_(far) {}
+  // width: of a row; far: whether the rows come from memory.
+  RowReader(const StoredRows<const std::byte>& rows, int64_t width, bool far)
+      : data_(rows.data),
+        stride_(rows.row_stride * kBytes),
+        ahead_(far ? attention::DivideUp(simd::kFewAheadBytes, std::max<int64_t>(1, width * kBytes)) * stride_ : 0) {}
 
   const std::byte* Row(int64_t j) const { return data_ + j * stride_; }
   int64_t stride() const { return stride_; }
 
   // Asks for what stands behind `count` elements from c on, if rows come from memory.
   HWY_INLINE void AskBehind(const std::byte* row, int64_t c, int64_t count) const {
-    if (!far_) return;
-    const std::byte* at = row + simd::kFewAheadBytes + c * kBytes;
+    if (ahead_ == 0) return;
+    const std::byte* at = row + ahead_ + c * kBytes;
     for (int64_t line = 0; line < count * kBytes; line += simd::kLineBytes) simd::AskSecondLevel(at + line);
   }
 
@@ -62,8 +64,7 @@ class RowReader {
  private:
   static constexpr int64_t kBytes = core::BytesOf(kElement);
   const std::byte* data_;
-  int64_t stride_;  // in bytes
-  bool far_;
+  int64_t stride_, ahead_;  // in bytes; ahead: of what is asked for, 0 if nothing is
 };
 
 // The elements of a row behind its last whole vector, as one more vector whose other lanes are 0. Nothing outside the row is
@@ -321,21 +322,21 @@ HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>
 
 // Calls visit(reader) with the rows as what they hold.
 template <class T, class Visit>
-HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, bool far, const Visit& visit) {
+HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, int64_t width, bool far, const Visit& visit) {
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (rows.element == core::Element::kBFloat16) return visit(RowReader<T, core::Element::kBFloat16>(rows, far));
-    if (rows.element == core::Element::kFloat16) return visit(RowReader<T, core::Element::kFloat16>(rows, far));
+    if (rows.element == core::Element::kBFloat16) return visit(RowReader<T, core::Element::kBFloat16>(rows, width, far));
+    if (rows.element == core::Element::kFloat16) return visit(RowReader<T, core::Element::kFloat16>(rows, width, far));
   }
-  visit(RowReader<T, core::ElementOf<T>()>(rows, far));
+  visit(RowReader<T, core::ElementOf<T>()>(rows, width, far));
 }
 
 // The two products for as many queries as there are, at most simd::kFewQueries. keys, values: without gaps between elements;
 // far: whether they come from memory.
 template <class T>
-void FewScores(const StoredRows<const std::byte>& keys, bool far, int64_t count, const T* queries, int64_t query_stride, int64_t used,
-               int64_t width, T* rows) {
+void FewScores(const StoredRows<const std::byte>& keys, bool far, int64_t count, const T* queries, int64_t query_stride,
+               int64_t used, int64_t width, T* rows) {
   static_assert(simd::kFewQueries == 4);
-  ReadRows<T>(keys, far, [&](const auto& reader) {
+  ReadRows<T>(keys, width, far, [&](const auto& reader) {
     if (used == 1) return ScoresOfFew<1>(reader, count, queries, query_stride, width, rows);
     if (used == 2) return ScoresOfFew<2>(reader, count, queries, query_stride, width, rows);
     if (used == 3) return ScoresOfFew<3>(reader, count, queries, query_stride, width, rows);
@@ -343,9 +344,9 @@ void FewScores(const StoredRows<const std::byte>& keys, bool far, int64_t count,
   });
 }
 template <class T>
-void FewValues(const StoredRows<const std::byte>& values, bool far, int64_t count, const T* weights, int64_t used, int64_t width,
-               T* output, int64_t output_stride) {
-  ReadRows<T>(values, far, [&](const auto& reader) {
+void FewValues(const StoredRows<const std::byte>& values, bool far, int64_t count, const T* weights, int64_t used,
+               int64_t width, T* output, int64_t output_stride) {
+  ReadRows<T>(values, width, far, [&](const auto& reader) {
     if (used == 1) return ValuesOfFew<1>(reader, count, weights, width, output, output_stride);
     if (used == 2) return ValuesOfFew<2>(reader, count, weights, width, output, output_stride);
     if (used == 3) return ValuesOfFew<3>(reader, count, weights, width, output, output_stride);

@@ -159,7 +159,8 @@ class ForwardPanel {
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays_);
     scores_.Survey(panel_, cut.tile, {keys.begin, panel_.range.reach.end}, scratch_.scores);
     if (!scores_.in_rows()) AskAhead(b, kv_head);  // whose products ask for nothing meanwhile
-    const bool far = !scores_.few() && ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
+    streams_ = cut.panels == 1 && walked.end - walked.begin >= simd::kStreamedKeys * panel_.width;
+    const bool far = !scores_.few() && !streams_ && ComeFromFar(walked, shape_, core::BytesOf(problem_.k.element));
     const auto take = [&](const Strips& strips) HWY_ATTR {
       if (far) AskForKeysAndValues(strips.places[0].tile_key + cut.tile, keys.end);
       Tile(state, strips);
@@ -212,20 +213,25 @@ class ForwardPanel {
       if (hook->weighs()) hook->Weigh(place, weights);
   }
 
-  // A decoding step has few queries. Half the width of AVX-512 then computes no idle lanes, at twice the rate where the machine
-  // has two such units; and it computes so little for each key that the keys of the next tile are asked for at every step.
+  // A panel of few queries computes so little for each key that the keys of the next tile are asked for at every step, and so
+  // does one that nobody has brought keys closer for, unless it has about as many queries. Half the width of AVX-512 computes
+  // no idle lanes of a decoding step, at twice the rate where the machine has two such units.
   void Tile(const SoftmaxState<T>& state, const Strips& strips) {
     if (scores_.few()) {
       few_.Take(state, strips, Weighs(), [&](const TilePlace& place, T* weights) HWY_ATTR { WeighStrip(place, weights); });
       return;
     }
-    if (panel_.used() > static_cast<int64_t>(hn::MaxLanes(narrow_))) {
-      const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; };
-      TileOf(d_, state, strips, ahead, ahead);
+    const auto keys = [&](const TilePlace& place) { return scores_.After(place); };
+    const auto values = [&](const TilePlace& place) {
+      return StreamFrom(values_.stored(), place.key + place.keys, shape_.value_dim);
+    };
+    const auto queue = [&](const TilePlace&) -> simd::Ahead& { return scratch_.ahead; };
+    if (panel_.used() <= static_cast<int64_t>(hn::MaxLanes(narrow_))) {
+      TileOf(narrow_, state, strips, keys, values);
+    } else if (streams_) {
+      TileOf(d_, state, strips, keys, values);
     } else {
-      TileOf(
-          narrow_, state, strips, [&](const TilePlace& place) { return simd::Stream(scores_.After(place)); },
-          [&](const TilePlace& place) { return simd::Stream(values_.stored().At(place.key + place.keys, 0)); });
+      TileOf(d_, state, strips, queue, queue);
     }
   }
 
@@ -388,7 +394,8 @@ class ForwardPanel {
   FewRows<T> few_;
   int64_t rows_;
   std::optional<attention::PanelPlace> next_;
-  bool blank_ = true;  // whether the output holds nothing yet, not even zeros
+  bool streams_ = false;  // whether keys and values are asked for at every step of a product
+  bool blank_ = true;     // whether the output holds nothing yet, not even zeros
   Panel panel_{};
   PanelArrays<T> arrays_{};
   DropoutStream stream_{};

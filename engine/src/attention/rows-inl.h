@@ -66,6 +66,12 @@ void AskFor(const StoredRows<Byte>& rows, int64_t begin, int64_t count, int64_t 
   if (rows.element_stride == 1) ahead.Add(rows.At(begin, 0), width * bytes, rows.row_stride * bytes, count);
 }
 
+// Asks for the rows from `begin` on, whatever lies there, one line at every step of a product.
+inline simd::Stream StreamFrom(const StoredRows<const std::byte>& rows, int64_t begin, int64_t width) {
+  const int64_t bytes = core::BytesOf(rows.element), stride = rows.row_stride * bytes;
+  return {rows.At(begin, 0), rows.element_stride == 1 ? width * bytes : stride, stride};
+}
+
 inline float LoadNarrow(const std::byte* at, core::Element element) {
   uint16_t bits;
   std::memcpy(&bits, at, sizeof(bits));

@@ -110,8 +110,10 @@ class Scores {
   // The same keys in pairs, where the call has them.
   WalkedPairs& key_pairs() { return key_pairs_; }
 
-  // The caller's keys behind those of a tile.
-  const std::byte* After(const TilePlace& place) const { return keys_.stored().At(place.key + place.keys, 0); }
+  // Asks for the caller's keys behind those of a tile.
+  simd::Stream After(const TilePlace& place) const {
+    return StreamFrom(keys_.stored(), place.key + place.keys, shape_.head_dim);
+  }
 
   // Asks for the caller's rows of keys begin .. end - 1.
   void AskForKeys(int64_t begin, int64_t end) { AskFor(keys_.stored(), begin, end - begin, shape_.head_dim, scratch_.ahead); }
@@ -161,7 +163,8 @@ class Scores {
 
   // rows[x, j] = the products of few queries with the keys of a place.
   void MultiplyFew(const TilePlace& place, T* rows) {
-    FewScores(PackedKeys(place), far_, place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim, rows);
+    FewScores(PackedKeys(place), far_, place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim,
+              rows);
   }
 
   // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it

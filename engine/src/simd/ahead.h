@@ -21,29 +21,43 @@ constexpr int64_t kLineBytes = 64;
 }
 
 // What a product may do for memory on its way: between() is called between two register tiles, step() at every step of one with
-// a line that the tile keeps in a register.
+// a place that the tile keeps in registers.
 struct NothingAhead {
+  struct Place {};
   void between() {}
-  const std::byte* line() const { return nullptr; }
-  void set_line(const std::byte*) {}
-  static void step(const std::byte*&) {}
+  Place place() const { return {}; }
+  void set_place(Place) {}
+  static void step(Place&) {}
 };
 
-// One line at every step, from `line` on, whatever lies there: where there is less computing than memory, a few lines between
-// tiles come too late.
+// One line at every step, of rows of row_bytes that lie stride_bytes apart, whatever stands there: where there is less
+// computing than memory, a few lines between tiles come too late.
 class Stream {
  public:
-  explicit Stream(const std::byte* line) : line_(line) {}
+  struct Place {
+    const std::byte *line, *row_end;
+    int64_t stride_bytes, gap;
+  };
+  Stream(const std::byte* row, int64_t row_bytes, int64_t stride_bytes)
+      : place_{row, row + row_bytes, stride_bytes, stride_bytes - RoundedUp(row_bytes)} {
+    // Rows without gaps are one.
+    if (row_bytes == stride_bytes) place_.row_end = nullptr;
+  }
   void between() {}
-  const std::byte* line() const { return line_; }
-  void set_line(const std::byte* line) { line_ = line; }
-  static void step(const std::byte*& line) {
-    AskSecondLevel(line);
-    line += kLineBytes;
+  Place place() const { return place_; }
+  void set_place(const Place& place) { place_ = place; }
+  static void step(Place& place) {
+    AskSecondLevel(place.line);
+    place.line += kLineBytes;
+    if (place.row_end == nullptr || place.line < place.row_end) return;
+    place.line += place.gap;
+    place.row_end += place.stride_bytes;
   }
 
  private:
-  const std::byte* line_;
+  static int64_t RoundedUp(int64_t bytes) { return (bytes + kLineBytes - 1) / kLineBytes * kLineBytes; }
+
+  Place place_;
 };
 
 // A queue of rows. What does not fit is left out: asking for memory changes nothing but time.

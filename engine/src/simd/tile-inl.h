@@ -82,7 +82,7 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 #pragma GCC unroll 4
   for (int i = 0; i < (R + 3) / 4; ++i) fours[i] = a.data + 4 * i * a.row_stride;
   const T* HWY_RESTRICT vectors = b.data;
-  auto line = ahead.line();
+  auto place = ahead.place();
   for (int64_t step = 0; step < steps; ++step) {
     hn::Vec<D> row[V];
 #pragma GCC unroll 4
@@ -93,12 +93,12 @@ HWY_INLINE void RegisterTile(D d, Scalars<T> a, VectorRows<const T> b, int64_t s
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) acc[r][v] = hn::MulAdd(factor, row[v], acc[r][v]);
     }
-    ahead.step(line);
+    ahead.step(place);
 #pragma GCC unroll 4
     for (const T*& four : fours) four += a.step_stride;
     vectors += b.stride;
   }
-  ahead.set_line(line);
+  ahead.set_place(place);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4

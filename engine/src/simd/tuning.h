@@ -95,6 +95,10 @@ constexpr int64_t kRowsAhead = kTileKeys;
 // every panel that walks them, and wait for memory where sequences are long.
 constexpr int64_t kFarBytes = 1 << 20;
 
+// A panel that meets so many keys for each of its lanes waits for those alone, and asks for them at every step of a product.
+// With fewer its own rows and those of the next panel take as long.
+constexpr int64_t kStreamedKeys = 4;
+
 // Cache lines asked for between two register tiles (about 1500 cycles of FMA at 6 x 4 vectors and 64 steps): as many as a core
 // of the machines measured has buffers for outstanding misses.
 constexpr int kAheadLines = 24;
