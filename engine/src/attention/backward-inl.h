@@ -47,7 +47,7 @@ class BackwardChunk {
         products_(problem, scratch, scores_),
         normaliser_(scratch.minus_lse, scratch.share, scratch.reference, scratch.sum),
         few_(problem, scratch, scores_, normaliser_),
-        in_rows_(scores_.in_rows() && hooks.empty()) {}
+        in_rows_(scores_.in_rows()) {}
 
   // The share of one piece of the queries of one key head in dK and dV of one chunk of its keys, and the chunk's share of their
   // dQ. next: what is likely to come after it, or null.
@@ -94,7 +94,7 @@ class BackwardChunk {
   HeadRows<T> SumsOf(const core::Output& gradient, const attention::ChunkPlace& place, int64_t padded, int64_t width,
                      T* scratch) const {
     const HeadRows<T> apart{scratch, padded, 1};
-    if (!gradient.present() || problem_.cut.pieces > 1 || !hooks_.empty()) return apart;
+    if (!gradient.present() || problem_.cut.pieces > 1 || !(hooks_.empty() || in_rows_)) return apart;
     const attention::Plan& plan = problem_.plan;
     const StoredRows<std::byte> rows = RowsOf(gradient, plan.ArrayRow(place.b), place.kv_head, plan.FirstKey(place.b));
     if (!rows.template Holds<T>()) return apart;

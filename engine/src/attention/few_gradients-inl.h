@@ -92,6 +92,7 @@ class FewGradients {
       }
       // Masked pairs and uniform lanes have no gradient of the score, whatever a masked value holds.
       if (wants_scores && seen == Seen::kSome) scores_.HideInRow(place, w, T{0}, d_scores);
+      if (wants_scores) scores_.AccumulateRow(place, w, d_scores);
     }
     if (problem_.d_v.present())
       AddToKeys(place, seen, masked, scratch_.few_scores, {scratch_.d_out_rows, problem_.cut.value_dim, shape_.value_dim},
@@ -124,14 +125,17 @@ class FewGradients {
   PanelSource<T> ValueRows(const core::Input& operand) const { return Rows(operand, shape_.value_dim, T{1}, Uniform::kTake); }
 
   // weights = p; d_scores = p * (dP - delta), where d_scores holds dP: see BackwardChunk::ScoreGradient. Whole vectors, beyond
-  // the keys too.
+  // the keys too. What hooks hide has no weight, and no gradient of it either, whatever its value holds.
   void ScoreGradient(int64_t keys, int64_t w, T* weights, T* d_scores) const {
     const typename Normaliser<T>::Lanes of = normaliser_.Of(w);
     const auto minus_delta = hn::Set(d_, scratch_.minus_delta[w]);
+    const bool hides = scores_.hides();
     for (int64_t j = 0; j < keys; j += static_cast<int64_t>(hn::Lanes(d_))) {
       const auto p = of.Weight(weights + j);
       hn::Store(p, d_, weights + j);
-      if (problem_.wants_scores) hn::Store(hn::Mul(p, hn::Add(hn::Load(d_, d_scores + j), minus_delta)), d_, d_scores + j);
+      if (!problem_.wants_scores) continue;
+      const auto gradient = hn::Mul(p, hn::Add(hn::Load(d_, d_scores + j), minus_delta));
+      hn::Store(hides ? hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d_)), gradient) : gradient, d_, d_scores + j);
     }
   }
 
@@ -139,6 +143,7 @@ class FewGradients {
   void DroppedGradient(const TilePlace& place, int64_t w, T* weights, T* d_scores) const {
     const DrawnRow drawn(StreamOf(problem_.attention.dropout, problem_.dropout, place.b, place.heads[w]), place, w);
     const T scale = static_cast<T>(problem_.dropout.kept_scale), minus_delta = scratch_.minus_delta[w];
+    const bool hides = scores_.hides();
     const typename Normaliser<T>::Lanes of = normaliser_.Of(w);
     for (int64_t j = 0; j < place.keys; j += static_cast<int64_t>(hn::Lanes(d_)))
       hn::Store(of.Weight(weights + j), d_, weights + j);
@@ -146,7 +151,8 @@ class FewGradients {
       const bool dropped = drawn.Dropped(j);
       const T p = weights[j];
       weights[j] = dropped ? T{0} : p * scale;
-      if (problem_.wants_scores) d_scores[j] = p * ((dropped ? T{0} : scale * d_scores[j]) + minus_delta);
+      if (!problem_.wants_scores) continue;
+      d_scores[j] = hides && p == 0 ? T{0} : p * ((dropped ? T{0} : scale * d_scores[j]) + minus_delta);
     }
   }
 

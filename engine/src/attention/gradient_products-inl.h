@@ -120,7 +120,7 @@ class GradientProducts {
     }
     const HeadRows<const T> rows = values_.At(place.tile_key, place.key, place.keys);
     Product(d_, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.d_out + place.lane_begin, panel_->width},
-            {place.keys, shape_.value_dim, ProductLanes(place)}, Fresh(d_scores, panel_->width), scratch_.ahead);
+            {place.keys, shape_.value_dim, scores_.BackwardLanes(place)}, Fresh(d_scores, panel_->width), scratch_.ahead);
   }
 
   // dV += P^T dO, where scratch.weights holds P.
@@ -204,8 +204,6 @@ class GradientProducts {
     });
   }
 
-  static int64_t ProductLanes(const TilePlace& place) { return ProductWidth(d_, place.used_end() - place.lane_begin); }
-
   void AddColumns(const TilePlace& place, Seen seen) {
     const HeadRows<const T> rows = scores_.Keys(place);
     if (seen == Seen::kSome && !AllFinite(d_, rows, place.keys, shape_.head_dim)) {
@@ -216,7 +214,7 @@ class GradientProducts {
     if (!place.all_used()) ClearBlank(*panel_);
     const Target<T> d_queries{scratch_.d_queries + place.lane_begin, panel_->width, !blank_};
     Product(d_, Scalars<T>{rows.data, 1, rows.row_stride}, {scratch_.d_scores + place.lane_begin, panel_->width},
-            {shape_.head_dim, place.keys, ProductLanes(place)}, d_queries, scratch_.ahead);
+            {shape_.head_dim, place.keys, scores_.BackwardLanes(place)}, d_queries, scratch_.ahead);
     blank_ = false;
   }
 

@@ -63,6 +63,8 @@ class Scores {
   bool alone() const { return hooks_.empty(); }
   // Whether any hook reads rows of the panel or the tile in the type of computation.
   bool rows_read() const { return rows_read_; }
+  // Whether any hook hides pairs.
+  bool hides() const { return hides_; }
   // Whether any hook works on weights.
   bool weighs() const { return weighs_; }
 
@@ -143,9 +145,14 @@ class Scores {
     Walk(before);
   }
 
+  // The lanes of a tile whose products the backward pass makes: hooks sum over idle lanes too, which then hold 0.
+  int64_t BackwardLanes(const TilePlace& place) const {
+    return alone() ? ProductWidth(d_, place.used_end() - place.lane_begin) : place.lanes();
+  }
+
   // seen: what See says of the tile. d_keys: where hooks add to the gradient of its keys, in the backward pass.
   void Fill(const TilePlace& place, Seen seen, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
-    Fill(d_, place, seen, ProductWidth(d_, place.used_end() - place.lane_begin), rows, scores, d_keys, scratch_.ahead);
+    Fill(d_, place, seen, BackwardLanes(place), rows, scores, d_keys, scratch_.ahead);
   }
   // The same for the first lanes of the tile alone, in vectors of D.
   template <class D, class Ahead>
@@ -186,6 +193,11 @@ class Scores {
   void HideInRow(const TilePlace& place, int64_t w, T hidden, T* row) const {
     if (seen_in_ranges()) return MaskRowOutside(scratch_.lanes, place, w, hidden, row);
     MaskRow(scratch_.lanes, place, w, hidden, row);
+  }
+
+  // Tells whoever has added to a row the gradient of its scores.
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) {
+    for (PositionHook<T>* hook : hooks_) hook->AccumulateRow(place, w, d_row);
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <random>
 #include <sstream>
@@ -109,11 +110,20 @@ class Trial {
     View<A, 3> correction;
     if (case_.correction) correction = correction_.Make(rows);
     Workspace workspace;
-    Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction);
-    if (case_.weights) RunWeights(lse, workspace, executor);
-    Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
-                d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride},
-                {correction.data, correction.extent, correction.stride});
+    // What a workspace holds before a call goes nowhere; once it is large enough it holds NaN in every type of numbers.
+    const auto spoil = [&] {
+      if (workspace.size() > 0) std::memset(workspace.data(), 0xFF, workspace.size());
+    };
+    for (int round = 0; round < 2; ++round) {
+      spoil();
+      Forward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, workspace, executor, statistics, remainder, correction);
+      spoil();
+      if (case_.weights) RunWeights(lse, workspace, executor);
+      spoil();
+      Backward<T>(attention, q_.view, k_.view, v_.view, out_.view, lse, d_out_.view, d_q_.view, d_k_.view, d_v_.view,
+                  d_tables_.views, workspace, executor, d_lse, {remainder.data, remainder.extent, remainder.stride},
+                  {correction.data, correction.extent, correction.stride});
+    }
   }
 
   TrialErrors Errors() const {

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <variant>
 
 #include "attention/few_queries-inl.h"
@@ -84,20 +85,10 @@ class DenseBiasHook final : public PositionHook<T> {
     const int64_t used = place.used_end() - place.lane_begin;
     if (used <= 0) return;
     Transpose(d_scores + place.lane_begin, place.panel, place.keys, used, T{1}, tile_, place.keys);
-    for (int64_t w = 0; w < used; ++w) {
-      int64_t stride = 0;
-      T* row = DenseRow(d_bias_, place, place.lane_begin + w, stride);
-      const T* gradient = tile_ + w * place.keys;
-      if (!per_key) {
-        T sum = 0;
-        for (int64_t j = 0; j < place.keys; ++j) sum += gradient[j];
-        *row += sum;
-      } else if (stride == 1) {
-        for (int64_t j = 0; j < place.keys; ++j) row[j] += gradient[j];
-      } else {
-        for (int64_t j = 0; j < place.keys; ++j) row[j * stride] += gradient[j];
-      }
-    }
+    for (int64_t w = 0; w < used; ++w) AddGradient(place, place.lane_begin + w, tile_ + w * place.keys);
+  }
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
+    if (d_bias_.present()) AddGradient(place, w, d_row);
   }
 
  private:
@@ -183,6 +174,19 @@ class DenseBiasHook final : public PositionHook<T> {
     const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
     for (int64_t j = 0; j < place.keys; ++j)
       for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(tile_ + j * place.panel + w, j, w);
+  }
+
+  // gradient: of the keys of a tile in the row of lane w.
+  void AddGradient(const TilePlace& place, int64_t w, const T* gradient) const {
+    int64_t stride = 0;
+    T* row = DenseRow(d_bias_, place, w, stride);
+    if (d_bias_.extent[3] == 1) {
+      *row += std::accumulate(gradient, gradient + place.keys, T{0});
+    } else if (stride == 1) {
+      for (int64_t j = 0; j < place.keys; ++j) row[j] += gradient[j];
+    } else {
+      for (int64_t j = 0; j < place.keys; ++j) row[j * stride] += gradient[j];
+    }
   }
 
   // One entry a key for all queries.

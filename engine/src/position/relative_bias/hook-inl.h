@@ -57,6 +57,10 @@ class RelativeBiasHook final : public PositionHook<T> {
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
         d_table_[offsets_.Row(place, j, w)] += d_scores[j * place.panel + w];
   }
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
+    if (!d_table_) return;
+    for (int64_t j = 0; j < place.keys; ++j) d_table_[offsets_.Row(place, j, w)] += d_row[j];
+  }
 
  private:
   template <class V>

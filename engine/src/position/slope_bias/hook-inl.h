@@ -76,6 +76,12 @@ class SlopeBiasHook final : public PositionHook<T> {
     }
     *d_slope_ += sum;
   }
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
+    if (!d_slope_) return;
+    T sum = 0;
+    for (int64_t j = 0; j < place.keys; ++j) sum += Signed(Between(place, j, w)) * d_row[j];
+    *d_slope_ += sum;
+  }
 
  private:
   T Slope(int64_t head) const {
