@@ -1,5 +1,6 @@
 #include "heed/nn/attention.h"
 
+#include <algorithm>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -107,6 +108,23 @@ bool WillNeedGradient(const variable_list& operands) {
   return at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(operands);
 }
 
+bool HasTangent(const variable_list& operands) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [](const at::Tensor& operand) { return operand._fw_grad(/*level=*/0).defined(); });
+}
+
+// Output, log-sum-exps and statistics. Where autograd has nothing to keep, it is not asked: its bookkeeping takes longer than a
+// decoding step over a few keys. Tangents go its way, where they are refused.
+variable_list Attend(const Operands& given, const AttentionOptions& options) {
+  const variable_list operands = PresentOperands(given);
+  const bool differentiable = WillNeedGradient(operands);
+  if (differentiable || HasTangent(operands))
+    return AttentionFunction::apply(at::TensorList(operands), options, differentiable ? Kept::kExact : Kept::kLse);
+  const at::NoGradGuard no_grad;
+  const ForwardResult result = AttentionForward(operands[0], operands[1], operands[2], options, Kept::kLse);
+  return {result.output, result.lse, result.statistics};
+}
+
 }  // namespace
 
 int64_t FirstRowOfDropout(const AttentionOptions& options) {
@@ -141,9 +159,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
     resolved.batch_offset(FirstRowOfDropout(options));
   }
 
-  const variable_list operands = PresentOperands({query, key, value, resolved.tensors()});
-  const variable_list outputs = AttentionFunction::apply(at::TensorList(operands), std::as_const(resolved),
-                                                         WillNeedGradient(operands) ? Kept::kExact : Kept::kLse);
+  const variable_list outputs = Attend({query, key, value, resolved.tensors()}, resolved);
 
   AttentionOutput result{outputs[0], outputs[1], {}, {}};
   if (options.return_statistics()) result.statistics = outputs[2];

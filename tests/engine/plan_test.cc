@@ -109,6 +109,16 @@ TEST(CutWork, SplitsCoverWhatAWindowReaches) {
   EXPECT_GT(CutForward(Attention{}, {1, 8, 8, 1, 28'252, 64, 64}, 4).splits, 8);
 }
 
+TEST(CutWork, HeadsThatShareKeysStandSideBySideWhereQueriesAreFew) {
+  EXPECT_EQ(CutForward({}, {1, 16, 2, 8, 500, 64, 64}, 4).group, 8);
+  EXPECT_EQ(CutBackward({1, 16, 2, 8, 500, 64, 64}, 4).group, 8);
+  EXPECT_EQ(CutBackward({1, 16, 2, 8, 500, 64, 64}, 4).panels, 1);
+  EXPECT_EQ(CutBackward({1, 16, 2, 8, 500, 64, 64}, 8).group, 1);
+  EXPECT_EQ(CutBackward({1, 16, 2, 9, 500, 64, 64}, 4).group, 1);
+  EXPECT_EQ(CutBackward({1, 16, 2, 8, 500, 64, 64}, 4, {.one_head = true}).group, 1);
+  EXPECT_EQ(CutBackward({1, 4, 4, 8, 500, 64, 64}, 4).group, 1);
+}
+
 TEST(CutWork, AllKeysOfAHeadAreOneChunkIfAsked) {
   for (const int64_t keys : {1, 2048, 100'001}) {
     const Shape shape{1, 1, 1, 64, keys, 64, 64};

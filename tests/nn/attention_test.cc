@@ -186,6 +186,12 @@ TEST(AttentionTest, OnlyNeededGradientsAreReturned) {
   EXPECT_TRUE(k.grad().defined());
   EXPECT_FALSE(in.q.grad().defined());
   EXPECT_FALSE(attention(in.q, in.k, in.v).output.requires_grad());
+  const at::Tensor without = [&] {
+    const at::NoGradGuard no_grad;
+    return attention(in.q, k, in.v).output;
+  }();
+  EXPECT_FALSE(without.requires_grad());
+  EXPECT_TRUE(at::equal(without, attention(in.q, k, in.v).output.detach()));
 }
 
 // Gradients of what is marked, with a graph of their own.

@@ -54,6 +54,8 @@ struct Scheme {
   using Sight = NoSight;
   // Whether one task of the backward pass has to take all keys of a head, in their order.
   static constexpr bool kTakesAllKeys = false;
+  // Whether no panel of the backward pass has queries of two heads.
+  static constexpr bool kHeadByHead = true;
 };
 
 // A scheme for the time of one call: constructed from (facts, gradients wanted) where it is present, shared by all workers.

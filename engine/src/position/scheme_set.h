@@ -32,13 +32,14 @@ inline void CheckSchemes(const Attention& attention, const Shape& shape) {
 }
 
 // What a task of the backward pass has to take as a whole: schemes gather their gradients in a part for each chunk, which no
-// two tasks may add to at the same time, head by head.
+// two tasks may add to at the same time, most of them head by head.
 inline attention::BackwardLimits LimitsOf(const Attention& attention) {
   attention::BackwardLimits limits;
   ForEachScheme([&]<class Scheme>() {
     if (!Scheme::Present(attention)) return;
     limits.all_keys |= Scheme::kTakesAllKeys;
-    limits.all_queries = limits.one_head = true;
+    limits.all_queries = true;
+    limits.one_head |= Scheme::kHeadByHead;
   });
   return limits;
 }

@@ -124,6 +124,19 @@ void AddFewQueries(CaseTable& table) {
   table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));
 }
 
+// Heads that share keys side by side, in panels of which some lanes are idle and some vectors half.
+void AddHeadsSideBySide(CaseTable& table) {
+  table.Add("seven heads side by side, mask", {2, 14, 2, 1, 700, 21, 40}, mask(0), keys(LengthKind::kPerBatch));
+  table.Add("heads side by side, causal", {2, 6, 2, 3, 1300, 16, 16}, causal(Causal::kBottomRight));
+  table.Add("heads side by side, more queries", {1, 6, 2, 5, 3, 16, 16}, causal(Causal::kBottomRight), uniform);
+  table.Add("heads side by side, packed", {4, 6, 1, 4, 90, 16, 16}, packed, causal(Causal::kBottomRight));
+  table.Add("heads side by side, both lengths", {4, 10, 2, 4, 90, 16, 24}, keys(LengthKind::kPerQuery), queries, uniform);
+  table.Add("heads side by side, backwards, dropout", {2, 9, 1, 5, 300, 24, 24}, layout(Layout::kBackwards), dropout(0.2));
+  table.Add("heads side by side, soft-cap, window", {2, 8, 4, 7, 300, 33, 16}, softcap(1.5), window(60, 2));
+  table.Add("heads side by side, gradient of lse", {2, 24, 8, 7, 90, 16, 16}, lse_gradient);
+  table.Add("seventeen heads side by side", {1, 17, 1, 3, 1100, 16, 48}, bare);
+}
+
 }  // namespace
 
 const std::vector<Case>& Cases() {
@@ -132,6 +145,7 @@ const std::vector<Case>& Cases() {
     AddShapesAndLengths(all);
     AddPositionsAndMasks(all);
     AddFewQueries(all);
+    AddHeadsSideBySide(all);
     ForEachScheme([&]<class Scheme>() { Scheme::AddCases(all); });
     return all;
   }();

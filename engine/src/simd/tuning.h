@@ -14,9 +14,9 @@ struct TileSizes {
   int64_t min_chunk;  // keys whose gradients one backward task owns, at least
 };
 
-// Below this many multiply-adds of the score products a call stays on its thread: waking another costs about 10 microseconds,
-// in which one core does a few hundred thousand.
-constexpr double kSerialWork = 1e6;
+// Below this many multiply-adds of both products a call stays on its thread: with more, which take one core some ten
+// microseconds, two threads that wait for work are faster, and two that sleep are not slower than they were.
+constexpr double kSerialWork = 2e5;
 // A multiply-add of few queries takes as long as so many others: 512 keys of 8 heads 33 microseconds.
 constexpr double kFewSlowness = 4;
 // What a head costs beside its products: a third of a microsecond.

@@ -78,7 +78,7 @@ class DenseBiasHook final : public PositionHook<T> {
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!d_bias_.present()) return;
     const bool per_query = d_bias_.extent[2] != 1, per_key = d_bias_.extent[3] != 1;
-    if (!per_query && per_key) {
+    if (!per_query && per_key && place.one_head) {
       SumOverLanes(place, d_scores);
       return;
     }

@@ -12,7 +12,7 @@
 namespace heed::reference {
 namespace {
 
-using given::causal, given::mask, given::uniform;
+using given::causal, given::dropout, given::mask, given::uniform;
 
 constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
 constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
@@ -59,6 +59,10 @@ void DenseBiasReference::AddCases(CaseTable& table) {
   table.Add("dense bias of 16 bits", {2, 4, 2, 70, 90, 16, 16}, dense_bias(0), narrow, hiding);
   table.Add("dense bias of keys, 16 bits", {2, 2, 2, 70, 1100, 16, 16}, dense_bias(0b0110), narrow);
   table.Add("decoding, bias of 16 bits", {2, 4, 2, 2, 700, 16, 16}, dense_bias(0), narrow, hiding);
+  table.Add("heads side by side, dense bias", {2, 10, 2, 3, 700, 16, 16}, dense_bias(0), hiding);
+  table.Add("heads side by side, dense bias of keys", {2, 6, 2, 3, 90, 16, 16}, dense_bias(0b0010), mask(0));
+  table.Add("heads side by side, dense bias of queries", {2, 6, 2, 3, 90, 16, 16}, dense_bias(0b1001));
+  table.Add("few, hiding bias, dropout", {2, 2, 2, 3, 400, 16, 40}, dense_bias(0), hiding, dropout(0.3));
   table.Add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), mask(0b0010), uniform);
 }
 

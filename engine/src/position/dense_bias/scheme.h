@@ -57,6 +57,7 @@ class DenseBiasCall : public SchemeCall<T> {
 };
 
 struct DenseBiasScheme : Scheme {
+  static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   static bool Hides(const Attention& attention) { return Present(attention); }

@@ -34,7 +34,7 @@ class RelativeBiasHook final : public PositionHook<T> {
 
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
-    d_table_ = call_.Part(panel.b, panel.head, panel.chunk);
+    chunk_ = panel.chunk;
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
@@ -47,22 +47,25 @@ class RelativeBiasHook final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (!d_table_) return;
+    T* d_table = call_.Part(place.b, place.head, chunk_);
+    if (!d_table) return;
     if (offsets_.Diagonal(place)) {
       SumDiagonals(d_, place, d_scores, copies_, call_.diagonals(),
-                   [&](int64_t x, T sum) { d_table_[Column(place, x)] += sum; });
+                   [&](int64_t x, T sum) { d_table[Column(place, x)] += sum; });
       return;
     }
-    for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
-        d_table_[offsets_.Row(place, j, w)] += d_scores[j * place.panel + w];
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w, place.panel);
   }
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
-    if (!d_table_) return;
-    for (int64_t j = 0; j < place.keys; ++j) d_table_[offsets_.Row(place, j, w)] += d_row[j];
-  }
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override { AddGradient(place, w, d_row, 1); }
 
  private:
+  // d_scores: of the keys of lane w, `stride` elements apart.
+  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores, int64_t stride) {
+    T* d_table = call_.Part(place.b, place.heads[w], chunk_);
+    if (!d_table) return;
+    for (int64_t j = 0; j < place.keys; ++j) d_table[offsets_.Row(place, j, w)] += d_scores[j * stride];
+  }
+
   template <class V>
   void AddRow(const V& table, const TilePlace& place, int64_t w, T* row) {
     const int64_t keys = place.keys, head = place.heads[w];
@@ -104,7 +107,7 @@ class RelativeBiasHook final : public PositionHook<T> {
   const Call& call_;
   Offsets offsets_;
   T *diagonals_, *copies_;
-  T* d_table_ = nullptr;  // where the panel at hand adds its gradient [2M+1]
+  int64_t chunk_ = 0;  // of the panel at hand
 };
 
 }  // namespace heed::HWY_NAMESPACE

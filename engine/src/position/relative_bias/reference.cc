@@ -46,6 +46,7 @@ void RelativeBiasReference::AddCases(CaseTable& table) {
   table.Add("few, relative bias, clipped", {2, 2, 2, 3, 400, 16, 16}, bias(40), causal(Causal::kBottomRight));
   table.Add("few, relative bias behind the keys", {2, 2, 2, 2, 90, 16, 16}, bias(5), offsets(200, 0));
   table.Add("few, shuffled positions, relative bias", {2, 4, 2, 2, 90, 16, 16}, positions(PositionKind::kShuffled), bias(12));
+  table.Add("heads side by side, relative bias", {2, 10, 2, 3, 700, 16, 16}, bias(40), causal(Causal::kBottomRight));
   table.Add("relative bias, offsets", {1, 2, 2, 40, 90, 16, 16}, bias(20), offsets(1000000, 999990));
   table.Add("relative bias, several chunks", {1, 1, 1, 80, 1100, 16, 16}, bias(2000));
   table.Add("dropout, causal, bias", {2, 2, 2, 70, 90, 16, 16}, dropout(0.3), causal(Causal::kBottomRight), bias(12));

@@ -29,7 +29,7 @@ class SlopeBiasHook final : public PositionHook<T> {
       : call_(call), bias_(call.bias()), plan_(place.plan) {}
 
   void Begin(const PanelArrays<T>& panel) override {
-    d_slope_ = call_.Part(panel.b, panel.head, panel.chunk);
+    chunk_ = panel.chunk;
     listed_ = plan_.order().listed();
     first_ = listed_ ? 0 : plan_.FirstOffset(panel.b);
   }
@@ -60,7 +60,12 @@ class SlopeBiasHook final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    if (!d_slope_) return;
+    if (!place.one_head) {
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w, place.panel);
+      return;
+    }
+    T* d_slope = call_.Part(place.b, place.head, chunk_);
+    if (!d_slope) return;
     T sum = 0;
     if (!listed_) {
       const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
@@ -74,16 +79,20 @@ class SlopeBiasHook final : public PositionHook<T> {
         for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
           sum += Signed(Between(place, j, w)) * d_scores[j * place.panel + w];
     }
-    *d_slope_ += sum;
+    *d_slope += sum;
   }
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
-    if (!d_slope_) return;
-    T sum = 0;
-    for (int64_t j = 0; j < place.keys; ++j) sum += Signed(Between(place, j, w)) * d_row[j];
-    *d_slope_ += sum;
-  }
+  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override { AddGradient(place, w, d_row, 1); }
 
  private:
+  // d_scores: of the keys of lane w, `stride` elements apart.
+  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores, int64_t stride) const {
+    T* d_slope = call_.Part(place.b, place.heads[w], chunk_);
+    if (!d_slope) return;
+    T sum = 0;
+    for (int64_t j = 0; j < place.keys; ++j) sum += Signed(Between(place, j, w)) * d_scores[j * stride];
+    *d_slope += sum;
+  }
+
   T Slope(int64_t head) const {
     return NatsToBits<T>(std::visit([&](const auto& slopes) { return static_cast<double>(slopes(head)); }, bias_.slopes));
   }
@@ -107,7 +116,7 @@ class SlopeBiasHook final : public PositionHook<T> {
   const Call& call_;
   const SlopeBias& bias_;
   const attention::Plan& plan_;
-  T* d_slope_ = nullptr;  // where the panel at hand adds its gradient
+  int64_t chunk_ = 0;  // of the panel at hand
   bool listed_ = false;
   int64_t first_ = 0;
 };

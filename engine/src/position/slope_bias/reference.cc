@@ -45,6 +45,9 @@ void SlopeBiasReference::AddCases(CaseTable& table) {
   table.Add("slopes, one direction, causal", {2, 4, 2, 70, 90, 16, 16}, slopes(false), causal(Causal::kBottomRight));
   table.Add("few, slopes", {2, 4, 2, 2, 400, 16, 16}, slopes(true), causal(Causal::kBottomRight));
   table.Add("few, real positions, slopes", {2, 2, 2, 3, 90, 16, 16}, positions(PositionKind::kReal), slopes(false));
+  table.Add("heads side by side, slopes", {2, 10, 2, 3, 700, 16, 16}, slopes(true), causal(Causal::kBottomRight));
+  table.Add("heads side by side, real positions, slopes", {2, 6, 2, 5, 90, 16, 16}, positions(PositionKind::kReal),
+            slopes(false));
   table.Add("slopes, offsets", {1, 2, 2, 40, 90, 16, 16}, slopes(true), offsets(1000000, 999990));
 }
 

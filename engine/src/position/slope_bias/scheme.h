@@ -33,6 +33,7 @@ class SlopeBiasCall : public SchemeCall<T> {
 };
 
 struct SlopeBiasScheme : Scheme {
+  static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.slope_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   template <class Options, class Visit>
