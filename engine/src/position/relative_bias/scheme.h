@@ -52,7 +52,6 @@ class RelativeBiasCall : public SchemeCall<T> {
 };
 
 struct RelativeBiasScheme : Scheme {
-  static constexpr bool kHeadByHead = false;
   static bool Present(const Attention& attention) { return attention.relative_bias.has_value(); }
   static void Check(const Attention& attention, const Shape& shape);
   template <class Options, class Visit>
