@@ -14,6 +14,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
 #include "executor.h"
 #include "gradient_check.h"
@@ -177,6 +178,16 @@ TEST(AttentionTest, SecondDerivativeRaises) {
   } catch (const std::exception& error) {
     EXPECT_NE(std::string(error.what()).find("second derivative"), std::string::npos) << error.what();
   }
+}
+
+TEST(AttentionTest, TangentsAreRefusedWithAndWithoutGradients) {
+  const Inputs in;
+  const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
+  const at::Tensor dual = at::_make_dual(in.q, at::ones_like(in.q), static_cast<int64_t>(level));
+  EXPECT_ANY_THROW(attention(dual, in.k, in.v));
+  EXPECT_ANY_THROW(attention(dual, in.k.clone().set_requires_grad(true), in.v));
+  torch::autograd::ForwardADLevel::release_idx(level);
+  EXPECT_NO_THROW(attention(in.q, in.k, in.v));
 }
 
 TEST(AttentionTest, OnlyNeededGradientsAreReturned) {

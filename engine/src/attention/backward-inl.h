@@ -85,7 +85,8 @@ class BackwardChunk {
   }
 
  private:
-  int64_t PanelsOfKeyHead() const { return shape_.q_heads / shape_.kv_heads / problem_.cut.group * problem_.cut.panels; }
+  // Whether all queries of a key head stand in one panel, which finds nothing that another one has brought closer.
+  bool alone() const { return attention::PanelsOfKeyHead(problem_.cut, shape_.q_heads / shape_.kv_heads) == 1; }
   int64_t KeyElements() const { return (end_ - begin_) * problem_.cut.head_dim; }
   int64_t ValueElements() const { return (end_ - begin_) * problem_.cut.value_dim; }
 
@@ -100,7 +101,7 @@ class BackwardChunk {
     if (!rows.template Holds<T>()) return apart;
     const HeadRows<T> own{reinterpret_cast<T*>(rows.At(begin_, 0)), rows.row_stride, rows.element_stride};
     if (in_rows_) return own.element_stride == 1 ? own : apart;
-    return AreVectors(own, width) && (PanelsOfKeyHead() == 1 || own.row_stride == width) ? own : apart;
+    return AreVectors(own, width) && (alone() || own.row_stride == width) ? own : apart;
   }
 
   // Zeros where the sums of the keys begin .. end - 1 of the chunk will be.
@@ -209,9 +210,8 @@ class BackwardChunk {
       scores_.Survey(panel_, cut.tile, panel_.range.reach, scratch_.weights);
       if (!in_rows_) AskAhead(b, h, kv_head);
       normaliser_.Prepare(panel_, cut.tile, scratch_.lanes, scores_, scratch_, scratch_.weights);
-      // A panel alone finds nothing that another one has brought closer.
-      const bool alone = PanelsOfKeyHead() == 1 && scores_.far();
-      const bool far = !in_rows_ && (alone || ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element)));
+      const bool far =
+          !in_rows_ && ((alone() && scores_.far()) || ComeFromFar({begin_, end_}, shape_, core::BytesOf(problem_.k.element)));
       const auto take = [&](const Strips& strips) HWY_ATTR {
         if (far) AskForTile(strips.places[0].tile_key + cut.tile, reach.end);
         for (const TilePlace& place : strips.all()) Tile(place, strips.masked);

@@ -151,10 +151,6 @@ namespace {
 
 int64_t HeadsOfKeyHead(const Shape& shape) { return shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
 
-int64_t PanelsOfKeyHead(const Shape& shape, const Cut& cut) {
-  return shape.kv_heads == 0 ? 0 : HeadsOfKeyHead(shape) / cut.group * cut.panels;
-}
-
 // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read once
 // for all of them.
 int64_t HeadsSideBySide(const Shape& shape, int accumulator_bytes) {
@@ -176,7 +172,7 @@ Cut CutCommon(const Shape& shape, int64_t heads, int accumulator_bytes, bool alo
   cut.chunks = std::max<int64_t>(1, DivideUp(shape.kv_len, cut.chunk));
   cut.split = std::max<int64_t>(cut.tile, RoundUp(shape.kv_len, cut.tile));
   cut.splits = 1;
-  cut.piece = std::max<int64_t>(1, PanelsOfKeyHead(shape, cut));
+  cut.piece = std::max<int64_t>(1, PanelsOfKeyHead(cut, HeadsOfKeyHead(shape)));
   cut.pieces = 1;
   cut.head_dim = RoundUp(shape.head_dim, kLaneQuantum);
   cut.value_dim = RoundUp(shape.value_dim, kLaneQuantum);
@@ -235,7 +231,7 @@ Cut CutBackward(const Shape& shape, int accumulator_bytes, const BackwardLimits&
   }
   if (limits.all_queries) return cut;
   const bool few_tasks = cut.chunks * shape.kv_heads <= simd::kFewBackwardTasks;
-  const int64_t panels = PanelsOfKeyHead(shape, cut);
+  const int64_t panels = PanelsOfKeyHead(cut, HeadsOfKeyHead(shape));
   const int64_t shortest = DivideUp(few_tasks ? simd::kMinPieceOfFewTasks : simd::kMinPiece, cut.panel);
   const int64_t wanted = simd::kBackwardTasks / cut.chunks / std::max<int64_t>(1, shape.kv_heads);
   const int64_t pieces = std::clamp<int64_t>(panels / shortest, 1, std::max<int64_t>(1, wanted));

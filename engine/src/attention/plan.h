@@ -165,9 +165,10 @@ int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t que
 // (attention/few_queries-inl.h).
 bool HasFewQueries(const Shape& shape);
 
-// The panels of one piece, counted over the `group` query heads of a key head.
+// The panels of the `group` query heads of a key head, and those of one piece.
+inline int64_t PanelsOfKeyHead(const Cut& cut, int64_t group) { return group / cut.group * cut.panels; }
 inline KeyRange PanelsOfPiece(const Cut& cut, int64_t group, int64_t piece) {
-  return {piece * cut.piece, std::min((piece + 1) * cut.piece, group / cut.group * cut.panels)};
+  return {piece * cut.piece, std::min((piece + 1) * cut.piece, PanelsOfKeyHead(cut, group))};
 }
 // The first query head of a panel that is counted so; its index among the panels of its heads is the rest of panel / panels.
 inline int64_t FirstHead(const Cut& cut, int64_t kv_head, int64_t group, int64_t panel) {

@@ -55,8 +55,9 @@ class Scores {
     in_rows_ = few_ && !problem.attention.softcap && hooks.size() <= 1;
     for (const PositionHook<T>* hook : hooks) in_rows_ &= hook->adds_to_rows();
     pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
-    const int64_t keys = shape_.batch * shape_.kv_heads * shape_.kv_len;
-    far_ = keys * (shape_.head_dim + shape_.value_dim) * core::BytesOf(problem.k.element) > simd::kFewFarBytes;
+    const double keys = static_cast<double>(shape_.batch * shape_.kv_heads) * static_cast<double>(shape_.kv_len);
+    const auto row_bytes = static_cast<double>(shape_.head_dim + shape_.value_dim) * core::BytesOf(problem.k.element);
+    far_ = keys * row_bytes > simd::kCallFarBytes;
   }
 
   // Whether there are no hooks.
@@ -92,7 +93,7 @@ class Scores {
   // Whether the scores of few queries are made in rows, and not in tiles first.
   bool in_rows() const { return in_rows_; }
 
-  // Whether keys and values come from memory, so that products of few queries wait for them.
+  // Whether the call has so many keys and values that they come from memory.
   bool far() const { return far_; }
 
   // Other keys of the same head.

@@ -15,7 +15,7 @@ struct TileSizes {
 };
 
 // Below this many multiply-adds of both products a call stays on its thread: with more, which take one core some ten
-// microseconds, two threads that wait for work are faster, and two that sleep are not slower than they were.
+// microseconds, two threads that wait for work are faster.
 constexpr double kSerialWork = 2e5;
 // A multiply-add of few queries takes as long as so many others: 512 keys of 8 heads 33 microseconds.
 constexpr double kFewSlowness = 4;
@@ -86,7 +86,7 @@ constexpr int64_t kFewTileKeys = 1024;
 // Where a call's keys and values are more bytes than this they come from memory, and products of few queries ask for lines so
 // far behind those at hand: hardware follows a stream only to the end of its page. 128 MiB so take 15 to 20 % less on a machine
 // that others share, what a last-level cache holds 18 % more; asking 8 KiB ahead gains no more.
-constexpr int64_t kFewFarBytes = 12 << 20;
+constexpr double kCallFarBytes = 12 << 20;
 constexpr int64_t kFewAheadBytes = 4096;
 // Rows behind the one at hand that products in pairs ask for meanwhile: a tile of keys.
 constexpr int64_t kRowsAhead = kTileKeys;

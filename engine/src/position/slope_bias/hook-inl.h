@@ -88,9 +88,11 @@ class SlopeBiasHook final : public PositionHook<T> {
   void AddGradient(const TilePlace& place, int64_t w, const T* d_scores, int64_t stride) const {
     T* d_slope = call_.Part(place.b, place.heads[w], chunk_);
     if (!d_slope) return;
-    T sum = 0;
-    for (int64_t j = 0; j < place.keys; ++j) sum += Signed(Between(place, j, w)) * d_scores[j * stride];
-    *d_slope += sum;
+    // Thousands of terms one after the other.
+    double sum = 0;
+    for (int64_t j = 0; j < place.keys; ++j)
+      sum += static_cast<double>(Signed(Between(place, j, w))) * static_cast<double>(d_scores[j * stride]);
+    *d_slope += static_cast<T>(sum);
   }
 
   T Slope(int64_t head) const {
