@@ -12,11 +12,11 @@ namespace heed::core {
 
 // An array of up to four dimensions by its bytes.
 struct Region {
-  const char* name = "";
-  const std::byte* data = nullptr;                    // null: touches nothing
-  std::array<int64_t, 4> extent{1, 1, 1, 1}, step{};  // steps in bytes
-  int64_t element_bytes = 1;
-  const std::byte *begin = nullptr, *end = nullptr;  // all bytes lie between
+  const char* name;
+  const std::byte* data;                // null: touches nothing
+  std::array<int64_t, 4> extent, step;  // steps in bytes
+  int64_t element_bytes;
+  const std::byte *begin, *end;  // all bytes lie between
 };
 
 // Of an array that passed CheckPresent.
@@ -40,25 +40,33 @@ Region RegionOf(const char* name, const Array& array) {
 // which count as sharing; arrays that lie apart or interleave by common strides take a few.
 bool Share(const Region& a, const Region& b);
 
-// The arrays of one call. Holds names and addresses only, and allocates nothing.
+// The arrays of one call that touch any memory. Holds names and addresses only, and allocates nothing.
 class Regions {
  public:
   template <class Array>
   void Read(const char* name, const Array& array) {
-    regions_.at(count_++) = RegionOf(name, array);
+    Add(name, array, false);
   }
   template <class Array>
   void Write(const char* name, const Array& array) {
-    written_.at(count_) = true;
-    Read(name, array);
+    Add(name, array, true);
   }
   // Throws InvalidArgument, naming both, when something written shares memory with anything else.
   void CheckApart() const;
 
  private:
+  template <class Array>
+  void Add(const char* name, const Array& array, bool written) {
+    const Region region = RegionOf(name, array);
+    if (!region.data) return;
+    written_.at(count_) = written;
+    regions_.at(count_++) = region;
+  }
+
   static constexpr std::size_t kMost = 96;
-  std::array<Region, kMost> regions_{};
-  std::array<bool, kMost> written_{};
+  // Not made before they are needed: a small call would take longer to make them all than to compute.
+  std::array<Region, kMost> regions_;
+  std::array<bool, kMost> written_;
   std::size_t count_ = 0;
 };
 

@@ -1,0 +1,18 @@
+// Attention in the graph of derivatives.
+#ifndef HEED_NN_SRC_ATTENTION_NODE_H_
+#define HEED_NN_SRC_ATTENTION_NODE_H_
+
+#include <ATen/core/Tensor.h>
+
+#include "attention_call.h"
+
+namespace heed::nn {
+
+// AttentionForward, with a derivative in its three tensors and the differentiable ones among the options where autograd asks
+// for one. A second derivative and tangents raise. Options carry a seed where dropout is not 0, and resolved tensors.
+ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                      const AttentionOptions& options);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_SRC_ATTENTION_NODE_H_
