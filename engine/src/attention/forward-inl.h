@@ -362,22 +362,20 @@ class ForwardPanel {
                 out.row_stride);
       return;
     }
+    const int64_t stride = problem_.cut.value_dim;
+    Transpose(columns, panel_.width, shape_.value_dim, panel_.count, T{1}, scratch_.rows, stride);
     for (int64_t w = 0; w < panel_.count; ++w) {
-      for (int64_t c = 0; c < shape_.value_dim; ++c) scratch_.rows[c] = columns[c * panel_.width + w];
-      StoreRow(scratch_.rows, shape_.value_dim, out, panel_.begin + w);
-      if (problem_.remainder.data) StoreRemainder(out, x, panel_.begin + w);
+      StoreRow(scratch_.rows + w * stride, shape_.value_dim, out, panel_.begin + w);
+      if (problem_.remainder.data) StoreRemainder(scratch_.rows + w * stride, out, x, panel_.begin + w);
     }
   }
 
-  // What rounding took from row i of the output, which stands in scratch_.rows; nothing where the rounded number is infinite.
-  void StoreRemainder(const StoredRows<std::byte>& out, int64_t x, int64_t i) {
+  // What rounding took from a row, which is row i of `out`; nothing where the rounded number is infinite.
+  void StoreRemainder(T* row, const StoredRows<std::byte>& out, int64_t x, int64_t i) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      for (int64_t c = 0; c < shape_.value_dim; ++c) {
-        const float rest = scratch_.rows[c] - LoadNarrow(out.At(i, c), out.element);
-        scratch_.rows[c] = std::isfinite(rest) ? rest : 0.0f;
-      }
+      SubtractStored(row, shape_.value_dim, out, i);
       StoreRow(
-          scratch_.rows, shape_.value_dim,
+          row, shape_.value_dim,
           RowsOf(problem_.remainder, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b)), i);
     }
   }

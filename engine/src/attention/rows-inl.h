@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -99,16 +100,32 @@ HWY_INLINE hn::Vec<D> LoadWide(D d, const std::byte* from) {
 }
 #endif
 
+#if HWY_TARGET != HWY_SCALAR
+// Calls step(d, c) for the elements c .. that a vector of d takes, first for whole vectors, then for what is left in shorter
+// ones, until it says false; returns the first element not taken.
+template <class Step>
+HWY_INLINE int64_t ForVectors(int64_t count, const Step& step) {
+  int64_t c = 0;
+  const auto walk = [&](auto d) HWY_ATTR {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    while (c + lanes <= count && step(d, c)) c += lanes;
+  };
+  walk(hn::ScalableTag<float>());
+  walk(hn::CappedTag<float, 8>());
+  walk(hn::CappedTag<float, 4>());
+  return c;
+}
+#endif
+
 inline void WidenRow(const std::byte* from, core::Element element, int64_t count, float* to) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const bool brain = element == core::Element::kBFloat16;
-  for (; c + lanes <= count; c += lanes) {
-    const std::byte* at = from + 2 * c;
-    hn::StoreU(brain ? LoadWide<core::Element::kBFloat16>(d, at) : LoadWide<core::Element::kFloat16>(d, at), d, to + c);
-  }
+  c = ForVectors(count, [&](auto d, int64_t begin) HWY_ATTR {
+    const std::byte* at = from + 2 * begin;
+    hn::StoreU(brain ? LoadWide<core::Element::kBFloat16>(d, at) : LoadWide<core::Element::kFloat16>(d, at), d, to + begin);
+    return true;
+  });
 #endif
   for (; c < count; ++c) to[c] = LoadNarrow(from + 2 * c, element);
 }
@@ -208,26 +225,26 @@ HWY_INLINE void CopyRow(const T* from, int64_t width, T* to) {
 inline void NarrowRow(const float* from, int64_t count, core::Element element, std::byte* to) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<uint16_t, decltype(d)> d16;
-  const hn::RebindToUnsigned<decltype(d)> d32;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto* bits = reinterpret_cast<uint16_t*>(to);
   const bool vectors = element == core::Element::kBFloat16 || HEED_SIMD_FLOAT16;
-  for (; vectors && c + lanes <= count; c += lanes) {
-    const auto value = hn::LoadU(d, from + c);
-    if (!hn::AllTrue(d, hn::Eq(value, value))) break;  // NaN keeps its own rule
+  c = ForVectors(vectors ? count : 0, [&](auto d, int64_t begin) HWY_ATTR {
+    using D = decltype(d);
+    const hn::Rebind<uint16_t, D> d16;
+    const hn::RebindToUnsigned<D> d32;
+    const auto value = hn::LoadU(d, from + begin);
+    if (!hn::AllTrue(d, hn::Eq(value, value))) return false;  // NaN keeps its own rule
 #if HEED_SIMD_FLOAT16
     if (element == core::Element::kFloat16) {
-      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(hn::Rebind<hwy::float16_t, decltype(d)>(), value)), d16, bits + c);
-      continue;
+      hn::StoreU(hn::BitCast(d16, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), value)), d16, bits + begin);
+      return true;
     }
 #endif
     const auto wide = hn::BitCast(d32, value);
     const auto odd = hn::And(hn::ShiftRight<16>(wide), hn::Set(d32, 1));
     const auto rounded = hn::ShiftRight<16>(hn::Add(hn::Add(wide, hn::Set(d32, 0x7FFF)), odd));
-    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<decltype(d)>(), rounded)), d16, bits + c);
-  }
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(hn::RebindToSigned<D>(), rounded)), d16, bits + begin);
+    return true;
+  });
 #endif
   for (; c < count; ++c) StoreNarrow(from[c], element, to + 2 * c);
 }
@@ -256,6 +273,25 @@ void StoreRow(const T* from, int64_t width, const StoredRows<std::byte>& rows, i
   if constexpr (sizeof(T) == sizeof(float)) {
     if (rows.element_stride == 1) return NarrowRow(from, width, rows.element, rows.At(i, 0));
     for (int64_t c = 0; c < width; ++c) StoreNarrow(from[c], rows.element, rows.At(i, c));
+  }
+}
+
+// Subtracts from a row what StoreRow made of it in 16-bit elements; 0 where that is no finite number.
+inline void SubtractStored(float* row, int64_t width, const StoredRows<std::byte>& rows, int64_t i) {
+  int64_t c = 0;
+#if HWY_TARGET != HWY_SCALAR
+  c = ForVectors(rows.element_stride == 1 ? width : 0, [&](auto d, int64_t begin) HWY_ATTR {
+    const std::byte* at = rows.At(i, begin);
+    const auto stored = rows.element == core::Element::kBFloat16 ? LoadWide<core::Element::kBFloat16>(d, at)
+                                                                 : LoadWide<core::Element::kFloat16>(d, at);
+    const auto rest = hn::Sub(hn::LoadU(d, row + begin), stored);
+    hn::StoreU(hn::IfThenElseZero(hn::IsFinite(rest), rest), d, row + begin);
+    return true;
+  });
+#endif
+  for (; c < width; ++c) {
+    const float rest = row[c] - LoadNarrow(rows.At(i, c), rows.element);
+    row[c] = std::isfinite(rest) ? rest : 0.0f;
   }
 }
 
