@@ -326,7 +326,7 @@ class ForwardPanel {
         RowNumber(problem_.statistics.mean_distance, w) = distances[w] / static_cast<T>(problem_.dropout.kept_scale);
     }
     if (rows_stay) return few_.Write(panel_, state.sum);
-    for (int64_t x = 0; x < panel_.heads; ++x) WriteOutput(x);
+    WriteOutput();
   }
 
   T& RowNumber(const View<T, 3>& view, int64_t w) const {
@@ -352,21 +352,28 @@ class ForwardPanel {
     WriteRowNumbers(problem_.statistics.max_weight, max_weight, T{0});
   }
 
-  // The rows of head x of the panel.
-  void WriteOutput(int64_t x) {
-    const auto out =
-        RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b));
-    const T* columns = scratch_.output + x * panel_.count;
-    if (out.template Holds<T>() && out.element_stride == 1) {
-      Transpose(columns, panel_.width, shape_.value_dim, panel_.count, T{1}, reinterpret_cast<T*>(out.At(panel_.begin, 0)),
-                out.row_stride);
-      return;
-    }
+  void WriteOutput() {
     const int64_t stride = problem_.cut.value_dim;
-    Transpose(columns, panel_.width, shape_.value_dim, panel_.count, T{1}, scratch_.rows, stride);
-    for (int64_t w = 0; w < panel_.count; ++w) {
-      StoreRow(scratch_.rows + w * stride, shape_.value_dim, out, panel_.begin + w);
-      if (problem_.remainder.data) StoreRemainder(scratch_.rows + w * stride, out, x, panel_.begin + w);
+    const bool together = !AreBlocks<T>(panel_);
+    if (together) {
+      const int64_t lanes = attention::RoundUp(panel_.used(), kTransposeBlock<T>);
+      Transpose(scratch_.output, panel_.width, shape_.value_dim, lanes, T{1}, scratch_.rows, stride);
+    }
+    for (int64_t x = 0; x < panel_.heads; ++x) {
+      const auto out =
+          RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b));
+      const int64_t first = x * panel_.count;
+      const bool own = !together && out.template Holds<T>() && out.element_stride == 1;
+      if (!together) {
+        Transpose(scratch_.output + first, panel_.width, shape_.value_dim, panel_.count, T{1},
+                  own ? reinterpret_cast<T*>(out.At(panel_.begin, 0)) : scratch_.rows + first * stride,
+                  own ? out.row_stride : stride);
+      }
+      for (int64_t i = 0; !own && i < panel_.count; ++i) {
+        T* row = scratch_.rows + (first + i) * stride;
+        StoreRow(row, shape_.value_dim, out, panel_.begin + i);
+        if (problem_.remainder.data) StoreRemainder(row, out, x, panel_.begin + i);
+      }
     }
   }
 

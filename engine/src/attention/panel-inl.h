@@ -113,34 +113,12 @@ struct PanelSource {
   // The rows of head x of the panel.
   HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
     const auto rows = RowsOf(operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b));
-    return Native<T>(rows, panel.begin, panel.count, elements, false, scratch);
+    return Native<T>(rows, panel.begin, panel.count, elements, false, scratch + x * panel.count * elements);
   }
 };
 
-// columns[c, w] = factor * row of lane w, element c.
-template <class T>
-void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, T* columns) {
-  for (int64_t x = 0; x < panel.heads; ++x) {
-    const HeadRows<const T> rows = source.Rows(panel, x);
-    const int64_t first = x * panel.count;
-    const uint64_t left = source.Left(lanes) >> first;
-    if (rows.element_stride == 1 && (left & attention::LowBits(panel.count)) == 0) {
-      Transpose(rows.data, rows.row_stride, panel.count, source.elements, source.factor, columns + first, panel.width);
-      continue;
-    }
-    for (int64_t w = 0; w < panel.count; ++w) {
-      const T* row = (left >> w & 1) == 0 ? rows.Row(w) : nullptr;
-      for (int64_t c = 0; c < source.elements; ++c)
-        columns[c * panel.width + first + w] = row ? source.factor * row[c * rows.element_stride] : T{0};
-    }
-  }
-  if (panel.used() == panel.width) return;
-  for (int64_t c = 0; c < source.elements; ++c)
-    std::fill(columns + c * panel.width + panel.used(), columns + (c + 1) * panel.width, T{0});
-}
-
 // packed[w, c] = factor * row of lane w, element c, as rows of `padded` elements for the first `room` lanes; padding and lanes
-// without a query 0.
+// without a query 0. packed may be the source's scratch, without padding.
 template <class T>
 void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, int64_t padded, int64_t room,
               T* packed) {
@@ -156,7 +134,7 @@ void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelS
       }
       const T* row = rows.Row(i);
       if (rows.element_stride == 1) {
-        for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c];
+        ScaleRow(row, source.elements, source.factor, to);
       } else {
         for (int64_t c = 0; c < source.elements; ++c) to[c] = source.factor * row[c * rows.element_stride];
       }
@@ -164,6 +142,36 @@ void PackRows(const Panel& panel, const attention::Lanes<T>& lanes, const PanelS
     }
   }
   std::fill(packed + panel.used() * padded, packed + room * padded, T{0});
+}
+
+// Whether the rows of each head of a panel are whole blocks of a transpose. The rest it moves element by element, so that it
+// takes the rows of all heads together where there is one.
+template <class T>
+bool AreBlocks(const Panel& panel) {
+  return panel.count % kTransposeBlock<T> == 0;
+}
+
+// columns[c, w] = factor * row of lane w, element c.
+template <class T>
+void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const PanelSource<T>& source, T* columns) {
+  if (!AreBlocks<T>(panel) || panel.used() < panel.width) {
+    PackRows(panel, lanes, source, source.elements, panel.width, source.scratch);
+    return Transpose(source.scratch, source.elements, panel.width, source.elements, T{1}, columns, panel.width);
+  }
+  for (int64_t x = 0; x < panel.heads; ++x) {
+    const HeadRows<const T> rows = source.Rows(panel, x);
+    const int64_t first = x * panel.count;
+    const uint64_t left = source.Left(lanes) >> first;
+    if (rows.element_stride == 1 && (left & attention::LowBits(panel.count)) == 0) {
+      Transpose(rows.data, rows.row_stride, panel.count, source.elements, source.factor, columns + first, panel.width);
+      continue;
+    }
+    for (int64_t w = 0; w < panel.count; ++w) {
+      const T* row = (left >> w & 1) == 0 ? rows.Row(w) : nullptr;
+      for (int64_t c = 0; c < source.elements; ++c)
+        columns[c * panel.width + first + w] = row ? source.factor * row[c * rows.element_stride] : T{0};
+    }
+  }
 }
 
 // Whether all of `count` rows are free of NaN and infinity.

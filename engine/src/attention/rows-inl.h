@@ -221,6 +221,16 @@ HWY_INLINE void CopyRow(const T* from, int64_t width, T* to) {
   for (; c < width; ++c) to[c] = from[c];
 }
 
+// to[c] = factor * from[c]; both may be the same.
+template <class T>
+HWY_INLINE void ScaleRow(const T* from, int64_t width, T factor, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + step <= width; c += step) hn::StoreU(hn::Mul(hn::LoadU(d, from + c), hn::Set(d, factor)), d, to + c);
+  for (; c < width; ++c) to[c] = factor * from[c];
+}
+
 // Rounds neighbouring elements to nearest, ties to even, as ToBFloat16 and ToFloat16 do.
 inline void NarrowRow(const float* from, int64_t count, core::Element element, std::byte* to) {
   int64_t c = 0;

@@ -18,11 +18,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET != HWY_SCALAR
 // Elements of 16 bytes: a block has as many rows and columns.
 template <class T>
 constexpr int64_t kTransposeBlock = 16 / static_cast<int64_t>(sizeof(T));
 
+#if HWY_TARGET != HWY_SCALAR
 #if HWY_HAVE_SCALABLE
 template <class T>
 using TransposeTag = hn::FixedTag<T, kTransposeBlock<T>>;
