@@ -86,6 +86,20 @@ inline uint64_t BitsOfRow(const bool* row, int64_t stride, int64_t count) {
   return bits;
 }
 
+// Clears bit `lane` of the words of the keys, up to 64, that are not among `seen`.
+inline void HideFromLane(int64_t lane, uint64_t seen, int64_t keys, uint64_t* visible) {
+  const hn::CappedTag<uint64_t, 8> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  const uint64_t bit = uint64_t{1} << lane;
+  int64_t j = 0;
+  for (; j + step <= keys; j += step) {
+    const auto words = hn::LoadU(d, visible + j);
+    hn::StoreU(hn::IfThenElse(MaskOf(d, seen, j), words, hn::AndNot(hn::Set(d, bit), words)), d, visible + j);
+  }
+  for (; j < keys; ++j)
+    if ((seen >> j & 1) == 0) visible[j] &= ~bit;
+}
+
 // Rows become columns of a square of bits (Warren, "Hacker's Delight", section 7-3).
 inline void TransposeBits(uint64_t (&bits)[64]) {
   uint64_t low = 0x00000000FFFFFFFF;

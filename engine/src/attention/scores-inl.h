@@ -399,21 +399,23 @@ class Scores {
 
   void HideByMask(const TilePlace& place) {
     constexpr int64_t kBlock = 64;
+    const bool few = place.used_end() - place.lane_begin <= simd::kFewMaskedLanes;
     for (int64_t first = 0; first < place.keys; first += kBlock) {
       const int64_t count = std::min(kBlock, place.keys - first);
+      uint64_t* visible = VisibleOf(scratch_.lanes, place) + first;
       // Of each lane the keys that it sees, then of each key the lanes.
       uint64_t seen[kBlock];
-      std::fill(std::begin(seen), std::end(seen), ~uint64_t{0});
+      if (!few) std::fill(std::begin(seen), std::end(seen), ~uint64_t{0});
       uint64_t every = ~uint64_t{0};
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
         int64_t stride = 0;
         const bool* row = DenseRow(problem_.attention.mask.values, place, w, stride);
         seen[w] = BitsOfRow(row + first * stride, stride, count) | ~attention::LowBits(count);
+        if (few && seen[w] != ~uint64_t{0}) HideFromLane(w, seen[w], count, visible);
         every &= seen[w];
       }
-      if (every == ~uint64_t{0}) continue;
+      if (few || every == ~uint64_t{0}) continue;
       TransposeBits(seen);
-      uint64_t* visible = VisibleOf(scratch_.lanes, place) + first;
       for (int64_t j = 0; j < count; ++j) visible[j] &= seen[j];
     }
   }
