@@ -51,7 +51,7 @@ class NarrowRows : public ::testing::TestWithParam<std::string> {
 };
 
 TEST_P(NarrowRows, AreRoundedOnceToNearest) {
-  for (int64_t width : {1, 7, 8, 15, 16, 17, 31, 33, 64, 200})
+  for (int64_t width : {1, 4, 7, 8, 12, 15, 16, 17, 28, 31, 33, 64, 200})
     for (int64_t gap : {1, 2}) {
       const std::string what = GetParam() + ", width " + std::to_string(width) + ", every " + std::to_string(gap);
       ExpectMeansRoundedOnce<BFloat16>(width, gap, what + ", bfloat16");

@@ -261,6 +261,50 @@ TEST(AttentionTest, ChangingAnInputBeforeBackwardIsNoticed) {
   EXPECT_THROW(output.sum().backward(), c10::Error);
 }
 
+TEST(AttentionTest, AGraphIsFreedAfterABackwardPassUnlessItIsKept) {
+  const Inputs in;
+  const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5}).set_requires_grad(true);
+  const at::Tensor loss = attention(q, in.k, in.v, AttentionOptions().bias(bias)).output.square().sum();
+  const auto gradients = [&](bool keep) { return torch::autograd::grad({loss}, {q, bias}, {}, keep); };
+  const auto first = gradients(true), again = gradients(false);
+  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(first[i], again[i]));
+  try {
+    gradients(false);
+    FAIL() << "what was saved is still there";
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("second time"), std::string::npos) << error.what();
+  }
+}
+
+TEST(AttentionTest, ResultsDoNotKeepThemselvesAlive) {
+  const Inputs in;
+  const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5});
+  const std::size_t q_uses = q.use_count(), k_uses = in.k.use_count(), bias_uses = bias.storage().use_count();
+  for (const bool backward : {false, true}) {
+    AttentionOutput result = attention(q, in.k, in.v, AttentionOptions().bias(bias));
+    const auto output = result.output.storage().getWeakStorageImpl(), lse = result.lse.storage().getWeakStorageImpl();
+    if (backward) result.output.sum().backward();
+    result = {};
+    EXPECT_TRUE(output.expired()) << backward;
+    EXPECT_TRUE(lse.expired()) << backward;
+    EXPECT_EQ(q.use_count(), q_uses);
+    EXPECT_EQ(in.k.use_count(), k_uses);
+    EXPECT_EQ(bias.storage().use_count(), bias_uses);
+  }
+}
+
+TEST(AttentionTest, AResultWithoutAGradientCountsAsZeros) {
+  const Inputs in;
+  const at::Tensor q = in.q.clone().set_requires_grad(true);
+  const AttentionOutput result = attention(q, in.k, in.v);
+  const auto of = [&](const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& weights) {
+    return torch::autograd::grad(results, {q}, weights, /*retain_graph=*/true).front();
+  };
+  const at::Tensor d_output = at::cos(result.output.detach()), d_lse = at::sin(result.lse.detach());
+  const at::Tensor both = of({result.output, result.lse}, {d_output, d_lse});
+  EXPECT_TRUE(at::allclose(of({result.output}, {d_output}) + of({result.lse}, {d_lse}), both, 1e-12, 1e-12));
+}
+
 TEST(AttentionTest, DropoutDrawsFromTorchsGenerator) {
   const Inputs in;
   const auto draw = [&] { return attention(in.q, in.k, in.v, AttentionOptions().dropout(0.5)).output; };

@@ -353,31 +353,30 @@ class ForwardPanel {
   }
 
   void WriteOutput() {
-    const int64_t stride = problem_.cut.value_dim;
-    const bool together = !AreBlocks<T>(panel_);
-    if (together) {
-      const int64_t lanes = attention::RoundUp(panel_.used(), kTransposeBlock<T>);
-      Transpose(scratch_.output, panel_.width, shape_.value_dim, lanes, T{1}, scratch_.rows, stride);
+    const auto rows_of = [&](int64_t x) {
+      return RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b));
+    };
+    const StoredRows<std::byte> first = rows_of(0);
+    if (AreBlocks<T>(panel_) && first.template Holds<T>() && first.element_stride == 1) {
+      for (int64_t x = 0; x < panel_.heads; ++x) {
+        const StoredRows<std::byte> out = rows_of(x);
+        Transpose(scratch_.output + x * panel_.count, panel_.width, shape_.value_dim, panel_.count, T{1},
+                  reinterpret_cast<T*>(out.At(panel_.begin, 0)), out.row_stride);
+      }
+      return;
     }
-    for (int64_t x = 0; x < panel_.heads; ++x) {
-      const auto out =
-          RowsOf(problem_.out, problem_.plan.ArrayRow(panel_.b), panel_.head + x, problem_.plan.FirstQuery(panel_.b));
-      const int64_t first = x * panel_.count;
-      const bool own = !together && out.template Holds<T>() && out.element_stride == 1;
-      if (!together) {
-        Transpose(scratch_.output + first, panel_.width, shape_.value_dim, panel_.count, T{1},
-                  own ? reinterpret_cast<T*>(out.At(panel_.begin, 0)) : scratch_.rows + first * stride,
-                  own ? out.row_stride : stride);
-      }
-      for (int64_t i = 0; !own && i < panel_.count; ++i) {
-        T* row = scratch_.rows + (first + i) * stride;
-        StoreRow(row, shape_.value_dim, out, panel_.begin + i);
-        if (problem_.remainder.data) StoreRemainder(row, out, x, panel_.begin + i);
-      }
+    const int64_t stride = problem_.cut.value_dim;
+    Transpose(scratch_.output, panel_.width, shape_.value_dim, attention::RoundUp(panel_.used(), kTransposeBlock<T>), T{1},
+              scratch_.rows, stride);
+    for (int64_t w = 0; w < panel_.used(); ++w) {
+      const int64_t x = w / panel_.count, i = panel_.begin + w % panel_.count;
+      const StoredRows<std::byte> out = rows_of(x);
+      StoreRow(scratch_.rows + w * stride, shape_.value_dim, out, i);
+      if (problem_.remainder.data) StoreRemainder(scratch_.rows + w * stride, out, x, i);
     }
   }
 
-  // What rounding took from a row, which is row i of `out`; nothing where the rounded number is infinite.
+  // What rounding took from a row of head x, which is row i of `out`; nothing where the rounded number is infinite.
   void StoreRemainder(T* row, const StoredRows<std::byte>& out, int64_t x, int64_t i) {
     if constexpr (sizeof(T) == sizeof(float)) {
       SubtractStored(row, shape_.value_dim, out, i);

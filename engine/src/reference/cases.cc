@@ -122,6 +122,8 @@ void AddFewQueries(CaseTable& table) {
   table.Add("few, window of several splits", {1, 2, 2, 2, 9000, 16, 16}, window(5000, 10), causal(Causal::kBottomRight));
   table.Add("few of eight heads, splits", {1, 8, 8, 1, 5000, 16, 24}, keys(LengthKind::kPerBatch));
   table.Add("five queries", {2, 2, 2, 5, 150, 33, 48}, causal(Causal::kBottomRight));
+  table.Add("eight queries, dense mask", {2, 2, 2, 8, 141, 30, 44}, mask(0), uniform);
+  table.Add("nine queries, dense mask of keys", {2, 2, 2, 9, 141, 44, 30}, mask(0b0110));
 }
 
 // Heads that share keys side by side, in panels of which some lanes are idle and some vectors half.

@@ -81,7 +81,8 @@ constexpr int64_t kMaxLongSplits = 128;
 // arithmetic.
 constexpr int64_t kFewQueries = 4;
 
-// Lanes up to which a dense mask is taken lane by lane: a square of 64 by 64 bits takes as long to transpose as some ten of them.
+// Lanes up to which a dense mask is taken lane by lane: a square of 64 by 64 bits takes as long to transpose as some ten of
+// them.
 constexpr int64_t kFewMaskedLanes = 8;
 // Keys per tile of theirs: the softmax of a tile waits for all of its scores and memory rests meanwhile, and begins anew with
 // its values, so it comes seldom. Scores alone stay in between. Read from memory, tiles of 256 keys take 8 % longer.
