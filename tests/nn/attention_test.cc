@@ -14,7 +14,6 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/forward_grad.h>
 
 #include "executor.h"
 #include "gradient_check.h"
@@ -166,45 +165,6 @@ TEST(AttentionTest, LengthsOfAnyStride) {
                         attention(in.q, in.k, in.v, AttentionOptions().key_lengths(columns.contiguous())).output));
 }
 
-TEST(AttentionTest, SecondDerivativeRaises) {
-  const Inputs in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true);
-  const at::Tensor loss = attention(q, in.k, in.v).output.square().sum();
-  const auto first = torch::autograd::grad({loss}, {q}, {}, /*retain_graph=*/true, /*create_graph=*/true);
-  ASSERT_TRUE(first[0].requires_grad());
-  try {
-    first[0].sum().backward();
-    FAIL() << "a second derivative was returned";
-  } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("second derivative"), std::string::npos) << error.what();
-  }
-}
-
-TEST(AttentionTest, TangentsAreRefusedWithAndWithoutGradients) {
-  const Inputs in;
-  const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
-  const at::Tensor dual = at::_make_dual(in.q, at::ones_like(in.q), static_cast<int64_t>(level));
-  EXPECT_ANY_THROW(attention(dual, in.k, in.v));
-  EXPECT_ANY_THROW(attention(dual, in.k.clone().set_requires_grad(true), in.v));
-  torch::autograd::ForwardADLevel::release_idx(level);
-  EXPECT_NO_THROW(attention(in.q, in.k, in.v));
-}
-
-TEST(AttentionTest, OnlyNeededGradientsAreReturned) {
-  const Inputs in;
-  const at::Tensor k = in.k.clone().set_requires_grad(true);
-  attention(in.q, k, in.v).output.sum().backward();
-  EXPECT_TRUE(k.grad().defined());
-  EXPECT_FALSE(in.q.grad().defined());
-  EXPECT_FALSE(attention(in.q, in.k, in.v).output.requires_grad());
-  const at::Tensor without = [&] {
-    const at::NoGradGuard no_grad;
-    return attention(in.q, k, in.v).output;
-  }();
-  EXPECT_FALSE(without.requires_grad());
-  EXPECT_TRUE(at::equal(without, attention(in.q, k, in.v).output.detach()));
-}
-
 // Gradients of what is marked, with a graph of their own.
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& inputs, const std::vector<bool>& marked) {
   std::vector<at::Tensor> x, leaves;
@@ -251,58 +211,6 @@ TEST(AttentionTest, WhatIsFrozenIsNotComputedAndChangesNoBit) {
             << other << " beside frozen " << i << " of " << at::toString(type);
     }
   }
-}
-
-TEST(AttentionTest, ChangingAnInputBeforeBackwardIsNoticed) {
-  const Inputs in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true), lengths = Ints({3, 5}, {2});
-  const at::Tensor output = attention(q, in.k, in.v, AttentionOptions().key_lengths(lengths)).output;
-  lengths.fill_(1);
-  EXPECT_THROW(output.sum().backward(), c10::Error);
-}
-
-TEST(AttentionTest, AGraphIsFreedAfterABackwardPassUnlessItIsKept) {
-  const Inputs in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5}).set_requires_grad(true);
-  const at::Tensor loss = attention(q, in.k, in.v, AttentionOptions().bias(bias)).output.square().sum();
-  const auto gradients = [&](bool keep) { return torch::autograd::grad({loss}, {q, bias}, {}, keep); };
-  const auto first = gradients(true), again = gradients(false);
-  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(at::equal(first[i], again[i]));
-  try {
-    gradients(false);
-    FAIL() << "what was saved is still there";
-  } catch (const std::exception& error) {
-    EXPECT_NE(std::string(error.what()).find("second time"), std::string::npos) << error.what();
-  }
-}
-
-TEST(AttentionTest, ResultsDoNotKeepThemselvesAlive) {
-  const Inputs in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5});
-  const std::size_t q_uses = q.use_count(), k_uses = in.k.use_count(), bias_uses = bias.storage().use_count();
-  for (const bool backward : {false, true}) {
-    AttentionOutput result = attention(q, in.k, in.v, AttentionOptions().bias(bias));
-    const auto output = result.output.storage().getWeakStorageImpl(), lse = result.lse.storage().getWeakStorageImpl();
-    if (backward) result.output.sum().backward();
-    result = {};
-    EXPECT_TRUE(output.expired()) << backward;
-    EXPECT_TRUE(lse.expired()) << backward;
-    EXPECT_EQ(q.use_count(), q_uses);
-    EXPECT_EQ(in.k.use_count(), k_uses);
-    EXPECT_EQ(bias.storage().use_count(), bias_uses);
-  }
-}
-
-TEST(AttentionTest, AResultWithoutAGradientCountsAsZeros) {
-  const Inputs in;
-  const at::Tensor q = in.q.clone().set_requires_grad(true);
-  const AttentionOutput result = attention(q, in.k, in.v);
-  const auto of = [&](const std::vector<at::Tensor>& results, const std::vector<at::Tensor>& weights) {
-    return torch::autograd::grad(results, {q}, weights, /*retain_graph=*/true).front();
-  };
-  const at::Tensor d_output = at::cos(result.output.detach()), d_lse = at::sin(result.lse.detach());
-  const at::Tensor both = of({result.output, result.lse}, {d_output, d_lse});
-  EXPECT_TRUE(at::allclose(of({result.output}, {d_output}) + of({result.lse}, {d_lse}), both, 1e-12, 1e-12));
 }
 
 TEST(AttentionTest, DropoutDrawsFromTorchsGenerator) {
