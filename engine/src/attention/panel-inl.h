@@ -177,16 +177,25 @@ void PackColumns(const Panel& panel, const attention::Lanes<T>& lanes, const Pan
 // Whether all of `count` rows are free of NaN and infinity.
 template <class D, class T>
 bool AllFinite(D d, const HeadRows<const T>& rows, int64_t count, int64_t width) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  hn::Vec<D> vectors = hn::Zero(d);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), whole = width / lanes * lanes;
+  // Four rows at a time: one sum alone waits for itself.
+  hn::Vec<D> v0 = hn::Zero(d), v1 = v0, v2 = v0, v3 = v0;
+  const auto add = [&](int64_t j, int64_t c, hn::Vec<D>& sum)
+                       HWY_ATTR { sum = hn::MulAdd(hn::LoadU(d, rows.Row(j) + c), hn::Zero(d), sum); };
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4)
+    for (int64_t c = 0; c < whole; c += lanes) {
+      add(j, c, v0);
+      add(j + 1, c, v1);
+      add(j + 2, c, v2);
+      add(j + 3, c, v3);
+    }
+  for (; j < count; ++j)
+    for (int64_t c = 0; c < whole; c += lanes) add(j, c, v0);
   T rest = 0;
-  for (int64_t j = 0; j < count; ++j) {
-    const T* row = rows.Row(j);
-    int64_t c = 0;
-    for (; c + lanes <= width; c += lanes) vectors = hn::MulAdd(hn::LoadU(d, row + c), hn::Zero(d), vectors);
-    for (; c < width; ++c) rest += row[c] * T{0};
-  }
-  return hn::AllTrue(d, hn::Eq(vectors, hn::Zero(d))) && rest == 0;
+  for (j = 0; whole < width && j < count; ++j)
+    for (int64_t c = whole; c < width; ++c) rest += rows.Row(j)[c] * T{0};
+  return hn::AllTrue(d, hn::Eq(hn::Add(hn::Add(v0, v1), hn::Add(v2, v3)), hn::Zero(d))) && rest == 0;
 }
 
 }  // namespace heed::HWY_NAMESPACE
