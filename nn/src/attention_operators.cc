@@ -126,8 +126,22 @@ at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, cons
   });
 }
 
+// What scaled_dot_product_attention's mask and causality are as options; nothing where they need another look.
+std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const std::optional<at::Tensor>& mask, bool causal) {
+  AttentionOptions options;
+  if (causal) options.causal(Causal::kTopLeft);
+  if (!mask) return options;
+  const at::ScalarType type = mask->scalar_type();
+  if (causal || !mask->device().is_cpu() || mask->is_nested() || mask->layout() != at::kStrided || mask->dim() > 4)
+    return std::nullopt;
+  if (type == at::kBool) return options.mask(*mask);
+  if (type == at::kFloat || type == query.scalar_type()) return options.bias(*mask);
+  return std::nullopt;
+}
+
 std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key,
-                                            const at::Tensor& value, std::optional<double> scale) {
+                                            const at::Tensor& value, std::optional<double> scale,
+                                            const std::optional<at::Tensor>& mask, bool causal) {
   const auto dense = [](const at::Tensor& operand) {
     return operand.device().is_cpu() && !operand.is_nested() && operand.layout() == at::kStrided && operand.dim() == 4;
   };
@@ -136,7 +150,11 @@ std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::
     const int64_t size = query.size(dimension);
     if (key.size(dimension) != size || value.size(dimension) != size) return std::nullopt;
   }
-  return PlainOperator(keys, query, key, value, scale);
+  if (!mask && !causal) return PlainOperator(keys, query, key, value, scale);
+  std::optional<AttentionOptions> options = OptionsOf(query, mask, causal);
+  if (!options || (keys.raw_repr() & ~kPlain.raw_repr()) != 0) return std::nullopt;
+  if (scale) options->scale(*scale);
+  return TranslateErrors([&] { return attention(query, key, value, *options).output; });
 }
 
 void ForwardShape(const OperatorHandle& op, Stack* stack) {
@@ -252,8 +270,11 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
   // Its output without options: a step of decoding takes little longer than the making of such a call.
   m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor");
-  // The same for dense tensors on the CPU with four dimensions, the first two of one size, outside of autocast; else nothing.
-  m.def("attention_same_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor?");
+  // The same, or with the mask or the causality of scaled_dot_product_attention, for dense tensors on the CPU with four
+  // dimensions, the first two of one size, outside of autocast; else nothing.
+  m.def(
+      "attention_same_plain(Tensor query, Tensor key, Tensor value, float? scale=None, Tensor? attn_mask=None, "
+      "bool is_causal=False) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
   // Gradients of tensors that are absent or not wanted are empty.

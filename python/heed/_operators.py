@@ -189,13 +189,21 @@ def attend_plainly(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
 
 
 def attend_same_plainly(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float | None
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    scale: float | None,
+    attn_mask: torch.Tensor | None,
+    is_causal: bool,
 ) -> torch.Tensor | None:
-    """The same for dense tensors on the CPU with four dimensions and one number of batch rows and heads, else None. The operator
-    looks at them: a step of decoding has cold caches, where every question asked from Python takes its time."""
+    """The output of scaled_dot_product_attention for dense tensors on the CPU with four dimensions and one number of batch rows
+    and heads, else None. The operator looks at them: a step of decoding has cold caches, where every question asked from Python
+    takes its time."""
     if not _are_seen_by_nobody(query, key, value, scale):
         return None
-    output: torch.Tensor | None = _ops.attention_same_plain.default(query, key, value, scale)
+    if not (attn_mask is None or type(attn_mask) is torch.Tensor) or type(is_causal) is not bool:
+        return None
+    output: torch.Tensor | None = _ops.attention_same_plain.default(query, key, value, scale, attn_mask, is_causal)
     return output
 
 

@@ -81,8 +81,9 @@ def scaled_dot_product_attention(
     the size of the score matrix is made. Differences: rows without any key give 0 for every kind of mask, and dropout draws
     other weights from the same generator.
     """
-    if attn_mask is None and not is_causal and dropout_p == 0.0:
-        plain = _operators.attend_same_plainly(query, key, value, scale)  # a step of decoding takes little longer
+    if dropout_p == 0.0:
+        # A step of decoding takes little longer than the making of a call of `attention`.
+        plain = _operators.attend_same_plainly(query, key, value, scale, attn_mask, is_causal)
         if plain is not None:
             return plain
     if is_foreign(query, key, value, attn_mask):

@@ -109,6 +109,60 @@ def test_refuses_a_mask_beside_causality():
         heed.scaled_dot_product_attention(q, q, q, torch.ones(5, 5, dtype=torch.bool), is_causal=True)
 
 
+MASKS = {
+    "keys": lambda: random(7, seed=4) > 0,
+    "pairs": lambda: random(5, 7, seed=4) > 0,
+    "rows": lambda: random(2, 1, 1, 7, seed=4) > 0,
+    "nothing": lambda: torch.zeros(5, 7, dtype=torch.bool),
+    "added": lambda: random(3, 5, 7, seed=4),
+    "added to all": lambda: random(2, 3, 5, 7, seed=4),
+    "added, float32": lambda: random(5, 1, seed=4).float(),
+    "strided": lambda: random(7, 5, seed=4).T,
+    "negated": lambda: torch._neg_view(random(5, 7, seed=4)),
+}
+
+
+@pytest.mark.parametrize("scale", [None, 0.3])
+@pytest.mark.parametrize("mask", [*MASKS, None])
+def test_the_short_cut_of_masks_and_causality_equals_the_long_way(mask, scale, monkeypatch):
+    """To the bit, gradients too; the short cut answers for all but what is lazily negated."""
+    attn_mask = None if mask is None else MASKS[mask]()
+    trained = [random(2, 3, n, 4, seed=i).requires_grad_() for i, n in enumerate((5, 7, 7))]
+    if attn_mask is not None and attn_mask.dtype != torch.bool and mask != "negated":
+        trained.append(attn_mask.requires_grad_())
+    results = []
+    plainly, answered = _operators.attend_same_plainly, []
+
+    def short(*given):
+        answered.append(plainly(*given))
+        return answered[-1]
+
+    for way in (short, lambda *given: None):
+        monkeypatch.setattr(_operators, "attend_same_plainly", way)
+        output = heed.scaled_dot_product_attention(*trained[:3], attn_mask, is_causal=mask is None, scale=scale)
+        results.append([output, *torch.autograd.grad((output * output.detach().cos()).sum(), trained)])
+    assert (answered[0] is None) == (mask == "negated")
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "attn_mask",
+    [torch.zeros(5, 5, dtype=torch.int64), torch.zeros(5, 5, dtype=torch.complex64), torch.zeros(5, 5, dtype=torch.float16)],
+)
+def test_refuses_a_mask_of_another_type(attn_mask):
+    q = random(2, 3, 5, 4)
+    with pytest.raises(RuntimeError, match="attn_mask: expected bool, float32 or"):
+        heed.scaled_dot_product_attention(q, q, q, attn_mask)
+
+
+def test_refuses_a_mask_of_another_shape():
+    q = random(2, 3, 5, 4)
+    for attn_mask in (torch.ones(5, 4, dtype=torch.bool), torch.ones(4, 5), torch.ones(1, 2, 3, 5, 5)):
+        with pytest.raises((RuntimeError, ValueError), match="mask|bias"):
+            heed.scaled_dot_product_attention(q, q, q, attn_mask)
+
+
 @pytest.fixture
 def calls(monkeypatch):
     """The calls that reach heed."""
