@@ -2,6 +2,7 @@
 
 #include <array>
 #include <limits>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -75,6 +76,14 @@ void CheckCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor&
                     .head_dim = query.size(3),
                     .value_dim = value.size(3)};
   WithElementType(query.scalar_type(), [&]<class T>(T) { CheckAttention(EngineOptions<Accum<T>>(options), shape); });
+}
+
+std::vector<at::Tensor> PresentOf(Operands operands) {
+  std::vector<at::Tensor> present;
+  present.reserve(Operands::kCount);
+  for (at::Tensor* operand : operands.All())
+    if (operand->defined()) present.push_back(std::move(*operand));
+  return present;
 }
 
 Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -84,6 +85,8 @@ struct Operands {
     return all;
   }
 };
+// Those that are there, in that order.
+std::vector<at::Tensor> PresentOf(Operands operands);
 using Wanted = std::array<bool, Operands::kCount>;
 // Uninitialised gradients of what is wanted and present, of tables in `table_type` or their own. Works on meta tensors.
 Operands EmptyGradients(Operands given, const Wanted& wanted, std::optional<at::ScalarType> table_type = {});

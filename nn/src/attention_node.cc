@@ -35,12 +35,7 @@ std::optional<at::Tensor> Present(const at::Tensor& tensor) {
 // The gradients that are wanted, in the order of operands.
 variable_list Gradients(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                         const AttentionOptions& options, const Wanted& wanted) {
-  Operands d = AttentionBackward(d_output, d_lse, saved, options, wanted);
-  variable_list gradients;
-  gradients.reserve(Operands::kCount);
-  for (at::Tensor* gradient : d.All())
-    if (gradient->defined()) gradients.push_back(std::move(*gradient));
-  return gradients;
+  return PresentOf(AttentionBackward(d_output, d_lse, saved, options, wanted));
 }
 
 // The backward pass where a graph of it is made: asking for its derivative raises.
@@ -138,14 +133,6 @@ auto MakeNode(Arguments&&... arguments) {
   }
 }
 
-variable_list PresentOperands(Operands operands) {
-  variable_list present;
-  present.reserve(Operands::kCount);
-  for (const at::Tensor* operand : operands.All())
-    if (operand->defined()) present.push_back(*operand);
-  return present;
-}
-
 void RefuseTangents(const variable_list& operands) {
   const bool any = std::any_of(operands.begin(), operands.end(),
                                [](const at::Tensor& operand) { return operand._fw_grad(/*level=*/0).defined(); });
@@ -156,13 +143,14 @@ void RefuseTangents(const variable_list& operands) {
 
 ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                       const AttentionOptions& options) {
-  const variable_list operands = PresentOperands({query, key, value, options.tensors()});
+  const variable_list operands = PresentOf({query, key, value, options.tensors()});
   RefuseTangents(operands);
   const bool differentiable = at::GradMode::is_enabled() && torch::autograd::any_variable_requires_grad(operands);
+  if (const auto& transforms = at::functorch::functorchTLSAccessor(); differentiable && transforms)
+    transforms->checkSupportsCppAutogradFunction();
   const at::NoGradGuard no_grad;
   ForwardResult result = AttentionForward(query, key, value, options, differentiable ? Kept::kExact : Kept::kLse);
   if (!differentiable) return result;
-  if (const auto& transforms = at::functorch::functorchTLSAccessor()) transforms->checkSupportsCppAutogradFunction();
   const auto node = MakeNode<AttentionNode>(torch::autograd::collect_next_edges(operands), options);
   for (const at::Tensor* output : {&result.output, &result.lse}) torch::autograd::set_history(*output, node);
   node->Save(query, key, value, result);

@@ -44,14 +44,6 @@ void SumTables(const Call& call, Operands& operands, Gradients& d) {
     if (d[t].defined()) d[t] = (sum++)->view(d[t].sizes()).to(operands.All()[t]->scalar_type());
 }
 
-variable_list PresentOf(Operands operands) {
-  variable_list present;
-  present.reserve(Operands::kCount);
-  for (const at::Tensor* operand : operands.All())
-    if (operand->defined()) present.push_back(*operand);
-  return present;
-}
-
 Operands OperandsOf(const Wanted& given, const variable_list& present) {
   Operands operands;
   auto next = present.begin();

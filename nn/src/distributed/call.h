@@ -39,8 +39,6 @@ void AddTableSums(const Call& call, Operands& operands, Gradients& d);
 // Sums gradients of tables over ranks, in one go, and rounds them.
 void SumTables(const Call& call, Operands& operands, Gradients& d);
 
-// The operands that are there, in their order.
-torch::autograd::variable_list PresentOf(Operands operands);
 // The operands again, of which there are those given.
 Operands OperandsOf(const Wanted& given, const torch::autograd::variable_list& present);
 
