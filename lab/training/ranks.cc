@@ -153,7 +153,13 @@ void Ranks::ShareSequences(int64_t sequence_ranks) {
 }
 
 Ranks::Ranks(RankGroup group) : group_(std::make_unique<RankGroup>(std::move(group))) {}
-Ranks::~Ranks() = default;
+
+// The end of a group waits for what is under way in it. Where a rank is lost, that ends with the time-out alone, and so late
+// would the others learn of it that wait for this one. The group is left to the end of the process, which closes its
+// connections.
+Ranks::~Ranks() {
+  if (lost_) static_cast<void>(group_.release());
+}
 
 int Ranks::rank() const { return group_->group->getRank(); }
 int Ranks::size() const { return group_->group->getSize(); }
@@ -162,6 +168,7 @@ void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
   try {
     wait();
   } catch (const nn::distributed::RankLost& error) {
+    lost_ = true;
     const int first = row_group() * sequence_ranks_;
     throw RanksError(fmt::format("rank {} of {} waited for {}: among ranks {} to {}, which share sequences, {}", rank(), size(),
                                  what, first, first + sequence_ranks_ - 1, nn::ReasonOf(error)));
@@ -174,6 +181,7 @@ void Ranks::Await(const std::string& what, const std::function<void()>& wait) {
     const bool own =
         dynamic_cast<const c10::Error*>(&error) != nullptr && dynamic_cast<const c10::DistError*>(&error) == nullptr;
     if (own) throw;
+    lost_ = true;
     throw RanksError(fmt::format("rank {} of {} waited for {}: {}", rank(), size(), what, nn::ReasonOf(error)));
   }
 }

@@ -71,6 +71,7 @@ class Ranks {
  private:
   std::unique_ptr<RankGroup> group_;
   int sequence_ranks_ = 1;
+  bool lost_ = false;  // whether a rank did not come
 };
 
 // Throws InvalidArgument that names sequence_ranks unless groups of so many ranks, at least 1, make `size` ranks.
