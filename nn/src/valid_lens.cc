@@ -28,7 +28,7 @@ void CheckLens(const at::Tensor& valid_lens, const c10::SymInt& batch, const c10
 }
 
 // The same numbers in a type that holds `steps`.
-at::Tensor Widened(const at::Tensor& lengths) {
+at::Tensor InWideType(const at::Tensor& lengths) {
   if (lengths.is_floating_point()) return lengths.to(at::kDouble).nan_to_num(0.0).ceil();
   const at::Tensor whole = lengths.to(at::kLong);
   // What does not fit is more than any number of steps.
@@ -41,7 +41,7 @@ at::Tensor ClampValidLens(const at::Tensor& valid_lens, const c10::SymInt& batch
                           const c10::SymInt& steps) {
   if (!valid_lens.defined()) return valid_lens;
   CheckLens(valid_lens, batch, queries);
-  return Widened(valid_lens.detach()).clamp(0, steps).to(at::kLong);
+  return InWideType(valid_lens.detach()).clamp(0, steps).to(at::kLong);
 }
 
 }  // namespace heed::nn

@@ -20,6 +20,13 @@ def losses(folder):
     return [(line["step"], line["train_loss"], line["val_loss"]) for line in metrics(folder)]
 
 
+def settings(folder):
+    """What a run was told, but for the path of its text."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    del config["text"]["name"]
+    return config
+
+
 def assert_same_curve(folder, expected, tolerance):
     found = losses(folder)
     assert len(found) == len(expected)

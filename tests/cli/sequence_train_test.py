@@ -8,7 +8,7 @@ import time
 import pytest
 from heed_program import run
 from rank_processes import PATIENCE, RankProcesses, interrupted, metrics, reported, torchrun, train
-from rank_runs import MODEL, assert_all, assert_same_curve, exact, losses, tensors_in
+from rank_runs import MODEL, assert_all, assert_same_curve, exact, losses, settings, tensors_in
 
 SHARED = "--sequence-ranks"
 
@@ -23,7 +23,7 @@ def test_ranks_that_share_windows_have_the_losses_of_one_process(text, tmp_path,
     assert printed["step"] == 200 and printed["val_loss"] == losses(folder)[-1][2]
     for name in ["checkpoint.safetensors", "model.safetensors"]:
         assert tensors_in(folder / name) == tensors_in(alone / name)
-    assert json.loads((folder / "config.json").read_text()) == json.loads((alone / "config.json").read_text())
+    assert settings(folder) == settings(alone)
     for command in (["eval", folder, text], ["generate", folder, "--prompt", "o", "--tokens", 5]):
         assert run(*command, "--quiet").returncode == 0
 

@@ -30,6 +30,7 @@ HWY_AFTER_NAMESPACE();
 #include <gtest/gtest.h>
 
 #include "heed/attention.h"
+#include "targets.h"
 
 namespace heed {
 HWY_EXPORT(Exp2OfFloat);
@@ -37,11 +38,7 @@ HWY_EXPORT(Exp2OfDouble);
 
 namespace {
 
-class Exp2 : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-};
+class Exp2 : public OnTarget {};
 
 template <class T, class F>
 double WorstRelativeError(const F& exp2) {
@@ -81,7 +78,7 @@ TEST_P(Exp2, LeavesNanWhatItIs) {
       EXPECT_TRUE(std::isnan(HWY_DYNAMIC_DISPATCH(Exp2OfDouble)(std::bit_cast<double>(high | payload)))) << std::hex << payload;
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Exp2, ::testing::ValuesIn(SupportedTargets()), [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(Exp2);
 
 }  // namespace
 }  // namespace heed

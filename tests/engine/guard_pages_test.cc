@@ -17,6 +17,7 @@
 #include "reference/random_cases.h"
 #include "reference/trial_arrays.h"
 #include "reference/trial_setup.h"
+#include "targets.h"
 
 namespace heed {
 namespace {
@@ -152,11 +153,8 @@ TEST(GuardedMemory, StopsAccessOneElementOutside) {
   EXPECT_DEATH(static_cast<void>(static_cast<volatile const float*>(none.data)[0]), "");
 }
 
-class GuardPages : public ::testing::TestWithParam<std::string> {
+class GuardPages : public OnTarget {
  protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-
   template <class T>
   void Check(const Case& c, const char* type) {
     const std::string name = c.name + ", " + type + ", " + GetParam();
@@ -272,8 +270,7 @@ TEST_P(GuardPages, AreNeverTouchedByRotations) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, GuardPages, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(GuardPages);
 
 }  // namespace
 }  // namespace heed

@@ -12,6 +12,7 @@
 #include "heed/attention.h"
 #include "problem.h"
 #include "reference/reference.h"
+#include "targets.h"
 
 namespace heed {
 namespace {
@@ -81,11 +82,8 @@ class LowestBias {
   Attention attention_;
 };
 
-class LowestBiases : public ::testing::TestWithParam<std::string> {
+class LowestBiases : public OnTarget {
  protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-
   template <class T>
   static void ExpectAllRight() {
     constexpr double kLowest = std::numeric_limits<T>::lowest();
@@ -151,8 +149,7 @@ TEST_P(LowestBiases, LeaveStatisticsFinite) {
   EXPECT_EQ(numbers[2], 250.0f);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, LowestBiases, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(LowestBiases);
 
 }  // namespace
 }  // namespace heed

@@ -7,6 +7,7 @@
 
 #include "heed/attention.h"
 #include "problem.h"
+#include "targets.h"
 
 namespace heed {
 namespace {
@@ -20,10 +21,8 @@ bool AllFinite(const std::vector<float>& values) {
   return true;
 }
 
-class Masking : public ::testing::TestWithParam<std::string> {
+class Masking : public OnTarget {
  protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
   SerialExecutor serial_;
 };
 
@@ -177,8 +176,7 @@ TEST_P(Masking, RowsWithoutKeysFollowThePolicy) {
     for (float x : gradient) EXPECT_EQ(x, 0.0f);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Masking, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(Masking);
 
 }  // namespace
 }  // namespace heed

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "targets.h"
 
 namespace heed {
 namespace {
@@ -44,11 +45,7 @@ void ExpectMeansRoundedOnce(int64_t width, int64_t gap, const std::string& what)
   }
 }
 
-class NarrowRows : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-};
+class NarrowRows : public OnTarget {};
 
 TEST_P(NarrowRows, AreRoundedOnceToNearest) {
   for (int64_t width : {1, 4, 7, 8, 12, 15, 16, 17, 28, 31, 33, 64, 200})
@@ -79,8 +76,7 @@ TEST_P(NarrowRows, KeepWhatIsNotFinite) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, NarrowRows, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(NarrowRows);
 
 }  // namespace
 }  // namespace heed

@@ -11,6 +11,7 @@
 #include "accuracy.h"
 #include "heed/attention.h"
 #include "reference/random_cases.h"
+#include "targets.h"
 
 namespace heed {
 namespace {
@@ -79,11 +80,7 @@ TEST(OptionPairs, AgreeWithTheReferenceOrAreRefusedByBothNames) {
   });
 }
 
-class LongOptionPairs : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-};
+class LongOptionPairs : public OnTarget {};
 
 TEST_P(LongOptionPairs, AgreeInEveryType) {
   ForEachPair([](const Option& a, const Option& b, uint64_t number) {
@@ -96,8 +93,7 @@ TEST_P(LongOptionPairs, AgreeInEveryType) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, LongOptionPairs, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(LongOptionPairs);
 
 }  // namespace
 }  // namespace heed

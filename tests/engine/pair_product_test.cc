@@ -37,6 +37,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "heed/attention.h"
 #include "hwy/aligned_allocator.h"
+#include "targets.h"
 
 namespace heed {
 HWY_EXPORT(Multiply);
@@ -130,11 +131,7 @@ void ExpectDefinition(const Product& p, bool all, const std::string& what) {
     }
 }
 
-class PairProducts : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-};
+class PairProducts : public OnTarget {};
 
 // Without an instruction that multiplies and adds at once a factor is rounded twice, and a product that is too small for a
 // float is 0 before it is added.
@@ -176,8 +173,7 @@ TEST_P(PairProducts, TilesAreRoundedToNearestEven) {
   for (int64_t w = 0; w < kWidth; ++w) EXPECT_EQ(pairs[static_cast<std::size_t>(kRows / 2 * kWidth + w)] >> 16, 0U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, PairProducts, ::testing::ValuesIn(SupportedTargets()),
-                         [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(PairProducts);
 
 struct Results {
   std::vector<BFloat16> out, d_q, d_k, d_v;

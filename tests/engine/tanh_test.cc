@@ -28,6 +28,7 @@ HWY_AFTER_NAMESPACE();
 #include <gtest/gtest.h>
 
 #include "heed/attention.h"
+#include "targets.h"
 
 namespace heed {
 HWY_EXPORT(TanhOfFloat);
@@ -35,11 +36,8 @@ HWY_EXPORT(TanhOfDouble);
 
 namespace {
 
-class Tanh : public ::testing::TestWithParam<std::string> {
+class Tanh : public OnTarget {
  protected:
-  void SetUp() override { UseTarget(GetParam()); }
-  void TearDown() override { UseTarget(""); }
-
   static float Float(float x) { return HWY_DYNAMIC_DISPATCH(TanhOfFloat)(x); }
   static double Double(double x) { return HWY_DYNAMIC_DISPATCH(TanhOfDouble)(x); }
 };
@@ -71,7 +69,7 @@ TEST_P(Tanh, HandlesTheEnds) {
   EXPECT_TRUE(std::isnan(Double(std::numeric_limits<double>::quiet_NaN())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, Tanh, ::testing::ValuesIn(SupportedTargets()), [](const auto& info) { return info.param; });
+HEED_ON_TARGETS(Tanh);
 
 }  // namespace
 }  // namespace heed

@@ -25,8 +25,9 @@ double Normal(Random& random) {
   return std::sqrt(-2 * std::log(1 - random.Uniform())) * std::cos(2 * std::numbers::pi * random.Uniform());
 }
 
-// Losses around these means.
-std::vector<Score> Simulated(const std::vector<double>& means, Random& random, int seeds = kSeeds, int blocks = kBlocks) {
+// Losses around these means; runs of the last one spread so many times as far.
+std::vector<Score> Simulated(const std::vector<double>& means, Random& random, int seeds = kSeeds, int blocks = kBlocks,
+                             double last_spread = 1) {
   std::vector<double> block(blocks);
   for (double& value : block) value = kBlockDeviation * Normal(random);
   std::vector<Score> scores;
@@ -35,7 +36,8 @@ std::vector<Score> Simulated(const std::vector<double>& means, Random& random, i
     for (double& value : own) value = kModelBlockDeviation * Normal(random);
     Score score{{}, NAN};
     for (int s = 0; s < seeds; ++s) {
-      const double run = mean + kSeedDeviation * Normal(random);
+      const double spread = scores.size() + 1 == means.size() ? last_spread : 1;
+      const double run = mean + spread * kSeedDeviation * Normal(random);
       std::vector<double> losses(blocks);
       for (int b = 0; b < blocks; ++b) losses[b] = run + block[b] + own[b] + kRunBlockDeviation * Normal(random);
       score.losses.push_back(std::move(losses));
@@ -62,6 +64,21 @@ TEST(VerdictTest, WithoutADifferenceAtMostOneInTwentyIsFound) {
   }
   RecordProperty("false_verdicts_of_1000", found);
   EXPECT_LE(found, 50);
+}
+
+// One noisy model among calm ones: its pairs have fewer degrees of freedom than all together, so that more than one in twenty
+// may be found, and no more than one in ten.
+TEST(VerdictTest, UnequalSpreadsAreRarelyTakenForADifference) {
+  for (const double spread : {0.0, 3.0, 10.0}) {
+    Random random(7);
+    int found = 0;
+    for (int i = 0; i < 1000; ++i) {
+      const std::vector<Judged> judged =
+          Judge(Simulated(std::vector<double>(kModels, 1.5), random, kSeeds, kBlocks, spread), Equal());
+      found += std::ranges::count(judged, Standing::kBehind, &Judged::standing) > 0 ? 1 : 0;
+    }
+    EXPECT_LE(found, 100) << spread;
+  }
 }
 
 TEST(VerdictTest, ATenthOfANatIsFoundInNineOfTen) {

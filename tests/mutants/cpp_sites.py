@@ -134,7 +134,7 @@ def planted(text, chosen):
     for (begin, end), faults in sorted(by_place.items(), reverse=True):
         right = text[begin:end]
         code = right
-        for number, site in faults:
+        for number, site in sorted(faults, key=lambda fault: fault[1].is_statement):
             if site.is_statement:
                 code = f"if (!heed_fault({number})) {code}"
             else:

@@ -78,9 +78,10 @@ def main():
     parser.add_argument("--seed", type=int, default=37)
     parser.add_argument("--count", type=int, default=10, help="faults of each room")
     parser.add_argument("--into", type=pathlib.Path)
-    parser.add_argument("--refused", type=pathlib.Path, help="a file of faults, as they are listed, that do not compile")
+    parser.add_argument("--refused", type=pathlib.Path, default=pathlib.Path(__file__).with_name("not_cpp.txt"),
+                        help="a file of faults, as they are listed, that do not compile: others are drawn in their place")
     given = parser.parse_intermixed_args()
-    refused = frozenset(given.refused.read_text(encoding="utf-8").splitlines()) if given.refused else frozenset()
+    refused = frozenset(given.refused.read_text(encoding="utf-8").splitlines())
     faults = {}
     for room in given.rooms or ROOMS:
         for site in draw(room, given.seed, given.count, refused):

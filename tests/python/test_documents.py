@@ -27,6 +27,8 @@ HEADERS = {
     for folder in FOLDERS
     for path in sorted((*folder.rglob("*.h"), *folder.rglob("*.h.in")))
 }
+# The files that a test of a page concerns.
+of_a_page = pytest.mark.page(lambda item: {pathlib.Path(item.callspec.params["page"])})
 # They include others, and give their names a second place.
 DECLARE_NOTHING = {"heed/nn.h", "heed/nn/input_file.h", "heed/nn/replacement_file.h"}
 
@@ -41,11 +43,13 @@ def run(blocks, folder, *options):
     assert result.returncode == 0, result.stderr
 
 
+@of_a_page
 @pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if any(not package for package, _ in blocks)])
 def test_blocks_run(page, tmp_path):
     run([text for package, text in PAGES[page] if not package], tmp_path, "-W", "error::UserWarning")
 
 
+@of_a_page
 @pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if any(package for package, _ in blocks)])
 def test_blocks_that_need_another_package_run(page, tmp_path):
     for package, _ in PAGES[page]:

@@ -14,6 +14,7 @@ NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 NEEDS = {"your_model_faster.ipynb": "transformers"}
 
 
+@pytest.mark.page(lambda item: {item.callspec.params["path"].relative_to(FOLDER.parents[1])})
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path, tmp_path, monkeypatch):
     if path.name in NEEDS:

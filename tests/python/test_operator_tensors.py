@@ -132,7 +132,7 @@ def packed_position_calls():
 def rank_calls():
     for call in attention_calls():
         tokens = {f"{side}_tokens": [call[side].shape[2]] for side in ("query", "key")}
-        sharing = {"group": dist.group.WORLD.group_name, "function": "attention", "method": "auto", "layout": "contiguous"}
+        sharing = {"group": "of all ranks", "function": "attention", "method": "auto", "layout": "contiguous"}
         yield {**call, **tokens, **sharing}
 
 
@@ -185,6 +185,8 @@ def tensors_of(call):
 
 
 def run(operator, call):
+    if call.get("group") == "of all ranks":  # which is not there when parameters are made
+        call = call | {"group": dist.group.WORLD.group_name}
     result = getattr(_ops, operator)(**call)
     if result is None:
         return []
@@ -215,14 +217,18 @@ def test_a_meta_tensor_among_cpu_tensors_raises(operator, argument):
     assert_does_not_take(operator, spoilt, REFUSED)
 
 
-@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+# Of an operator that takes one tensor, none is among others; two read lengths, which are not there.
+AMONG_OTHERS = [
+    (operator, argument)
+    for operator, argument in ARGUMENTS
+    if len(tensors_of(call_with(operator, argument))) > 1 and operator not in ("attention_check", "distributed_attention")
+]
+
+
+@pytest.mark.parametrize(("operator", "argument"), AMONG_OTHERS)
 def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
     call = call_with(operator, argument)
     on_meta = {name: v.to("meta") if isinstance(v, torch.Tensor) else v for name, v in call.items()}
-    if len(tensors_of(call)) == 1:
-        pytest.skip("the operator takes one tensor")
-    if operator in ("attention_check", "distributed_attention"):
-        pytest.skip("the operator reads lengths, which are not there")
     assert all(t.is_meta for t in run(operator, on_meta))
     if call[argument].dim() == 0:  # a single number passes, as it does in PyTorch
         assert all(t.is_meta for t in run(operator, {**on_meta, argument: call[argument]}))
@@ -230,11 +236,12 @@ def test_a_cpu_tensor_among_meta_tensors_raises(operator, argument):
     assert_does_not_take(operator, {**on_meta, argument: call[argument]}, REFUSED)
 
 
-@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
+NUMBERS = [(operator, argument) for operator, argument in ARGUMENTS if call_with(operator, argument)[argument].dtype != torch.bool]
+
+
+@pytest.mark.parametrize(("operator", "argument"), NUMBERS)
 def test_a_lazily_negated_tensor_counts_as_what_it_stands_for(operator, argument):
     call = call_with(operator, argument)
-    if call[argument].dtype == torch.bool:
-        pytest.skip("bool has no negative")
     negated = torch._neg_view(-call[argument])
     assert negated.is_neg()
     assert_same(run(operator, {**call, argument: negated}), run(operator, call))
@@ -257,13 +264,19 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize(("operator", "argument"), ARGUMENTS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+# A number has no other layout but sparse.
+LAID_OUT = [
+    (layout, operator, argument)
+    for layout in LAYOUTS
+    for operator, argument in ARGUMENTS
+    if layout == "sparse" or call_with(operator, argument)[argument].dim() > 0
+]
+
+
+@pytest.mark.parametrize(("layout", "operator", "argument"), LAID_OUT)
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_a_tensor_of_another_layout_raises(operator, argument, layout):
     call = call_with(operator, argument)
-    if call[argument].dim() == 0 and layout != "sparse":
-        pytest.skip("a number has no such layout")
     assert_does_not_take(operator, {**call, argument: LAYOUTS[layout](call[argument])}, (*REFUSED, TypeError))
 
 
@@ -308,10 +321,11 @@ def front_end_calls():
     yield heed.positions.apply_rotary, next(rotary_calls())
 
 
-def front_end_arguments():
+def front_end_arguments(numbers=False):
+    """(number of the call, argument) for every tensor, or for those that hold numbers."""
     for number, (function, call) in enumerate(front_end_calls()):
         for name, value in call.items():
-            if isinstance(value, torch.Tensor):
+            if isinstance(value, torch.Tensor) and not (numbers and value.dtype == torch.bool):
                 yield pytest.param(number, name, id=f"{number}-{function.__name__}-{name}")
 
 
@@ -326,11 +340,9 @@ def test_a_meta_tensor_among_the_arguments_of_a_function_raises(number, argument
         function(**{**call, argument: call[argument].to("meta")})
 
 
-@pytest.mark.parametrize(("number", "argument"), list(front_end_arguments()))
+@pytest.mark.parametrize(("number", "argument"), list(front_end_arguments(numbers=True)))
 def test_a_lazily_negated_argument_of_a_function_counts_as_what_it_stands_for(number, argument):
     function, call = list(front_end_calls())[number]
-    if call[argument].dtype == torch.bool:
-        pytest.skip("bool has no negative")
     spoilt = function(**{**call, argument: torch._neg_view(-call[argument])})
     assert torch.equal(spoilt, function(**call))
 

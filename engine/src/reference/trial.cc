@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <sstream>
 #include <vector>
@@ -126,9 +127,12 @@ class Trial {
     }
   }
 
-  TrialErrors Errors() const {
-    const Result expected =
-        Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), {d_lse_.begin(), d_lse_.end()});
+  TrialErrors Errors() {
+    if (!expected_) {
+      expected_ =
+          Compute(setup_.attention, q_.Doubles(), k_.Doubles(), v_.Doubles(), d_out_.Doubles(), {d_lse_.begin(), d_lse_.end()});
+    }
+    const Result& expected = *expected_;
     // Scores are rounded at their own size, and everything inherits that.
     const double accumulator = Epsilon<A>() * std::max(1.0, expected.largest_score / kOrdinaryScore);
     const bool fused = std::is_same_v<T, BFloat16> && case_.precision == Precision::kFused;
@@ -180,6 +184,7 @@ class Trial {
   std::vector<BFloat16> remainder_;  // laid out as out
   Numbers<A> lse_, correction_, entropy_, max_weight_, mean_distance_, weights_;
   TableGradients<A> d_tables_;
+  std::optional<Result> expected_;
 };
 
 }  // namespace
@@ -205,9 +210,26 @@ TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor) {
   return trial.Errors();
 }
 
-template TrialErrors RunTrial<float>(const Case&, uint64_t, Executor&);
-template TrialErrors RunTrial<double>(const Case&, uint64_t, Executor&);
-template TrialErrors RunTrial<BFloat16>(const Case&, uint64_t, Executor&);
-template TrialErrors RunTrial<Float16>(const Case&, uint64_t, Executor&);
+template <class T>
+std::vector<TrialErrors> RunTrials(const Case& c, uint64_t seed, Executor& executor, const std::vector<std::string>& targets) {
+  std::mt19937_64 random(seed);
+  Trial<T> trial(c, seed, random);
+  std::vector<TrialErrors> errors;
+  for (const std::string& target : targets) {
+    UseTarget(target);
+    trial.Run(executor);
+    errors.push_back(trial.Errors());
+  }
+  return errors;
+}
+
+#define HEED_TRIALS_IN(T)                                             \
+  template TrialErrors RunTrial<T>(const Case&, uint64_t, Executor&); \
+  template std::vector<TrialErrors> RunTrials<T>(const Case&, uint64_t, Executor&, const std::vector<std::string>&);
+HEED_TRIALS_IN(float)
+HEED_TRIALS_IN(double)
+HEED_TRIALS_IN(BFloat16)
+HEED_TRIALS_IN(Float16)
+#undef HEED_TRIALS_IN
 
 }  // namespace heed::reference

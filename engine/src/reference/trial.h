@@ -36,6 +36,11 @@ struct TrialErrors {
 template <class T>
 TrialErrors RunTrial(const Case& c, uint64_t seed, Executor& executor);
 
+// The same on each of these SIMD targets, one after the other; the last one stays in use. The reference, which takes most of
+// the time, is computed once.
+template <class T>
+std::vector<TrialErrors> RunTrials(const Case& c, uint64_t seed, Executor& executor, const std::vector<std::string>& targets);
+
 // Scores up to this size are what errors are measured at; larger ones, from a large scale or distances of a million under
 // slopes, round as much more as they are larger, and errors are divided by that.
 constexpr double kOrdinaryScore = 16.0;

@@ -1,0 +1,96 @@
+"""The faults that are planted: each changes what the program does when it is chosen, and nothing when it is not."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import cpp_sites
+import python_sites
+
+CPP = """#include <algorithm>
+#include <cstdio>
+#include <vector>
+namespace {
+constexpr int kTwo = 1 + 1;
+template <class T>
+int Count(const std::vector<T>& v, int limit) {
+  int count = 0;  // a < b
+  const char* text = "1 + 1";
+  for (int i = 0; i < 3; ++i) count += i;
+  if (limit > 2 && v.size() == 1 && *text == '1') count = std::min(count, limit);
+  return count * kTwo;
+}
+}  // namespace
+int main() {
+  std::vector<int> v;
+  v.push_back(5);
+  std::printf("%d %zu\\n", Count(v, 9), v.size());
+}
+"""
+PYTHON = '''"""A module."""
+from __future__ import annotations
+
+
+def count(items: list[int], limit: int = 3) -> str:
+    total = sum(items) + 1
+    if total > limit and items:
+        items.append(0)
+    return f"{total} {len(items)}"
+
+
+print(count([1, 2]))
+'''
+
+
+class Planted(unittest.TestCase):
+    def outputs(self, sites, text, run):
+        """What is printed without a fault and with each."""
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = {}
+            for site in sites:
+                if not any(site.begin < other.end and other.begin < site.end and (site.begin, site.end) != (other.begin, other.end)
+                           for other in chosen.values()):
+                    chosen[len(chosen) + 1] = site
+            command = run(pathlib.Path(folder), chosen)
+            printed = []
+            for number in range(len(chosen) + 1):
+                result = subprocess.run(command, env=os.environ | {"HEED_FAULT": str(number)}, text=True, capture_output=True,
+                                        check=False)
+                printed.append(result.stdout if result.returncode == 0 else "an error")
+            return printed
+
+    def test_in_cpp(self):
+        compiler = shutil.which("c++")
+        if compiler is None:
+            self.skipTest("inductor needs a C++ compiler")
+        sites = list(cpp_sites.sites("a.cc", CPP))
+        self.assertEqual({site.line for site in sites}, {8, 11, 12, 17, 18})
+
+        def run(folder, chosen):
+            (folder / "a.cc").write_text(cpp_sites.planted(CPP, chosen), encoding="utf-8")
+            header = pathlib.Path(__file__).with_name("fault.h")
+            subprocess.run([compiler, "-std=c++20", "-include", header, folder / "a.cc", "-o", folder / "a"], check=True)
+            return [folder / "a"]
+
+        right, *wrong = self.outputs(sites, CPP, run)
+        self.assertEqual(right, "6 1\n")
+        self.assertGreaterEqual(sum(text != right for text in wrong), 4)
+
+    def test_in_python(self):
+        sites = python_sites.sites("a.py", PYTHON)
+
+        def run(folder, chosen):
+            (folder / "a.py").write_text(python_sites.planted(PYTHON, chosen), encoding="utf-8")
+            return [sys.executable, folder / "a.py"]
+
+        right, *wrong = self.outputs(sites, PYTHON, run)
+        self.assertEqual(right, "4 3\n")
+        self.assertGreaterEqual(sum(text != right for text in wrong), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
