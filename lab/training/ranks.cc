@@ -154,9 +154,9 @@ void Ranks::ShareSequences(int64_t sequence_ranks) {
 
 Ranks::Ranks(RankGroup group) : group_(std::make_unique<RankGroup>(std::move(group))) {}
 
-// The end of a group waits for what is under way in it. Where a rank is lost, that ends with the time-out alone, and so late
-// would the others learn of it that wait for this one. The group is left to the end of the process, which closes its
-// connections.
+// Gloo's destructor waits for the messages that are under way. After a rank was lost they end by the time-out alone, and this
+// rank would keep its connections open for as long, so that others wait for it in turn. The groups are therefore left to the
+// end of the process, which closes the connections at once.
 Ranks::~Ranks() {
   if (lost_) static_cast<void>(group_.release());
 }

@@ -73,7 +73,6 @@ REASONS = {
     r"needs 10 GiB": lambda: _memory() < 11,
     r"only root may give files away|needs root, to become somebody else": lambda: os.geteuid() != 0,
     r"/proc/self/clear_refs cannot be written": lambda: not os.access("/proc/self/clear_refs", os.W_OK),
-    r"not counted under a sanitizer|sanitizers keep freed memory|the thread sanitizer": lambda: False,
     r"aarch64-linux-gnu-g\+\+ or Highway's headers are not installed": without_program("aarch64-linux-gnu-g++"),
 }
 

@@ -3,7 +3,12 @@
     python3 faults.py draw  [--seed N] [--count N] [ROOM...]            the faults, one a line
     python3 faults.py plant [--seed N] [--count N] [ROOM...] --into DIR  a copy of the tree that holds them
 
-Built with -include DIR/tests/mutants/fault.h in CMAKE_CXX_FLAGS, the copy is as right as the tree until HEED_FAULT names a fault.
+Build the copy with
+
+    cmake -G Ninja -S DIR -B DIR/build -DHEED_WERROR=OFF -DCMAKE_CXX_FLAGS="-include DIR/tests/mutants/fault.h"
+    cmake --build DIR/build --target heed_fast_tests
+
+where DIR is a whole path. It computes what the tree does until the environment variable HEED_FAULT names a fault by its number.
 """
 
 import argparse
