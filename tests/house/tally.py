@@ -32,7 +32,7 @@ def _outcome(element):
         found = element.find(tag)
         if found is not None:
             # CTest says there by which rule, and beside it what the test printed.
-            return outcome, f"{found.get('message') or ''} {found.text or ''} {element.findtext('system-out') or ''}".strip()
+            return outcome, f"{found.get('message') or found.text or ''} {element.findtext('system-out') or ''}".strip()
     return "passed", ""
 
 
@@ -89,7 +89,7 @@ def main():
         return
     skipped = [case for case in cases if case.outcome == "skipped"]
     unknown = [case for case in skipped if not skips.is_known(case.reason)]
-    reasons = collections.Counter(case.reason.split("\n")[0] for case in skipped)
+    reasons = collections.Counter(" ".join(case.reason.split()) for case in skipped)
     for reason, count in reasons.most_common():
         print(f"{count} skipped: {reason}")
     for case in unknown:

@@ -3,8 +3,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -102,6 +105,29 @@ TEST(RanksTest, ALateRankIsAnErrorThatNamesWhatWasWaitedFor) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(2000));
   };
   OnThreads(2, late, std::chrono::milliseconds(500));
+}
+
+// Others learn of the loss when this rank's connections close, so that its end must not wait for a sum that nobody will join.
+TEST(RanksTest, AfterALossARankEndsBeforeTheTimeOut) {
+  constexpr std::chrono::milliseconds kTimeOut(4000);
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  const auto join = [&](int rank) {
+    return std::make_unique<Ranks>(RankGroup{nn::MakeProcessGroup(store, rank, 2, kTimeOut), kTimeOut});
+  };
+  std::promise<void> ended;
+  std::thread other([&] {
+    const auto ranks = join(1);
+    ended.get_future().wait();
+  });
+  auto ranks = join(0);
+  std::vector<at::Tensor> tensors = {at::zeros({1})};
+  const auto work = ranks->group().group->allreduce(tensors);
+  EXPECT_THROW(ranks->Await("a rank", [] { TORCH_CHECK_WITH(DistError, false, "it is lost"); }), RanksError);
+  const auto start = std::chrono::steady_clock::now();
+  ranks.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kTimeOut / 2);
+  ended.set_value();
+  other.join();
 }
 
 TEST(RanksTest, ATimeOutThatIsNoneIsRefused) {
