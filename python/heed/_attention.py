@@ -172,7 +172,9 @@ def attention(
 
     scale             1/sqrt(D) by default
     causal            True or "bottom_right" aligns the last query with the last key, "top_left" the first with the first
-    window            (left, right): keys within so many positions of the query's own; -1 means no bound
+    window            (left, right): keys within so many positions of the query's own; -1 means no bound. Query i stands
+                      beside key i unless `causal` or `query_positions` say otherwise; for flash-attention's window_size
+                      without causality give query_positions=Nk - Nq
     query_lengths     integers [B]; queries at and beyond their length give 0
     key_lengths       integers [B] or [B, Nq], within 0..Nk; keys at and beyond the length do not exist for the query
     prefix_lengths    integers [B]; keys before it are seen whatever causality says

@@ -206,14 +206,20 @@ TEST_F(Extremes, ExtentsAndStridesThatDoNotFitAreRefused) {
 
 TEST_F(Extremes, TablesLargerThanTheirIndexAreRefused) {
   const double one = 1;
-  const int64_t rows = (int64_t{1} << 31) + 1;
-  Attention attention;
-  attention.relative_bias = RelativeBias{View<const double, 2>{&one, {2, rows}, {0, 0}}};
-  EXPECT_FALSE(AgreesOrNames(attention, "relative_bias", "rows"));
-  attention = {};
-  attention.content_bias.emplace();
-  attention.content_bias->keys = View<const double, 2>{&one, {rows, 8}, {0, 0}};
-  EXPECT_FALSE(AgreesOrNames(attention, "content_bias", "rows"));
+  // Just beyond what their indices hold, and far beyond.
+  for (const int64_t rows : {(int64_t{1} << 25) + 1, (int64_t{1} << 30) + 1, (int64_t{1} << 31) + 1}) {
+    Attention attention;
+    attention.content_bias.emplace();
+    attention.content_bias->keys = View<const double, 2>{&one, {rows, 8}, {0, 0}};
+    EXPECT_FALSE(AgreesOrNames(attention, "content_bias", "rows")) << rows;
+    attention = {};
+    attention.transformer_xl = TransformerXl{View<const double, 3>{&one, {2, rows, 8}, {0, 0, 0}}, {}};
+    EXPECT_FALSE(AgreesOrNames(attention, "transformer_xl.positions", "rows")) << rows;
+    if (rows < int64_t{1} << 30) continue;
+    attention = {};
+    attention.relative_bias = RelativeBias{View<const double, 2>{&one, {2, rows}, {0, 0}}};
+    EXPECT_FALSE(AgreesOrNames(attention, "relative_bias", "rows")) << rows;
+  }
 }
 
 TEST_F(Extremes, MoreListedKeysThanRanksAreRefused) {

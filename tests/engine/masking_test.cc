@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "heed/attention.h"
 #include "problem.h"
@@ -49,6 +53,44 @@ TEST_P(Masking, PlantedNanBeyondTheLengthDoesNotLeak) {
   EXPECT_EQ(clean.d_k, planted.d_k);
   EXPECT_EQ(clean.d_v, planted.d_v);
   EXPECT_TRUE(AllFinite(planted.out) && AllFinite(planted.d_q) && AllFinite(planted.d_k) && AllFinite(planted.d_v));
+}
+
+// Queries whose positions jump see some of the strips of sixteen keys in a tile of 64, in every pattern. What lay in the
+// workspace where nobody looks must not count.
+TEST_P(Masking, StripsThatNoQuerySeesBetweenOthersAddNothing) {
+  constexpr int64_t kQueries = 16, kKeys = 64, kStrip = 16;
+  const Shape shape{1, 2, 2, kQueries, kKeys, 16, 16};
+  for (int pattern = 1; pattern < 16; ++pattern) {
+    SCOPED_TRACE("strips " + std::to_string(pattern));
+    std::vector<int64_t> middles;
+    for (int64_t strip = 0; strip < kKeys / kStrip; ++strip)
+      if (pattern >> strip & 1) middles.push_back(strip * kStrip + kStrip / 2);
+    std::vector<int64_t> positions;
+    for (int64_t i = 0; i < kQueries; ++i) positions.push_back(middles[static_cast<size_t>(i) % middles.size()]);
+    Attention jumps, masked;
+    jumps.query_positions.list = View<const int64_t, 2>::Contiguous(positions.data(), {1, kQueries});
+    jumps.window = {5, 5};
+    const std::unique_ptr<bool[]> visible = std::make_unique<bool[]>(kQueries * kKeys);
+    for (int64_t i = 0; i < kQueries; ++i)
+      for (int64_t j = 0; j < kKeys; ++j)
+        visible[static_cast<size_t>(i * kKeys + j)] = std::abs(j - positions[static_cast<size_t>(i)]) <= 5;
+    masked.mask = Mask{View<const bool, 4>::Contiguous(visible.get(), {1, 1, kQueries, kKeys})};
+    Problem<float> one(shape), other(shape);
+    other.Run(masked, serial_);
+    for (int round = 0; round < 2; ++round) {
+      one.Forward(jumps, serial_);
+      std::memset(one.workspace.data(), 0xFF, one.workspace.size());
+      one.Backward(jumps, serial_);
+      std::memset(one.workspace.data(), 0xFF, one.workspace.size());
+    }
+    const auto near = [](const std::vector<float>& a, const std::vector<float>& b) {
+      for (size_t x = 0; x < a.size(); ++x)
+        if (!(std::abs(a[x] - b[x]) <= 1e-5f)) return false;
+      return true;
+    };
+    EXPECT_TRUE(near(one.out, other.out) && near(one.lse, other.lse));
+    EXPECT_TRUE(near(one.d_q, other.d_q) && near(one.d_k, other.d_k) && near(one.d_v, other.d_v));
+  }
 }
 
 // A dense mask leaves masked keys in the tiles that are computed; what they hold must not reach the tables by offset either.

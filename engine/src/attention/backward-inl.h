@@ -132,7 +132,7 @@ class BackwardChunk {
   // Whether the panel at hand sees all pairs of the chunk, of whose keys it reaches some.
   bool SeesWholeChunk(const attention::KeyRange& reach) const {
     return reach.begin == begin_ && reach.end == end_ && !panel_.range.NeedsMask(begin_, end_) &&
-           !problem_.attention.mask.present() && !problem_.plan.hides();
+           !problem_.attention.mask.present() && !problem_.plan.hides() && scratch_.lanes.hidden == 0;
   }
 
   // A piece that runs apart from the others of its chunk.
@@ -185,6 +185,7 @@ class BackwardChunk {
     products_.Blank();
     if (in_rows_) few_.ClearQueries(panel_.used());
     if (!reach.empty()) {
+      ReadLogSumExps();
       const bool stores = !sees() && hooks_.empty() && (in_rows_ || products_.stores()) && SeesWholeChunk(reach);
       if (stores) {
         touched_ = reach;
@@ -199,9 +200,11 @@ class BackwardChunk {
                                   .head = h,
                                   .panel = panel_.width,
                                   .used = panel_.used(),
+                                  .uniform = panel_.range.uniform,
                                   .queries = scratch_.queries,
                                   .block = block_,
                                   .chunk = chunk_,
+                                  .zero_sums = !problem_.d_lse.present() && !scores_.transforms(),
                                   .query_rows = scratch_.query_rows,
                                   .d_out = scratch_.d_out,
                                   .d_out_rows = scratch_.d_out_rows,
@@ -268,14 +271,21 @@ class BackwardChunk {
     products_.AskForKeys(begin, end);
   }
 
+  // Reads the log-sum-exps, and hides the rows that have none. Hooks sum over all lanes of a panel, products over those with a
+  // query.
+  void ReadLogSumExps() {
+    ReadRowNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
+    const bool all = !scores_.alone() && !in_rows_;
+    HideRowsWithoutWeights(panel_, scratch_.minus_lse, all ? ~uint64_t{0} : attention::LowBits(panel_.used()), scratch_.lanes);
+  }
+
+  // After ReadLogSumExps.
   void Pack() {
     if (in_rows_) {
       few_.Begin(panel_);
     } else {
       products_.Begin(panel_);
     }
-    // A live row whose scores are all -inf has no weights either.
-    ReadRowNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
     ReadRowNumbers(problem_.correction, T{0}, scratch_.share);
     normaliser_.Set(panel_.width);
     // d lse / d s is p too, so its gradient joins the term that p multiplies.
@@ -292,13 +302,13 @@ class BackwardChunk {
     }
   }
 
-  // The number of each lane; `otherwise` where its query looks at no key, or nothing is given.
+  // The number of each lane; `otherwise` where the lane is idle, or nothing is given.
   void ReadRowNumbers(const View<const T, 3>& view, T otherwise, T* numbers) const {
     const int64_t count = view.present() ? panel_.used() : 0, row = problem_.plan.ArrayRow(panel_.b);
     for (int64_t w = 0; w < count; ++w)
       numbers[w] = view(row, scratch_.lanes.head[w], problem_.plan.FirstQuery(panel_.b) + scratch_.lanes.query[w]);
     std::fill(numbers + count, numbers + panel_.width, otherwise);
-    for (uint64_t idle = panel_.range.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
+    for (uint64_t idle = scratch_.lanes.idle; idle != 0; idle &= idle - 1) numbers[std::countr_zero(idle)] = otherwise;
   }
 
   void Tile(const TilePlace& place, bool masked) {

@@ -115,6 +115,7 @@ class ForwardPanel {
                .head = place.head,
                .panel = panel_.width,
                .used = panel_.used(),
+               .uniform = panel_.range.uniform,
                .queries = scratch_.queries,
                .output = scratch_.output};
   }

@@ -185,7 +185,7 @@ void MaskRowOutside(const attention::Lanes<T>& lanes, const TilePlace& place, in
     std::fill_n(row, place.keys, T{0});
     return;
   }
-  const attention::KeyRange& keys = lanes.rows[w].keys;
+  const attention::KeyRange keys = lanes.hidden >> w & 1 ? attention::KeyRange{} : lanes.rows[w].keys;
   const int64_t begin = std::clamp<int64_t>(keys.begin - place.key, 0, place.keys);
   const int64_t end = std::clamp<int64_t>(keys.end - place.key, begin, place.keys);
   std::fill(row, row + begin, hidden);
@@ -226,14 +226,15 @@ static_assert(simd::kTileKeys % kStripKeys == 0 && kStripKeys % attention::kDrop
 static_assert(simd::kFewTileKeys % kStripKeys == 0);
 static_assert(simd::kMinSplit % simd::kTileKeys == 0 && simd::kMinSplit % simd::kFewTileKeys == 0);
 
-// A tile as one strip, or a boundary tile as the strips that any lane sees.
+// A tile as one strip, or a boundary tile as its strips from the first that any lane sees to the last. Those between them that
+// no lane sees are there as well, without lanes: the softmax takes all rows from the first to the last.
 struct Strips {
   std::array<TilePlace, kMaxStrips> places;
   std::size_t count = 0;
   bool masked;  // the tile crosses the edge of some query's range
 
   std::span<const TilePlace> all() const { return {places.data(), count}; }
-  // The lanes of any of them.
+  // The lanes of any of them. The first and the last have some.
   int64_t lane_begin() const {
     int64_t begin = places[0].lane_begin;
     for (const TilePlace& place : all()) begin = std::min(begin, place.lane_begin);
@@ -286,10 +287,16 @@ HWY_INLINE void CutTile(const Panel& panel, int64_t key, int64_t end, Boundary b
     if (place.keys > 0) strips.places[strips.count++] = place;
     return;
   }
+  std::size_t cut = 0;
   for (; place.key < end; place.key += kStripKeys) {
     place.keys = std::min(kStripKeys, end - place.key);
     NarrowLanes(hn::ScalableTag<T>(), lanes, place);
-    if (place.lanes() > 0) strips.places[strips.count++] = place;
+    if (place.lanes() == 0) {
+      if (cut == 0) continue;
+      place.lane_begin = place.lane_end = strips.places[0].lane_begin;
+    }
+    strips.places[cut++] = place;
+    if (place.lanes() > 0) strips.count = cut;
   }
 }
 

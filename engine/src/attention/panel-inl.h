@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
 #include "attention/problem.h"
@@ -75,9 +76,20 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   panel.range = plan.PanelOfHeads(b, {head, head + cut.group}, begin, panel.count, lanes.rows);
   lanes.uniform = panel.range.uniform;
   lanes.idle = panel.range.idle | (attention::LowBits(panel.width) & ~attention::LowBits(panel.used()));
+  lanes.hidden = 0;
   NumberLanes(panel, lanes);
   if (plan.order().KeyRanks(b)) RankLanes(panel, lanes);
   return panel;
+}
+
+// Hides the rows without weights, whose log-sum-exp is -inf because their query is padding, sees no key or has scores of -inf
+// alone: such a row's scores, bias or gradient may be NaN, which no weight of 0 takes away. sums: the lanes that anybody sums
+// over.
+template <class T>
+void HideRowsWithoutWeights(const Panel& panel, const T* lse, uint64_t sums, attention::Lanes<T>& lanes) {
+  for (int64_t w = 0; w < panel.used(); ++w)
+    if (lse[w] == -std::numeric_limits<T>::infinity()) lanes.idle |= uint64_t{1} << w;
+  lanes.hidden = lanes.idle & sums;
 }
 
 // Of the keys that a panel reaches in a piece of them, those between tiles that are hidden from all of it.

@@ -149,7 +149,7 @@ bool Plan::SameForAllQueries() const {
 
 namespace {
 
-int64_t HeadsOfKeyHead(const Shape& shape) { return shape.kv_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
+int64_t HeadsOfKeyHead(const Shape& shape) { return shape.q_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
 
 // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read once
 // for all of them.

@@ -43,11 +43,14 @@ struct TilePlace {
 template <class T>
 struct PanelArrays {
   int64_t b = 0, head = 0, panel = 0, used = 0;
+  uint64_t uniform = 0;        // bit w: the query of lane w looks at all keys alike, whatever they and schemes say
   const T* queries = nullptr;  // [D, panel], times scale * log2(e)
   // Forward only: [Dv, panel], and behind it what schemes asked for (position::SchemeCall::output_rows).
   T* output = nullptr;
   // Backward only: which part of the gradients the panel adds to (position::SchemeCall::LayParts).
   int64_t block = 0, chunk = 0;
+  bool zero_sums = false;         // whether what Accumulate is given sums to 0 over a row, but for rounding: nobody makes other
+                                  // scores of the whole, and the log-sum-exp has no gradient
   const T* query_rows = nullptr;  // [panel, D padded], times scale
   const T* d_out = nullptr;       // [Dv, panel]
   const T* d_out_rows = nullptr;  // [panel, Dv padded]

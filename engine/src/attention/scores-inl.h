@@ -66,6 +66,8 @@ class Scores {
   bool rows_read() const { return rows_read_; }
   // Whether any hook hides pairs.
   bool hides() const { return hides_; }
+  // Whether any hook makes other scores of the whole.
+  bool transforms() const { return transforms_; }
   // Whether any hook works on weights.
   bool weighs() const { return weighs_; }
 
@@ -125,12 +127,13 @@ class Scores {
   bool Hidden(const Strips& strips) const {
     if (!problem_.plan.judges()) return false;
     for (const TilePlace& place : strips.all())
-      if (Judge(place) != Seen::kNone) return false;
+      if (place.lanes() > 0 && Judge(place) != Seen::kNone) return false;
     return true;
   }
 
   // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
   Seen See(const TilePlace& place, bool masked) {
+    if (place.lanes() == 0) return Seen::kNone;
     const Seen judged = hides_ ? Judge(place) : Seen::kAll;
     return judged == Seen::kNone ? judged : SeePairs(place, masked, judged == Seen::kSome);
   }
@@ -248,8 +251,8 @@ class Scores {
     attention::Lanes<T>& lanes = scratch_.lanes;
     const Attention& attention = problem_.attention;
     const bool dense = attention.mask.present() || hides;
-    if (!masked && !dense) return Seen::kAll;
-    const uint64_t all = LaneBits(place);
+    const uint64_t all = LaneBits(place), hidden = lanes.hidden & all;
+    if (!masked && !dense && hidden == 0) return Seen::kAll;
     uint64_t* visible = VisibleOf(lanes, place);
     if (masked) {
       SeeRanges(d_, lanes, place, ranks_);
@@ -262,6 +265,7 @@ class Scores {
     uint64_t any = 0, every = all;
     for (int64_t j = 0; j < place.keys; ++j) {
       if (dense) visible[j] |= lanes.uniform & all;
+      visible[j] &= ~hidden;
       any |= visible[j];
       every &= visible[j];
     }

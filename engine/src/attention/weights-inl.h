@@ -55,17 +55,19 @@ class WeightsPanel {
     const attention::KeyRange& reach = panel_.range.reach;
     if (reach.empty()) return;
     const Shape& shape = problem_.plan.shape();
+    T *lse = scratch_.minus_max, *correction = scratch_.weighted;
+    for (int64_t w = 0; w < panel_.count; ++w) lse[w] = problem_.lse(b, head, panel_.begin + w);
+    HideRowsWithoutWeights(panel_, lse, attention::LowBits(panel_.used()), scratch_.lanes);
     scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads), {0, shape.kv_len});
     const PanelArrays<T> arrays{.b = b,
                                 .head = head,
                                 .panel = panel_.width,
                                 .used = panel_.used(),
+                                .uniform = panel_.range.uniform,
                                 .queries = scratch_.queries,
                                 .output = scratch_.output};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);
     scores_.Survey(panel_, problem_.cut.tile, reach, scratch_.scores);
-    T *lse = scratch_.minus_max, *correction = scratch_.weighted;
-    for (int64_t w = 0; w < panel_.count; ++w) lse[w] = problem_.lse(b, head, panel_.begin + w);
     std::fill(lse + panel_.count, lse + panel_.width, -std::numeric_limits<T>::infinity());
     std::fill_n(correction, panel_.width, T{0});
     normaliser_.Set(panel_.width);

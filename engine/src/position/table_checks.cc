@@ -8,8 +8,6 @@
 namespace heed::position {
 namespace {
 
-constexpr int64_t kMostRows = int64_t{1} << 30;
-
 void CheckWhole(const char* scheme, const char* name, const Positions& positions) {
   const auto* list = std::get_if<View<const double, 2>>(&positions.list);
   if (!list) return;
@@ -22,8 +20,9 @@ void CheckWhole(const char* scheme, const char* name, const Positions& positions
 
 }  // namespace
 
-void CheckOffsetRows(const char* name, int64_t rows) {
-  if (rows > kMostRows) core::Refuse(name, "expected at most 2^30 offsets, got " + std::to_string(rows));
+void CheckOffsetRows(const char* name, int64_t rows, int64_t most) {
+  if (rows > most)
+    core::Refuse(name, "expected a table of at most " + std::to_string(most) + " offsets, got " + std::to_string(rows));
 }
 
 void CheckWholePositions(const char* scheme, const Attention& attention) {

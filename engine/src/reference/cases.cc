@@ -7,8 +7,8 @@ namespace heed::reference {
 namespace {
 
 using given::bare, given::causal, given::dropout, given::keys, given::layout, given::lse_gradient, given::mask, given::offsets,
-    given::packed, given::positions, given::prefix, given::queries, given::scale, given::softcap, given::uniform,
-    given::weights, given::window;
+    given::packed, given::positions, given::prefix, given::queries, given::scale, given::softcap, given::spoiled,
+    given::uniform, given::weights, given::window;
 
 void AddShapesAndLengths(CaseTable& table) {
   table.Add("plain", {2, 3, 3, 40, 48, 16, 16});
@@ -25,6 +25,7 @@ void AddShapesAndLengths(CaseTable& table) {
   table.Add("narrower values", {2, 2, 2, 40, 50, 48, 3});
   table.Add("no queries", {2, 2, 2, 0, 5, 4, 4});
   table.Add("no keys", {2, 2, 2, 5, 0, 4, 4});
+  table.Add("no query heads", {2, 0, 2, 5, 20, 4, 4});
   table.Add("no batch", {0, 2, 2, 5, 5, 4, 4});
   table.Add("no value width", {1, 2, 2, 5, 5, 4, 0});
   table.Add("scale", {1, 2, 2, 20, 30, 16, 16}, scale(0.7));
@@ -74,6 +75,10 @@ void AddPositionsAndMasks(CaseTable& table) {
             causal(Causal::kBottomRight));
   table.Add("shuffled positions, window, uniform", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kShuffled), window(9, 4),
             uniform);
+  table.Add("jumping positions, window", {2, 2, 2, 70, 90, 16, 16}, positions(PositionKind::kJumping), window(5, 5));
+  table.Add("jumping positions, window, few", {2, 2, 2, 3, 300, 16, 16}, positions(PositionKind::kJumping), window(0, 9));
+  table.Add("jumping positions, causal, uniform", {2, 4, 2, 40, 90, 16, 16}, positions(PositionKind::kJumping),
+            causal(Causal::kBottomRight), uniform);
   table.Add("dense mask", {2, 3, 3, 70, 90, 16, 16}, mask(0));
   table.Add("dense mask of keys", {2, 2, 2, 70, 90, 16, 16}, mask(0b0110), uniform);
   table.Add("dense mask of pairs, causal", {2, 2, 2, 70, 90, 16, 16}, mask(0b0011), causal(Causal::kBottomRight), uniform);
@@ -86,6 +91,16 @@ void AddPositionsAndMasks(CaseTable& table) {
   table.Add("heads inside", {2, 3, 3, 70, 90, 24, 24}, layout(Layout::kHeadsInside), causal(Causal::kBottomRight));
   table.Add("backwards", {2, 2, 2, 70, 90, 24, 24}, layout(Layout::kBackwards), dropout(0.1));
   table.Add("shared keys", {3, 2, 2, 40, 90, 24, 24}, layout(Layout::kShared));
+}
+
+// NaN and infinity where no row looks.
+void AddSpoiled(CaseTable& table) {
+  table.Add("spoiled, both lengths", {4, 2, 2, 70, 90, 16, 16}, queries, keys(LengthKind::kPerBatch), spoiled);
+  table.Add("spoiled, more queries, mask", {2, 4, 2, 40, 20, 16, 16}, causal(Causal::kBottomRight), mask(0), spoiled);
+  table.Add("spoiled, uniform, dropout", {2, 2, 2, 40, 6, 16, 16}, causal(Causal::kBottomRight), dropout(0.2), uniform,
+            spoiled);
+  table.Add("spoiled, few", {4, 4, 2, 2, 90, 16, 16}, queries, keys(LengthKind::kPerQuery), mask(0), spoiled);
+  table.Add("spoiled, weights", {3, 2, 2, 20, 40, 16, 16}, window(2, -1), mask(0b0011), weights, spoiled);
 }
 
 // Up to four queries that share a key head, see attention/few_queries-inl.h.
@@ -146,6 +161,7 @@ const std::vector<Case>& Cases() {
     CaseTable all;
     AddShapesAndLengths(all);
     AddPositionsAndMasks(all);
+    AddSpoiled(all);
     AddFewQueries(all);
     AddHeadsSideBySide(all);
     ForEachScheme([&]<class Scheme>() { Scheme::AddCases(all); });

@@ -31,6 +31,7 @@ enum class PositionKind {
   kAscending,  // whole numbers with gaps and repeats, one list for all batch rows
   kShuffled,   // whole numbers out of order, a list for each batch row
   kReal,       // real numbers, ascending
+  kJumping,    // whole numbers that stay, go on or jump, beyond those of the keys too, a list for each batch row
 };
 
 // SchemeCases: what each positional scheme has a case say of it.
@@ -55,6 +56,7 @@ struct Case : SchemeCases {
   bool lse_gradient = false;                // whether lse has a gradient of its own
   bool correction = true;                   // whether gradients are given what rounding took from lse
   bool remainder = true;                    // of 16-bit outputs, whether gradients are given what rounding took
+  bool spoiled = false;                     // whether NaN and infinity stand where no row looks, see reference/spoiled.h
 };
 
 // The fixed rows, those of schemes last: each option alone, boundary sizes, and the combinations that share code paths.

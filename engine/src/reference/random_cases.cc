@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "reference/fuzz_cases.h"
 #include "reference/random_draws.h"
 #include "reference/schemes.h"
 
@@ -153,6 +154,7 @@ std::optional<Case> NamedCase(const std::string& name) {
   }
   for (const Case& c : Cases())
     if (c.name == name) return c;
+  if (std::optional<Case> c = NamedFuzzCase(name)) return c;
   std::string kind = name;
   const std::optional<uint64_t> seed = TakeSeed(kind);
   if (!seed) return std::nullopt;

@@ -44,7 +44,7 @@ Case PairCase(const Option& a, const Option& b, uint64_t seed);
 // The case with weights that may be rounded, Precision::kFused; its name ends with ", fused".
 Case Fused(Case c);
 
-// The case with a name: a row of Cases(), a random one or a pair, fused or not.
+// The case with a name: a row of Cases(), a random one or a pair, fused or not, or one of reference/fuzz_cases.h.
 std::optional<Case> NamedCase(const std::string& name);
 
 }  // namespace heed::reference

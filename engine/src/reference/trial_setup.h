@@ -86,12 +86,18 @@ class Setup {
   void ListPositions() {
     if (case_.positions == PositionKind::kNone) return;
     const Shape& s = shape_;
-    const int64_t lists = case_.positions == PositionKind::kShuffled ? s.batch : 1;
+    const bool jumps = case_.positions == PositionKind::kJumping, shuffles = case_.positions == PositionKind::kShuffled;
+    const int64_t lists = jumps || shuffles ? s.batch : 1;
     const auto list = [&](int64_t count, std::vector<int64_t>& whole, std::vector<double>& real, Positions& positions) {
       for (int64_t b = 0; b < lists; ++b) {
-        int64_t at = -20;
-        for (int64_t t = 0; t < count; ++t) whole.push_back(at += static_cast<int64_t>(random_() % 3));
-        if (lists > 1) std::shuffle(whole.end() - count, whole.end(), random_);
+        int64_t at = jumps ? 0 : -20;
+        const bool goes_on = jumps && random_() % 2 == 0;  // as keys mostly do
+        for (int64_t t = 0; t < count; ++t) {
+          if (jumps && t > 0) at = goes_on ? at + 1 : Jump(at);
+          if (!jumps) at += static_cast<int64_t>(random_() % 3);
+          whole.push_back(at);
+        }
+        if (shuffles) std::shuffle(whole.end() - count, whole.end(), random_);
       }
       for (int64_t p : whole) real.push_back(0.37 * static_cast<double>(p));
       whole.push_back(0);
@@ -104,6 +110,13 @@ class Setup {
     };
     list(s.q_len, whole_queries_, real_queries_, attention.query_positions);
     list(s.kv_len, whole_keys_, real_keys_, attention.key_positions);
+  }
+
+  // Stays, goes on, or lands anywhere around the keys.
+  int64_t Jump(int64_t at) {
+    const uint64_t kind = random_() % 4;
+    if (kind < 3) return at + static_cast<int64_t>(kind % 2);
+    return static_cast<int64_t>(random_() % static_cast<uint64_t>(shape_.kv_len + 40)) - 20;
   }
 
   void AddSchemes(uint64_t seed) {

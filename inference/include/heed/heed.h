@@ -68,7 +68,8 @@ typedef struct heed_attention {
   double scale;        /* multiplies q.k; NaN: 1/sqrt(D) */
   double softcap;      /* 0: none */
   heed_causal causal;
-  int64_t window_left, window_right; /* keys around a query's own position; -1: no bound */
+  int64_t window_left, window_right; /* keys around a query's own position; -1: no bound. Query i stands beside key i unless
+                                        `causal` or query_positions say otherwise */
   const int64_t* query_lengths;      /* [B] */
   const int64_t* key_lengths;        /* [B], or [B, Nq] with key_lengths_per_query */
   int key_lengths_per_query;
@@ -99,6 +100,8 @@ typedef struct heed_gradients {
   void* slopes;
 } heed_gradients;
 
+/* With HEED_BFLOAT16 and HEED_FLOAT16 `out` is what was rounded: where scores are large, the gradients of q and k then lose up
+   to ten times what rounding their own elements costs (docs/numerics.md, Precision). HEED_FLOAT32 arrays lose nothing. */
 HEED_C_API heed_status heed_backward(const heed_attention* attention, heed_type type, heed_array q, heed_array k, heed_array v,
                                      heed_array out, heed_array lse, heed_array d_out, const heed_gradients* gradients);
 

@@ -12,6 +12,7 @@ namespace heed::reference {
 
 struct ColumnDecayCase {
   double decay = 0;  // about how large rates are; 0: none
+  bool operator==(const ColumnDecayCase&) const = default;
 };
 
 struct ColumnDecayReference : SchemeReference {

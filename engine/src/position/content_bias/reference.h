@@ -14,6 +14,7 @@ namespace heed::reference {
 struct ContentBiasCase {
   int64_t content_distance = -1;  // -1: none
   bool content_keys = true, content_values = true, content_queries = false, content_head_queries = false;
+  bool operator==(const ContentBiasCase&) const = default;
 };
 
 struct ContentBiasReference : SchemeReference {

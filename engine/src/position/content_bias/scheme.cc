@@ -27,7 +27,7 @@ void CheckHeadQueries(const ContentBias& bias, const Shape& shape, int64_t rows,
                             " and D = " + std::to_string(shape.head_dim) + ", got " + core::ShapeText(extent));
   if (rows != 0 && extent[1] != rows)
     core::Refuse(kName, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + core::ShapeText(extent));
-  CheckOffsetRows(kName, extent[1]);
+  CheckOffsetRows(kName, extent[1], kMostMultipliedOffsets);
   core::CheckExtents<2>(kName, {extent[1], std::max(shape.head_dim, shape.value_dim)});
 }
 
@@ -46,7 +46,7 @@ void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
       core::Refuse(name, "expected [2M+1, " + (width < 0 ? "Dv" : std::to_string(width)) + "], got " + core::ShapeText(extent));
     if (rows != 0 && extent[0] != rows)
       core::Refuse(name, "expected " + std::to_string(rows) + " rows as " + first + " has, got " + core::ShapeText(extent));
-    CheckOffsetRows(name, extent[0]);
+    CheckOffsetRows(name, extent[0], kMostMultipliedOffsets);
     // Kernels hold a row of either width for each offset, whichever tables there are.
     core::CheckExtents<2>(name, {extent[0], std::max(shape.head_dim, shape.value_dim)});
     if (rows == 0) first = name;

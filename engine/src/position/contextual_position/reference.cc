@@ -14,7 +14,7 @@ namespace heed::reference {
 namespace {
 
 using given::causal, given::keys, given::dropout, given::uniform, given::layout, given::window, given::packed, given::positions,
-    given::softcap, given::scale, given::mask;
+    given::softcap, given::scale, given::mask, given::spoiled;
 
 constexpr auto contextual = [](int64_t rows) { return [rows](Case& c) { c.contextual = rows; }; };
 
@@ -114,6 +114,8 @@ void ContextualPositionReference::AddCases(CaseTable& table) {
   table.Add("contextual positions, causal, grouped", {2, 4, 2, 150, 150, 16, 16}, contextual(16), causal(Causal::kBottomRight));
   table.Add("contextual positions, one row", {1, 2, 2, 33, 40, 16, 16}, contextual(1));
   table.Add("contextual positions, never the last", {2, 2, 2, 70, 90, 16, 16}, contextual(200), causal(Causal::kTopLeft));
+  table.Add("spoiled, contextual positions, uniform", {3, 2, 2, 40, 30, 16, 16}, contextual(6), mask(0b0011),
+            causal(Causal::kBottomRight), uniform, spoiled);
   table.Add("contextual positions, many keys", {2, 2, 1, 80, 1100, 16, 16}, contextual(70), dropout(0.2));
   table.Add("contextual positions, lengths, uniform", {3, 2, 2, 70, 90, 16, 16}, contextual(6), keys(LengthKind::kPerQuery),
             uniform);

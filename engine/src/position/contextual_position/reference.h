@@ -14,6 +14,7 @@ namespace heed::reference {
 
 struct ContextualPositionCase {
   int64_t contextual = 0;  // rows of the table; 0: none
+  bool operator==(const ContextualPositionCase&) const = default;
 };
 
 struct ContextualPositionReference : SchemeReference {

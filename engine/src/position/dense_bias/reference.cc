@@ -12,7 +12,7 @@
 namespace heed::reference {
 namespace {
 
-using given::causal, given::dropout, given::mask, given::uniform;
+using given::causal, given::dropout, given::mask, given::queries, given::spoiled, given::uniform;
 
 constexpr auto dense_bias = [](int ones) { return [ones](Case& c) { c.bias = ones; }; };
 constexpr auto hiding = [](Case& c) { c.hiding_bias = true; };
@@ -63,6 +63,8 @@ void DenseBiasReference::AddCases(CaseTable& table) {
   table.Add("heads side by side, dense bias of keys", {2, 6, 2, 3, 90, 16, 16}, dense_bias(0b0010), mask(0));
   table.Add("heads side by side, dense bias of queries", {2, 6, 2, 3, 90, 16, 16}, dense_bias(0b1001));
   table.Add("few, hiding bias, dropout", {2, 2, 2, 3, 400, 16, 40}, dense_bias(0), hiding, dropout(0.3));
+  table.Add("spoiled bias of padded queries", {3, 4, 2, 40, 30, 16, 16}, dense_bias(0), queries, spoiled);
+  table.Add("spoiled bias of padded queries, few", {3, 2, 2, 3, 30, 16, 16}, dense_bias(0), hiding, queries, spoiled);
   table.Add("decoding, dense", {2, 4, 2, 2, 1500, 16, 16}, dense_bias(0b0001), mask(0b0010), uniform);
 }
 

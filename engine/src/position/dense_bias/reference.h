@@ -14,6 +14,7 @@ struct DenseBiasCase {
   int bias = kNoDense;
   bool hiding_bias = false;  // some entries are -inf
   bool narrow_bias = false;  // 16 bits an entry
+  bool operator==(const DenseBiasCase&) const = default;
 };
 
 struct DenseBiasReference : SchemeReference {

@@ -13,6 +13,7 @@ namespace heed::reference {
 struct PairProgramCase {
   int score_program = -1, mask_rule = -1;  // of those below; -1: none
   uint64_t program_seed = 0;               // of a random program
+  bool operator==(const PairProgramCase&) const = default;
 };
 
 // The programs that cases have, by number; one more is random.

@@ -12,6 +12,7 @@ namespace heed::reference {
 
 struct RelativeBiasCase {
   int64_t max_distance = -1;  // -1: none
+  bool operator==(const RelativeBiasCase&) const = default;
 };
 
 struct RelativeBiasReference : SchemeReference {

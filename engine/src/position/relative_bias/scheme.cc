@@ -11,7 +11,7 @@ void RelativeBiasScheme::Check(const Attention& attention, const Shape& shape) {
   if (extent[0] != shape.q_heads || extent[1] % 2 != 1)
     core::Refuse("relative_bias",
                  "expected [Hq, 2M+1] with Hq = " + std::to_string(shape.q_heads) + ", got " + core::ShapeText(extent));
-  CheckOffsetRows("relative_bias", extent[1]);
+  CheckOffsetRows("relative_bias", extent[1], kMostOffsets);
   CheckWholePositions("relative_bias", attention);
 }
 

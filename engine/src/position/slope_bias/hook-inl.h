@@ -7,6 +7,7 @@
 #define HEED_POSITION_SLOPE_BIAS_HOOK_INL_H_
 #endif
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <variant>
@@ -16,6 +17,7 @@
 #include "hwy/highway.h"
 #include "position/hook_place.h"
 #include "position/slope_bias/scheme.h"
+#include "simd/tuning.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -32,6 +34,8 @@ class SlopeBiasHook final : public PositionHook<T> {
     chunk_ = panel.chunk;
     listed_ = plan_.order().listed();
     first_ = listed_ ? 0 : plan_.FirstOffset(panel.b);
+    centres_ = panel.zero_sums;
+    if (centres_ && call_.wants_scores()) FindKeys(panel.b);
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
@@ -70,14 +74,18 @@ class SlopeBiasHook final : public PositionHook<T> {
     if (!listed_) {
       const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
       auto sums = hn::Zero(d_);
+      HWY_ALIGN T centres[simd::kWidestPanelBytes / sizeof(T)] = {};
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) centres[w] = Centre(place, w);
       for (int64_t j = 0; j < place.keys; ++j)
         for (int64_t w = place.lane_begin; w < place.lane_end; w += step)
-          sums = hn::MulAdd(Direction(place, j, w), hn::Load(d_, d_scores + j * place.panel + w), sums);
+          sums = hn::MulAdd(hn::Sub(Direction(place, j, w), hn::Load(d_, centres + w)),
+                            hn::Load(d_, d_scores + j * place.panel + w), sums);
       sum = hn::GetLane(hn::SumOfLanes(d_, sums));
     } else {
-      for (int64_t j = 0; j < place.keys; ++j)
-        for (int64_t w = place.lane_begin; w < place.used_end(); ++w)
-          sum += Signed(Between(place, j, w)) * d_scores[j * place.panel + w];
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
+        const T centre = Centre(place, w);
+        for (int64_t j = 0; j < place.keys; ++j) sum += (Signed(Between(place, j, w)) - centre) * d_scores[j * place.panel + w];
+      }
     }
     *d_slope += sum;
   }
@@ -90,8 +98,9 @@ class SlopeBiasHook final : public PositionHook<T> {
     if (!d_slope) return;
     // Thousands of terms one after the other.
     double sum = 0;
+    const T centre = Centre(place, w);
     for (int64_t j = 0; j < place.keys; ++j)
-      sum += static_cast<double>(Signed(Between(place, j, w))) * static_cast<double>(d_scores[j * stride]);
+      sum += static_cast<double>(Signed(Between(place, j, w)) - centre) * static_cast<double>(d_scores[j * stride]);
     *d_slope += static_cast<T>(sum);
   }
 
@@ -104,6 +113,29 @@ class SlopeBiasHook final : public PositionHook<T> {
     const auto corner = hn::Set(d_, static_cast<T>(first_ + place.key + j - place.query - w));
     const auto offset = hn::Sub(corner, hn::Iota(d_, T{0}));
     return bias_.symmetric ? hn::Neg(hn::Abs(offset)) : offset;
+  }
+
+  // What is taken off the distances of a row before they are multiplied by the gradients of its scores: that of the nearest key
+  // of all. These gradients sum to 0, as far as rounding lets them, and what is left of their sum would be multiplied by a
+  // distance that all keys share.
+  T Centre(const TilePlace& place, int64_t w) const {
+    if (!centres_) return 0;
+    const double query = listed_ ? plan_.order().QueryPositions(place.b)[place.queries[w]]
+                                 : static_cast<double>(place.queries[w]) - static_cast<double>(first_);
+    return Signed(std::clamp(0.0, low_ - query, high_ - query));
+  }
+
+  void FindKeys(int64_t b) {
+    const int64_t count = plan_.KeyCount(b);
+    if (!listed_) {
+      low_ = 0;
+      high_ = static_cast<double>(std::max<int64_t>(0, count - 1));
+    } else if (b != row_) {
+      const auto [low, high] = std::minmax_element(plan_.order().KeyPositions(b), plan_.order().KeyPositions(b) + count);
+      low_ = count > 0 ? *low : 0;
+      high_ = count > 0 ? *high : 0;
+    }
+    row_ = b;
   }
 
   T Signed(double offset) const { return static_cast<T>(bias_.symmetric ? -std::abs(offset) : offset); }
@@ -121,6 +153,9 @@ class SlopeBiasHook final : public PositionHook<T> {
   int64_t chunk_ = 0;  // of the panel at hand
   bool listed_ = false;
   int64_t first_ = 0;
+  bool centres_ = false;
+  double low_ = 0, high_ = 0;  // the lowest and the highest position of a key of batch row row_
+  int64_t row_ = -1;
 };
 
 }  // namespace heed::HWY_NAMESPACE

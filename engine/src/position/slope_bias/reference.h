@@ -12,6 +12,7 @@ namespace heed::reference {
 
 struct SlopeBiasCase {
   bool slopes = false, symmetric = true;
+  bool operator==(const SlopeBiasCase&) const = default;
 };
 
 struct SlopeBiasReference : SchemeReference {

@@ -13,6 +13,7 @@ namespace heed::reference {
 struct TransformerXlCase {
   int64_t xl_distance = -1;  // -1: none
   bool xl_bias = true;
+  bool operator==(const TransformerXlCase&) const = default;
 };
 
 struct TransformerXlReference : SchemeReference {

@@ -13,7 +13,7 @@ void TransformerXlScheme::Check(const Attention& attention, const Shape& shape) 
   if (extent[0] != shape.q_heads || extent[1] % 2 != 1 || extent[2] != shape.head_dim)
     core::Refuse("transformer_xl.positions",
                  "expected [Hq, 2M+1, D] with Hq = " + heads + " and D = " + width + ", got " + core::ShapeText(extent));
-  CheckOffsetRows("transformer_xl.positions", extent[1]);
+  CheckOffsetRows("transformer_xl.positions", extent[1], kMostMultipliedOffsets);
   if (attention.transformer_xl->bias) {
     const auto bias = ExtentOf(*attention.transformer_xl->bias);
     if (bias[0] != shape.q_heads || bias[1] != shape.head_dim)
