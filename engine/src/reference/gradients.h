@@ -35,36 +35,40 @@ struct GradientTerm {
   GradientTerm Times(double factor) const { return {value * factor, std::abs(noise * factor)}; }
 };
 
-// Sums of terms in one array, and of their noise in another.
+// Sums of terms in one array, of their noise in another, and in a third of what rounding took from the first: thousands of
+// equal terms are rounded the same way (Knuth, "The Art of Computer Programming", section 4.2.2, theorem B).
 class ArraySums {
  public:
-  ArraySums(std::vector<double>& d, std::vector<double>& mass) : d_(d.data()), mass_(mass.data()) {}
+  ArraySums(std::vector<double>& d, std::vector<double>& mass, std::vector<double>& lost)
+      : d_(d.data()), mass_(mass.data()), lost_(lost.data()) {}
 
   void Add(int64_t at, const GradientTerm& term) const {
-    d_[at] += term.value;
+    const double before = d_[at], sum = before + term.value, taken = sum - before;
+    lost_[at] += (before - (sum - taken)) + (term.value - taken);
+    d_[at] = sum;
     mass_[at] += term.noise;
   }
 
  private:
-  double *d_, *mass_;
+  double *d_, *mass_, *lost_;
 };
 
 class GradientSums {
  public:
-  // mass: the same arrays.
-  GradientSums(Gradients& d, Gradients& mass) : d_(d), mass_(mass) {}
+  // mass, lost: the same arrays.
+  GradientSums(Gradients& d, Gradients& mass, Gradients& lost) : d_(d), mass_(mass), lost_(lost) {}
 
-  ArraySums q() const { return {d_.q, mass_.q}; }
-  ArraySums k() const { return {d_.k, mass_.k}; }
-  ArraySums v() const { return {d_.v, mass_.v}; }
+  ArraySums q() const { return {d_.q, mass_.q, lost_.q}; }
+  ArraySums k() const { return {d_.k, mass_.k, lost_.k}; }
+  ArraySums v() const { return {d_.v, mass_.v, lost_.v}; }
   ArraySums Of(std::string_view table) const {
     std::size_t at = 0;
     while (d_.tables.at(at).name != table) ++at;
-    return {d_.tables[at].values, mass_.tables[at].values};
+    return {d_.tables[at].values, mass_.tables[at].values, lost_.tables[at].values};
   }
 
  private:
-  Gradients &d_, &mass_;
+  Gradients &d_, &mass_, &lost_;
 };
 
 }  // namespace heed::reference

@@ -125,19 +125,20 @@ void PassBack(const Formulas& f, const SeenKeys& seen, std::vector<GradientTerm>
 }
 
 void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<const double, 4>& d_out, double d_lse,
-                 Result& result) {
+                 Result& result, const GradientSums& d) {
   const int64_t longest = f.LongestKeys(), row = f.QueryRow(b, h, i);
   const double* weights = result.weights.data() + row * longest;
   const double* kept = result.kept.data() + row * longest;
-  const GradientSums d(result.d, result.mass);
   const ArraySums d_v = d.v();
   const Formulas::Row of_out = f.Gradient(d_out, b, h, i);
   const auto value_dim = static_cast<size_t>(f.value_dim());
   std::vector<Sum> value(value_dim);
   std::vector<double> d_value(value_dim);
   std::vector<GradientTerm> made(static_cast<size_t>(f.KeyCount(b)), {0, 0});
-  double delta = 0;
+  Sum delta;
   for (int64_t c = 0; c < f.value_dim(); ++c) delta += of_out(c) * result.out[static_cast<size_t>(row * f.value_dim() + c)];
+  // A 16-bit output and its remainder hold 2^-18 of each element; the unit of 16-bit gradients is 2^-16 of the noise.
+  const double delta_noise = std::max(std::abs(delta.value), delta.magnitude / 4);
   for (int64_t j = 0; j < f.KeyCount(b); ++j) {
     if (weights[j] == 0) continue;
     const Pair pair{b, h, i, j};
@@ -152,8 +153,8 @@ void RowBackward(const Formulas& f, int64_t b, int64_t h, int64_t i, const View<
       d_v.Add(value_row + c, {d_value[x], std::abs(d_value[x])});
     }
     ForEachScheme([&]<class Scheme>() { Scheme::AddValueGradients(f, pair, d_value, d); });
-    const double noise = weights[j] * (std::abs(d_weight) + std::abs(delta) + std::abs(d_lse));
-    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta + d_lse), noise};
+    const double noise = weights[j] * (std::abs(d_weight) + delta_noise + std::abs(d_lse));
+    made[static_cast<size_t>(j)] = {weights[j] * (d_weight - delta.value + d_lse), noise};
   }
   if (f.Padded(b, i) || f.Uniform(b, h, i)) return;
   const SeenKeys seen = KeysSeenBy(f, b, h, i);
@@ -176,6 +177,17 @@ Gradients Zeros(const Attention& attention, const Formulas& f, int64_t rows, int
     });
   });
   return d;
+}
+
+// Adds what rounding took from sums.
+void GiveBack(const Gradients& lost, Gradients& d) {
+  const auto add = [](const std::vector<double>& from, std::vector<double>& to) {
+    for (size_t x = 0; x < to.size(); ++x) to[x] += from[x];
+  };
+  add(lost.q, d.q);
+  add(lost.k, d.k);
+  add(lost.v, d.v);
+  for (size_t t = 0; t < d.tables.size(); ++t) add(lost.tables[t].values, d.tables[t].values);
 }
 
 void MakeRoom(const Formulas& f, int64_t rows, Result& result) {
@@ -210,14 +222,17 @@ Result Compute(const Attention& attention, View<const double, 4> q, View<const d
   Result result;
   const int64_t rows = q.extent[0] * q.extent[1] * q.extent[2], kv_rows = k.extent[0] * k.extent[1] * k.extent[2];
   MakeRoom(f, rows, result);
-  if (d_out.present()) result.d = result.mass = Zeros(attention, f, rows, kv_rows);
+  Gradients lost;
+  if (d_out.present()) result.d = result.mass = lost = Zeros(attention, f, rows, kv_rows);
+  const GradientSums d(result.d, result.mass, lost);
   for (int64_t b = 0; b < f.batch(); ++b)
     for (int64_t h = 0; h < f.heads(); ++h)
       for (int64_t i = 0; i < f.QueryCount(b); ++i) {
         RowForward(f, b, h, i, result);
         const double of_lse = d_lse.empty() ? 0.0 : d_lse[static_cast<size_t>(f.QueryRow(b, h, i))];
-        if (d_out.present()) RowBackward(f, b, h, i, d_out, of_lse, result);
+        if (d_out.present()) RowBackward(f, b, h, i, d_out, of_lse, result, d);
       }
+  GiveBack(lost, result.d);
   return result;
 }
 
