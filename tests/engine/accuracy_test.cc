@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "heed/attention.h"
 #include "reference/cases.h"
 #include "reference/random_cases.h"
@@ -14,20 +16,27 @@ namespace {
 using reference::Case;
 
 // Some targets at once: the reference is computed for all of them.
-class EachTarget : public ::testing::TestWithParam<std::vector<std::string>> {};
+class EachTarget : public ::testing::TestWithParam<std::vector<std::string>> {
+ protected:
+  // How many random cases: many small ones are tried beside them in every run, see tests/fuzz.
+  static uint64_t Seeds() {
+    const std::string suite = ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+    return suite.starts_with("Long") ? 200 : 60;
+  }
+};
 
 TEST_P(EachTarget, AgreesWithTheReferenceOnTheTable) {
   for (const Case& c : reference::Cases()) ExpectAccurateInEveryType(c, 1, GetParam());
 }
 
 TEST_P(EachTarget, AgreesWithTheReferenceOnRandomCases) {
-  for (uint64_t seed = 1; seed <= 200; ++seed)
+  for (uint64_t seed = 1; seed <= Seeds(); ++seed)
     for (const Case& c : reference::RandomCases(seed)) ExpectAccurateInEveryType(c, seed, GetParam());
 }
 
 TEST_P(EachTarget, AgreesWithTheReferenceWhereWeightsAreRounded) {
   for (const Case& c : reference::Cases()) ExpectAccurate<BFloat16>(reference::Fused(c), 1, "bfloat16", GetParam());
-  for (uint64_t seed = 1; seed <= 100; ++seed)
+  for (uint64_t seed = 1; seed <= Seeds() / 2; ++seed)
     for (const Case& c : reference::RandomCases(seed))
       ExpectAccurate<BFloat16>(reference::Fused(c), seed, "bfloat16", GetParam());
 }
@@ -55,9 +64,7 @@ TEST_P(EachTarget, RoundsNarrowGradientsOnceWhereTheRemainderIsKept) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, EachTarget, ::testing::Values(FirstTargets()));
-// None where there are no further ones.
-INSTANTIATE_TEST_SUITE_P(LongTargets, EachTarget,
-                         ::testing::ValuesIn(std::vector(FurtherTargets().empty() ? 0 : 1, FurtherTargets())));
+INSTANTIATE_TEST_SUITE_P(LongTargets, EachTarget, ::testing::Values(SupportedTargets()));
 
 TEST(NamedCase, MakesEveryCaseAgain) {
   for (const Case& c : reference::Cases()) EXPECT_EQ(reference::NamedCase(c.name)->shape.kv_len, c.shape.kv_len) << c.name;

@@ -80,7 +80,12 @@ void Report(const Case& failing, uint64_t seed, uint64_t type, const std::string
 int Run(int64_t seconds, uint64_t first, uint64_t calls) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   uint64_t done = 0, failed = 0;
+  auto told = std::chrono::steady_clock::now();
   for (; done < calls && std::chrono::steady_clock::now() < end; ++done) {
+    if (std::chrono::steady_clock::now() - told > std::chrono::seconds(20)) {
+      told = std::chrono::steady_clock::now();
+      std::cerr << "fuzz: " << done << " calls so far\n";
+    }
     const uint64_t seed = first + done, type = seed / 2 % 4;
     seed_at_hand = seed;
     const Case c = reference::FuzzCase(seed);

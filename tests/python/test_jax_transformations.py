@@ -33,6 +33,21 @@ def test_a_loop_over_layers_is_differentiated():
         np.testing.assert_allclose(ours, theirs, rtol=2e-5, atol=2e-6)
 
 
+def test_rows_without_a_key_are_no_infinity_that_jax_refuses():
+    """jax.debug_infs refuses what leaves a program: a log-sum-exp of -inf does only where somebody asks for it."""
+    arrays = [jnp.asarray(a) for a in operands()]
+    lengths = jnp.array([0] + [NK] * (B - 1))
+
+    def summed(*arrays):
+        return attend(*arrays, key_lengths=lengths).astype(jnp.float32).sum()
+
+    expected = jax.value_and_grad(summed, argnums=(0, 1, 2))(*arrays)
+    with jax.debug_infs(True):
+        found = jax.value_and_grad(summed, argnums=(0, 1, 2))(*arrays)
+    jax.tree.map(same, found, expected)
+    assert jnp.isneginf(attend(*arrays, key_lengths=lengths, return_lse=True).lse[0]).all()
+
+
 def named_results(function, *arguments):
     """What the calls of the library in the program of a function return."""
     text = jax.jit(function).lower(*arguments).as_text()

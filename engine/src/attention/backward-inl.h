@@ -132,7 +132,8 @@ class BackwardChunk {
   // Whether the panel at hand sees all pairs of the chunk, of whose keys it reaches some.
   bool SeesWholeChunk(const attention::KeyRange& reach) const {
     return reach.begin == begin_ && reach.end == end_ && !panel_.range.NeedsMask(begin_, end_) &&
-           !problem_.attention.mask.present() && !problem_.plan.hides() && scratch_.lanes.hidden == 0;
+           !problem_.attention.mask.present() && !problem_.plan.hides() &&
+           (scratch_.lanes.hidden & attention::LowBits(panel_.used())) == 0;
   }
 
   // A piece that runs apart from the others of its chunk.
@@ -271,12 +272,9 @@ class BackwardChunk {
     products_.AskForKeys(begin, end);
   }
 
-  // Reads the log-sum-exps, and hides the rows that have none. Hooks sum over all lanes of a panel, products over those with a
-  // query.
   void ReadLogSumExps() {
     ReadRowNumbers(problem_.lse, -std::numeric_limits<T>::infinity(), scratch_.minus_lse);
-    const bool all = !scores_.alone() && !in_rows_;
-    HideRowsWithoutWeights(panel_, scratch_.minus_lse, all ? ~uint64_t{0} : attention::LowBits(panel_.used()), scratch_.lanes);
+    HideRowsWithoutWeights(panel_, scratch_.minus_lse, scratch_.lanes);
   }
 
   // After ReadLogSumExps.

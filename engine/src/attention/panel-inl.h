@@ -82,14 +82,13 @@ Panel MakePanel(const attention::Plan& plan, const attention::Cut& cut, int64_t 
   return panel;
 }
 
-// Hides the rows without weights, whose log-sum-exp is -inf because their query is padding, sees no key or has scores of -inf
-// alone: such a row's scores, bias or gradient may be NaN, which no weight of 0 takes away. sums: the lanes that anybody sums
-// over.
+// Hides the lanes without weights: those without a query, and those whose log-sum-exp is -inf because their query is padding,
+// sees no key or has scores of -inf alone. Their scores, bias or gradient may be NaN, which no weight of 0 takes away.
 template <class T>
-void HideRowsWithoutWeights(const Panel& panel, const T* lse, uint64_t sums, attention::Lanes<T>& lanes) {
+void HideRowsWithoutWeights(const Panel& panel, const T* lse, attention::Lanes<T>& lanes) {
   for (int64_t w = 0; w < panel.used(); ++w)
     if (lse[w] == -std::numeric_limits<T>::infinity()) lanes.idle |= uint64_t{1} << w;
-  lanes.hidden = lanes.idle & sums;
+  lanes.hidden = lanes.idle;
 }
 
 // Of the keys that a panel reaches in a piece of them, those between tiles that are hidden from all of it.

@@ -136,7 +136,7 @@ struct Lanes {
   uint64_t* visible;               // [tile] bit w: lane w may look at the key
   uint64_t uniform;                // bit w: the query of lane w looks at all keys alike
   uint64_t idle;                   // bit w: lane w has no query that looks at any key or, backward, whose weights are not all 0
-  uint64_t hidden;                 // bit w: lane w sees nothing of any tile, so that what it holds enters no sum over lanes
+  uint64_t hidden;                 // bit w: lane w sees nothing of any tile; what it holds enters no sum over lanes
 
   void Lay(core::Arena& arena, const Cut& cut) {
     rows = arena.Take<QueryRow>(cut.panel);

@@ -251,8 +251,9 @@ class Scores {
     attention::Lanes<T>& lanes = scratch_.lanes;
     const Attention& attention = problem_.attention;
     const bool dense = attention.mask.present() || hides;
-    const uint64_t all = LaneBits(place), hidden = lanes.hidden & all;
-    if (!masked && !dense && hidden == 0) return Seen::kAll;
+    // Lanes without a query meet what all others meet where these see everything.
+    const uint64_t all = LaneBits(place), hidden = lanes.hidden & all, spare = hidden & ~attention::LowBits(place.used);
+    if (!masked && !dense && hidden == spare) return Seen::kAll;
     uint64_t* visible = VisibleOf(lanes, place);
     if (masked) {
       SeeRanges(d_, lanes, place, ranks_);
@@ -267,7 +268,7 @@ class Scores {
       if (dense) visible[j] |= lanes.uniform & all;
       visible[j] &= ~hidden;
       any |= visible[j];
-      every &= visible[j];
+      every &= visible[j] | spare;
     }
     if (any == 0) return Seen::kNone;
     return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;

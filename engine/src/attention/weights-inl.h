@@ -57,7 +57,7 @@ class WeightsPanel {
     const Shape& shape = problem_.plan.shape();
     T *lse = scratch_.minus_max, *correction = scratch_.weighted;
     for (int64_t w = 0; w < panel_.count; ++w) lse[w] = problem_.lse(b, head, panel_.begin + w);
-    HideRowsWithoutWeights(panel_, lse, attention::LowBits(panel_.used()), scratch_.lanes);
+    HideRowsWithoutWeights(panel_, lse, scratch_.lanes);
     scores_.Begin(panel_, head / (shape.q_heads / shape.kv_heads), {0, shape.kv_len});
     const PanelArrays<T> arrays{.b = b,
                                 .head = head,

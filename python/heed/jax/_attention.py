@@ -289,7 +289,8 @@ def _weights(call: _Call, lse: jax.Array, asked: bool | WeightsOf) -> jax.Array:
 def _attend(
     call: _Call, return_lse: bool, return_weights: bool | WeightsOf, return_statistics: bool
 ) -> jax.Array | AttentionOutput:
-    output, lse, numbers = _operators.attend(Call(call.text(), return_statistics), call.operands, call.options)
+    wanted = Call(call.text(), return_statistics, lse=return_lse or bool(return_weights))
+    output, lse, numbers = _operators.attend(wanted, call.operands, call.options)
     if not (return_lse or return_weights or return_statistics):
         return output
     statistics = Statistics(**jax.lax.stop_gradient(numbers)) if return_statistics else None

@@ -30,6 +30,7 @@ class Call(NamedTuple):
     settings: str
     statistics: bool = False
     exact: bool = False  # whether to return what rounding takes, which gradients want back
+    lse: bool = False  # whether the caller wants the log-sum-exp, -inf where a query has no key, as well as the output
 
     @property
     def steps_first(self) -> bool:
@@ -99,16 +100,24 @@ def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
 @_without_derivative
 def _backward(call: tuple[str, tuple[str, ...]], operands: Arrays, options: Arrays, saved: Arrays) -> Arrays:
     settings, wanted = call
+    lse = saved["lse"]
+    saved = {**saved, "lse": jnp.where(lse == jnp.finfo(lse.dtype).min, -jnp.inf, lse)}  # see _kept
     results = {name: result(operands[name].shape, operands[name].dtype, operands[name]) for name in wanted}
     return _foreign("heed_jax_attention_backward", settings, {**operands, **options, **saved}, results)
 
 
-def _returned(results: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-    return results["output"], results["lse"], {name: results[name] for name in STATISTICS if name in results}
+def _kept(lse: jax.Array) -> jax.Array:
+    """The log-sum-exp as it leaves a program for a gradient, or for nobody: finite, since jax.debug_infs refuses what is not."""
+    return jnp.maximum(lse, jnp.finfo(lse.dtype).min)
+
+
+def _returned(call: Call, results: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
+    lse = results["lse"] if call.lse else _kept(results["lse"])
+    return results["output"], lse, {name: results[name] for name in STATISTICS if name in results}
 
 
 def _attend(call: Call, operands: Arrays, options: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
-    return _returned(_forward(call, operands, options))
+    return _returned(call, _forward(call, operands, options))
 
 
 def _attend_forward(call: Call, operands: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -116,8 +125,8 @@ def _attend_forward(call: Call, operands: dict[str, Any], options: dict[str, Any
     wanted = _mark(operands[name].perturbed for name in sorted(operands))
     operands, options = jax.tree.map(lambda given: given.value, (operands, options), is_leaf=lambda x: hasattr(x, "perturbed"))
     results = _forward(call._replace(exact=True), operands, options)
-    kept = {name: results[name] for name in ("output", "lse", "remainder", "correction") if name in results}
-    return _returned(results), (operands, options, kept, wanted)
+    kept = {name: results[name] for name in ("output", "remainder", "correction") if name in results}
+    return _returned(call, results), (operands, options, {**kept, "lse": _kept(results["lse"])}, wanted)
 
 
 def _given(cotangent: Any) -> jax.Array | None:
@@ -138,7 +147,7 @@ def _attend_backward(call: Call, residuals: Any, cotangents: Any) -> Any:
         saved = {**kept, "d_output": _zeros_like(kept["output"]) if d_output is None else d_output}
         if d_lse is not None:
             saved["d_lse"] = d_lse
-        gradients.update(_backward((call.settings, wanted), operands, options, saved))
+        gradients.update(_call_back((call.settings, wanted), operands, options, saved))
     return gradients, None
 
 
@@ -147,6 +156,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return jax.jit(function, static_argnums=0, inline=True)
 
 
+_call_back = _compiled(_backward)
 _differentiable = jax.custom_vjp(_attend, nondiff_argnums=(0,))
 _differentiable.defvjp(_attend_forward, _attend_backward, symbolic_zeros=True)
 _call = _compiled(_differentiable)
