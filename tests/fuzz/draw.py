@@ -129,7 +129,7 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
     if has():
         names = [name for name in MAKERS if c["head_dim"] % 2 == 0 or name not in EVEN]
         names = [name for name in names if n * m * c["head_dim"] * b * c["heads"] < 300000 or name not in (*BY_OFFSET, "XPos")]
-        names = [name for name in names if name not in OF_AXES or (entry == "attention" and b > 0)]
+        names = [name for name in names if name not in OF_AXES or (entry == "attention" and b * n * m > 0)]
         c["position"] = r.choice([name for name in names if name != "AxialRotary" or c["head_dim"] % 4 == 0])
         several = c["position"] in OF_AXES
     real = r.random() < 0.3 and c.get("position") not in BY_OFFSET
@@ -140,9 +140,11 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
     else:
         if has():
             c["causal"] = r.choice([True, True, "bottom_right", "top_left"])
-        if has():
+        # Both together far more often than by chance: which keys lie near a query is what tiles are chosen by.
+        near = r.random() < 0.15
+        if near or has():
             c["window"] = (r.choice([-1, 0, 1, 5, 20, 70]), r.choice([-1, 0, 0, 1, 5, 20]))
-        if has():
+        if near or has():
             c["query_positions"] = _positions(r, b, n, max(m, 8), real)
         if has():
             c["key_positions"] = _positions(r, b, m, max(n, 8), real)
@@ -210,6 +212,8 @@ def valid(call: Call) -> Call:
         c["key_positions"] = None
     if call.entry == "cache" and call.scheme_in_cache and isinstance(call.key_positions, int):
         c["key_positions"] = None
+    if call.position == "Cope" and call.scale == 0:
+        c["scale"] = None
     if call.heads == 0:
         c["position"] = None
     if call.lse_gradient and not call.lse:

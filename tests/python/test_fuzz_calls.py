@@ -18,7 +18,7 @@ from call import Call  # noqa: E402
 
 def test_random_calls_are_what_the_formula_says():
     """With another seed each time: what is printed says how to see it again."""
-    run = subprocess.run([sys.executable, FUZZ / "calls.py", "--seconds", "8"], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, FUZZ / "calls.py", "--seconds", "6"], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
 
 
