@@ -37,7 +37,7 @@ def _unclean(call: Call, t: Tensors, s: formula.Sight) -> Tensors:
     if call.unclean == "value":
         t.value = t.value.clone()
         if t.value.numel():
-            t.value.view(-1)[call.seed % t.value.numel()] = float("inf")
+            t.value[torch.unravel_index(torch.tensor(call.seed % t.value.numel()), t.value.shape)] = float("inf")
         return t
     fill = float(call.unclean)
     uniform = s.uniform if call.empty_row == "uniform" else torch.zeros_like(s.uniform)

@@ -77,7 +77,7 @@ def test_planted_faults_are_found_and_made_small(name, monkeypatch, tmp_path):
     found = None
     for trial in range(2000):
         call = dataclasses.replace(calls.drawn(5, trial), unclean=None, scratch=False)
-        if call.queries * call.keys > 1600 or not all(getattr(call, option) for option in kept):
+        if call.queries * call.keys > 900 or not all(getattr(call, option) for option in kept):
             continue
         found = comparison.difference(call)
         if found is not None:
