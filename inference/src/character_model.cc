@@ -201,6 +201,10 @@ std::string CharacterModel::Continue(std::string_view prompt, int64_t characters
   std::string continuation;
   for (int64_t i = 0; i < characters; ++i) {
     const std::vector<float> logits = text.Next(executor);
+    if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
+      throw Error("model: its logits for character " + std::to_string(i) +
+                  " of the continuation are not all finite; its weights are damaged, or its training left the finite numbers");
+    }
     const auto token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     text.Add(token);
     const std::string character = Decode(std::span(&token, 1));

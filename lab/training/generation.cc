@@ -70,6 +70,13 @@ class Reader {
   nn::LayerCaches caches_;
 };
 
+// Else the first character would be taken, as the likeliest, whatever it is.
+void RequireFiniteLogits(const std::vector<float>& logits, std::size_t characters) {
+  if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
+  throw Error("model: its logits after " + std::to_string(characters) +
+              " characters are not all finite; its weights are damaged, or its training left the finite numbers");
+}
+
 int32_t Draw(const std::vector<float>& logits, const GenerateOptions& options, Random& random) {
   std::vector<int32_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -98,7 +105,9 @@ std::u32string Generate(LanguageModel& model, const Text& prompt, const Generate
   std::u32string continuation;
   for (int64_t i = 0; i < options.tokens; ++i) {
     if (Interrupted()) throw Interruption("interrupted after " + std::to_string(i) + " characters");
-    const int32_t token = Draw(reader.Next(), options, random);
+    const std::vector<float> logits = reader.Next();
+    RequireFiniteLogits(logits, prompt.characters.size() + continuation.size());
+    const int32_t token = Draw(logits, options, random);
     reader.Add(token);
     continuation.push_back(model->vocabulary().characters()[token]);
     if (on_character) on_character(continuation.back());
