@@ -67,7 +67,9 @@ class IndexReader final : public nlohmann::json_sax<nlohmann::json> {
   bool string(std::string& text) override {
     if (!InMap()) return Scalar("a string");
     const bool is_name = text.size() <= kMaxFileName && text.size() > kShardSuffix.size() && text.ends_with(kShardSuffix) &&
-                         text.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos && text.find("..") == text.npos;
+                         text.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos &&
+                         text.find("..") == text.npos &&
+                         std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
     if (!is_name)
       Fail("tensor " + QuotedName(key_) + " lies in " + QuotedName(text) + ", which names no file beside the index");
     shards_.insert(text);

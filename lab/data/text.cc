@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "heed/error.h"
-#include "heed/input_file.h"
 #include "heed/utf8.h"
 #include "lab/report/file.h"
+#include "lab/report/printable.h"
 
 namespace heed::lab {
 namespace {
@@ -17,16 +17,27 @@ void RefuseTable(const std::string& path) {
   std::string extension = std::filesystem::path(path).extension().string();
   std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (extension != ".csv" && extension != ".tsv" && extension != ".npy") return;
-  throw InvalidArgument("TEXT: '" + path +
-                        "' is named as a table of numbers, not as a text; heed study takes it with --target or --goal, and "
-                        "any command takes it as a text from standard input, as -");
+  throw InvalidArgument("TEXT: '" + Printable(path) +
+                        "' is named as a table of numbers, not as a text; heed study takes CSV, with commas, and NPY with "
+                        "--target or --goal, and any command takes it as a text from standard input, as -");
+}
+
+// LF, whichever system wrote the text.
+void UnifyLineEnds(std::u32string& characters) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < characters.size(); ++i) {
+    const bool pair = characters[i] == U'\r' && i + 1 < characters.size() && characters[i + 1] == U'\n';
+    if (!pair) characters[kept++] = characters[i] == U'\r' ? U'\n' : characters[i];
+  }
+  characters.resize(kept);
 }
 
 }  // namespace
 
 Text ReadText(const std::string& path) {
   RefuseTable(path);
-  Text text = path == "-" ? DecodeText("standard input", ReadStandardInput(MostDataBytes())) : DecodeText(path, ReadFile(path));
+  Text text = DecodeText(NameOfInput(path), WithoutByteOrderMark(ReadInput(path)));
+  UnifyLineEnds(text.characters);
   text.path = path;
   return text;
 }

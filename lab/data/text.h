@@ -14,6 +14,7 @@ struct Text {
 };
 
 // The UTF-8 file at `path`, a regular file as lab/report/file.h reads it; standard input, of any kind, where path is "-".
+// A byte order mark at the front is left out, and lines end in LF: CR and CRLF are read as one.
 // Throws FileError that names the file and what is wrong: it cannot be read, is too large, is empty, or is not UTF-8 (with the
 // byte offset); InvalidArgument where its name is that of a table, .csv, .tsv or .npy.
 Text ReadText(const std::string& path);

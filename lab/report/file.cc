@@ -6,8 +6,11 @@
 #include <system_error>
 
 #include "heed/error.h"
+#include "heed/input_file.h"
 #include "heed/nn/input_file.h"
 #include "heed/nn/replacement_file.h"
+#include "heed/utf8.h"
+#include "lab/report/printable.h"
 
 namespace heed::lab {
 
@@ -31,5 +34,22 @@ int64_t MostDataBytes() {
 }
 
 std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes) { return nn::ReadFile(path.string(), most_bytes); }
+
+std::string ReadInput(const std::filesystem::path& path) {
+  return path == "-" ? ReadStandardInput(MostDataBytes()) : ReadFile(path);
+}
+
+std::string NameOfInput(const std::filesystem::path& path) { return path == "-" ? "standard input" : Printable(path.string()); }
+
+std::string_view WithoutByteOrderMark(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
+  return bytes;
+}
+
+std::string_view RequireUtf8(const std::string& name, std::string_view bytes) {
+  const std::size_t read = DecodeUtf8(bytes).read;
+  if (read == bytes.size()) return WithoutByteOrderMark(bytes);
+  throw FileError(name + " is not UTF-8: no valid character begins at byte " + std::to_string(read));
+}
 
 }  // namespace heed::lab

@@ -27,6 +27,16 @@ int64_t MostDataBytes();
 // before memory is taken for it. Throws FileError naming the path and the reason.
 std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes = MostDataBytes());
 
+// The same, or all of standard input where the path is "-".
+std::string ReadInput(const std::filesystem::path& path);
+// What messages call it.
+std::string NameOfInput(const std::filesystem::path& path);
+
+// Bytes of a text without the byte order mark that may stand at their front.
+std::string_view WithoutByteOrderMark(std::string_view bytes);
+// The same. Throws FileError that begins with `name` and tells the byte at which they are no UTF-8.
+std::string_view RequireUtf8(const std::string& name, std::string_view bytes);
+
 }  // namespace heed::lab
 
 #endif  // HEED_LAB_REPORT_FILE_H_

@@ -73,16 +73,15 @@ std::string GnuplotString(std::string_view text) {
   constexpr std::string_view kPlain = " .,:;-+=()[]/_";
   std::string literal = "\"";
   bool after_escape = false;
-  for (const char c : text) {
+  for (const char c : OneLine(text)) {
     const auto byte = static_cast<unsigned char>(c);
     const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'), digit = c >= '0' && c <= '9';
-    const bool control = byte < 0x20 || byte == 0x7f;
-    after_escape = !letter && !control && byte < 0x80 && kPlain.find(c) == std::string_view::npos && (!digit || after_escape);
+    after_escape = !letter && byte < 0x80 && kPlain.find(c) == std::string_view::npos && (!digit || after_escape);
     if (after_escape) {
       const auto octal = [byte](int shift) { return static_cast<char>('0' + (byte >> shift & 7)); };
       literal += {'\\', octal(6), octal(3), octal(0)};
     } else {
-      literal += control ? ' ' : c;
+      literal += c;
     }
   }
   return literal + "\"";

@@ -5,11 +5,20 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "lab/report/printable.h"
+
 namespace heed::lab {
+
+std::string OneLine(std::string_view text) {
+  std::string line(text);
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return Printable(line);
+}
 
 std::string EscapeMarkup(std::string_view text) {
   std::string escaped;
-  for (const char c : text) {
+  for (const char c : OneLine(text)) {
     switch (c) {
       case '&':
         escaped += "&amp;";
@@ -27,7 +36,7 @@ std::string EscapeMarkup(std::string_view text) {
         escaped += "&#39;";
         break;
       default:
-        escaped.push_back(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c);
+        escaped.push_back(c);
     }
   }
   return escaped;

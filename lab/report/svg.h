@@ -12,7 +12,10 @@ inline constexpr int kFontSize = 13;       // pixels, all text in figures
 inline constexpr char kInk[] = "#333333";  // text and axes
 inline constexpr char kBackground[] = "#ffffff";
 
-// Safe as text and as a quoted attribute of XML and HTML; control characters, which XML 1.0 cannot hold, become spaces.
+// Printable, but for control characters, line ends among them, which become spaces: XML 1.0 cannot hold them.
+std::string OneLine(std::string_view text);
+
+// The same, safe as text and as a quoted attribute of XML and HTML.
 std::string EscapeMarkup(std::string_view text);
 
 // A number as attributes and ticks want it: at most two decimals, no trailing zeros.

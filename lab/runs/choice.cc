@@ -5,6 +5,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/position_choice.h"
+#include "heed/safetensors.h"
 
 namespace heed::lab {
 namespace {
@@ -24,9 +25,9 @@ void RequireKnown(const char* option, const std::vector<std::string>& chosen, co
   std::set<std::string> seen;
   for (const std::string& name : chosen) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      throw InvalidArgument(std::string(option) + ": '" + name + "' is unknown; choose among " + Listed(known));
+      throw InvalidArgument(std::string(option) + ": '" + ShownName(name) + "' is unknown; choose among " + Listed(known));
     }
-    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + name + "' is given twice");
+    if (!seen.insert(name).second) throw InvalidArgument(std::string(option) + ": '" + ShownName(name) + "' is given twice");
   }
 }
 

@@ -8,17 +8,23 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
+#include "lab/report/file.h"
 #include "lab/series/date.h"
 
 namespace heed::lab {
 namespace {
 
+std::string Trimmed(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos) return {};
+  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
+}
+
 // Reads a record at a time.
 class Reader {
  public:
-  Reader(const std::string& name, std::string_view text) : name_(name), text_(text) {
-    if (text_.substr(0, 3) == "\xef\xbb\xbf") text_.remove_prefix(3);
-  }
+  Reader(const std::string& name, std::string_view text) : name_(name), text_(text) {}
 
   bool AtEnd() const { return text_.empty(); }
   int64_t line() const { return line_; }
@@ -35,7 +41,7 @@ class Reader {
     std::vector<std::string> cells;
     const int64_t first = line_;
     for (;;) {
-      cells.push_back(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain());
+      cells.emplace_back(Trimmed(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain()));
       if (text_.empty()) return cells;
       const char end = text_.front();
       text_.remove_prefix(1);
@@ -84,22 +90,39 @@ void CheckColumns(const Reader& reader, const std::vector<std::string>& columns)
   std::set<std::string> seen;
   for (std::size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].empty()) reader.Fail(1, "column " + std::to_string(i + 1) + " has no name");
-    if (!seen.insert(columns[i]).second) reader.Fail(1, "column '" + columns[i] + "' is there twice");
+    if (!seen.insert(columns[i]).second) reader.Fail(1, "column '" + ShownName(columns[i]) + "' is there twice");
   }
 }
 
-std::string_view Trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+// Where the header has no commas, what seems to stand in their place is named.
+void CheckSeparator(const Reader& reader, std::string_view text) {
+  const std::string_view header = text.substr(0, text.find_first_of("\r\n"));
+  if (header.find(',') != std::string_view::npos) return;
+  for (const auto& [separator, plural] : {std::pair(';', "semicolons"), std::pair('\t', "tabs")}) {
+    if (header.find(separator) == std::string_view::npos) continue;
+    reader.Fail(1, std::string(plural) + " stand between the cells; expected commas, and points in numbers, as 0.5,walk");
+  }
+}
+
+// The first of them.
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 10, kMostBytes = 1000;
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i == kMost || text.size() > kMostBytes) return text + " and " + std::to_string(names.size() - i) + " more";
+    text += (i == 0 ? "" : ", ") + ShownName(names[i]);
+  }
+  return text;
 }
 
 }  // namespace
 
-CsvTable::CsvTable(std::string name, const std::string& text) : name_(std::move(name)) {
+CsvTable::CsvTable(std::string name, const std::string& bytes) : name_(std::move(name)) {
+  const std::string_view text = RequireUtf8(name_, bytes);
   Reader reader(name_, text);
   if (reader.AtEnd()) throw FileError(name_ + ": the file is empty");
-  if (text.find('\0') != std::string::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
+  if (text.find('\0') != std::string_view::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
+  CheckSeparator(reader, text);
   columns_ = reader.Record();
   CheckColumns(reader, columns_);
   while (!reader.AtEnd()) {
@@ -120,20 +143,19 @@ CsvTable::CsvTable(std::string name, const std::string& text) : name_(std::move(
 }
 
 int64_t CsvTable::Column(const char* option, const std::string& name) const {
-  const auto found = std::find(columns_.begin(), columns_.end(), name);
+  const auto found = std::ranges::find(columns_, Trimmed(name));
   if (found != columns_.end()) return found - columns_.begin();
-  std::string known;
-  for (const std::string& column : columns_) known += (known.empty() ? "" : ", ") + column;
-  throw InvalidArgument(std::string(option) + ": " + name_ + " has no column '" + name + "'; it has " + known);
+  throw InvalidArgument(std::string(option) + ": " + name_ + " has no column '" + ShownName(name) + "'; it has " +
+                        Listed(columns_));
 }
 
 const std::string& CsvTable::Text(int64_t row, int64_t column) const {
-  if (Trimmed(Cell(row, column)).empty()) throw FileError(Place(row, column) + "the value is missing");
+  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing");
   return Cell(row, column);
 }
 
 std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
-  std::string_view text = Trimmed(Cell(row, column));
+  std::string_view text = Cell(row, column);
   if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -143,19 +165,18 @@ std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
 
 double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
-  const std::string_view text = Trimmed(Text(row, column));
-  throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) + "' is not a finite number");
+  throw FileError(Place(row, column) + "'" + ShownName(Text(row, column)) + "' is not a finite number");
 }
 
 double CsvTable::Date(int64_t row, int64_t column) const {
-  const std::string_view text = Trimmed(Text(row, column));
+  const std::string& text = Text(row, column);
   if (const std::optional<double> seconds = SecondsOfDate(text)) return *seconds;
-  throw FileError(Place(row, column) + "'" + std::string(text.substr(0, 40)) +
+  throw FileError(Place(row, column) + "'" + ShownName(text) +
                   "' is no time; expected numbers, or dates as 2024-03-01T12:30:05Z in all rows");
 }
 
 std::string CsvTable::Place(int64_t row, int64_t column) const {
-  return name_ + ": row " + std::to_string(lines_[row]) + ", column '" + columns_[column] + "': ";
+  return name_ + ": row " + std::to_string(lines_[row]) + ", column '" + ShownName(columns_[column]) + "': ";
 }
 
 }  // namespace heed::lab

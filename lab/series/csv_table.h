@@ -11,22 +11,23 @@ namespace heed::lab {
 
 class CsvTable {
  public:
-  // RFC 4180: commas, quotes doubled within quotes, lines ending in LF or CRLF; a byte order mark and empty lines at the end
-  // are left out; "" is a row with one cell. The first line names the columns. Throws FileError that names `name` and the row
-  // (1 is the header): cells without an end, text behind a closing quote, empty lines between rows, another number of cells
-  // than the header has, no rows, columns without or of the same name.
-  CsvTable(std::string name, const std::string& text);
+  // RFC 4180 in UTF-8: commas, quotes doubled within quotes, lines ending in LF or CRLF; a byte order mark, empty lines at the
+  // end and spaces and tabs around cells are left out; "" is a row with one cell. The first line names the columns. Throws
+  // FileError that names `name` and the row (1 is the header): cells without an end, text behind a closing quote, empty lines
+  // between rows, another number of cells than the header has, no rows, columns without or of the same name, semicolons or
+  // tabs in place of commas.
+  CsvTable(std::string name, const std::string& bytes);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& columns() const { return columns_; }
   int64_t rows() const { return static_cast<int64_t>(lines_.size()); }
-  // Throws InvalidArgument that names the option and lists the columns.
+  // Throws InvalidArgument that names the option and lists the first columns.
   int64_t Column(const char* option, const std::string& name) const;
 
   const std::string& Cell(int64_t row, int64_t column) const { return cells_[row * std::ssize(columns_) + column]; }
-  // The cell as it stands. Throws FileError that names row and column where it is empty or blank.
+  // The cell as it stands. Throws FileError that names row and column where it is empty.
   const std::string& Text(int64_t row, int64_t column) const;
-  // A finite number. Throws FileError that names row and column where the cell is blank, no number or not finite.
+  // A finite number. Throws FileError that names row and column where the cell is empty, no number or not finite.
   double Number(int64_t row, int64_t column) const;
   // A date, see SecondsOfDate. Throws FileError that names row and column.
   double Date(int64_t row, int64_t column) const;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 
 namespace heed::lab {
 
@@ -11,7 +12,7 @@ SeriesGoal ParseSeriesGoal(const std::string& name) {
   for (const SeriesGoal goal : {SeriesGoal::kClassification, SeriesGoal::kRegression, SeriesGoal::kForecast}) {
     if (ToString(goal) == name) return goal;
   }
-  throw InvalidArgument("goal: '" + name + "' is unknown; choose classification, regression or forecast");
+  throw InvalidArgument("goal: '" + ShownName(name) + "' is unknown; choose classification, regression or forecast");
 }
 
 std::string ToString(SeriesGoal goal) {
@@ -34,9 +35,9 @@ int64_t SeriesData::Longest() const {
 
 std::string SeriesData::Place(const SeriesSequence& sequence, int64_t step, const std::string& column) const {
   if (sequence.rows.empty()) {
-    return name + ": sequence " + sequence.id + ", step " + std::to_string(step) + ", '" + column + "': ";
+    return name + ": sequence " + sequence.id + ", step " + std::to_string(step) + ", '" + ShownName(column) + "': ";
   }
-  return name + ": row " + std::to_string(sequence.rows[step]) + ", column '" + column + "': ";
+  return name + ": row " + std::to_string(sequence.rows[step]) + ", column '" + ShownName(column) + "': ";
 }
 
 int64_t SeriesData::Steps() const {

@@ -56,9 +56,10 @@ struct SeriesColumns {
   std::string goal;                   // empty: classes where the target holds whole numbers or text, else numbers
 };
 
-// One row a step; the rows of a sequence need not stand together and are in order of time, which is checked. Throws FileError
-// that names the file, row and column (ragged rows, missing values, what is no number, times that do not increase), and
-// InvalidArgument that names the option.
+// A CSV file, or standard input where the path is "-". One row a step; the rows of a sequence need not stand together and are
+// in order of time, which is checked. Throws FileError that names the file, row and column (ragged rows, missing values, what
+// is no number, days as 19580329 in place of numbers, times that do not increase, one number in two spellings where it names a
+// sequence or a class), and InvalidArgument that names the option.
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "lab/report/csv.h"
 
 namespace heed::lab {
@@ -44,7 +45,7 @@ void RequireMagnitudes(const SeriesData& data) {
 
 void RequireStandardised(const SeriesData& data, const Standardisation& standardisation) {
   if (Foretells(data) && standardisation.target_deviation < kLeastDeviation) {
-    throw FileError(data.name + ": column '" + data.target + "': its values differ by about " +
+    throw FileError(data.name + ": column '" + ShownName(data.target) + "': its values differ by about " +
                     FormatNumber(standardisation.target_deviation) + ", too little for squares; give it in another unit");
   }
   for (const SeriesSequence& sequence : data.sequences) {

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "lab/report/file.h"
 
 namespace heed::lab {
@@ -41,7 +42,7 @@ class HeaderParser {
       } else if (key == "shape" && !shape) {
         header.shape = Tuple(), shape = true;
       } else {
-        Fail("the key '" + key.substr(0, 40) + "' is unknown or there twice");
+        Fail("the key '" + ShownName(key) + "' is unknown or there twice");
       }
       if (!Take(',') && Peek() != '}') Fail("a comma is missing");
     }
@@ -141,7 +142,7 @@ const Type& TypeNamed(const std::string& name, const std::string& descr) {
   const bool order = !descr.empty() && (descr[0] == native || descr[0] == '=' || descr[0] == '|');
   if (found != Types().end() && order && (descr[0] != '|' || found->second.bytes == 1)) return found->second;
   const std::string object = descr.find('O') != std::string::npos ? "; pickled objects are never read" : "";
-  throw FileError(name + ": values of type '" + descr.substr(0, 20) + "' cannot be used; expected real numbers, integers or " +
+  throw FileError(name + ": values of type '" + ShownName(descr) + "' cannot be used; expected real numbers, integers or " +
                   "booleans in this machine's byte order ('" + native + "f4', '" + native + "f8', '" + native + "i8', ..)" +
                   object);
 }
@@ -208,6 +209,6 @@ NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
   return array;
 }
 
-NpyArray ReadNpy(const std::filesystem::path& path) { return ParseNpy(path.string(), ReadFile(path)); }
+NpyArray ReadNpy(const std::filesystem::path& path) { return ParseNpy(NameOfInput(path), ReadFile(path)); }
 
 }  // namespace heed::lab

@@ -10,10 +10,12 @@
 #include <fmt/core.h>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
 #include "lab/series/csv_table.h"
 #include "lab/series/data.h"
+#include "lab/series/date.h"
 #include "lab/series/npy_file.h"
 
 namespace heed::lab {
@@ -34,7 +36,9 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable
   return groups;
 }
 
-std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, bool forecast) {
+// taken: those of sequence and time, and of the target where it is no feature.
+std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, const std::set<int64_t>& taken,
+                                    bool forecast) {
   std::vector<int64_t> chosen;
   chosen.reserve(columns.features.size());
   for (const std::string& name : columns.features) chosen.push_back(table.Column("features", name));
@@ -42,14 +46,12 @@ std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& 
     std::set<int64_t> seen(chosen.begin(), chosen.end());
     if (seen.size() != chosen.size()) throw InvalidArgument("features: a column is given twice");
     if (!forecast && seen.contains(table.Column("target", columns.target))) {
-      throw InvalidArgument("features: '" + columns.target + "' is the target; only a forecast may look at it");
+      throw InvalidArgument("features: '" + ShownName(columns.target) + "' is the target; only a forecast may look at it");
     }
     return chosen;
   }
   for (int64_t i = 0; i < std::ssize(table.columns()); ++i) {
-    const std::string& name = table.columns()[i];
-    if (name == columns.sequence || name == columns.time || (name == columns.target && !forecast)) continue;
-    chosen.push_back(i);
+    if (!taken.contains(i)) chosen.push_back(i);
   }
   if (chosen.empty()) throw InvalidArgument("features: " + table.name() + " has no column beside sequence, time and target");
   return chosen;
@@ -70,10 +72,38 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
     }
   }
   if (numbers && text_row >= 0) {
-    throw FileError(table.Place(text_row, target) + "'" + table.Cell(text_row, target).substr(0, 40) +
+    throw FileError(table.Place(text_row, target) + "'" + ShownName(table.Cell(text_row, target)) +
                     "' stands among numbers; fill it in, or ask for the goal classification");
   }
   return whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
+}
+
+// Of a column that names sequences or classes: what is one number is one name, and has one spelling.
+void RequireOneSpelling(const CsvTable& table, int64_t column) {
+  std::map<double, int64_t> rows;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::optional<double> value = table.TryNumber(row, column);
+    if (!value) continue;
+    const int64_t first = rows.emplace(*value, row).first->second;
+    if (table.Cell(first, column) == table.Cell(row, column)) continue;
+    throw FileError(fmt::format("{}'{}' and '{}' in row {} are one number; spell it alike where it is one name",
+                                table.Place(row, column), ShownName(table.Cell(row, column)),
+                                ShownName(table.Cell(first, column)), table.Line(first)));
+  }
+}
+
+// Days as 19580329 are 70 apart at the end of a month: a column that holds nothing else is no column of numbers.
+void RequireNoDates(const CsvTable& table, int64_t column) {
+  const auto dashed = [&](int64_t row) {
+    const std::string& cell = table.Cell(row, column);
+    return cell.size() == 8 ? cell.substr(0, 4) + "-" + cell.substr(4, 2) + "-" + cell.substr(6) : std::string();
+  };
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string date = dashed(row);
+    if (date.empty() || date.front() < '1' || date.front() > '2' || !SecondsOfDate(date)) return;
+  }
+  throw FileError(table.Place(0, column) + "'" + table.Cell(0, column) + "' reads as a date; write it as " + dashed(0) +
+                  " in a column for --time, or as " + table.Cell(0, column) + ".0 where it is a number");
 }
 
 // Names of classes: numbers by value where all are, else by the alphabet.
@@ -117,8 +147,8 @@ void JoinTargets(SeriesData& data) {
 }  // namespace
 
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
-  const std::string text = ReadFile(path);
-  const CsvTable table(path.string(), text);
+  const std::string text = ReadInput(path);
+  const CsvTable table(NameOfInput(path), text);
   const int64_t target = table.Column("target", columns.target);
   const int64_t sequence = columns.sequence.empty() ? -1 : table.Column("sequence", columns.sequence);
   const int64_t time = columns.time.empty() ? -1 : table.Column("time", columns.time);
@@ -126,14 +156,22 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
     throw InvalidArgument("target, sequence and time: expected different columns");
   }
   SeriesData data;
-  data.name = path.string();
+  data.name = table.name();
   // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
   data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time);
-  data.target = columns.target, data.time = columns.time;
+  data.target = table.columns()[target], data.time = time < 0 ? "" : table.columns()[time];
   data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
   data.has_times = time >= 0;
-  const std::vector<int64_t> features = FeatureColumns(table, columns, data.goal == SeriesGoal::kForecast);
+  const bool forecast = data.goal == SeriesGoal::kForecast;
+  const std::vector<int64_t> features = FeatureColumns(table, columns, {sequence, time, forecast ? -1 : target}, forecast);
   for (const int64_t column : features) data.features.push_back(table.columns()[column]);
+
+  if (sequence >= 0) RequireOneSpelling(table, sequence);
+  if (data.goal == SeriesGoal::kClassification) RequireOneSpelling(table, target);
+  std::vector<int64_t> numbers = features;
+  if (time >= 0) numbers.push_back(time);
+  if (data.goal != SeriesGoal::kClassification) numbers.push_back(target);
+  for (const int64_t column : numbers) RequireNoDates(table, column);
 
   const bool dates = time >= 0 && !table.TryNumber(0, time);  // the first row tells for all
 
@@ -171,7 +209,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
   }
   const int64_t rows = X.shape[0], steps = X.shape[1], width = X.shape.size() == 3 ? X.shape[2] : 1;
   SeriesData data;
-  data.name = features.string();
+  data.name = X.name;
   for (int64_t i = 0; i < width; ++i) data.features.push_back("feature " + std::to_string(i));
   const auto bytes_of = [](const NpyArray& array) {
     return std::string_view(reinterpret_cast<const char*>(array.values.data()), array.values.size() * sizeof(double));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "lab/data/random.h"
 
 namespace heed::lab {
@@ -13,6 +14,8 @@ namespace {
 
 constexpr uint64_t kSplitSeed = 314159;  // any fixed number: all runs are measured on the same sequences
 constexpr std::size_t kLeast = 3;        // of a class that is in all parts
+
+bool IsWholeNumber(const std::string& name) { return name.find_first_not_of("+-.0123456789") == std::string::npos; }
 
 int64_t CommonestClass(const SeriesSequence& sequence) {
   std::map<int64_t, int64_t> counts;
@@ -55,10 +58,13 @@ void Deal(std::vector<int64_t> members, double share, Random& random, SequencePa
 
 SequenceParts SplitSequences(const SeriesData& data, double share) {
   if (data.sequences.size() < kLeast) {
+    const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);
     throw InvalidArgument(
-        "sequence: " + data.name + " has " + std::to_string(data.sequences.size()) +
-        " sequence(s); at least 3 are needed, to train, to validate and to test (which column tells sequences "
-        "apart?)");
+        "sequence: " + data.name + " has " + std::to_string(data.sequences.size()) + " sequence(s); a " + ToString(data.goal) +
+        " needs at least 3, to train, to validate and to test: --sequence names the column that tells them "
+        "apart, or --goal forecast foretells the next values of '" +
+        ShownName(data.target) + "' within one" +
+        (whole ? "; its whole numbers were taken for classes, --goal regression takes them for numbers" : ""));
   }
   SequenceParts parts;
   Random random(kSplitSeed);

@@ -11,6 +11,7 @@
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
 #include "lab/report/json.h"
+#include "lab/report/printable.h"
 
 namespace heed::lab {
 namespace {
@@ -19,7 +20,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;  // of config.json
 constexpr int kDeepest = 64;
-constexpr double kEarlierZeroRate = 1;  // of runs whose config.json does not tell it
+constexpr std::size_t kMostShown = 500;  // bytes of what a value is said to be
+constexpr double kEarlierZeroRate = 1;   // of runs whose config.json does not tell it
 // What config.json of an earlier version does not tell.
 bool IsLater(std::string_view name) { return name == "zero_rate" || name == "precision" || name == "query_key_norm"; }
 
@@ -176,7 +178,7 @@ RunConfig RunFolder::ParseConfig(const std::string& contents) const {
   } catch (const FieldError& error) {
     throw FileError(config().string() + ": " + error.message);
   } catch (const Error& error) {
-    throw FileError(config().string() + ": " + error.what());
+    throw FileError(config().string() + ": " + Printable(error.what(), kMostShown));
   }
 }
 

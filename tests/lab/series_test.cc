@@ -154,6 +154,53 @@ TEST(SeriesDataTest, ErrorsNameWhatIsWrongAndWhere) {
   EXPECT_TRUE(Holds(CsvError("x,y\n1,2\n", Columns("y", "", "", "ranking")), "'ranking'"));
 }
 
+TEST(CsvTableTest, SpacesAroundCellsAreNoPartOfThem) {
+  const SeriesData data = Csv("id, x ,\ty\na,1,run\n a ,2, run\n\"b \",3,walk\t\n", Columns(" y", "id ", "", "", {"x"}));
+  EXPECT_EQ(data.classes, (std::vector<std::string>{"run", "walk"}));
+  ASSERT_EQ(data.sequences.size(), 2u);
+  EXPECT_EQ(data.sequences[0].steps, 2);
+  EXPECT_EQ(data.target, "y");
+  EXPECT_TRUE(Holds(CsvError("x, x,y\n1,2,3\n"), "'x' is there twice"));
+  EXPECT_EQ(Csv("z,x, y\n1,1,2.5\n", Columns("y ")).features, (std::vector<std::string>{"z", "x"}));
+}
+
+TEST(SeriesDataTest, WhatWouldBeTakenForSomethingElseIsRefused) {
+  struct Refused {
+    std::string contents;
+    SeriesColumns columns;
+    std::string message;
+  };
+  const std::vector<Refused> refused = {
+      {"x,y\n1,1\n2,2\n3,1.0\n", Columns("y"), "row 4, column 'y': '1.0' and '1' in row 2 are one number"},
+      {"x,y\n1,1\n2,a\n3,+1\n", Columns("y", "", "", "classification"), "row 4, column 'y': '+1' and '1' in row 2"},
+      {"id,x,y\n07,1,0.5\n7,2,0.5\n", Columns("y", "id"), "row 3, column 'id': '7' and '07' in row 2 are one number"},
+      {"t,x,y\n19580329,1,0.5\n19580330,2,0.5\n", Columns("y", "", "t"),
+       "row 2, column 't': '19580329' reads as a date; write it as 1958-03-29"},
+      {"day,y\n19580329,0.5\n19580330,0.5\n", Columns("y"), "row 2, column 'day': '19580329' reads as a date"},
+      {"x;y\n1,5;2,5\n", Columns("y"), "row 1: semicolons stand between the cells; expected commas"},
+      {"x\ty\n1\t2\n", Columns("y"), "row 1: tabs stand between the cells; expected commas"},
+      {"x,y\n1,2.5\n2,caf\xe9\n", Columns("y"), "data.csv is not UTF-8: no valid character begins at byte 15"},
+  };
+  for (const Refused& one : refused) EXPECT_TRUE(Holds(CsvError(one.contents, one.columns), one.message)) << one.contents;
+  EXPECT_EQ(Csv("t,y\n19580329.0,0.5\n19580401,0.5\n", Columns("y", "", "t", "", {"t"})).sequences[0].times.size(), 2u);
+  EXPECT_EQ(Csv("t,y\n19580329,0.5\n19580431,0.5\n", Columns("y", "", "t", "", {"t"})).sequences[0].times.size(), 2u)
+      << "April 31";
+  EXPECT_EQ(Csv("x;z,y\n1,0.5\n", Columns("y")).features, std::vector<std::string>{"x;z"});
+}
+
+TEST(SeriesDataTest, OneSequenceOfWholeNumbersIsToldWhatItMayBe) {
+  std::string table = "month,passengers\n";
+  for (int row = 0; row < 144; ++row) table += std::to_string(row) + "," + std::to_string(100 + row) + "\n";
+  const auto error = [](const SeriesData& data) {
+    return WhatOf<InvalidArgument>([&] { SeriesBatches(data, SeriesOptions()); });
+  };
+  const std::string classes = error(Csv(table, Columns("passengers")));
+  for (const char* part : {"--sequence", "--goal forecast", "--goal regression", "'passengers'", "taken for classes"})
+    EXPECT_TRUE(Holds(classes, part)) << classes;
+  const std::string numbers = error(Csv(table, Columns("passengers", "", "", "regression")));
+  EXPECT_TRUE(Holds(numbers, "--goal forecast") && !Holds(numbers, "taken for classes")) << numbers;
+}
+
 std::string Npy(const std::string& header, const std::string& values) {
   std::string file("\x93NUMPY\x01\x00", 8);
   file.push_back(static_cast<char>(header.size() & 0xff));

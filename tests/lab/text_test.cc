@@ -2,6 +2,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -70,6 +71,25 @@ TEST(Text, ReadsAFileWhole) {
   for (int i = 0; i < 30000; ++i) contents += "line " + std::to_string(i) + " \xc3\xa9\n";  // longer than one read
   std::ofstream(path, std::ios::binary) << contents;
   EXPECT_EQ(EncodeUtf8(ReadText(path).characters), contents);
+}
+
+TEST(Text, HasNoByteOrderMarkAndEndsLinesInLf) {
+  const ScratchFolder scratch;
+  const std::string path = (scratch.path() / "text.txt").string();
+  const std::pair<std::string, std::u32string> texts[] = {
+      {"\xef\xbb\xbf"
+       "ab",
+       U"ab"},
+      {"a\r\nb\r\n", U"a\nb\n"},
+      {"a\rb\r", U"a\nb\n"},
+      {"a\r\r\n\nb", U"a\n\n\nb"},
+      {"a\xef\xbb\xbf", U"a\ufeff"},
+  };
+  for (const auto& [bytes, characters] : texts) {
+    std::ofstream(path, std::ios::binary) << bytes;
+    EXPECT_EQ(ReadText(path).characters, characters);
+    EXPECT_EQ(EncodeUtf8(DecodeText("prompt", bytes).characters), bytes) << "a prompt is taken as it is";
+  }
 }
 
 }  // namespace

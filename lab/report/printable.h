@@ -1,0 +1,21 @@
+// Texts from outside, made fit for a terminal or a page.
+#ifndef HEED_LAB_REPORT_PRINTABLE_H_
+#define HEED_LAB_REPORT_PRINTABLE_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace heed::lab {
+
+// Valid UTF-8 on one line: control characters, line ends, marks that turn the direction of writing and code points that are no
+// characters stand as \u001b, bytes that are no UTF-8 as \xff. More than about `most` bytes are cut between characters, with
+// "..." behind them. A name that comes from within a file is rather shown by ShownName (heed/safetensors.h).
+std::string Printable(std::string_view text, std::size_t most = std::string_view::npos);
+
+// The same of each line.
+std::string PrintableLines(std::string_view text, std::size_t most = std::string_view::npos);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_REPORT_PRINTABLE_H_
