@@ -18,6 +18,7 @@
 #include "lab/bench/shape_bench.h"
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
+#include "lab/report/printable.h"
 #include "lab/report/shell_word.h"
 #include "lab/training/interrupt.h"
 
@@ -78,7 +79,7 @@ lab::BenchOptions OptionsOf(const BenchArguments& arguments, const Context& cont
 }
 
 void SayWritten(const std::filesystem::path& page, const Context& context) {
-  if (!context.quiet) fmt::print(stderr, "wrote {}\n", page.string());
+  if (!context.quiet) fmt::print(stderr, "wrote {}\n", lab::Printable(page.string()));
 }
 
 int RunSuites(const BenchArguments& arguments, const Context& context) {

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "heed/error.h"
+#include "heed/safetensors.h"
 #include "lab/report/file.h"
 
 namespace heed::cli {
@@ -22,7 +23,7 @@ std::optional<std::string> ValueOf(const std::vector<std::string>& arguments, co
 }
 
 std::vector<CLI::ConfigItem> ReadItems(const std::string& path) {
-  std::istringstream text(lab::ReadFile(path, kMostBytes));
+  std::istringstream text{std::string(lab::RequireUtf8(path, lab::ReadFile(path, kMostBytes)))};
   try {
     return CLI::ConfigBase().from_config(text);
   } catch (const CLI::Error& error) {
@@ -53,12 +54,12 @@ std::vector<std::string> WithConfig(const CLI::App& app, std::vector<std::string
     const bool opens_or_closes = item.name == "++" || item.name == "--";
     if (opens_or_closes || (!item.parents.empty() && item.parents.front() != command->get_name())) {
       const std::string& section = item.parents.empty() ? item.name : item.parents.front();
-      if (CommandNamed(app, section) == nullptr) throw InvalidArgument(*path + ": [" + section + "] is no command");
+      if (CommandNamed(app, section) == nullptr) throw InvalidArgument(*path + ": [" + ShownName(section) + "] is no command");
       continue;
     }
     const std::string flag = "--" + item.name;
     if (item.parents.size() > 1 || item.name == "config" || command->get_option_no_throw(flag) == nullptr) {
-      throw InvalidArgument(*path + ": '" + item.fullname() + "' is no option of heed " + command->get_name());
+      throw InvalidArgument(*path + ": '" + ShownName(item.fullname()) + "' is no option of heed " + command->get_name());
     }
     if (!ValueOf(arguments, flag)) given.push_back(flag + "=" + Joined(item.inputs));
   }

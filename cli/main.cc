@@ -13,6 +13,7 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -23,6 +24,8 @@
 #include "cli/suggestion.h"
 #include "heed/error.h"
 #include "heed/executor.h"
+#include "heed/safetensors.h"
+#include "lab/report/printable.h"
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 
@@ -46,6 +49,8 @@ namespace {
 
 enum ExitCode { kDone = 0, kFailed = 1, kUsage = 2, kInterrupted = 130 };
 
+constexpr std::size_t kMostShown = 3500;  // bytes of a message
+
 void AddCommonOptions(CLI::App& app, Context& context) {
   for (CLI::App* command : app.get_subcommands({})) {
     command->add_flag("--json", context.json, "Print results as JSON");
@@ -61,7 +66,7 @@ void AddCommonOptions(CLI::App& app, Context& context) {
 }
 
 int Fail(const std::string& message, ExitCode code) {
-  std::cerr << "heed: " + message + "\n";  // in one write: the ranks of a run share a terminal
+  std::cerr << "heed: " + lab::PrintableLines(message, kMostShown) + "\n";  // in one write: the ranks of a run share a terminal
   return code;
 }
 
@@ -73,7 +78,7 @@ std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
     names.push_back(command->get_name());
   }
   if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return {};
-  std::string message = "'" + std::string(argv[1]) + "' is not a command";
+  std::string message = "'" + ShownName(argv[1]) + "' is not a command";
   const std::string nearest = Nearest(argv[1], names);
   if (!nearest.empty()) message += "; did you mean '" + nearest + "'?";
   return message + "\nRun 'heed --help' for the list of commands.";
@@ -97,7 +102,7 @@ int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const std::string command = chosen.empty() ? "heed" : "heed " + chosen.front()->get_name();
-    return Fail(std::string(error.what()) + "\nRun '" + command + " --help' for more.", kUsage);
+    return Fail(lab::PrintableLines(error.what(), kMostShown / 2) + "\nRun '" + command + " --help' for more.", kUsage);
   }
 }
 
@@ -155,10 +160,26 @@ void OpenStandardStreams() {
   }
 }
 
+// LibTorch takes memory while it is loaded, before main. The first thing that runs in this process has what it throws then end
+// it with a message.
+[[noreturn]] void EndOfStart() {
+  constexpr std::string_view kMessage =
+      "heed: LibTorch cannot be loaded: there is not enough memory (ulimit -v, a container?)\n";
+  static_cast<void>(write(STDERR_FILENO, kMessage.data(), kMessage.size()) == 0);
+  _exit(kFailed);
+}
+
+std::terminate_handler usual_end = nullptr;
+
+void BeginStart(int /*argc*/, char** /*argv*/, char** /*environment*/) { usual_end = std::set_terminate(&EndOfStart); }
+
+[[gnu::section(".preinit_array"), gnu::used]] void (*const begin_start)(int, char**, char**) = &BeginStart;
+
 }  // namespace
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
+  std::set_terminate(heed::cli::usual_end);
   // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
   std::signal(SIGXFSZ, SIG_IGN);
   heed::cli::OpenStandardStreams();

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "lab/report/json.h"
+#include "lab/report/printable.h"
 
 namespace heed::cli {
 
@@ -14,11 +15,13 @@ void Show(const Context& context, nlohmann::ordered_json result, const std::file
   } else {
     print_text();
   }
-  if (!page.empty() && !context.quiet) fmt::print(stderr, "wrote {}\n", page.string());
+  if (!page.empty() && !context.quiet) fmt::print(stderr, "wrote {}\n", lab::Printable(page.string()));
 }
 
 void PrintFindings(const std::vector<lab::Finding>& findings) {
-  for (const lab::Finding& finding : findings) fmt::print("{}\n  {}\n", finding.question, finding.answer);
+  for (const lab::Finding& finding : findings) {
+    fmt::print("{}\n  {}\n", lab::PrintableLines(finding.question), lab::PrintableLines(finding.answer));
+  }
 }
 
 }  // namespace heed::cli

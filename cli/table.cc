@@ -6,11 +6,16 @@
 
 #include <fmt/core.h>
 
+#include "lab/report/printable.h"
 #include "lab/report/svg.h"
 
 namespace heed::cli {
 
-void PrintTable(const lab::Table& table) {
+void PrintTable(const lab::Table& given) {
+  lab::Table table = given;
+  for (std::string& title : table.header) title = lab::Printable(title);
+  for (std::vector<std::string>& row : table.rows)
+    std::ranges::transform(row, row.begin(), [](const std::string& cell) { return lab::Printable(cell); });
   std::vector<int> widths;
   widths.reserve(table.header.size());
   for (const std::string& title : table.header) widths.push_back(lab::CountCharacters(title));
@@ -25,7 +30,7 @@ void PrintTable(const lab::Table& table) {
     }
     fmt::print("  {}\n", line);
   };
-  fmt::print("{}\n", table.caption);
+  fmt::print("{}\n", lab::PrintableLines(table.caption));
   print(table.header);
   for (const std::vector<std::string>& row : table.rows) print(row);
   fmt::print("\n");

@@ -21,6 +21,7 @@
 #include "lab/data/text.h"
 #include "lab/report/environment.h"
 #include "lab/report/json.h"
+#include "lab/report/printable.h"
 #include "lab/report/progress.h"
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
@@ -135,7 +136,7 @@ std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments,
     changes += fmt::format("{}{} is {} instead of {}", changes.empty() ? "" : ", ", name, asked.at(name), value);
   }
   if (changes.empty()) return std::nullopt;
-  if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", changes.c_str());
+  if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", lab::Printable(changes).c_str());
   lab::TrainOptions options = config.options;
   if (arguments.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
   if (arguments.Given("min_lr")) options.min_lr = fresh.min_lr;
