@@ -13,7 +13,6 @@
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -160,26 +159,10 @@ void OpenStandardStreams() {
   }
 }
 
-// LibTorch takes memory while it is loaded, before main. The first thing that runs in this process has what it throws then end
-// it with a message.
-[[noreturn]] void EndOfStart() {
-  constexpr std::string_view kMessage =
-      "heed: LibTorch cannot be loaded: there is not enough memory (ulimit -v, a container?)\n";
-  static_cast<void>(write(STDERR_FILENO, kMessage.data(), kMessage.size()) == 0);
-  _exit(kFailed);
-}
-
-std::terminate_handler usual_end = nullptr;
-
-void BeginStart(int /*argc*/, char** /*argv*/, char** /*environment*/) { usual_end = std::set_terminate(&EndOfStart); }
-
-[[gnu::section(".preinit_array"), gnu::used]] void (*const begin_start)(int, char**, char**) = &BeginStart;
-
 }  // namespace
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
-  std::set_terminate(heed::cli::usual_end);
   // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
   std::signal(SIGXFSZ, SIG_IGN);
   heed::cli::OpenStandardStreams();
