@@ -289,15 +289,4 @@ const char* SafetensorsName(ElementType element) {
   return type->name;
 }
 
-std::string QuotedName(const std::string& name) {
-  constexpr std::size_t kShown = 80;
-  const std::string shown = name.size() > kShown ? name.substr(0, kShown) + "..." : name;
-  return nlohmann::json(shown).dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
-}
-
-std::string ShownName(const std::string& name) {
-  const std::string quoted = QuotedName(name);
-  return quoted.substr(1, quoted.size() - 2);
-}
-
 }  // namespace heed

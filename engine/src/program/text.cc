@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/refuse.h"
+#include "heed/shown_name.h"
 
 namespace heed::program {
 namespace {
@@ -37,7 +38,7 @@ class Words {
   explicit Words(std::string_view text) : text_(text), words_(Split(text, ' ')) {}
 
   [[noreturn]] void Refuse(const char* expected) const {
-    core::Refuse("program", "expected " + std::string(expected) + " in '" + std::string(text_.substr(0, 80)) + "'");
+    core::Refuse("program", "expected " + std::string(expected) + " in '" + ShownName(text_) + "'");
   }
   bool done() const { return next_ == words_.size(); }
   std::string_view Next(const char* expected) {

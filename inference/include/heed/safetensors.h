@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "heed/input_file.h"
+#include "heed/shown_name.h"
 
 namespace heed {
 
@@ -96,10 +97,6 @@ std::map<std::string, StoredTensor> OpenTensors(const std::string& path);
 
 // The name of a file's tensor, or of a metadata entry: 1 to kMaxNameBytes bytes without NUL.
 bool IsTensorName(std::string_view name);
-
-// A name from a file, quoted, cut and stripped of control characters, so that it is safe to print; and without the quotes.
-std::string QuotedName(const std::string& name);
-std::string ShownName(const std::string& name);
 
 }  // namespace heed
 

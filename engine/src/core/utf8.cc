@@ -1,19 +1,15 @@
 #include "heed/utf8.h"
 
-#include <utility>
-
 namespace heed {
-namespace {
 
-// The character at the front of `bytes` and its length in bytes; length 0 where there is no valid character.
-std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
+std::pair<char32_t, std::size_t> DecodeCharacter(std::string_view bytes) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return {lead, 1};
-  const int length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-  if (lead < 0xc2 || lead > 0xf4 || bytes.size() < static_cast<std::size_t>(length)) return {0, 0};
+  const std::size_t length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4 || bytes.size() < length) return {0, 0};
   char32_t character = lead & (0xffu >> (length + 1));
-  for (int i = 1; i < length; ++i) {
+  for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xc0) != 0x80) return {0, 0};
     character = character << 6 | (byte(i) & 0x3fu);
   }
@@ -23,16 +19,14 @@ std::pair<char32_t, int> DecodeOne(std::string_view bytes) {
   return {character, length};
 }
 
-}  // namespace
-
 DecodedUtf8 DecodeUtf8(std::string_view bytes) {
   DecodedUtf8 text;
   text.characters.reserve(bytes.size());
   while (text.read < bytes.size()) {
-    const auto [character, length] = DecodeOne(bytes.substr(text.read));
+    const auto [character, length] = DecodeCharacter(bytes.substr(text.read));
     if (length == 0) break;
     text.characters.push_back(character);
-    text.read += static_cast<std::size_t>(length);
+    text.read += length;
   }
   return text;
 }
