@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -32,6 +32,20 @@ def autocast_type(dtype: torch.dtype) -> torch.dtype:
     if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:
         return dtype
     return torch.get_autocast_dtype("cpu")
+
+
+def sums_narrow(shared: Iterable[torch.Tensor]) -> bool:
+    """Whether there are gradients of 16 bits among those of tensors that serve several batch rows or heads."""
+    return torch.is_grad_enabled() and any(t.requires_grad and autocast_type(t.dtype).itemsize == 2 for t in shared)
+
+
+def in_float32(function: Callable[..., Any], query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> Any:
+    """function(query, key, value) -> an output, or a tuple that begins with one, of operands of 16 bits. What gradients sum over
+    batch rows and heads is rounded once, behind the sum."""
+    dtype = autocast_type(query.dtype)
+    with torch.autocast("cpu", enabled=False):
+        result = function(*(tensor.to(dtype).float() for tensor in (query, key, value)))
+    return result.to(dtype) if isinstance(result, torch.Tensor) else (result[0].to(dtype), *result[1:])
 
 
 def _number(name: str, value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ._attention import attention
+from ._call import in_float32, sums_narrow
 from ._compiler import when_imported
 from ._programs import MaskProgram, ScoreProgram, mask, score
 from ._programs._known import Known
@@ -127,6 +128,9 @@ def _attend(
     blocks = None if block_mask is None or isinstance(block_mask, MaskProgram) else block_mask
     _check(query, key, value, blocks, enable_gqa)
     if key.shape[0] == 1 != query.shape[0]:
+        if sums_narrow((key, value)):
+            further = (score_mod, block_mask, scale, enable_gqa, return_lse, return_aux)
+            return in_float32(lambda q, k, v: _attend(q, k, v, *further), query, key, value)
         key, value = (t.expand(query.shape[0], -1, -1, -1) for t in (key, value))
     options: dict[str, Any] = {}
     if score_mod is not None:

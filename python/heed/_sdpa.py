@@ -9,7 +9,7 @@ import torch
 
 from . import _operators
 from ._attention import attention
-from ._call import autocast_type
+from ._call import autocast_type, in_float32, sums_narrow
 
 # PyTorch's own, whatever others have put into torch.nn.functional.
 NATIVE = torch._C._nn.scaled_dot_product_attention
@@ -94,6 +94,13 @@ def scaled_dot_product_attention(
         raise RuntimeError(f"attn_mask: expected bool, float32 or {query.dtype} as query has, got {attn_mask.dtype}")
     dims = max(query.dim(), key.dim(), value.dim())
     batch = torch.broadcast_shapes(*(t.shape[:-3] for t in (query, key, value)))
+    heads = max(t.shape[-3:-2].numel() for t in (query, key, value))
+    shared = [t for t in (query, key, value) if t.shape[:-3] != batch or (t.shape[-3:-2].numel() < heads and not enable_gqa)]
+    if sums_narrow(shared):
+        mask = attn_mask.float() if attn_mask is not None and attn_mask.is_floating_point() else attn_mask
+        further = (mask, dropout_p, is_causal, scale, enable_gqa)
+        widened: torch.Tensor = in_float32(lambda q, k, v: scaled_dot_product_attention(q, k, v, *further), query, key, value)
+        return widened
     q, k, v = (_four_dimensions(n, t, batch) for n, t in (("query", query), ("key", key), ("value", value)))
     q, k, v = _same_heads(q, k, v, enable_gqa)
     options: dict[str, Any] = {}
