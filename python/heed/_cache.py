@@ -64,8 +64,10 @@ class KeyValueCache:
         position   a scheme of heed.positions
         device     where keys and values are, the CPU unless given
 
-        ValueError for a size below 0, TypeError for a position that is no scheme.
+        ValueError for a size below 0 or another type, TypeError for a position that is no scheme.
         """
+        if dtype not in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+            raise ValueError(f"dtype: expected float32, float64, bfloat16 or float16, got {dtype}")
         if position is not None and not isinstance(position, Scheme):
             raise TypeError(f"position: expected a scheme of heed.positions, got {type(position).__name__}")
         value_dim = head_dim if value_dim is None else value_dim
@@ -263,7 +265,7 @@ class KeyValueCache:
 
         rows: integers [n] within 0..batch-1, a tensor or a list; ValueError for others. The rows are copied.
         """
-        rows = integers("rows", rows)
+        rows = integers("rows", rows if isinstance(rows, torch.Tensor) or len(rows) > 0 else torch.empty(0, dtype=torch.int64))
         if rows.dim() != 1 or (rows.numel() > 0 and not 0 <= rows.min() <= rows.max() < self.batch):
             raise ValueError(f"rows: expected batch rows in 0..{self.batch - 1}, got {rows.tolist()}")
         self._keys, self._values = self._keys[rows], self._values[rows]

@@ -416,3 +416,17 @@ def test_a_scheme_of_ones_own_is_asked_at_each_step():
     cache.append(k, v)
     for scheme.slope in (0.5, 2.0):
         torch.testing.assert_close(cache.attend(q), heed.attention(q, k, v, causal=True, position=scheme), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float8_e4m3fn])
+def test_types_that_attention_has_not_are_refused(dtype):
+    with pytest.raises(ValueError, match="^dtype: expected float32, float64, bfloat16 or float16, got"):
+        heed.KeyValueCache(1, 1, 4, dtype=dtype)
+
+
+@pytest.mark.parametrize("rows", [[], torch.empty(0, dtype=torch.int64)])
+def test_no_row_at_all(rows):
+    cache = heed.KeyValueCache(2, 1, 4)
+    cache.append(torch.ones(2, 1, 3, 4), torch.ones(2, 1, 3, 4))
+    cache.reorder(rows)
+    assert cache.batch == 0 and cache.keys.shape == (0, 1, 3, 4)
