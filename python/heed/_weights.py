@@ -28,6 +28,11 @@ def _text(argument: str, value: object) -> str:
     return value
 
 
+def _path(path: str) -> str:
+    """Without what torch.compile puts around a module."""
+    return ".".join(part for part in path.split(".") if part != "_orig_mod")
+
+
 def _state(module: torch.nn.Module) -> list[list[Any]]:
     """Names and tensors of parameters, then of the buffers that a state dict holds; a tied tensor under each of its names."""
     if not isinstance(module, torch.nn.Module):
@@ -39,12 +44,15 @@ def _state(module: torch.nn.Module) -> list[list[Any]]:
         for name, buffer in part.named_buffers(recurse=False, remove_duplicate=False):
             if name not in part._non_persistent_buffers_set:
                 buffers[prefix + name] = buffer
-    return [part for named in (parameters, buffers) for part in (list(named), [tensor.detach() for tensor in named.values()])]
+    state: list[list[Any]] = []
+    for named in (parameters, buffers):
+        state += [[_path(name) for name in named], [tensor.detach() for tensor in named.values()]]
+    return state
 
 
 def _attention_layers(module: torch.nn.Module) -> list[list[Any]]:
     parts = module.named_modules(remove_duplicate=False)
-    layers = [(path, part.num_heads, part.kv_heads) for path, part in parts if isinstance(part, MultiHeadAttention)]
+    layers = [(_path(path), part.num_heads, part.kv_heads) for path, part in parts if isinstance(part, MultiHeadAttention)]
     return [list(column) for column in zip(*layers)] if layers else [[], [], []]
 
 
@@ -100,6 +108,7 @@ def load_weights(
 ) -> None:
     """Fills every parameter of the module, and every buffer of its state dict, from another framework's weights.
 
+    module: what torch.compile made of one has its names.
     source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
     tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle", "mxnet", "hf" (Hugging Face) or
     "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights/README.md).

@@ -397,3 +397,20 @@ def test_save_weights_replaces_regular_files_only(tmp_path):
         with torch.device("meta"):
             heed.save_weights(attention(), real, "torch")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "link.safetensors", "real.safetensors"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_compiled_modules_have_the_names_of_what_was_compiled(whole, tmp_path):
+    compiled, plain = Normed(), Normed()
+    source = {name: torch.randn_like(value) if value.is_floating_point() else value for name, value in plain.state_dict().items()}
+    if whole:
+        compiled = torch.compile(compiled, backend="eager")
+    else:
+        compiled.attention = torch.compile(compiled.attention, backend="eager")
+    heed.load_weights(compiled, source, "torch")
+    heed.load_weights(plain, source, "torch")
+    for ours, theirs in zip(compiled.state_dict().values(), plain.state_dict().values(), strict=True):
+        assert torch.equal(ours, theirs)
+    for module, name in ((compiled, "compiled"), (plain, "plain")):
+        heed.save_weights(module, tmp_path / name, "torch")
+    assert (tmp_path / "compiled").read_bytes() == (tmp_path / "plain").read_bytes()
