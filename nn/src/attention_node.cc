@@ -83,9 +83,23 @@ class AttentionNode final : public Node {
     for (SavedVariable& variable : saved_) variable.reset_data();
   }
 
+  void compiled_args(torch::dynamo::autograd::CompiledNodeArgs& /*args*/) const override {
+    throw Error(
+        "attention: heed's calls outside of torch.compile have no compiled autograd; compile the forward pass too, or run the "
+        "backward pass outside of torch._dynamo.compiled_autograd");
+  }
+
   variable_list apply(variable_list&& d_results) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     const at::Tensor &d_output = d_results[0], &d_lse = d_results[1];
+    constexpr c10::DispatchKeySet kBatched({c10::DispatchKey::Batched, c10::DispatchKey::FuncTorchBatched});
+    for (const at::Tensor& d : d_results) {
+      if (d.defined() && d.key_set().has_any(kBatched)) {
+        throw Error(
+            "attention: heed has no batched gradients (is_grads_batched=True, vectorize=True); take torch.func.vmap of "
+            "torch.func.vjp, or one gradient after the other");
+      }
+    }
     variable_list gradients(num_outputs());
     if (!d_output.defined() && !d_lse.defined()) return gradients;
     variable_list saved;

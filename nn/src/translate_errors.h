@@ -2,21 +2,38 @@
 #ifndef HEED_NN_SRC_TRANSLATE_ERRORS_H_
 #define HEED_NN_SRC_TRANSLATE_ERRORS_H_
 
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
 #include <c10/util/Exception.h>
 
 #include "heed/error.h"
 
 namespace heed::nn {
 
-// Calls f. InvalidArgument arrives in Python as ValueError, every other error of heed as RuntimeError, with the same message.
+// A message of the engine's with the names that operators have for what it names.
+inline std::string InNamesOfOperators(std::string message) {
+  constexpr std::array<std::array<std::string_view, 2>, 4> kFirst{
+      {{"q: ", "query: "}, {"k: ", "key: "}, {"v: ", "value: "}, {"dropout.probability: ", "dropout: "}}};
+  for (const auto& [name, ours] : kFirst)
+    if (message.starts_with(name)) message.replace(0, name.size(), ours);
+  constexpr std::array<std::array<std::string_view, 2>, 2> kWithin{{{" q is ", " query is "}, {" k is ", " key is "}}};
+  for (const auto& [name, ours] : kWithin)
+    if (const std::size_t at = message.find(name); at != std::string::npos) message.replace(at, name.size(), ours);
+  return message;
+}
+
+// Calls f. InvalidArgument arrives in Python as ValueError, every other error of heed as RuntimeError.
 template <class F>
 auto TranslateErrors(const F& f) {
   try {
     return f();
   } catch (const InvalidArgument& error) {
-    TORCH_CHECK_VALUE(false, error.what());
+    TORCH_CHECK_VALUE(false, InNamesOfOperators(error.what()));
   } catch (const Error& error) {
-    TORCH_CHECK(false, error.what());
+    TORCH_CHECK(false, InNamesOfOperators(error.what()));
   }
 }
 

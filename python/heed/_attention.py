@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function
 from typing_extensions import TypedDict, Unpack
 
 from . import _operators, positions
@@ -12,6 +13,7 @@ from ._call import call_of
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, Precision
 from ._places import Positions
+from ._plain_tensors import has_plain_class
 from ._programs import MaskProgram, ScoreProgram
 from ._results import AttentionOutput, Statistics, WeightsOf
 from ._token_positions import integers
@@ -38,6 +40,20 @@ class Options(TypedDict, total=False):
     batch_offset: int
     empty_row: EmptyRow
     precision: Precision
+
+
+# What arguments of scaled_dot_product_attention are called here.
+_CALLED = {
+    "is_causal": 'causal="top_left" stands for is_causal=True',
+    "attn_mask": "mask takes bools, and bias numbers that are added to the scores",
+    "dropout_p": "dropout is its name here",
+    "enable_gqa": "query heads may be a multiple of key heads without it",
+}
+
+
+def _unexpected(name: str) -> str:
+    hint = f": {_CALLED[name]}; heed.scaled_dot_product_attention has PyTorch's arguments" if name in _CALLED else ""
+    return f"attention() got an unexpected keyword argument '{name}'{hint}"
 
 
 @overload
@@ -163,6 +179,7 @@ def attention(
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
     packed: tuple[torch.Tensor, torch.Tensor] | None = None,
+    **others: Any,
 ) -> torch.Tensor | AttentionOutput | Any:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
@@ -220,13 +237,17 @@ def attention(
         and window is None and packed is None and query_lengths is None and key_lengths is None
         and prefix_lengths is None and query_positions is None and key_positions is None
         and dropout == 0.0 and empty_row == "zero" and precision == "float32"
-        and not return_lse and not return_weights and not return_statistics
+        and not return_lse and not return_weights and not return_statistics and not others
         and (causal is None or (causal is True and query.dim() == 4 and query.shape[2] == 1))
     ):  # fmt: skip
         # A step of decoding takes little longer than the making of a call with options; its query sees all keys.
         return _operators.attend_plainly(query, key, value, scale)  # type: ignore[arg-type]
-    if not isinstance(query, torch.Tensor):
-        return through(attention, locals())
+    if others:
+        raise TypeError(_unexpected(next(iter(others))))
+    if not isinstance(query, torch.Tensor) and has_plain_class(query):
+        given = locals()
+        del given["others"]
+        return through(attention, given)
     given = dict(
         scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
         prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
@@ -234,6 +255,13 @@ def attention(
         empty_row=empty_row, precision=precision, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
         packed=packed,
     )
+    operands = (query, key, value, mask, bias)
+    # What makes a class's own results of those of heed knows no named tuples; the operators ask it then.
+    if not (all(map(has_plain_class, operands)) or return_lse or return_weights or return_statistics) or not isinstance(
+        query, torch.Tensor
+    ):
+        if has_torch_function(operands):
+            return handle_torch_function(attention, operands, query, key, value, **given)
     if not (query.is_cpu or query.is_meta):
         from . import _pytorch_attention  # which needs this module
 

@@ -17,12 +17,18 @@ from ._token_positions import integers
 from .positions._scheme import check_needs_no_later_keys
 
 
+def _check_device(name: str, tensor: torch.Tensor) -> None:
+    if not (tensor.is_cpu or tensor.is_meta):
+        raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
+
+
 def check_operand(name: str, tensor: object) -> None:
     """TypeError or ValueError for what is no tensor [B, H, N, width] on the CPU."""
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
-    if not (tensor.is_cpu or tensor.is_meta):
-        raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
+    if tensor.is_nested:
+        raise ValueError(f"{name}: expected a plain tensor, got a nested one; heed.attention_packed takes tokens that lie end to end")
+    _check_device(name, tensor)
     if tensor.dim() != 4:
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
@@ -57,6 +63,8 @@ def _number(name: str, value: Any) -> Any:
 def dense(name: str, tensor: object, boolean: bool) -> torch.Tensor:
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+    if type(tensor).__module__ == "torch.nn.attention.bias":
+        raise TypeError(f"{name}: expected numbers, got a {type(tensor).__name__}, which holds none; causal= says what it stands for")
     if not (tensor.dtype == torch.bool if boolean else tensor.is_floating_point()):
         raise ValueError(
             f"{name}: expected {'bool, True where a query may look' if boolean else 'floating point'}, got {tensor.dtype}"
@@ -104,12 +112,18 @@ def _add_scheme(
     check_needs_no_later_keys(position, options.get("causal", "none"), window)
     for name, table in position.tensors().items():
         if table is not None:
+            _check_device(f"position: {name}", table)
             options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
     scale = position.default_scale(query.shape[3])
     if scale is not None:
         options["scale"] = scale
+    if position.rotates and torch.jit.is_tracing():
+        raise RuntimeError(
+            f"position: {type(position).__name__} turns by tables as long as the text, which torch.jit.trace would hold fast; "
+            "torch.compile and torch.export take heed's calls"
+        )
     if turned or not position.rotates or position.axes is not None:
         return query, key
     places, q_len, kv_len = Places.of(options), query.shape[2], key.shape[2]
@@ -151,6 +165,9 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
     """
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         check_operand(name, tensor)
+    for name, option in given.items():
+        if isinstance(option, torch.Tensor):
+            _check_device(name, option)
     if torch.is_autocast_enabled("cpu"):
         query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
     options: dict[str, Any] = {}

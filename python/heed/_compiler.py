@@ -1,4 +1,4 @@
-"""Tells torch.compile about functions without importing it: that import takes longer than torch's own."""
+"""Tells modules of PyTorch's about heed without importing them: the compiler's import takes longer than torch's own."""
 
 import functools
 import importlib.abc
@@ -13,21 +13,24 @@ import torch
 
 _COMPILER = "torch._dynamo"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_waiting: list[Callable[[], object]] = []
+_waiting: dict[str, list[Callable[[], object]]] = {}  # by the name of a module
 
 
-def _tell() -> None:
-    while _waiting:
-        _waiting.pop()()
+def _tell(name: str) -> None:
+    for tell in _waiting.pop(name, []):
+        tell()
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Finds the compiler as everybody else would, and tells it as soon as it is there. Acts once."""
+    """Finds a module as everybody else would, and tells it as soon as it is there. Acts once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def find_spec(
         self, fullname: str, path: object = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if fullname != _COMPILER:
+        if fullname != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
@@ -37,19 +40,19 @@ class _OnImport(importlib.abc.MetaPathFinder):
 
         def execute_and_tell(module: ModuleType) -> None:
             execute(module)
-            _tell()
+            _tell(fullname)
 
         spec.loader.exec_module = execute_and_tell  # type: ignore[method-assign]
         return spec
 
 
-def when_imported(tell: Callable[[], object]) -> None:
-    """Calls tell() as soon as the compiler is there: now, if it is."""
-    if not _waiting and _COMPILER not in sys.modules:
-        sys.meta_path.insert(0, _OnImport())
-    _waiting.append(tell)
-    if _COMPILER in sys.modules:
-        _tell()
+def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
+    """Calls tell() as soon as the module is there: now, if it is."""
+    if name not in _waiting and name not in sys.modules:
+        sys.meta_path.insert(0, _OnImport(name))
+    _waiting.setdefault(name, []).append(tell)
+    if name in sys.modules:
+        _tell(name)
 
 
 def keep_in_graph(function: _Function) -> _Function:

@@ -10,6 +10,7 @@ import torch
 from ._attention import attention
 from ._call import in_float32, sums_narrow
 from ._compiler import when_imported
+from ._plain_tensors import are_plain
 from ._programs import MaskProgram, ScoreProgram, mask, score
 from ._programs._known import Known
 from ._results import AttentionOutput
@@ -53,8 +54,6 @@ def _mask_of(block_mask: Any) -> MaskProgram:
 
 def _check(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, block_mask: Any, enable_gqa: bool) -> None:
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if tensor.is_nested:
-            raise ValueError(f"{name}: expected a plain tensor, got a nested one")
         if tensor.dim() != 4:
             raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
     if not enable_gqa and query.shape[1] != key.shape[1]:
@@ -98,11 +97,12 @@ def flex_attention(
 
     Returns the output [B, Hq, L, Ev]; with return_lse=True also the log-sum-exp; with return_aux an object with the fields `lse`
     and `max_scores` that were asked for, which PyTorch calls AuxOutput. Queries that see no key give 0. kernel_options has no
-    effect: it is about kernels of other devices. Tensors elsewhere than on the CPU go to PyTorch.
+    effect: it is about kernels of other devices. Tensors elsewhere than on the CPU, nested ones and those of a class with a
+    __torch_function__ or __torch_dispatch__ of its own go to PyTorch.
 
     NotImplementedError, by name, for operations in score_mod or mask_mod that programs do not have. ValueError for shapes.
     """
-    if query.device.type not in ("cpu", "meta"):
+    if not are_plain(query, key, value):
         from torch.nn.attention.flex_attention import flex_attention as native
 
         given: Any = (query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, kernel_options)

@@ -1,4 +1,4 @@
-"""PyTorch's flex_attention, replaced by heed's: on the calling thread inside a context, or in the whole program."""
+"""PyTorch's flex_attention, replaced by heed's: inside a context, or in the whole program."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import torch
 from torch.nn.attention import flex_attention as _module
 
 from ._compiler import when_imported
+from ._context_scope import Entry, Scope
 from ._flex_attention import flex_attention
+from ._plain_tensors import are_plain
 
-_thread = threading.local()  # its `depth` counts the contexts around the calling thread
+_scope = Scope("heed.replace_flex_attention")
 _lock = threading.Lock()
 
 
@@ -66,9 +68,9 @@ def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     return (_on_cpu if query.device.type == "cpu" else _replacement.native)(query, *args, **kwargs)
 
 
-def _on_cpu(*args: Any, **kwargs: Any) -> Any:
-    ours = _replacement.everywhere or getattr(_thread, "depth", 0) > 0
-    return (flex_attention if ours else _replacement.native)(*args, **kwargs)
+def _on_cpu(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+    ours = (_replacement.everywhere or _scope.is_inside()) and are_plain(query, key, value)
+    return (flex_attention if ours else _replacement.native)(query, key, value, *args, **kwargs)
 
 
 def set_everywhere(everywhere: bool) -> None:
@@ -89,21 +91,23 @@ class replace_flex_attention:
     pass may run outside. What is compiled around a call is compiled in two parts, before and after it: with fullgraph=True
     torch.compile refuses it and names heed.score and heed.mask.
 
-    Threads: it acts on the calling thread (and the coroutines that run in it), not on another, also if that was started inside;
-    enable() acts on all. While any thread is inside, PyTorch's function holds the code of a stand-in, which hands the calls of
-    other threads on to PyTorch's. Contexts may be nested, and those of different threads may overlap in any order. RuntimeError
-    on entering where somebody else has put another function in its place.
+    It follows contextvars as replace_sdpa does, and enable() acts on all threads. While anybody is inside, PyTorch's function holds
+    the code of a stand-in, which hands the calls of others on to PyTorch's. Contexts may be nested, and may overlap in any order.
+    RuntimeError on entering where somebody else has put another function in its place.
     """
+
+    def __init__(self) -> None:
+        self._entered: list[Entry] = []
 
     def __enter__(self) -> replace_flex_attention:
         with _lock:
             _replacement.add_user()
-        _thread.depth = getattr(_thread, "depth", 0) + 1
+            self._entered.append(_scope.enter())
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        _thread.depth -= 1
         with _lock:
+            self._entered.remove(_scope.leave(self._entered))
             _replacement.remove_user()
 
 

@@ -15,10 +15,12 @@ import torch
 from typing_extensions import TypeGuard
 
 from . import _library  # noqa: F401  registers the operators
-from ._compiler import keep_in_graph
+from ._compiler import keep_in_graph, when_imported
+from ._plain_tensors import are_plain
 
 _ops = torch.ops.heed
 NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
+NO_FORWARD_MODE = "attention: forward-mode differentiation is not implemented; heed has torch.func.vjp and grad"
 
 # Names, order and defaults of what the operators take are those of their schemas: tensors by position, numbers by name.
 _TAKEN_FORWARD, _TAKEN_BACKWARD = (
@@ -47,6 +49,11 @@ def _backward(*arguments: Any) -> Any:
     names = (*_BACKWARD_NUMBERS, *_WANTS)
     tensors, numbers = arguments[: -len(names)], arguments[-len(names):]
     return _ops.attention_backward(*tensors, **dict(zip(names, numbers)))
+
+
+def _check_mapped(size: int) -> None:
+    if size == 0:
+        raise ValueError("attention: expected a mapped dimension of at least 1 under torch.func.vmap, got 0")
 
 
 def _one_by_one(
@@ -96,7 +103,12 @@ class _Gradient(torch.autograd.Function):
         raise RuntimeError(NO_SECOND_DERIVATIVE)
 
     @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(NO_FORWARD_MODE)
+
+    @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        _check_mapped(info.batch_size)
         tensors = len(_SAVED) + len(OPTIONS) + 1
         numbers = dict(zip(_BACKWARD_NUMBERS, arguments[tensors:]))
         if not _folds(arguments[len(_SAVED) : tensors - 1], arguments[tensors - 1], numbers):
@@ -153,7 +165,12 @@ class _Attention(torch.autograd.Function):
         return (*gradients, *(None,) * len(_NUMBERS))
 
     @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise NotImplementedError(NO_FORWARD_MODE)
+
+    @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
+        _check_mapped(info.batch_size)
         options, statistics = arguments[3 : len(_TENSORS) - 1], arguments[-2]
         numbers = dict(zip(_NUMBERS, arguments[len(_TENSORS) :]))
         if statistics or not _folds(options, arguments[len(_TENSORS) - 1], numbers):
@@ -168,9 +185,13 @@ def _attend(*arguments: Any) -> Any:
 
 
 def may_attend_plainly(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
-    """Whether attend_plainly takes these: tensors of no subclass, a plain number, and nobody who sees or changes calls of operators
-    (a compiler, a transform, autocast)."""
-    return _are_seen_by_nobody(query, key, value, scale) and not torch.is_autocast_enabled("cpu")
+    """Whether attend_plainly takes these: plain CPU tensors of no subclass, a plain number, and nobody who sees or changes calls of
+    operators (a compiler, a transform, autocast)."""
+    return (
+        _are_seen_by_nobody(query, key, value, scale)
+        and are_plain(query, key, value)
+        and not torch.is_autocast_enabled("cpu")
+    )
 
 
 def _are_seen_by_nobody(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:
@@ -179,6 +200,7 @@ def _are_seen_by_nobody(query: object, key: object, value: object, scale: object
         and (scale is None or type(scale) is float)
         and not torch.compiler.is_compiling()
         and not torch._C._are_functorch_transforms_active()
+        and not torch._C._is_tracing()
     )
 
 
@@ -266,8 +288,9 @@ def _setup_raw_forward(
 def _raw_forward_backward(ctx: Any, d_output: Any, d_lse: Any, *_: Any) -> tuple[Any, ...]:
     if d_output is None and d_lse is None:
         return (None,) * len(_TENSORS)
-    needed = [t is not None and t.requires_grad for t in ctx.saved_tensors[: len(DIFFERENTIABLE)]]
-    return _gradients(_backward, ctx.saved_tensors, ctx.numbers, needed, d_output, d_lse)
+    saved = ctx.saved_tensors  # read once: checkpoints of activations unpack a tensor a single time
+    needed = [t is not None and t.requires_grad for t in saved[: len(DIFFERENTIABLE)]]
+    return _gradients(_backward, saved, ctx.numbers, needed, d_output, d_lse)
 
 
 def _raise_second_derivative(ctx: Any, *d_outputs: Any) -> None:
@@ -276,3 +299,23 @@ def _raise_second_derivative(ctx: Any, *d_outputs: Any) -> None:
 
 torch.library.register_autograd("heed::attention_forward", _raw_forward_backward, setup_context=_setup_raw_forward)
 torch.library.register_autograd("heed::attention_backward", _raise_second_derivative)
+
+
+def _count_operations() -> None:
+    from torch.utils.flop_counter import register_flop_formula
+
+    def of_products(of_keys: int, of_values: int, query: Any, key: Any, value: Any) -> int:
+        """Of as many products over the width of keys and over that of values; all pairs, as PyTorch counts its own."""
+        pairs: int = query[0] * query[1] * query[2] * key[2]
+        return 2 * pairs * (of_keys * query[3] + of_values * value[3])
+
+    @register_flop_formula(_ops.attention_forward)
+    def forward(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+        return of_products(1, 1, query, key, value)
+
+    @register_flop_formula(_ops.attention_backward)
+    def backward(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+        return of_products(3, 2, query, key, value)
+
+
+when_imported(_count_operations, "torch.utils.flop_counter")

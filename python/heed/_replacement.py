@@ -1,4 +1,4 @@
-"""PyTorch's functions, replaced by heed's: on the calling thread inside a context, or in the whole program."""
+"""PyTorch's functions, replaced by heed's: inside a context, or in the whole program."""
 
 from __future__ import annotations
 
@@ -9,32 +9,52 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.overrides import TorchFunctionMode
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode_stack,
+    _pop_mode,
+    _push_mode,
+    has_torch_function,
+)
 
 from . import _flex_replacement, _sdpa
+from ._context_scope import Entry, Scope
+from ._plain_tensors import are_plain
 from ._references import is_kept_elsewhere
-from ._sdpa import NATIVE, is_foreign, scaled_dot_product_attention
+from ._sdpa import NATIVE, by_pytorch, scaled_dot_product_attention
 
-_thread = threading.local()  # its `depth` counts the replace_sdpa contexts around the calling thread
+_scope = Scope("heed.replace_sdpa")
 _lock = threading.Lock()
 
 
 class _Replacement:
     """Stands for scaled_dot_product_attention in torch.nn.functional, where PyTorch's own layers look it up.
 
-    While it is `everywhere`, all threads get heed's; else those inside of a context, and the others what it found there. So does
-    everybody once its last user has gone, for whoever kept a reference to it.
+    While it is `everywhere`, all get heed's; else those inside of a context, and the others what it found there. So does everybody
+    once its last user has gone, for whoever kept a reference to it. It equals what it found: classes of tensors keep tables of the
+    functions that they know.
     """
 
     def __init__(self, found: Callable[..., torch.Tensor]) -> None:
         self.found, self.users, self.everywhere = found, 0, False
         functools.update_wrapper(self, found, updated=())
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.found == other
+
+    def __hash__(self) -> int:
+        return hash(self.found)
+
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        ours = self.everywhere or getattr(_thread, "depth", 0) > 0
-        if ours and not is_foreign(*args, *kwargs.values()):
+        return (self.replaced if self.everywhere or _scope.is_inside() else self.found)(*args, **kwargs)
+
+    def replaced(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """A call inside. Modes and classes of tensors are asked first, and what is not for heed goes where it went."""
+        given = (*args, *kwargs.values())
+        # Who allows PyTorch no fused kernel wants its plain formula, which has second derivatives.
+        if not has_torch_function(given) and are_plain(*given) and torch._C._get_flash_sdp_enabled():
             return scaled_dot_product_attention(*args, **kwargs)
-        return self.found(*args, **kwargs)
+        return by_pytorch(self, self.found, args, kwargs)
 
 
 def _standing() -> _Replacement | None:
@@ -69,7 +89,7 @@ def enable() -> None:
     """From here on, PyTorch's scaled_dot_product_attention and flex_attention are heed's for CPU tensors, on all threads.
 
     The former's replacement takes its place in torch.nn.functional, which PyTorch's own layers and other libraries look up at
-    each call, also where they are compiled; tensors of other devices go where they went before. A module that has already
+    each call, also where they are compiled; tensors that are not plain CPU tensors go where they went before. A module that has already
     imported the function under a name of its own keeps PyTorch's: call enable() before such imports, or use replace_sdpa(),
     which sees those calls too. Of flex_attention all calls are seen, as inside replace_flex_attention(). Calling it again
     changes nothing. disable() takes it back. RuntimeError where somebody else's flex_attention has taken the place of PyTorch's.
@@ -100,51 +120,79 @@ def _leave(replacement: _Replacement) -> None:
     _remove(replacement)
 
 
-class replace_sdpa(TorchFunctionMode):
-    """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
+class _Watch(TorchFunctionMode):
+    """Sees calls of PyTorch's function by those who keep it under a name of their own."""
 
-    However the function was imported, and from inside PyTorch's own modules too; calls with other tensors go where they went
-    before. What PyTorch computes without calling that function (the inference fast path of its Transformer layers) stays as it
-    is. Activation checkpoints are computed again in the backward pass, which then belongs inside as well. Compiled code may
-    stand inside, and the context inside of compiled code.
-
-    Threads: it acts on the calling thread (and the coroutines that run in it), not on another, also if that was started inside;
-    enable() acts on all. While any thread is inside, the attribute of torch.nn.functional is an object that hands the calls of
-    all other threads on to what stood there before. When the last one leaves, what was found is put back, unless somebody else
-    has replaced the attribute meanwhile: theirs then stays. Contexts may be nested, and those of different threads may overlap
-    in any order.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, replacement: _Replacement | None = None) -> None:
         super().__init__()
-        self._entered: list[tuple[_Replacement, bool]] = []  # and whether as a mode
-
-    def __enter__(self) -> Any:
-        # The compiler sees every call itself; what it runs must not change a module of PyTorch's.
-        if torch.compiler.is_compiling():
-            return super().__enter__()  # type: ignore[no-untyped-call]
-        with _lock:
-            replacement = _install()
-            # A mode is asked about every call of PyTorch's, which small models feel; only who keeps the function needs it.
-            as_mode = is_kept_elsewhere(NATIVE, (globals(), vars(_sdpa), vars(replacement)))
-            self._entered.append((replacement, as_mode))
-        _thread.depth = getattr(_thread, "depth", 0) + 1
-        return super().__enter__() if as_mode else self  # type: ignore[no-untyped-call]
-
-    def __exit__(self, *exception: Any) -> None:
-        if torch.compiler.is_compiling():
-            super().__exit__(*exception)  # type: ignore[no-untyped-call]
-            return
-        _thread.depth -= 1
-        with _lock:
-            replacement, as_mode = self._entered.pop()
-            _remove(replacement)
-        if as_mode:
-            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+        self._replacement = replacement  # none in compiled code
+        self.over = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is NATIVE:
-            return scaled_dot_product_attention(*args, **(kwargs or {}))
+            if self._replacement is None:
+                func = scaled_dot_product_attention
+            elif _scope.is_inside():
+                func = self._replacement.replaced
         return func(*args, **(kwargs or {}))
+
+
+def _take_off_what_is_over() -> None:
+    """Takes watches off this thread's stack of modes whose contexts have been left, whatever stands above them."""
+    modes = _get_current_function_mode_stack()
+    if any(isinstance(mode, _Watch) and mode.over for mode in modes):
+        for _ in modes:
+            _pop_mode()
+        for mode in modes:
+            if not (isinstance(mode, _Watch) and mode.over):
+                _push_mode(mode)
+
+
+class replace_sdpa(_Watch):
+    """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
+
+    However the function was imported, and from inside PyTorch's own modules too. Calls go where they went before where tensors are
+    on another device or nested, or have a class with a __torch_function__ or __torch_dispatch__ of its own (as DTensor and
+    torch.nn.attention.bias.CausalBias), and inside of `sdpa_kernel(SDPBackend.MATH)`. What PyTorch computes without calling that
+    function (the inference fast path of its Transformer layers) stays as it is. Activation checkpoints are computed again in the
+    backward pass, which then belongs inside as well. Compiled code may stand inside, and the context inside of compiled code.
+
+    It follows contextvars: it acts on the calling thread, not on another, also if that was started inside; on the asyncio task that
+    entered it and those that are made inside; on whoever waits for a generator that is suspended inside, as the body of a
+    contextlib.contextmanager. It ends for all of these when it is left, from whatever thread. enable() acts on all threads. While
+    anybody is inside, the attribute of torch.nn.functional is an object that hands the calls of others on to what stood there
+    before. When the last one leaves, what was found is put back, unless somebody else has replaced the attribute meanwhile: theirs
+    then stays. Contexts may be nested, and may overlap in any order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entered: dict[Entry, tuple[_Replacement, _Watch | None]] = {}
+
+    def __enter__(self) -> Any:
+        # The compiler sees every call itself; what it runs must not change a module of PyTorch's.
+        if torch.compiler.is_compiling():
+            return super().__enter__()  # type: ignore[no-untyped-call]
+        _take_off_what_is_over()
+        with _lock:
+            replacement = _install()
+            # A mode is asked about every call of PyTorch's, which small models feel; only who keeps the function needs it.
+            kept = is_kept_elsewhere(NATIVE, (globals(), vars(_sdpa), vars(replacement)))
+            watch = _Watch(replacement) if kept else None
+            self._entered[_scope.enter()] = replacement, watch
+        if watch is not None:
+            _push_mode(watch)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if torch.compiler.is_compiling():
+            super().__exit__(*exception)  # type: ignore[no-untyped-call]
+            return
+        with _lock:
+            replacement, watch = self._entered.pop(_scope.leave(list(self._entered)))
+            _remove(replacement)
+        if watch is not None:
+            watch.over = True
+        _take_off_what_is_over()

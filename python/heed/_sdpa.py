@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch.overrides import handle_torch_function, has_torch_function
 
 from . import _operators
 from ._attention import attention
 from ._call import autocast_type, in_float32, sums_narrow
+from ._plain_tensors import are_plain
 
 # PyTorch's own, whatever others have put into torch.nn.functional.
 NATIVE = torch._C._nn.scaled_dot_product_attention
 
 
-def is_foreign(*arguments: Any) -> bool:
-    """Whether a tensor among them is PyTorch's to compute with."""
-    for argument in arguments:
-        if isinstance(argument, torch.Tensor) and (not (argument.is_cpu or argument.is_meta) or argument.is_nested):
-            return True
-    return False
+# Whether classes of tensors are being asked about a call by another function than PyTorch's.
+_asking: ContextVar[bool] = ContextVar("heed.asking", default=False)
+
+
+def by_pytorch(
+    called: Callable[..., torch.Tensor],
+    found: Callable[..., torch.Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> torch.Tensor:
+    """A call that is not heed's to compute: what modes and the classes of its tensors make of the function that was called, or the
+    function `found`."""
+    given, compiling = (*args, *kwargs.values()), torch.compiler.is_compiling()
+    if compiling or not (has_torch_function(given) or _asking.get()):
+        return found(*args, **kwargs)
+    first = has_torch_function(given)
+    token = _asking.set(first)
+    try:
+        if first:
+            return handle_torch_function(called, given, *args, **kwargs)  # type: ignore[no-any-return]
+        # A class has passed on the call that it was asked about. It may know the function by PyTorch's own name alone.
+        with torch._C._EnableTorchFunction():
+            return found(*args, **kwargs)
+    finally:
+        _asking.reset(token)
 
 
 def _four_dimensions(name: str, tensor: torch.Tensor, batch: torch.Size) -> torch.Tensor:
@@ -74,7 +98,8 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> torch.Tensor:
-    """PyTorch's function of that name, with its signature and meaning, for CPU tensors; others are handed to PyTorch.
+    """PyTorch's function of that name, with its signature and meaning, for plain CPU tensors; others are handed to PyTorch, and
+    classes of tensors with a __torch_function__ of their own are asked as PyTorch asks them.
 
     Causality is aligned top-left, attn_mask is bool (True: may look) or added to the scores, and dropout acts whenever
     dropout_p is not 0. Masks of every shape, unequal widths, strides, dropout and gradients of the mask stay fused: nothing of
@@ -86,8 +111,9 @@ def scaled_dot_product_attention(
         plain = _operators.attend_same_plainly(query, key, value, scale, attn_mask, is_causal)
         if plain is not None:
             return plain
-    if is_foreign(query, key, value, attn_mask):
-        return NATIVE(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+    if not are_plain(query, key, value, attn_mask):
+        numbers = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+        return by_pytorch(F.scaled_dot_product_attention, NATIVE, (query, key, value, attn_mask), numbers)
     if attn_mask is not None and is_causal:
         raise RuntimeError("attn_mask and is_causal: set one or the other, a mask can hold causality too")
     if attn_mask is not None and attn_mask.dtype not in (torch.bool, torch.float32, query.dtype, autocast_type(query.dtype)):
@@ -106,9 +132,12 @@ def scaled_dot_product_attention(
     options: dict[str, Any] = {}
     if attn_mask is not None:
         options["mask" if attn_mask.dtype == torch.bool else "bias"] = _mask_like(attn_mask, batch, dims)
+    drops_all = dropout_p == 1.0
     output: torch.Tensor = attention(
-        q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=dropout_p, **options
+        q, k, v, scale=scale, causal="top_left" if is_causal else None, dropout=0.0 if drops_all else dropout_p, **options
     )
+    if drops_all:
+        output = output * 0
     if dims == 2:
         return output.reshape(output.shape[-2:])
     return output.squeeze(0) if dims == 3 else output.reshape(*batch, *output.shape[1:])

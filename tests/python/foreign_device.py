@@ -1,6 +1,8 @@
 """What heed does with tensors of a device that it has no kernels for. Run by test_devices.py, in a process of its own: the device
 is not there, and PyTorch is told for good that it is."""
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -12,6 +14,11 @@ from heed.nn import _torch_multihead_attention as torch_multihead_attention
 from heed.positions import RelativeBias, Rotary
 
 _setup_privateuseone_for_python_backend("elsewhere")
+
+
+def there(*shape, dtype=torch.float32):
+    """A tensor of that device which is no fake: no mode stands between it and operators, of which the device has none."""
+    return torch._C._acc.create_empty_tensor(shape, dtype)
 
 
 class Calls:
@@ -124,3 +131,39 @@ def test_devices_are_not_mixed(calls, elsewhere):
         offsets = torch.zeros(2, dtype=torch.int64, device=elsewhere)
         heed.attention_packed(there[0], there[0], there[0], offsets, offsets)
     assert not calls
+
+
+@contextlib.contextmanager
+def enabled():
+    heed.enable()
+    yield
+    heed.disable()
+
+
+def test_every_way_leads_to_pytorch(monkeypatch):
+    """The plainest call too, which takes a way of its own on the CPU."""
+    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *given, **options: "theirs")
+    q = there(2, 4, 5, 8)
+    for options in ({}, {"causal": True}):
+        assert heed.attention(q, q, q, **options) == "theirs"
+    for context in (heed.replace_sdpa, enabled):
+        with context():
+            assert F.scaled_dot_product_attention(q, q, q) == "theirs"
+
+
+def test_devices_are_not_mixed_in_the_plainest_call():
+    here, other = torch.empty(2, 4, 5, 8), there(2, 4, 5, 8)
+    for given, name in [((other, here, here), "key"), ((here, other, here), "key"), ((here, here, other), "value")]:
+        with pytest.raises(ValueError, match=f"^{name}: expected a .* got one on (cpu|elsewhere)"):
+            heed.attention(*given)
+    options = {
+        "mask": there(5, 5, dtype=torch.bool),
+        "bias": there(5, 5),
+        "key_lengths": there(2, dtype=torch.int64),
+        "key_positions": there(5, dtype=torch.int64),
+    }
+    for name, option in options.items():
+        with pytest.raises(ValueError, match=f"^{name}: expected a CPU tensor, got one on elsewhere"):
+            heed.attention(here, here, here, **{name: option})
+    with pytest.raises(ValueError, match="^seed: expected a CPU tensor"):
+        heed.attention(here, here, here, dropout=0.5, seed=there(dtype=torch.int64))

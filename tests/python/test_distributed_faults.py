@@ -64,7 +64,7 @@ def test_differences_of_masks_and_positions_are_found(ranks):
 
 def test_a_rank_that_refuses_its_arguments_tells_the_others(ranks):
     found = raised(ranks, "differing", 3, {"key_tokens": 5, "value_tokens": 4})
-    assert found[1] == ("ValueError", "v: expected [B, Hkv, Nk, Dv] = [1, 6, 5, 8], got [1, 6, 4, 8]")
+    assert found[1] == ("ValueError", "value: expected [B, Hkv, Nk, Dv] = [1, 6, 5, 8], got [1, 6, 4, 8]")
     for kind, message in (found[0], found[2]):
         assert kind == "RuntimeError" and "refused on other ranks: rank 1: ValueError: " in message
 

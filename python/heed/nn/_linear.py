@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from .. import _library  # noqa: F401  registers the operators
+from .._plain_tensors import has_plain_class
 
 _OWN_FORWARD = torch.nn.Linear.forward
 # Where joint projections gain: training, rows (batch times steps) from, widths up to (bench/python/joint_projection.py).
@@ -14,9 +15,12 @@ _JOINT_ROWS, _JOINT_WIDTH = 64, 256
 
 
 def _bare(layer: torch.nn.Linear) -> bool:
-    """Whether calling the layer comes to its product alone: no hook, no subclass, adapter or parametrisation."""
+    """Whether calling the layer comes to its product alone: no hook, no subclass, adapter or parametrisation, and no weights of a
+    class that has a product of its own."""
     return (
         type(layer) is torch.nn.Linear
+        and has_plain_class(layer.weight)
+        and has_plain_class(layer.bias)
         and torch.nn.Linear.forward is _OWN_FORWARD
         and "forward" not in layer.__dict__
         and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
