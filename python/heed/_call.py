@@ -111,9 +111,12 @@ def _add_scheme(
         options["symmetric"] = False
     check_needs_no_later_keys(position, options.get("causal", "none"), window)
     for name, table in position.tensors().items():
-        if table is not None:
-            _check_device(f"position: {name}", table)
-            options[name] = _typed(name, query, table)
+        if table is None:
+            continue
+        if query.is_meta:  # a scheme without parameters has its tables on the CPU when the model is on meta
+            table = table.to("meta")
+        _check_device(f"position: {name}", table)
+        options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
     scale = position.default_scale(query.shape[3])

@@ -43,7 +43,7 @@ def test_casts_do_not_round_the_decay(cast):
     scheme = XPos(8)
     before = scheme.column_decay.clone()
     assert torch.equal(cast(torch.nn.Sequential(scheme))[0].column_decay, before) and scheme.column_decay.dtype == torch.float64
-    assert scheme.to("meta").column_decay.is_meta
+    assert torch.equal(scheme.to("meta").column_decay, before)
 
 
 def test_it_turns_as_rotary_does():
@@ -119,7 +119,7 @@ def test_gradcheck():
     q, k, v = operands(batch=1, queries=4, keys=5, requires_grad=True)
     scheme = XPos(8, scale_base=4.0)
     assert torch.autograd.gradcheck(lambda *a: heed.attention(*a, position=scheme, causal=True), (q, k, v))
-    scheme.column_decay.requires_grad_()
+    scheme.column_decay = scheme.column_decay.requires_grad_()
     with pytest.raises((ValueError, RuntimeError), match="column_decay"):
         heed.attention(q, k, v, position=scheme, causal=True).sum().backward()
 

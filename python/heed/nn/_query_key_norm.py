@@ -53,9 +53,15 @@ class QueryKeyNorm(torch.nn.Module):
         self.kind, self.heads, self.head_dim = kind, heads, head_dim
         self.scale = 1.0 if kind == "l2" else None
         cosine = kind == "l2"
-        self.log_scale = torch.nn.Parameter(torch.full((heads,), math.log(10.0))) if cosine else None
-        self.query_weight = None if cosine else torch.nn.Parameter(torch.ones(head_dim))
-        self.key_weight = None if cosine else torch.nn.Parameter(torch.ones(head_dim))
+        self.log_scale = torch.nn.Parameter(torch.empty(heads)) if cosine else None
+        self.query_weight = None if cosine else torch.nn.Parameter(torch.empty(head_dim))
+        self.key_weight = None if cosine else torch.nn.Parameter(torch.empty(head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """log(10) for log_scale, ones for weights."""
+        for parameter in self.parameters(recurse=False):
+            torch.nn.init.constant_(parameter, math.log(10.0) if self.kind == "l2" else 1.0)
 
     def forward(self, query: torch.Tensor, key: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """query [B, Hq, Nq, head_dim], key [B, Hkv, Nk, head_dim] -> the same shapes and types, normalised. ValueError for other

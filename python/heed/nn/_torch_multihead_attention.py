@@ -109,6 +109,10 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
     Vaswani et al. 2017, section 3.2.2.
     """
 
+    def reset_parameters(self) -> None:
+        """Draws the parameters as the constructor does; out_proj has a method of its own for its weight."""
+        self._reset_parameters()
+
     def forward(
         self,
         query: torch.Tensor,

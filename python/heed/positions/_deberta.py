@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 
 from .._sizes import check_sizes, check_table
+from . import _tables
 from ._scheme import Scheme
 
 
-class Deberta(Scheme):
+class Deberta(_tables.HasTables, Scheme):
     """Content meets position both ways: queries meet the projected embedding of an offset, and so do keys.
 
     score = scale * (q.k + q.K[c] + k.Q[c]), K and Q the projections of the embeddings for keys and queries, c the row of the
@@ -36,7 +37,7 @@ class Deberta(Scheme):
     """width -> heads * head_dim: DeBERTa's pos_key_proj."""
     query_projection: torch.nn.Linear
     """width -> heads * head_dim: DeBERTa's pos_query_proj."""
-    row_of_offset: torch.Tensor
+    row_of_offset: torch.Tensor = _tables.attribute("row_of_offset")
     """[2 * max_distance + 1] int64: the row of offset -max_distance, ..., max_distance, key position - query position."""
 
     def __init__(
@@ -72,28 +73,33 @@ class Deberta(Scheme):
         check_table("Deberta", "heads and head_dim", heads * head_dim, width)
         check_table("Deberta", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
         check_table("Deberta", "buckets", 2 * span, width)
-        self.embeddings = torch.nn.Parameter(torch.empty(2 * span, width).normal_(0.0, 0.02))
+        self.embeddings = torch.nn.Parameter(torch.empty(2 * span, width))
+        self.reset_parameters()
         self.key_projection = torch.nn.Linear(width, heads * head_dim)
         self.query_projection = torch.nn.Linear(width, heads * head_dim)
-        steps = _buckets(max_distance, buckets)
-        rows = (span + torch.cat([steps.flip(0), -steps[1:]])).clamp(0, 2 * span - 1)
-        self.register_buffer("row_of_offset", rows, persistent=False)
+        self._keep("row_of_offset", _rows, max_distance, buckets)
+
+    def reset_parameters(self) -> None:
+        """Draws the embeddings from N(0, 0.02); the projections have a method of their own."""
+        torch.nn.init.normal_(self.embeddings, 0.0, 0.02)
 
     def default_scale(self, head_dim: int) -> float:
         """1/sqrt(3 head_dim): the score is a sum of three products."""
         return (3 * head_dim) ** -0.5
 
+    @_tables.without_autocast
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The projected embeddings by offset, key position - query position: what queries meet and what keys meet, each
         [heads, 2 * max_distance + 1, head_dim]."""
         wide = _widened(self.embeddings)
+        rows = self._table("row_of_offset", wide.device)
 
         def by_offset(projection: torch.nn.Module) -> torch.Tensor:
             if type(projection) is torch.nn.Linear and projection.weight.is_floating_point():
                 projected = torch.nn.functional.linear(wide, _widened(projection.weight), _widened(projection.bias))
             else:  # an adapter, or one whose numbers are no floating point
                 projected = projection(self.embeddings)
-            return projected.index_select(0, self.row_of_offset).unflatten(1, (self.heads, -1)).transpose(0, 1)
+            return projected.index_select(0, rows).unflatten(1, (self.heads, -1)).transpose(0, 1)
 
         return {"transformer_xl_positions": by_offset(self.key_projection), "content_queries": by_offset(self.query_projection)}
 
@@ -101,6 +107,11 @@ class Deberta(Scheme):
 def _widened(parameter: torch.Tensor) -> torch.Tensor:
     """Of 16 bits in float32, so that tables that are computed of them are not rounded once more."""
     return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
+
+
+def _rows(max_distance: int, buckets: int | None) -> torch.Tensor:
+    span, steps = buckets or max_distance, _buckets(max_distance, buckets)
+    return (span + torch.cat([steps.flip(0), -steps[1:]])).clamp(0, 2 * span - 1)
 
 
 def _buckets(max_distance: int, buckets: int | None) -> torch.Tensor:

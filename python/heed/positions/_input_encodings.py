@@ -8,6 +8,7 @@ import torch
 
 from .._sizes import check_sizes, check_table
 from .._token_positions import integers
+from . import _tables
 from ._scheme import InputScheme
 from ._sinusoids import Layout, Spacing, sinusoidal, sinusoidal_table
 
@@ -69,13 +70,17 @@ class _InputEncoding(InputScheme):
         )
 
 
-class Sinusoidal(_InputEncoding):
+def _sinusoids(max_len: int, width: int, layout: Layout, base: float, angles: Literal["f64", "f32"], spacing: Spacing) -> torch.Tensor:
+    return sinusoidal_table(max_len, width, layout, base=base, angles=angles, spacing=spacing).unsqueeze(0)
+
+
+class Sinusoidal(_tables.HasTables, _InputEncoding):
     """X + table[offset : offset + steps]. The table P [1, max_len, width] moves with the module, outside its state dict.
 
     Vaswani et al. 2017, section 3.5.
     """
 
-    P: torch.Tensor
+    P: torch.Tensor = _tables.attribute("P")
     """The table, [1, max_len, width] float32."""
     table_options: dict[str, Any]
     """layout, base, angles and spacing, as sinusoidal_table takes them."""
@@ -103,7 +108,7 @@ class Sinusoidal(_InputEncoding):
         """
         super().__init__(width, max_len, length_policy)
         self.table_options = {"layout": layout, "base": base, "angles": angles, "spacing": spacing}
-        self.register_buffer("P", sinusoidal_table(max_len, width, **self.table_options).unsqueeze(0), persistent=False)
+        self._keep("P", _sinusoids, max_len, width, layout, base, angles, spacing)
 
     def _further_rows(self, offset: int, steps: int) -> torch.Tensor:
         return sinusoidal_table(steps, self.width, first_position=offset, **self.table_options)
@@ -122,7 +127,7 @@ class Sinusoidal(_InputEncoding):
         # Rounded to a floating type, as the sum would be; never to whole numbers.
         dtype = X.dtype if X.is_floating_point() else self.P.dtype
         if positions is None:
-            return X + self._rows(self.P[0], X, offset).to(X.device, dtype)
+            return X + self._rows(self._table("P", X.device)[0], X, offset).to(X.device, dtype)
         how = {name: option for name, option in self.table_options.items() if name != "angles"}
         return X + sinusoidal(positions, self.width, **how, dtype=dtype).to(X.device)
 
@@ -141,7 +146,12 @@ class Learned(_InputEncoding):
         super().__init__(width, max_len, length_policy)
         if length_policy == "extend":  # type: ignore[comparison-overlap]  # not every caller is type-checked
             raise ValueError("length_policy: a learned table cannot be extended; choose 'error' or 'clamp'")
-        self.weight = torch.nn.Parameter(torch.empty(max_len, width).normal_(0.0, 0.02))
+        self.weight = torch.nn.Parameter(torch.empty(max_len, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the rows from N(0, 0.02)."""
+        torch.nn.init.normal_(self.weight, 0.0, 0.02)
 
     def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape; the first step stands at `offset`.

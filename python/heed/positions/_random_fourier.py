@@ -8,10 +8,11 @@ import torch
 
 from .._sizes import check_sizes, check_table
 from .._token_positions import places
+from . import _tables
 from ._scheme import InputScheme
 
 
-class RandomFourier(InputScheme):
+class RandomFourier(_tables.NeverNarrow, InputScheme):
     """X + [cos(2 pi x B), sin(2 pi x B)] of positions x with frequencies B drawn once: for coordinates, which have no natural
     order and no longest period. Tancik et al. 2020, "Fourier Features Let Networks Learn High Frequency Functions in Low
     Dimensional Domains", section 4; with trainable frequencies Li et al. 2021, "Learnable Fourier Features".
@@ -25,7 +26,7 @@ class RandomFourier(InputScheme):
     axes: int
     """How many numbers a position has."""
     frequencies: torch.Tensor
-    """B, [axes, width/2], turns a unit of position, N(0, scale^2) at first; in the state dict."""
+    """B, [axes, width/2], turns a unit of position, N(0, scale^2) at first, float32 or float64; in the state dict."""
 
     def __init__(self, width: int, axes: int = 1, scale: float = 1.0, trainable: bool = False) -> None:
         """The frequencies, drawn from PyTorch's generator.
@@ -46,12 +47,17 @@ class RandomFourier(InputScheme):
             raise ValueError(f"scale: expected a number above 0, got {scale}")
         check_sizes("RandomFourier", width=width, axes=axes)
         check_table("RandomFourier", "width", width // 2, axes)
-        self.width, self.axes = width, axes
-        frequencies = scale * torch.randn(axes, width // 2)
+        self.width, self.axes, self._scale = width, axes, scale
+        frequencies = torch.empty(axes, width // 2, dtype=torch.promote_types(torch.get_default_dtype(), torch.float32))
         if trainable:
             self.frequencies = torch.nn.Parameter(frequencies)
         else:
             self.register_buffer("frequencies", frequencies)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the frequencies from N(0, scale^2), trainable or not."""
+        torch.nn.init.normal_(self.frequencies, 0.0, self._scale)
 
     def encode(self, positions: torch.Tensor) -> torch.Tensor:
         """Positions [..., axes], or [...] where axes is 1, integers or float64 -> [..., width] of the frequencies' type: all

@@ -10,10 +10,16 @@ import torch
 
 from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
 from .._token_positions import listed
-from . import _rotation
+from . import _rotation, _tables
 from ._scheme import Scheme
 
 _ops = torch.ops.heed
+
+
+def _frequencies(rotary_dim: int, base: float, angles: str, scaling: Mapping[str, Any]) -> torch.Tensor:
+    """Radians per step, then the attention factor."""
+    frequencies, factor = _ops.rotary_frequencies(rotary_dim, base, None, angles=angles, **scaling)
+    return torch.cat([frequencies, factor.reshape(1)])
 
 
 class Rotary(Scheme):
@@ -65,15 +71,15 @@ class Rotary(Scheme):
         self.head_dim, self.base, self.layout, self.rotary_dim, self.angles = head_dim, base, layout, rotary_dim, angles
         self.scaling = scaling_options(scaling, head_dim, rotary_dim, base)
         self.turns_once = self.scaling["rope_type"] not in DEPENDS_ON_LENGTH
-        frequencies = self.frequencies()  # checks the numbers, whatever they depend on
-        # Not buffers: module.half() would round them.
-        self._fixed: tuple[torch.Tensor, torch.Tensor] | None = frequencies if self.turns_once else None
+        # Checks the numbers, whatever frequencies depend on.
+        self._fixed = _tables.Table(_frequencies, rotary_dim, base, angles, self.scaling)
         self._kept_tables = _rotation.KeptTables()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickles of older versions know less.
         further = {"turns_once": state["_fixed"] is not None, "_kept_tables": _rotation.KeptTables()}
         super().__setstate__({**further, **state})  # type: ignore[no-untyped-call]
+        self._fixed = _tables.Table(_frequencies, self.rotary_dim, self.base, self.angles, self.scaling)
 
     def frequencies(self, positions: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """(radians per step float64 [rotary_dim/2], the attention factor that multiplies cosines and sines).
@@ -147,8 +153,10 @@ class Rotary(Scheme):
         return self._made(_listed(places, x), last, dtype)
 
     def _made(self, positions: torch.Tensor, last: int | torch.Tensor | None, dtype: torch.dtype) -> _rotation.Tables:
-        fixed = self._fixed
-        if fixed is None:
+        if self.turns_once:
+            table = self._fixed.on(torch.device("cpu"))
+            fixed = table[:-1], table[-1]
+        else:
             if isinstance(last, torch.Tensor):
                 last = last if last.is_meta else last.cpu()
             elif last is not None:

@@ -40,8 +40,13 @@ class Kerple(ProgramScheme):
         if kind not in ("log", "power"):
             raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
         self.kind = kind
-        self.rate = torch.nn.Parameter(2 * torch.rand(heads))
-        self.scale = torch.nn.Parameter(torch.rand(heads))
+        self.rate, self.scale = (torch.nn.Parameter(torch.empty(heads)) for _ in range(2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the rates from 0..2 and the scales from 0..1."""
+        torch.nn.init.uniform_(self.rate, 0.0, 2.0)
+        torch.nn.init.uniform_(self.scale)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -125,13 +130,26 @@ class Fire(ProgramScheme):
         _check_terms("Fire", "width", width)
         check_table("Fire", "heads", heads, width)
         self.width, self.threshold = width, float(threshold)
-        self.c = torch.nn.Parameter(torch.tensor([0.1]))
-        self.multiplier = torch.nn.Parameter(torch.tensor([1.0]))
-        bound = 1 / math.sqrt(width)
-        self.first_weight = torch.nn.Parameter(torch.empty(width).uniform_(-1, 1))
-        self.first_bias = torch.nn.Parameter(torch.empty(width).uniform_(-1, 1))
-        self.second_weight = torch.nn.Parameter(torch.empty(heads, width).uniform_(-bound, bound))
-        self.second_bias = torch.nn.Parameter(torch.empty(heads).uniform_(-bound, bound))
+        self.c = torch.nn.Parameter(torch.empty(1))
+        self.multiplier = torch.nn.Parameter(torch.empty(1))
+        self.first_weight = torch.nn.Parameter(torch.empty(width))
+        self.first_bias = torch.nn.Parameter(torch.empty(width))
+        self.second_weight = torch.nn.Parameter(torch.empty(heads, width))
+        self.second_bias = torch.nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """0.1 and 1 for c and the multiplier; draws the network as torch.nn.Linear does."""
+        torch.nn.init.constant_(self.c, 0.1)
+        torch.nn.init.ones_(self.multiplier)
+        bound = 1 / math.sqrt(self.width)
+        for parameter, most in (
+            (self.first_weight, 1.0),
+            (self.first_bias, 1.0),
+            (self.second_weight, bound),
+            (self.second_bias, bound),
+        ):
+            torch.nn.init.uniform_(parameter, -most, most)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -155,7 +173,12 @@ class Temperature(ProgramScheme):
     def __init__(self, heads: int) -> None:
         """heads: of the queries."""
         super().__init__(heads)
-        self.log_scale = torch.nn.Parameter(torch.zeros(heads))
+        self.log_scale = torch.nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        torch.nn.init.zeros_(self.log_scale)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -187,8 +210,14 @@ class SinusoidalBias(ProgramScheme):
         _check_terms("SinusoidalBias", "frequencies", frequencies)
         check_table("SinusoidalBias", "heads", heads, frequencies)
         self.frequencies = frequencies
-        self.cosine = torch.nn.Parameter(torch.zeros(heads, frequencies))
-        self.sine = torch.nn.Parameter(torch.zeros(heads, frequencies))
+        self.cosine = torch.nn.Parameter(torch.empty(heads, frequencies))
+        self.sine = torch.nn.Parameter(torch.empty(heads, frequencies))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        torch.nn.init.zeros_(self.cosine)
+        torch.nn.init.zeros_(self.sine)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor

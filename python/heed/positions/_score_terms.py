@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 
 from .._sizes import check_integers, check_sizes, check_table
+from . import _tables
 from ._scheme import Scheme
 
 _ops = torch.ops.heed
 
 
-class Alibi(Scheme):
+def _slopes(heads: int) -> torch.Tensor:
+    return torch.tensor(_ops.alibi_slopes(heads), dtype=torch.float32)
+
+
+class Alibi(_tables.NeverNarrow, _tables.HasTables, Scheme):
     """A fixed slope m per head (trainable on request). Press et al. 2022, "Train Short, Test Long", section 3.
 
     The bias is -m * |key position - query position|; symmetric=False gives m * (key position - query position), which is the
     same under a causal mask and favours later keys without one.
     """
 
-    slopes: torch.Tensor
+    heads: int
+    """Of the queries."""
+    slopes: torch.Tensor = _tables.attribute("slopes")
     """[heads] float32, 2^(-8h/heads) for h = 1..heads where heads is a power of two, else as the paper's authors interleave."""
 
     def __init__(self, heads: int, symmetric: bool = True, trainable: bool = False) -> None:
-        """heads: of the queries. trainable: the slopes are a parameter, else a buffer outside the state dict. ValueError for
-        fewer heads than one."""
+        """heads: of the queries. trainable: the slopes are a parameter, else outside the state dict. ValueError for fewer
+        heads than one."""
         super().__init__()
-        slopes = torch.tensor(_ops.alibi_slopes(heads), dtype=torch.float32)
-        self.symmetric = symmetric
+        self._keep("slopes", _slopes, heads)
+        self.heads, self.symmetric = heads, symmetric
         if trainable:
-            self.slopes = torch.nn.Parameter(slopes)
-        else:
-            self.register_buffer("slopes", slopes, persistent=False)
+            self.slopes = torch.nn.Parameter(torch.empty(heads, dtype=torch.float32))
+        self.reset_parameters()
 
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Alibi:
-        def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
-            applied = fn(tensor)
-            return tensor.to(applied.device) if applied.element_size() < 4 else applied
-
-        return super()._apply(at_least_float32, recurse)  # type: ignore[no-untyped-call]
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Trainable slopes become those of the paper."""
+        if self._parameters.get("slopes") is not None:
+            self.slopes.copy_(_slopes(self.heads))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The slopes, [heads]."""
-        return {"slopes": self.slopes}
+        return {"slopes": self._table("slopes")}
 
 
 class RelativeBias(Scheme):
@@ -59,7 +62,12 @@ class RelativeBias(Scheme):
         if heads < 1 or max_distance < 0:
             raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
         check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
-        self.relative_bias = torch.nn.Parameter(torch.zeros(heads, 2 * max_distance + 1))
+        self.relative_bias = torch.nn.Parameter(torch.empty(heads, 2 * max_distance + 1))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        torch.nn.init.zeros_(self.relative_bias)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameter, [heads, 2 * max_distance + 1]."""
@@ -103,11 +111,17 @@ class Shaw(Scheme):
         check_table("Shaw", "max_distance", rows, max(head_dim, value_dim or 0))
 
         def vectors(width: int) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.empty(rows, width).normal_(0.0, head_dim**-0.5))
+            return torch.nn.Parameter(torch.empty(rows, width))
 
         self.keys = vectors(head_dim)
         self.values = vectors(value_dim or head_dim) if values else None
         self.queries = vectors(head_dim) if queries else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws all vectors from N(0, 1/sqrt(head_dim))."""
+        for vectors in self.parameters(recurse=False):
+            torch.nn.init.normal_(vectors, 0.0, self.keys.shape[1] ** -0.5)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameters, None for what was not asked for."""
@@ -141,14 +155,24 @@ class Cope(Scheme):
                 f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
             )
         check_table("Cope", "head_dim", max_position, head_dim)
-        self.table = torch.nn.Parameter(torch.zeros(max_position, head_dim))
+        self.table = torch.nn.Parameter(torch.empty(max_position, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        torch.nn.init.zeros_(self.table)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameter, [max_position, head_dim]."""
         return {"contextual_position": self.table}
 
 
-class T5Bias(Scheme):
+def _buckets(max_distance: int, buckets: int, bidirectional: bool) -> torch.Tensor:
+    # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
+    return _ops.t5_buckets(max_distance, buckets, max_distance, bidirectional)
+
+
+class T5Bias(_tables.HasTables, Scheme):
     """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
 
     Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
@@ -159,7 +183,7 @@ class T5Bias(Scheme):
 
     weight: torch.nn.Parameter
     """[buckets, heads]"""
-    bucket_of_offset: torch.Tensor
+    bucket_of_offset: torch.Tensor = _tables.attribute("bucket_of_offset")
     """[2 * max_distance + 1] int64: the bucket of offset -max_distance, ..., max_distance."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
@@ -169,16 +193,19 @@ class T5Bias(Scheme):
         check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
         if heads < 1:
             raise ValueError(f"heads: expected at least 1, got {heads}")
-        # Beyond max_distance all offsets share a bucket, as a table clipped there has them.
-        offsets = _ops.t5_buckets(max_distance, buckets, max_distance, bidirectional)
-        self.register_buffer("bucket_of_offset", offsets, persistent=False)
+        self._keep("bucket_of_offset", _buckets, max_distance, buckets, bidirectional)
         check_table("T5Bias", "heads", buckets, heads)
         check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
-        self.weight = torch.nn.Parameter(torch.zeros(buckets, heads))
+        self.weight = torch.nn.Parameter(torch.empty(buckets, heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Zeros."""
+        torch.nn.init.zeros_(self.weight)
 
     def table(self) -> torch.Tensor:
         """The bias by head and offset, [heads, 2 * max_distance + 1]."""
-        return self.weight.t().index_select(1, self.bucket_of_offset)
+        return self.weight.t().index_select(1, self._table("bucket_of_offset", self.weight.device))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The table, [heads, 2 * max_distance + 1]."""

@@ -5,8 +5,14 @@ from __future__ import annotations
 import torch
 
 from .._sizes import check_sizes, check_table
+from . import _tables
 from ._scheme import Scheme
 from ._sinusoids import sinusoidal
+
+
+def _sinusoids(max_distance: int, width: int) -> torch.Tensor:
+    """Row max_distance + offset is of the distance -offset."""
+    return sinusoidal(torch.arange(max_distance, -max_distance - 1, -1), width, "halves", dtype=torch.float64)
 
 
 class TransformerXL(Scheme):
@@ -51,17 +57,22 @@ class TransformerXL(Scheme):
         check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
         check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
         self.heads, self.head_dim, self.max_distance = heads, head_dim, max_distance
-        self.projection = torch.nn.Parameter(torch.empty(heads * head_dim, width).normal_(0.0, 0.02))
-        self.content_bias = torch.nn.Parameter(torch.empty(heads, head_dim).normal_(0.0, 0.02))
-        self.position_bias = torch.nn.Parameter(torch.empty(heads, head_dim).normal_(0.0, 0.02))
-        # Row max_distance + offset is of the distance -offset. Not a buffer: module.half() would round it.
-        distances = torch.arange(max_distance, -max_distance - 1, -1)
-        self._sinusoids = sinusoidal(distances, width, "halves", dtype=torch.float64)
+        self.projection = torch.nn.Parameter(torch.empty(heads * head_dim, width))
+        self.content_bias = torch.nn.Parameter(torch.empty(heads, head_dim))
+        self.position_bias = torch.nn.Parameter(torch.empty(heads, head_dim))
+        self._sinusoids = _tables.Table(_sinusoids, max_distance, width)
+        self.reset_parameters()
 
+    def reset_parameters(self) -> None:
+        """Draws all from N(0, 0.02)."""
+        for parameter in (self.projection, self.content_bias, self.position_bias):
+            torch.nn.init.normal_(parameter, 0.0, 0.02)
+
+    @_tables.without_autocast
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
         wide = torch.promote_types(self.projection.dtype, torch.float32)
-        projected = self._sinusoids.to(self.projection.device, wide) @ self.projection.to(wide).t()
+        projected = self._sinusoids.on(self.projection.device).to(wide) @ self.projection.to(wide).t()
         by_head = projected.unflatten(1, (self.heads, self.head_dim)).transpose(0, 1)
         bias = self.position_bias.to(wide) - self.content_bias.to(wide)
         return {"transformer_xl_positions": by_head, "transformer_xl_bias": bias}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 
 from .._sizes import MOST_SIZE, check_sizes, check_table
+from . import _tables
 from ._scheme import Scheme
 
 Window = int | tuple[int, int]
@@ -92,8 +91,12 @@ class SwinBias(_WindowBias):
     def __init__(self, heads: int, window: Window) -> None:
         """heads: of the queries. window: its side in tokens, or (height, width). ValueError for either below 1."""
         super().__init__(heads, window)
-        weight = torch.empty(self._differences, heads)
-        self.weight = torch.nn.Parameter(torch.nn.init.trunc_normal_(weight, std=0.02))
+        self.weight = torch.nn.Parameter(torch.empty(self._differences, heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the numbers from a truncated N(0, 0.02)."""
+        torch.nn.init.trunc_normal_(self.weight, std=0.02)
 
     def table(self) -> torch.Tensor:
         """The parameter."""
@@ -133,20 +136,27 @@ class SwinV2Bias(_WindowBias):
             raise ValueError(f"hidden: expected at least 1, got {hidden}")
         check_table("SwinV2Bias", "hidden", hidden, max(heads, self._differences))
         trained = self.window if pretrained_window is None else _sides("pretrained_window", pretrained_window)
-        bound = 1 / math.sqrt(hidden)
-        self.first_weight = torch.nn.Parameter(torch.empty(hidden, 2).uniform_(-(0.5**0.5), 0.5**0.5))
-        self.first_bias = torch.nn.Parameter(torch.empty(hidden).uniform_(-(0.5**0.5), 0.5**0.5))
-        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden).uniform_(-bound, bound))
-        # Not a buffer: module.half() would round it.
-        self._offsets = torch.cartesian_prod(*(_log_spaced(own, of) for own, of in zip(self.window, trained)))
+        self._offsets = _tables.Table(_offsets, self.window, trained)
+        self.first_weight = torch.nn.Parameter(torch.empty(hidden, 2))
+        self.first_bias = torch.nn.Parameter(torch.empty(hidden))
+        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden))
+        self.reset_parameters()
 
+    def reset_parameters(self) -> None:
+        """Draws the network as torch.nn.Linear does."""
+        for parameter, inputs in ((self.first_weight, 2), (self.first_bias, 2), (self.second_weight, self.first_bias.shape[0])):
+            torch.nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5)
+
+    @_tables.without_autocast  # numbers up to 16 would keep 8 bits
     def table(self) -> torch.Tensor:
         """What the network says of every offset."""
         wide = torch.promote_types(self.first_weight.dtype, torch.float32)
-        offsets = self._offsets.to(self.first_weight.device, wide)
-        with torch.autocast(offsets.device.type, enabled=False):  # numbers up to 16 would keep 8 bits
-            hidden = torch.relu(offsets @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
-            return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
+        hidden = torch.relu(self._offsets.on(self.first_weight.device).to(wide) @ self.first_weight.to(wide).t() + self.first_bias.to(wide))
+        return 16 * torch.sigmoid(hidden @ self.second_weight.to(wide).t())
+
+
+def _offsets(window: tuple[int, int], trained: tuple[int, int]) -> torch.Tensor:
+    return torch.cartesian_prod(*(_log_spaced(own, of) for own, of in zip(window, trained)))
 
 
 def _log_spaced(side: int, trained: int) -> torch.Tensor:

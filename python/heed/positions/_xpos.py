@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Literal
 
 import torch
 
+from . import _tables
 from ._rotary import Rotary
 
 
-class XPos(Rotary):
+def _column_decay(head_dim: int, scale_base: float, layout: str) -> torch.Tensor:
+    z = (torch.arange(0, head_dim, 2, dtype=torch.float64) + 0.4 * head_dim) / (1.4 * head_dim)
+    decay = -z.log() / scale_base
+    return torch.cat([decay, decay]) if layout == "half" else decay.repeat_interleave(2)
+
+
+class XPos(_tables.HasTables, Rotary):
     """Turns queries and keys as Rotary does, and lets what a pair of columns adds to a score fall with the distance.
 
     score = scale * sum over columns c of q_c k_c exp(-column_decay[c] (p_i - p_j)), q and k turned. Pair t of D/2 decays by
@@ -27,7 +33,7 @@ class XPos(Rotary):
     """Always."""
     scale_base: float
     """The distance, in steps, over which pair t falls to z_t of what it was."""
-    column_decay: torch.Tensor
+    column_decay: torch.Tensor = _tables.attribute("column_decay")
     """[head_dim] float64, in the type of the scores when it is used; outside the state dict."""
 
     def __init__(
@@ -43,17 +49,8 @@ class XPos(Rotary):
         if not (math.isfinite(scale_base) and scale_base > 0):
             raise ValueError(f"scale_base: expected a number above 0, got {scale_base}")
         self.scale_base = scale_base
-        z = (torch.arange(0, head_dim, 2, dtype=torch.float64) + 0.4 * head_dim) / (1.4 * head_dim)
-        decay = -z.log() / scale_base
-        columns = torch.cat([decay, decay]) if layout == "half" else decay.repeat_interleave(2)
-        self.register_buffer("column_decay", columns, persistent=False)
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> XPos:
-        def moved(tensor: torch.Tensor) -> torch.Tensor:
-            return tensor.to(fn(tensor).device)  # a cast would round it
-
-        return super()._apply(moved, recurse)  # type: ignore[no-untyped-call]
+        self._keep("column_decay", _column_decay, head_dim, scale_base, layout)
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """column_decay."""
-        return {"column_decay": self.column_decay}
+        return {"column_decay": self._table("column_decay")}

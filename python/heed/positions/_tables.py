@@ -1,0 +1,121 @@
+"""Tables that follow from how a module was made: neither parameters nor buffers, so that nothing moves, casts or empties them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+class Table:
+    """What make(*arguments) returns: a tensor on the CPU, whatever modes, devices and transforms stand around the constructor.
+
+    A module keeps it as a plain attribute. Copies share it, pickles name `make`, and it is made anew where they are read.
+    """
+
+    __slots__ = ("_arguments", "_make", "_tensor")
+
+    def __init__(self, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
+        """make: a function that its module's name leads to, of arguments that can be pickled. Raises what it raises."""
+        from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        self._make, self._arguments = make, arguments
+        with temporarily_clear_interpreter_stack(), _disable_current_modes(), torch.inference_mode(False), torch.device("cpu"):
+            self._tensor = make(*arguments)
+
+    def on(self, device: torch.device) -> torch.Tensor:
+        """The tensor on a device; not to be written to."""
+        table = self._tensor
+        if not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack():
+            fake = torch._guards.detect_fake_mode()
+            if fake is not None and not fake.allow_non_fake_inputs:
+                table = fake.from_tensor(table)
+        return table.to(device)
+
+    def __deepcopy__(self, memo: object) -> Table:
+        return self
+
+    def __reduce__(self) -> Any:
+        return Table, (self._make, *self._arguments)
+
+
+class HasTables(torch.nn.Module):
+    """A module with tables that are attributes. `_place`, without numbers, tells where the module is, and in which type."""
+
+    _place: torch.Tensor
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.register_buffer("_place", torch.empty(0, dtype=torch.float32), persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Nothing: tables are always there."""
+
+    def _keep(self, name: str, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
+        """A table for the class's attribute(name)."""
+        self.__dict__[_kept_as(name)] = Table(make, *arguments)
+        self.register_buffer(name, None, persistent=False)  # by which torch.nn.Module knows what is assigned to it
+
+    def _table(self, name: str, device: torch.device | None = None) -> torch.Tensor:
+        """What the attribute is a copy of, in the type that it was made in; on a device, or where the module is. On the CPU for a
+        module on meta, which nothing but its weights may ever leave."""
+        given = self._given(name)
+        if given is not None:
+            return given
+        table: Table = self.__dict__[_kept_as(name)]
+        own = torch.device("cpu") if self._place.is_meta else self._place.device
+        return table.on(own if device is None else device)
+
+    def _given(self, name: str) -> torch.Tensor | None:
+        """What was assigned to the attribute."""
+        parameter = self._parameters.get(name)
+        return self._buffers.get(name) if parameter is None else parameter
+
+
+def _kept_as(name: str) -> str:
+    return f"_table_{name}"
+
+
+def attribute(name: str) -> Any:
+    """A table as an attribute: a copy, where the module is and as wide as it is, but never narrower than it was made. What is
+    assigned to it replaces it: a buffer outside of the state dict, or a parameter."""
+
+    def get(module: HasTables) -> torch.Tensor:
+        given = module._given(name)
+        if given is not None:
+            return given
+        if name not in module._buffers:  # torch.nn.Module looks for it before it makes it a parameter
+            raise AttributeError(name)
+        own = module._table(name)
+        return own.to(torch.promote_types(own.dtype, module._place.dtype) if own.is_floating_point() else own.dtype, copy=True)
+
+    return property(get)
+
+
+class NeverNarrow(torch.nn.Module):
+    """A module whose own parameters and buffers keep float32 where a module goes to 16 bits, which would round them."""
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Any:
+        def at_least_float32(tensor: torch.Tensor) -> torch.Tensor:
+            applied = fn(tensor)
+            narrow = applied.is_floating_point() and applied.element_size() < 4
+            return tensor.to(applied.device) if narrow else applied
+
+        return super()._apply(at_least_float32, recurse)  # type: ignore[no-untyped-call]
+
+
+def without_autocast(method: _Method) -> _Method:
+    """A decorator of what computes tables of parameters: as exactly under torch.autocast as outside of it."""
+
+    @functools.wraps(method)
+    def computed(self: torch.nn.Module, *arguments: Any) -> Any:
+        kind = next(self.parameters()).device.type
+        with torch.autocast("cpu" if kind == "meta" else kind, enabled=False):
+            return method(self, *arguments)
+
+    return computed  # type: ignore[return-value]
