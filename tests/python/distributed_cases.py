@@ -217,6 +217,9 @@ def built(case):
     b, hq, hkv, q, k, d, dv = case["sizes"]
     dtype = getattr(torch, case.get("dtype", "float64"))
     operands = [numbers(case["seed"] + x, *shape, dtype=dtype) for x, shape in enumerate([(b, hq, q, d), (b, hkv, k, d), (b, hkv, k, dv)])]
+    if "shared" in case:  # part of every score, which no sum over weights may see
+        for tensor in operands[:2]:
+            tensor[..., 0] = (case["shared"] * d**0.5) ** 0.5
     options, trained = {}, []
     of_options = (b, hq, q, k, d)
     if "offsets" in case:
@@ -231,8 +234,8 @@ def built(case):
 
 
 def weights_of(case, output, lse):
-    """Of the loss."""
-    return numbers(21, *output.shape), numbers(22, *lse.shape)
+    """Of the loss; where scores share a part, the gradient of the log-sum-exp alone would be as large as that."""
+    return numbers(21, *output.shape), numbers(22, *lse.shape) * ("shared" not in case)
 
 
 def loss_of(output, lse, weights):

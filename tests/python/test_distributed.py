@@ -72,9 +72,9 @@ def test_two_hundred_random_combinations_and_eight_ranks():
             check(eight, count, random_case(seed, count))
 
 
-def check_rounding(ranks, case, roundings):
-    """That no result is farther from exact numbers than one process's and so many roundings of the largest."""
-    exact, single, count = cases.alone(case, exact=True), cases.alone(case), 4
+def check_rounding(ranks, case, roundings, count=4, times=1):
+    """That no result is farther from exact numbers than so many times one process's and so many roundings of the largest."""
+    exact, single = cases.alone(case, exact=True), cases.alone(case)
     answers = ranks.run(CASES, "together", count, case)
     for x, (right, near) in enumerate(zip(exact, single)):
         seen = right.isfinite()
@@ -82,7 +82,7 @@ def check_rounding(ranks, case, roundings):
         eps = max(torch.finfo(dtype).eps for dtype in (near.dtype, torch.float32))
         limit = 0.0
         if seen.any():
-            limit = (near.double() - right)[seen].abs().max() + roundings * eps * right[seen].abs().max()
+            limit = times * (near.double() - right)[seen].abs().max() + roundings * eps * right[seen].abs().max()
         for rank, (found, _, _) in enumerate(answers):
             own = part(right, 2, case, rank, count) if x < 5 else right
             torch.testing.assert_close(found[x].double(), own.double(), rtol=0, atol=float(limit), msg=lambda m, x=x: f"{x}: {m}")
@@ -100,6 +100,32 @@ def test_float32_is_as_near_as_one_process(ranks, name, method):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_16_bits_are_rounded_once(ranks, dtype, method):
     check_rounding(ranks, case_of("causal", 4, method, "zigzag", dtype=dtype), 0.5)
+
+
+SHARED = (1.0, 1000.0, 6000.0, 50000.0)  # part of every score
+
+
+def check_large_scores(ranks, shared, dtype, count, method, layout, causal):
+    names = ["causal", "bias", "alibi"][not causal :]
+    case = {"names": names, "method": method, "layout": layout, "seed": 1, "even": True, "shared": shared}
+    if dtype == "float64":
+        check(ranks, count, case | {"sizes": (1, 6, 3, 24, 24, 8, 8)})
+    else:
+        check_rounding(ranks, case | {"sizes": (1, 6, 6, 48, 48, 16, 16), "dtype": dtype}, 0, count, times=4)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("shared", SHARED)
+def test_scores_of_any_size_are_as_near_as_one_process(ranks, shared, count):
+    check_large_scores(ranks, shared, "float32", count, "ring", "contiguous", True)
+    check_large_scores(ranks, shared, "bfloat16", count, "ring", "zigzag", False)
+    check_large_scores(ranks, min(shared, 1000.0), "float64", count, "ring", "zigzag", True)
+
+
+@pytest.mark.parametrize("shared", SHARED)
+def test_scores_of_any_size_every_way(ranks, shared):
+    for way in itertools.product(("float32", "bfloat16"), (2, 3), METHODS, ("contiguous", "zigzag"), (False, True)):
+        check_large_scores(ranks, shared, *way)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -56,7 +56,7 @@ struct Statistics {
 // contain sum(out * d_out), which the rounding of out alone would spoil where scores are large.
 //
 // correction: [B, Hq, Nq], close to 1: the weights of the forward pass are exp(s - lse) times this, because lse is rounded, and
-// more so the larger the scores are; 0 where it cannot say.
+// more so the larger the scores are; 0 where it cannot say. To the digit: see heed/log_sum_exp.h.
 //
 // Whoever will call Backward keeps both for it.
 template <class T>

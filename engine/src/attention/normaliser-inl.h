@@ -12,12 +12,12 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 
 #include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
+#include "heed/log_sum_exp.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
 
@@ -35,7 +35,7 @@ class Normaliser {
   // minus_lse holds the log-sum-exp of each lane in nats (-inf: the lane has no weights), share its correction, 0 where there
   // is none.
   void Set(int64_t width) {
-    for (int64_t w = 0; w < width; ++w) minus_lse_[w] = InPowersOfTwo(minus_lse_[w]);
+    for (int64_t w = 0; w < width; ++w) minus_lse_[w] = MinusInPowersOfTwo(minus_lse_[w]);
   }
 
   // After Set of all lanes and scores.Begin: walks the keys of the panel where that is needed. tile: room for a tile of scores.
@@ -64,7 +64,7 @@ class Normaliser {
     const hn::Vec<hn::ScalableTag<T>> limit = hn::Set(d_, static_cast<T>(kSmall));
     HWY_ALIGN T minus_lse[attention::kLaneQuantum];
     for (int64_t w = 0; w < width; w += attention::kLaneQuantum) {
-      for (int64_t x = 0; x < attention::kLaneQuantum; ++x) minus_lse[x] = InPowersOfTwo(lse[w + x]);
+      for (int64_t x = 0; x < attention::kLaneQuantum; ++x) minus_lse[x] = MinusInPowersOfTwo(lse[w + x]);
       for (int64_t x = 0; x < attention::kLaneQuantum; x += static_cast<int64_t>(hn::Lanes(d_))) {
         const auto lost = hn::Sub(hn::Load(d_, minus_max + w + x), hn::Load(d_, minus_lse + x));
         const auto factor = hn::Div(PowerOfTwo(d_, lost), hn::Load(d_, sum + w + x));
@@ -87,11 +87,6 @@ class Normaliser {
   HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, share_ + w)}; }
 
  private:
-  // What is added to scores to divide their powers; both passes must find the same.
-  static T InPowersOfTwo(T lse) {
-    return lse == -std::numeric_limits<T>::infinity() ? lse : static_cast<T>(static_cast<double>(lse) * -std::numbers::log2e);
-  }
-
   // Where half the spacing of numbers reaches 2^-18 (2^6 in float): some thirty roundings of a weight.
   static bool Far(T minus_lse) {
     constexpr int kExponent = std::numeric_limits<T>::digits - 18;

@@ -11,15 +11,20 @@
 
 namespace heed::nn::distributed {
 
-// What some queries get from some keys. A row's weights have the sum exp(reference + rest).
+// What some queries get from some keys. A row's weights have the sum 2^(reference + rest).
 struct Part {
   at::Tensor output;      // [B, H, n, Dv]
-  at::Tensor reference;   // [B, H, n] the log-sum-exp as it was rounded, -inf for a row without keys
-  at::Tensor rest;        // float64: what the log-sum-exp has beyond it
-  at::Tensor correction;  // what the backward pass takes beside the reference
+  at::Tensor lse;         // [B, H, n] as it was rounded, -inf for a row without keys
+  at::Tensor reference;   // float64: lse as both passes take it, in powers of two, see ReferenceOf
+  at::Tensor rest;        // float64: what the sum has beyond it
+  at::Tensor correction;  // what the backward pass takes beside lse
   at::Tensor far;         // bool: rows so far from 0 that the correction was lost; undefined where there are none
   at::Tensor statistics;  // [3, B, H, n], or undefined
 };
+
+// A log-sum-exp of a block as the engine takes it in both passes. It is rounded, by as much as the scores are large: beside lse
+// itself the weights of two blocks would miss each other by that.
+at::Tensor ReferenceOf(const at::Tensor& lse);
 
 // Computes a part. Operands have the accumulator's type.
 Part PartOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, AttentionOptions options, bool statistics);
@@ -33,10 +38,11 @@ class Merged {
   void Add(Piece rows, const Part& part);
 
   at::Tensor Output(at::ScalarType type) const { return output_.to(type); }  // [B, H, n, Dv]
-  at::Tensor Lse(at::ScalarType type) const { return (reference_ + rest_).to(type); }
-  // A log-sum-exp and the correction beside which it is exact, for the backward pass of parts that are not far.
-  at::Tensor Reference(at::ScalarType type) const { return reference_.to(type); }
-  at::Tensor Correction(at::ScalarType type) const { return (-rest_).exp().to(type); }
+  at::Tensor Lse(at::ScalarType type) const;
+  // The log-sum-exp of a part and the correction beside which it is the merged one, for the backward pass of parts that are not
+  // far.
+  at::Tensor Nearest(at::ScalarType type) const { return lse_.to(type); }
+  at::Tensor Correction(at::ScalarType type) const { return (-rest_).exp2().to(type); }
   // bool [B, H, n]: rows that are far in some part. Undefined where there are none.
   const at::Tensor& Far() const { return far_; }
   at::Tensor Statistics(at::ScalarType type) const { return statistics_.to(type); }  // [3, B, H, n], where asked for
@@ -44,12 +50,12 @@ class Merged {
  private:
   void AddStatistics(Piece rows, const Part& part, const at::Tensor& before, const at::Tensor& added);
 
-  at::Tensor output_, reference_, rest_, far_, statistics_;
+  at::Tensor output_, lse_, reference_, rest_, far_, statistics_;
 };
 
-// A part's share in the weights of its rows, float64 [B, H, n]: what its gradients are multiplied by. reference, correction:
+// A part's share in the weights of its rows, float64 [B, H, n]: what its gradients are multiplied by. nearest, correction:
 // of the same rows of the merged state.
-at::Tensor ShareOf(const Part& part, const at::Tensor& reference, const at::Tensor& correction);
+at::Tensor ShareOf(const Part& part, const at::Tensor& nearest, const at::Tensor& correction);
 
 }  // namespace heed::nn::distributed
 

@@ -24,8 +24,8 @@ at::Tensor RowsOf(const at::Tensor& tensor, Piece rows) {
 
 // What the forward pass leaves beside the operands.
 struct RingState {
-  at::Tensor output, reference, correction;  // in the accumulator's type
-  at::Tensor far;                            // see Merged
+  at::Tensor output, nearest, correction;  // in the accumulator's type
+  at::Tensor far;                          // see Merged
 };
 
 // The gradients of one backward pass, in float64: sums over keys for queries, over ranks for keys and values.
@@ -112,7 +112,7 @@ class RingSums {
                     key,
                     value,
                     RowsOf(state_.output, of.rows),
-                    RowsOf(state_.reference, of.rows),
+                    RowsOf(state_.nearest, of.rows),
                     {},
                     RowsOf(state_.correction, of.rows)};
     if (state_.far.defined() && RowsOf(state_.far, of.rows).any().item<bool>()) {
@@ -120,7 +120,7 @@ class RingSums {
       // the block's share they are the merged ones, and gradients are linear in what arrives.
       const Part part = PartOf(query, key, value, options, /*statistics=*/false);
       const at::Tensor share = ShareOf(part, saved.lse, saved.correction).to(wide_);
-      saved.lse = part.reference, saved.correction = part.correction;
+      saved.lse = part.lse, saved.correction = part.correction;
       if (d_output.defined()) d_output = d_output * share.unsqueeze(-1);
       if (d_lse.defined()) d_lse = d_lse * share;
     }
@@ -172,7 +172,7 @@ struct RingFunction : Function<RingFunction> {
       }
     });
     const at::Tensor output = merged.Output(wide);
-    variable_list saved{output, merged.Reference(wide), merged.Correction(wide),
+    variable_list saved{output, merged.Nearest(wide), merged.Correction(wide),
                         merged.Far().defined() ? merged.Far() : at::empty({0}, at::kBool)};
     saved.insert(saved.end(), present.begin(), present.end());
     ctx->save_for_backward(saved);
