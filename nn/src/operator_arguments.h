@@ -37,6 +37,8 @@ class Arguments {
   int64_t Int() { return Next().toInt(); }
   std::string Text() { return std::string(Next().toStringView()); }
   std::vector<int64_t> Ints() { return Next().toIntVector(); }
+  std::vector<std::string> Texts() { return Next().to<std::vector<std::string>>(); }
+  std::vector<at::Tensor> ListedTensors() { return Next().toTensorVector(); }  // as they were given
   bool AtEnd() const { return next_ == values_.size(); }
 
   // The arguments of OptionTensors.

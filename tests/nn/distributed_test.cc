@@ -311,6 +311,39 @@ TEST(DistributedTest, EveryRankNamesTheDifference) {
   }
 }
 
+// A scheme whose tables are not there.
+struct WithoutTablesImpl : torch::nn::Cloneable<WithoutTablesImpl>, AttentionPosition {
+  void reset() override {}
+  AttentionTensors tensors() const override { throw Error("there is no table here"); }
+};
+TORCH_MODULE(WithoutTables);
+
+TEST(DistributedTest, WhatASchemeDoesIsCompared) {
+  const at::Tensor x = at::ones({1, 6, 4, kWidth});
+  struct Case {
+    AttentionOptions one, other;
+    std::string expected;
+  };
+  const auto with = [](const auto& scheme) { return AttentionOptions().position(scheme); };
+  const Case cases[] = {
+      {with(Alibi(6)), with(Alibi(5)), "refused on other ranks: rank 1: "},
+      {with(Alibi(6)), with(Alibi(6, /*symmetric=*/false)), "symmetric: rank 0 has true; rank 1 has false"},
+      {with(Rotary(kWidth)), with(Rotary(kWidth, RotaryOptions{.base = 500})), "rotation of a token: rank 0 has "},
+      {with(Rotary(kWidth)), with(Rotary(kWidth, RotaryOptions{}, RotaryLayout::kInterleaved)), "rotation of a token: "},
+      {with(RelativeBias(6, 4)), with(RelativeBias(6, 5)), "relative_bias: rank 0 has float32 [6, 9]"},
+      {with(RelativeBias(6, 4)), with(WithoutTables()), "refused on other ranks: rank 1: there is no table here"},
+  };
+  for (const Case& of : cases) {
+    const std::vector<std::string> thrown = Together(2, [&](const Group& group, int rank) {
+      distributed::attention(x, x, x, group, of.one);
+      EXPECT_ANY_THROW(distributed::attention(x, x, x, group, rank == 0 ? of.one : of.other));
+      distributed::attention(x, x, x, group, rank == 0 ? of.one : of.other);
+    });
+    EXPECT_NE(thrown[0].find(of.expected), std::string::npos) << thrown[0];
+    EXPECT_NE(thrown[1], "");
+  }
+}
+
 TEST(DistributedTest, ARankThatRefusesTellsTheOthers) {
   const at::Tensor x = at::zeros({1, 2, 4, kWidth});
   const std::vector<std::string> thrown = Together(2, [&](const Group& group, int rank) {

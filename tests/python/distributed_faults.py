@@ -35,6 +35,71 @@ def differing(group, different):
     return result is not None
 
 
+class Own(heed.positions.Scheme):
+    """A bias by offset that does as it is told."""
+
+    def __init__(self, does="its work"):
+        super().__init__()
+        self._does = does
+        self.table = torch.nn.Parameter(torch.zeros(6, 9))
+        self.register_buffer("weights", torch.ones(6, 2000))
+
+    def tensors(self):
+        if self._does == "raises":
+            raise LookupError("there is no table here")
+        table = self.table[:, 1:-1] if self._does == "is shorter" else self.table
+        if self._does == "is frozen":
+            table = table.detach()
+        more = {"slopes": self.weights[:, 0]} if self._does == "has slopes" else {}
+        return {"relative_bias": table, **more}
+
+
+def scheme_of(name, arguments=(), change=None):
+    """A scheme by its class and arguments, and then changed: (attribute, to what)."""
+    scheme = Own(*arguments) if name == "Own" else getattr(heed.positions, name)(*arguments)
+    if change is not None:
+        attribute, to = change
+        with torch.no_grad():
+            tensor = getattr(scheme, attribute)
+            tensor.requires_grad_(to) if isinstance(to, bool) else tensor[..., -1].add_(to)
+    return scheme
+
+
+def with_own_arguments(group, by_rank):
+    """Six tokens a rank forward and backward, each rank with arguments of its own: operands by name, a scheme, and options."""
+    mine = dict(by_rank[dist.get_rank(group)])
+    shape, dtype = mine.pop("shape", (1, 6, 6, 8)), mine.pop("dtype", torch.float32)
+    needs = mine.pop("requires_grad", (True, True, True))
+    torch.manual_seed(0)
+    operands = [torch.randn(*shape).to(dtype).requires_grad_(need and dtype.is_floating_point) for need in needs]
+    if "scheme" in mine:
+        mine["position"] = scheme_of(*mine.pop("scheme"))
+    if "factor" in mine:
+        factor = mine.pop("factor")
+        mine["score"] = heed.score(lambda score, b, h, i, j: score * factor)
+    result = heed.distributed.attention(*operands, group, **mine)
+    output = result if isinstance(result, torch.Tensor) else result.output
+    if output.requires_grad:
+        output.sum().backward()
+    return True
+
+
+def changed_in_place(group, ranks):
+    """What is raised, or None, before a bias is changed where it lies, once that is so on these ranks, and once on all."""
+    x, bias, found = torch.ones(1, 8, 6, 8), torch.zeros(1, 8, 12, 40)[..., ::3][..., :12], []
+    for changing in ([], ranks, [rank for rank in range(dist.get_world_size(group)) if rank not in ranks]):
+        if dist.get_rank(group) in changing:
+            bias[0, 5, 11, 11] += 1.0
+        for _ in range(2):
+            try:
+                heed.distributed.attention(x, x, x, group, bias=bias)
+            except ValueError as error:
+                found.append(str(error))
+            else:
+                found.append(None)
+    return found
+
+
 def with_own_options(group, options):
     """Six tokens a rank, each rank with options of its own."""
     x = torch.zeros(1, 6, 6, 8)

@@ -31,18 +31,18 @@ DIFFERENCES = {
     "dtype": ({"dtype": "float64"}, "query: ranks 0, 2 have float32 [1, 6, *, 8]; rank 1 has float64 [1, 6, *, 8]"),
     "heads": ({"heads": 3}, "query: ranks 0, 2 have float32 [1, 6, *, 8]; rank 1 has float32 [1, 3, *, 8]"),
     "width": ({"width": 4}, "rank 1 has float32 [1, 6, *, 4]"),
-    "method": ({"method": "all_to_all"}, "method: ranks 0, 2 have 'ring'; rank 1 has 'all_to_all'"),
-    "layout": ({"layout": "zigzag"}, "layout: ranks 0, 2 have 'contiguous'; rank 1 has 'zigzag'"),
-    "number": ({"options": {"dropout": 0.2, "seed": 1}}, "dropout: ranks 0, 2 have 0.0; rank 1 has 0.2"),
+    "method": ({"method": "all_to_all"}, "method: ranks 0, 2 have ring; rank 1 has all_to_all"),
+    "layout": ({"layout": "zigzag"}, "layout: ranks 0, 2 have contiguous; rank 1 has zigzag"),
+    "number": ({"options": {"dropout": 0.2, "seed": 1}}, "dropout: ranks 0, 2 have 0; rank 1 has 0.2"),
     "lengths": (
         {"options": {"key_lengths": torch.tensor([5])}},
         "key_lengths: ranks 0, 2 have None; rank 1 has int64 [1] [5]",
     ),
     "scheme": ({"scheme": ("Rotary", 8)}, "position: ranks 0, 2 have None; rank 1 has Rotary"),
-    "program": ({"factor": 3.0}, "score: ranks 0, 2 have heed.ScoreProgram"),
+    "program": ({"factor": 3.0}, "score: ranks 0, 2 have "),
     "version": ({"version": "9.9"}, "version: ranks 0, 2 have " + heed.__version__ + "; rank 1 has 9.9"),
     "gradient": ({"requires_grad": True}, "rank 1 has float32 [1, 6, *, 8] that requires a gradient"),
-    "function": ({"function": "plan"}, "function: ranks 0, 2 have attention; rank 1 has plan"),
+    "function": ({"function": "plan"}, "function: ranks 0, 2 have heed.distributed.attention; rank 1 has heed.distributed.plan"),
 }
 
 
@@ -54,12 +54,115 @@ def test_every_rank_names_the_difference(ranks, what):
 
 
 def test_differences_of_masks_and_positions_are_found(ranks):
-    same = torch.ones(1, 1, 6, 6, dtype=torch.bool)
+    same = torch.ones(1, 1, 12, 12, dtype=torch.bool)
     other = same.clone()
     other[0, 0, 3, 2] = False
     for name, values in (("mask", (same, other)), ("query_positions", (torch.arange(12), torch.arange(12) + 1))):
         for kind, message in raised(ranks, "with_own_options", 2, [{name: value} for value in values]):
             assert kind == "ValueError" and f"{name}: rank 0 has" in message, message
+
+
+T5 = ("T5Bias", (6, 32, 128))
+OWN = {"scheme": ("Own", ())}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+# What ranks 0 and 1 are called with, and what is told: of each rank what differs, or by name the one that refused.
+DISAGREEMENTS = {
+    "heads of a scheme": ({"scheme": ("Alibi", (6,))}, {"scheme": ("Alibi", (5,))}, "rank 1: "),
+    "distances": ({"scheme": T5}, {"scheme": ("T5Bias", (6, 32, 64))}, "relative_bias: rank 0 has float32"),
+    "direction": ({"scheme": T5}, {"scheme": ("T5Bias", (6, 32, 128, False))}, "position.bucket_of_offset: rank 0 has int64 [257] "),
+    "scaling": ({"scheme": ("Rotary", (8,))}, {"scheme": ("Rotary", (8, 1e4, "half", None, YARN))}, "position.scaling."),
+    "base": ({"scheme": ("Rotary", (8,))}, {"scheme": ("Rotary", (8, 500.0))}, "position.base: rank 0 has 10000.0; rank 1 has 500.0"),
+    "kind": ({"scheme": ("Rotary", (8,))}, {"scheme": ("XPos", (8,)), "causal": True}, "position: rank 0 has Rotary; rank 1 has XPos"),
+    "buffer": ({"scheme": ("Alibi", (6,))}, {"scheme": ("Alibi", (6,), ("slopes", 0.5))}, "position.slopes: rank 0 has float32 [6] ["),
+    "large buffer": (OWN, {"scheme": ("Own", (), ("weights", 0.5))}, "position.weights: rank 0 has float32 [6, 2000] "),
+    "trained": (OWN, {"scheme": ("Own", (), ("table", False))}, "position.table: rank 0 has float32 [6, 9] that requires"),
+    "raises": (OWN, {"scheme": ("Own", ("raises",))}, "rank 1: LookupError: there is no table here"),
+    "shape": (OWN, {"scheme": ("Own", ("is shorter",))}, "relative_bias: rank 0 has float32 [6, 9] that"),
+    "number": (OWN, {"scheme": ("Own", ("has slopes",))}, "slopes: rank 0 has None; rank 1 has float32 [6]"),
+    "frozen": (OWN, {"scheme": ("Own", ("is frozen",))}, "relative_bias: rank 0 has float32 [6, 9] that requires"),
+    "missing": ({"causal": True}, {}, "causal: rank 0 has"),
+    "keys alone": ({"requires_grad": (True, False, True)}, {}, "key: rank 0 has float32 [1, 6, *, 8]; rank 1 has"),
+    "bias": ({"bias": torch.zeros(12, 12)}, {"bias": torch.eye(12)}, "bias: rank 0 has float32 [1, 1, 12, 12] "),
+    "number that no integer holds": ({"window": (3, 3)}, {"window": (2**70, 3)}, "rank 1: "),
+    "kind of number": ({"softcap": 3.0}, {"softcap": "3"}, "rank 1: "),
+}
+
+
+@pytest.mark.parametrize("what", DISAGREEMENTS)
+def test_what_a_call_uses_is_compared_before_anything_is_sent(ranks, what):
+    *arguments, expected = DISAGREEMENTS[what]
+    kinds, messages = zip(*raised(ranks, "with_own_arguments", 2, arguments))
+    assert any(expected in message for message in messages), messages
+    assert ("ValueError", "ValueError") == kinds or any("refused on other ranks: rank 1: " in message for message in messages)
+    for method in ("ring", "all_to_all"):
+        assert ranks.run(FAULTS, "with_own_arguments", 2, [OWN | {"method": method}] * 2) == [True, True]
+
+
+def test_numbers_that_change_where_they_lie_are_compared_anew(ranks):
+    for before, before_again, *differ, after, after_again in ranks.run(FAULTS, "changed_in_place", 2, [1]):
+        assert [before, before_again, after, after_again] == [None] * 4
+        assert all("bias: rank 0 has float32 [1, 8, 12, 12] " in message for message in differ)
+
+
+ONES = torch.ones(12, 12, dtype=torch.bool)
+# Of each argument values of which no two do the same; None: not given.
+VALUES = {
+    "method": ["ring", "all_to_all", "auto"], "layout": ["contiguous", "zigzag"], "causal": [None, True, "top_left"],
+    "window": [None, (3, 2), (5, 0), (5, 1)], "softcap": [None, 2.0, 3.0, "2"], "scale": [None, 0.3, 0.5],
+    "dropout": [None, 0.1, 0.3], "seed": [1, 2, -3], "batch_offset": [None, 3, 2**65], "factor": [None, 2.0, 3.0],
+    "key_lengths": [None, torch.tensor([7]), torch.tensor([12]), torch.tensor([13])],
+    "query_lengths": [None, torch.tensor([7])], "prefix_lengths": [None, torch.tensor([3]), torch.tensor([4])],
+    "mask": [None, ONES, ONES.tril(), ONES[:, :6], ONES.triu().expand(1, 6, 12, 12)],
+    "bias": [None, torch.zeros(12, 12), torch.eye(12), torch.zeros(1, 12), torch.zeros(12, 12, requires_grad=True)],
+    "query_positions": [None, 2, torch.arange(12), torch.arange(12) * 0.5, torch.arange(11)],
+    "key_positions": [None, 3, torch.arange(12) * 2], "empty_row": ["zero", "uniform", "none"],
+    "precision": ["float32", "fused"], "return_lse": [False, True], "return_statistics": [False, True],
+    "packed": [None, (torch.tensor([0, 5, 12]), torch.tensor([0, 5, 12])), (torch.tensor([0, 6, 12]), torch.tensor([0, 5, 12]))],
+    "shape": [(1, 6, 6, 8), (1, 3, 6, 8), (1, 6, 6, 4), (2, 6, 6, 8), (6, 6, 8)],
+    "dtype": [torch.float32, torch.float64, torch.bfloat16, torch.int64],
+    "requires_grad": [(True, True, True), (True, True, False), (False, True, True), (False, False, False)],
+    "colour": [None, "red"],
+    "scheme": [
+        None, ("Alibi", (6,)), ("Alibi", (5,)), ("Alibi", (6, False)), ("Alibi", (6,), ("slopes", 0.5)), T5, ("T5Bias", (6, 32, 64)),
+        ("T5Bias", (6, 32, 128, False)), ("T5Bias", (6, 16, 128)), ("Rotary", (8,)), ("Rotary", (8, 500.0)), ("Rotary", (4,)),
+        ("Rotary", (8, 1e4, "interleaved")), ("Rotary", (8, 1e4, "half", 4)), ("Rotary", (8, 1e4, "half", None, YARN)),
+        ("XPos", (8,)), ("RelativeBias", (6, 4)), ("RelativeBias", (6, 5)), ("Shaw", (8, 4)), ("Learned", (8, 12)), ("Kerple", (6,)),
+        ("Own", ()), ("Own", ("raises",)), ("Own", ("is shorter",)), ("Own", ("is frozen",)), ("Own", ("has slopes",)),
+        ("Own", (), ("weights", 0.5)), ("Own", (), ("table", False)), ("Cope", (8, 5)), ("TransformerXL", (6, 8, 9)),
+    ],
+}  # fmt: skip
+
+
+def random_disagreement(draw):
+    """Arguments of ranks 0 and 1 that differ in one."""
+    differs = draw.choice([*VALUES, *["scheme"] * 20])
+    both = {name: draw.choice(VALUES[name]) for name in draw.sample([*VALUES], 2) if name != differs and name != "colour"}
+    if differs in ("seed", "batch_offset"):
+        both |= {"dropout": 0.2, "seed": 1}
+    pair = [both | {differs: value} for value in draw.sample(VALUES[differs], 2)]
+    return differs, [{name: value for name, value in of.items() if value is not None} for of in pair]
+
+
+def check_disagreements(ranks, seed, count):
+    draw = random.Random(seed)
+    for _ in range(count):
+        differs, arguments = random_disagreement(draw)
+        begin = time.monotonic()
+        found = raised(ranks, "with_own_arguments", 2, arguments)
+        assert time.monotonic() - begin < 10, arguments
+        for kind, message in found:
+            assert kind in ("ValueError", "TypeError", "RuntimeError", "LookupError"), (arguments, message)
+            assert message.isascii() and message.replace("\n", " ").isprintable(), (arguments, message)
+            assert "waited for" not in message, (arguments, message)
+
+
+def test_random_disagreements(ranks):
+    check_disagreements(ranks, 1, 40)
+
+
+def test_three_hundred_random_disagreements(ranks):
+    check_disagreements(ranks, 2, 300)
+    assert all(ranks.run(FAULTS, "differing", 3, {}))
 
 
 def test_a_rank_that_refuses_its_arguments_tells_the_others(ranks):

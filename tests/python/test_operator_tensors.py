@@ -15,11 +15,8 @@ REFUSED = (ValueError, RuntimeError)  # NotImplementedError, of PyTorch's dispat
 
 # Held by the tests of weights.
 OF_WEIGHTS = {"check_weights", "load_weights", "load_weights_file", "save_weights"}
-# Of ranks: two say what any tensor is, four move or add numbers of any kind, one prepares what distributed_attention does.
-OF_RANKS = {
-    "distributed_describe", "distributed_describe_part", "distributed_move", "distributed_part", "distributed_zigzag_part",
-    "distributed_sum", "distributed_plan",
-}  # fmt: skip
+# Of ranks: four move or add numbers of any kind, one prepares what distributed_attention does.
+OF_RANKS = {"distributed_move", "distributed_part", "distributed_zigzag_part", "distributed_sum", "distributed_plan"}
 # PyTorch's own, but for plain tensors (test_linear.py): what is odd is PyTorch's to refuse or to compute.
 OF_PYTORCH = {"linear"}
 
@@ -133,7 +130,8 @@ def rank_calls():
     for call in attention_calls():
         tokens = {f"{side}_tokens": [call[side].shape[2]] for side in ("query", "key")}
         sharing = {"group": "of all ranks", "function": "attention", "method": "auto", "layout": "contiguous"}
-        yield {**call, **tokens, **sharing}
+        told: dict = {name: [] for name in ("told_names", "told", "tensor_names", "tensors")}
+        yield {**call, **tokens, **sharing, **told}
 
 
 CALLS = {
@@ -153,11 +151,13 @@ CALLS = {
     "packed_positions": packed_position_calls,
 }
 # attention_weights takes the packed lengths of the options that it shares with the others, and refuses them.
+# distributed_attention's `tensors` are any that ranks compare (test_distributed_faults.py).
 # attention_same_plain answers nothing for masks that its front end has to look at (test_sdpa.py).
 WITHOUT_CALL = {
     ("attention_weights", "packed_queries"),
     ("attention_weights", "packed_keys"),
     ("attention_same_plain", "attn_mask"),
+    ("distributed_attention", "tensors"),
 }
 
 

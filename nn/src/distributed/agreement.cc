@@ -9,9 +9,9 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "heed/nn/process_group.h"
 #include "refuse.h"
 #include "tensor_view.h"
-#include "version.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -38,6 +38,16 @@ std::string Encoded(const Facts& facts, bool shortened) {
         .push_back('\0');
   }
   return text;
+}
+
+// The whole where it goes into a message; else what is long in it is shortened, and differences there named, not shown; and
+// what is more still is one number.
+std::string Fitting(const Facts& facts) {
+  std::string text = Encoded(facts, /*shortened=*/false);
+  if (text.size() <= kText) return text;
+  const std::string digest = Digest(std::as_bytes(std::span(text)));
+  text = Encoded(facts, /*shortened=*/true);
+  return text.size() <= kText ? text : Encoded({{"arguments", digest}}, /*shortened=*/false);
 }
 
 Facts Decoded(const std::string& text) {
@@ -71,14 +81,16 @@ Answer AnswerOf(const at::Tensor& message) {
   const std::span<const uint8_t> bytes = ElementsOf<const uint8_t>(message);
   std::array<int64_t, 6> header{};
   std::memcpy(header.data(), bytes.data(), kHeader);
-  std::string text(kText, '\0');
-  std::memcpy(text.data(), bytes.data() + kHeader, kText);
-  text.resize(std::min(static_cast<std::size_t>(header[5]), kText));
+  const std::span<const uint8_t> text_bytes = bytes.subspan(kHeader, std::min(static_cast<std::size_t>(header[5]), kText));
+  std::string text(text_bytes.begin(), text_bytes.end());
   return {{{header[0], header[1], header[2]}, header[3]}, header[4] != 0, std::move(text)};
 }
 
+thread_local int64_t answers_given = 0;
+
 // What each rank answers.
 std::vector<Answer> Exchanged(const Exchange& exchange, const Answer& own) {
+  ++answers_given;
   const at::Tensor message = MessageOf(own);
   std::vector<at::Tensor> messages(static_cast<std::size_t>(exchange.ranks()), message);
   ByPeer leaving, arriving;
@@ -129,7 +141,7 @@ std::string Differences(const std::vector<Answer>& answers) {
     std::vector<std::string> sides;
     for (const Facts& facts : by_rank) {
       const auto fact = std::ranges::find(facts, name, [](const auto& of) { return of.first; });
-      sides.push_back(fact == facts.end() ? "nothing" : fact->second);
+      sides.push_back(fact == facts.end() ? "None" : fact->second);
     }
     const std::string difference = Sides(sides);
     if (difference.empty()) continue;
@@ -139,12 +151,8 @@ std::string Differences(const std::vector<Answer>& answers) {
   return found;
 }
 
-}  // namespace
-
 std::vector<Terms> Agree(const Exchange& exchange, const Terms& terms, const Facts& facts) {
-  std::string text = Encoded(facts, /*shortened=*/false);
-  if (text.size() > kText) text = Encoded(facts, /*shortened=*/true);  // differences are then named, not shown
-  const std::vector<Answer> answers = Exchanged(exchange, {terms, false, std::move(text)});
+  const std::vector<Answer> answers = Exchanged(exchange, {terms, false, Fitting(facts)});
   std::string refused;
   for (std::size_t rank = 0; rank < answers.size(); ++rank) {
     if (!answers[rank].refused) continue;
@@ -160,8 +168,16 @@ std::vector<Terms> Agree(const Exchange& exchange, const Terms& terms, const Fac
   return agreed;
 }
 
+}  // namespace
+
 void TellRefusal(const Exchange& exchange, const std::string& reason) {
   Exchanged(exchange, {{}, true, reason.substr(0, kMostReason)});
+}
+
+int64_t Answers() { return answers_given; }
+
+Facts Introduction(const Exchange& exchange, const std::string& version) {
+  return {{"version", version}, {"function", exchange.function()}};
 }
 
 std::vector<Terms> AgreeOn(const Exchange& exchange, const std::function<Statement()>& state) {
@@ -172,10 +188,9 @@ std::vector<Terms> AgreeOn(const Exchange& exchange, const std::function<Stateme
     TellRefusal(exchange, std::string("InvalidArgument: ") + error.what());
     throw;
   } catch (const std::exception& error) {  // whatever it is, the other ranks wait for an answer
-    TellRefusal(exchange, error.what());
+    TellRefusal(exchange, ReasonOf(error));
     throw;
   }
-  own.facts.insert(own.facts.begin(), {{"version", Version()}, {"function", exchange.function()}});
   return Agree(exchange, own.terms, own.facts);
 }
 

@@ -15,18 +15,14 @@
 #include "scheme_options.h"
 #include "tensor_view.h"
 #include "token_positions.h"
+#include "version.h"
 
 namespace heed::nn::distributed {
 namespace {
 
-const char* NameOf(Method method) {
-  if (method == Method::kAuto) return "auto";
-  return method == Method::kRing ? "ring" : "all_to_all";
-}
-
 // What a rank was asked for. Throws InvalidArgument for what can be refused without knowing of the others.
-Statement StatementOf(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionOptions& options,
-                      Choice choice) {
+Statement StatementOf(const Exchange& exchange, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                      const AttentionOptions& options) {
   CheckAttentionInputs(Dense("query", query), Dense("key", key), Dense("value", value));
   if (options.return_weights()) {
     throw InvalidArgument("return_weights: not returned by heed::nn::distributed: they are of the size of all scores");
@@ -36,20 +32,14 @@ Statement StatementOf(const at::Tensor& query, const at::Tensor& key, const at::
     heed::nn::attention(query.narrow(2, 0, 0), key, value, AttentionOptions().scale(1));
   }
   const bool draws = options.dropout() != 0.0 && !options.seed();
-  Statement own{{{query.size(2), key.size(2), value.size(2)}, draws ? DrawSeed() : 0},
-                {{"query", DescribedPart(query, 2)},
-                 {"key", DescribedPart(key, 2)},
-                 {"value", DescribedPart(value, 2)},
-                 {"method", NameOf(choice.method)},
-                 {"layout", choice.layout == Layout::kZigzag ? "zigzag" : "contiguous"}}};
-  Describe(options, own.facts);
-  return own;
+  return {{{query.size(2), key.size(2), value.size(2)}, draws ? DrawSeed() : 0}, Introduction(exchange, Version())};
 }
 
 // A request as the ranks agreed on it, with what a scheme makes of queries, keys and options.
 Request RequestOf(const Exchange& exchange, const std::vector<Terms>& agreed, const at::Tensor& query, const at::Tensor& key,
                   const at::Tensor& value, const AttentionOptions& options, Choice choice) {
   Request request;
+  Describe(options.position().get(), request.told);
   request.query = Dense("query", query), request.key = Dense("key", key), request.value = Dense("value", value);
   request.choice = choice;
   for (const Terms& terms : agreed) {
@@ -75,6 +65,7 @@ Request RequestOf(const Exchange& exchange, const std::vector<Terms>& agreed, co
       Turned turned = TurnedByScheme(exchange, scheme, request.query, request.key, places, queries, keys);
       request.query = std::move(turned.query), request.key = std::move(turned.key);
       request.rotation = turned.trained;
+      request.told.emplace_back("rotation of a token", turned.sample);
     }
     if (scheme->places()) {
       AttentionOptions placed = places_alone();
@@ -90,8 +81,8 @@ PreparedCall Ready(const char* function, const at::Tensor& query, const at::Tens
                    const c10::intrusive_ptr<c10d::ProcessGroup>& group, AttentionOptions options, Choice choice) {
   const Exchange exchange(function, group);
   if (options.dropout() != 0.0) options.batch_offset(FirstRowOfDropout(options));
-  const std::vector<Terms> agreed = AgreeOn(exchange, [&] { return StatementOf(query, key, value, options, choice); });
-  return Prepared(exchange, RequestOf(exchange, agreed, query, key, value, options, choice));
+  const std::vector<Terms> agreed = AgreeOn(exchange, [&] { return StatementOf(exchange, query, key, value, options); });
+  return Agreed(exchange, [&] { return RequestOf(exchange, agreed, query, key, value, options, choice); });
 }
 
 }  // namespace

@@ -1,10 +1,15 @@
 // Arguments in words that are equal where they are the same.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
+#include <mutex>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
@@ -16,7 +21,8 @@
 namespace heed::nn::distributed {
 namespace {
 
-constexpr int64_t kListed = 8, kDigested = int64_t{1} << 16;  // elements up to which numbers are shown, compared
+constexpr int64_t kListed = 8;                         // elements up to which numbers are shown
+constexpr std::size_t kLooked = 4096, kMostKept = 64;  // bytes that are read sooner than looked up; tensors that are known
 
 std::string TypeName(const at::Tensor& tensor) { return std::string(c10::getDtypeNames(tensor.scalar_type()).first); }
 
@@ -31,73 +37,161 @@ std::string NumberText(const at::Scalar& number) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number.toDouble()).ptr};
 }
 
+// Of a contiguous tensor.
 std::string Listed(const at::Tensor& tensor) {
+  const at::Tensor numbers = tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor.to(at::kLong);
   std::string text = "[";
-  const at::Tensor flat = tensor.reshape(-1);
-  for (int64_t x = 0; x < flat.numel(); ++x) {
-    if (x > 0) text += ", ";
-    text += NumberText(flat[x].item());
-  }
+  const auto list = [&]<class T>(T) {
+    for (const T number : ElementsOf<const T>(numbers)) text.append(text.size() > 1 ? ", " : "").append(NumberText(number));
+  };
+  tensor.is_floating_point() ? list(double{}) : list(int64_t{});
   return text + "]";
 }
 
 std::string NumberText(const std::optional<double>& number) { return number ? NumberText(at::Scalar(*number)) : "None"; }
 std::string NumberText(const std::optional<int64_t>& number) { return number ? std::to_string(*number) : "None"; }
 
-// Of a scheme its type and its parameters.
-std::string SchemeText(const AttentionPosition* scheme) {
-  if (scheme == nullptr) return "None";
-  const auto* module = dynamic_cast<const torch::nn::Module*>(scheme);
-  if (module == nullptr) return typeid(*scheme).name();
-  std::string text = module->name();
-  for (const auto& parameter : module->named_parameters())
-    text.append(" ").append(parameter.key()).append(" ").append(Described(parameter.value()));
-  return text;
+std::string ListText(std::span<const int64_t> numbers) {
+  std::string text = "[";
+  for (const int64_t number : numbers) text.append(text.size() > 1 ? ", " : "").append(std::to_string(number));
+  return text + "]";
+}
+
+const char* NameOf(Causal causal) {
+  if (causal == Causal::kNone) return "none";
+  return causal == Causal::kTopLeft ? "top_left" : "bottom_right";
+}
+
+// Short ones as they are.
+std::string ProgramText(const std::string& text) {
+  constexpr std::size_t kShown = 64;
+  return text.size() <= kShown ? text : text.substr(0, kShown) + ".. " + Digest(std::as_bytes(std::span(text)));
+}
+
+uint64_t HashOf(std::span<const std::byte> bytes) {
+  constexpr uint64_t kPrime = 0x9e3779b97f4a7c15;
+  constexpr std::size_t kLanes = 4;  // multiplications that do not wait for each other
+  std::array<uint64_t, kLanes> hashes{1, 2, 3, bytes.size()};
+  const auto take = [&](std::size_t lane, uint64_t word) {
+    const uint64_t mixed = (hashes[lane] ^ word) * kPrime;
+    hashes[lane] = mixed ^ (mixed >> 29);
+  };
+  std::size_t at = 0;
+  const auto word = [&](std::size_t count) {
+    uint64_t read = 0;
+    std::memcpy(&read, bytes.data() + at, count);
+    at += count;
+    return read;
+  };
+  while (bytes.size() - at >= kLanes * sizeof(uint64_t))
+    for (std::size_t lane = 0; lane < kLanes; ++lane) take(lane, word(sizeof(uint64_t)));
+  while (at < bytes.size()) take(0, word(std::min(sizeof(uint64_t), bytes.size() - at)));
+  for (std::size_t lane = 1; lane < kLanes; ++lane) take(0, hashes[lane]);
+  take(0, 0);
+  return hashes[0];
+}
+
+// Digests of tensors that are as they were when they were read.
+class KnownDigests {
+ public:
+  uint64_t Of(const at::Tensor& tensor) {
+    if (tensor.nbytes() <= kLooked || tensor.is_inference()) return Read(tensor);
+    Known now{tensor.storage().getWeakStorageImpl(),
+              tensor.storage_offset(),
+              tensor.sizes().vec(),
+              tensor.strides().vec(),
+              tensor.scalar_type(),
+              static_cast<int64_t>(tensor._version())};
+    const c10::StorageImpl* place = tensor.storage().unsafeGetStorageImpl();
+    const std::scoped_lock lock(mutex_);
+    const auto found = known_.find(place);
+    if (found != known_.end() && found->second.Is(now)) return found->second.digest;
+    if (known_.size() >= kMostKept) std::erase_if(known_, [](const auto& of) { return of.second.storage.expired(); });
+    if (known_.size() >= kMostKept) known_.clear();
+    now.digest = Read(tensor);
+    return known_.insert_or_assign(place, std::move(now)).first->second.digest;
+  }
+
+ private:
+  struct Known {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // for as long as it is held no other one is at its address
+    int64_t offset;
+    std::vector<int64_t> sizes, strides;
+    at::ScalarType type;
+    int64_t version;
+    uint64_t digest = 0;
+
+    bool Is(const Known& other) const {
+      return version == other.version && offset == other.offset && type == other.type && sizes == other.sizes &&
+             strides == other.strides;
+    }
+  };
+
+  static uint64_t Read(const at::Tensor& tensor) {
+    const at::Tensor bytes = tensor.contiguous().view(-1).view(at::kByte);
+    return HashOf(std::as_bytes(ElementsOf<const uint8_t>(bytes)));
+  }
+
+  std::mutex mutex_;
+  std::unordered_map<const c10::StorageImpl*, Known> known_;
+};
+
+// Rows that are one row again and again are read once.
+at::Tensor Unrepeated(at::Tensor tensor) {
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    if (tensor.stride(d) == 0 && tensor.size(d) > 1) tensor = tensor.narrow(d, 0, 1);
+  return tensor;
+}
+
+std::string HexText(uint64_t number) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(number));
+  return text.data();
+}
+
+// Whether it has numbers here. One of a class of its own says by itself what they are.
+bool Readable(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == at::kStrided && !tensor.is_nested() && !tensor.is_quantized() &&
+         !tensor.key_set().has(c10::DispatchKey::Python);
 }
 
 }  // namespace
 
-std::string Digest(std::span<const std::byte> bytes) {
-  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  for (const std::byte byte : bytes) hash = (hash ^ std::to_integer<uint64_t>(byte)) * 0x100000001b3;
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
-  return text.data();
-}
+std::string Digest(std::span<const std::byte> bytes) { return HexText(HashOf(bytes)); }
+
+std::string DescribedShape(const at::Tensor& tensor) { return DescribedPart(tensor, -1); }
 
 std::string Described(const at::Tensor& given) {
-  if (!given.defined()) return "None";
-  std::string text = c10::str(TypeName(given), " ", given.sizes(), GradientText(given));
-  const bool rounded = given.is_floating_point() && given.scalar_type() != at::kDouble;
-  if (rounded || given.requires_grad() || !given.is_cpu()) return text;
-  if (given.numel() <= kListed) return text + " " + Listed(given);
-  // A small mask says as much as lengths do; of a large one the ranks compare the shape alone.
-  if (given.numel() > kDigested) return text;
-  const at::Tensor bytes = given.contiguous().view(-1).view(at::kByte);
-  return text + " " + Digest(std::as_bytes(ElementsOf<const uint8_t>(bytes)));
+  std::string text = DescribedShape(given);
+  if (given.requires_grad() || !Readable(given)) return text;
+  static KnownDigests known;
+  const at::Tensor numbers = Dense("tensor", given.detach());
+  const bool few = given.numel() <= kListed && !given.is_complex();
+  return text.append(" ").append(few ? Listed(numbers.contiguous()) : HexText(known.Of(Unrepeated(numbers))));
 }
 
 std::string DescribedPart(const at::Tensor& tensor, int64_t ranked) {
   std::string text = TypeName(tensor) + " [";
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
-    if (d > 0) text += ", ";
-    text += d == ranked ? "*" : std::to_string(tensor.size(d));
-  }
+  for (int64_t d = 0; d < tensor.dim(); ++d)
+    text.append(d > 0 ? ", " : "").append(d == ranked ? "*" : std::to_string(tensor.size(d)));
   return text + "]" + GradientText(tensor);
 }
 
 void Describe(const AttentionOptions& options, Facts& facts) {
   AttentionTensors tensors = options.tensors();
   const auto all = tensors.All();
-  for (std::size_t t = 0; t < all.size(); ++t) facts.emplace_back(AttentionTensors::kNames[t], Described(*all[t]));
-  facts.emplace_back("position", SchemeText(options.position().get()));
-  facts.emplace_back("score", options.score() ? options.score()->Text() : "None");
-  facts.emplace_back("score_extents", c10::str(at::IntArrayRef(options.score_extents())));
-  facts.emplace_back("mask_program", options.mask_program() ? options.mask_program()->Text() : "None");
-  facts.emplace_back("mask_extents", c10::str(at::IntArrayRef(options.mask_extents())));
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    if (!all[t]->defined()) continue;
+    const bool table = t < AttentionTensors::kDifferentiable && all[t] != &tensors.bias;
+    facts.emplace_back(AttentionTensors::kNames[t], table ? DescribedShape(*all[t]) : Described(*all[t]));
+  }
+  if (options.score()) facts.emplace_back("score", ProgramText(options.score()->Text()));
+  facts.emplace_back("score_extents", ListText(options.score_extents()));
+  if (options.mask_program()) facts.emplace_back("mask_program", ProgramText(options.mask_program()->Text()));
+  facts.emplace_back("mask_extents", ListText(options.mask_extents()));
   facts.emplace_back("scale", NumberText(options.scale()));
-  facts.emplace_back("causal", std::to_string(static_cast<int>(options.causal())));
-  facts.emplace_back("window", c10::str("(", options.window().left, ", ", options.window().right, ")"));
+  facts.emplace_back("causal", NameOf(options.causal()));
+  facts.emplace_back("window", ListText(std::array{options.window().left, options.window().right}));
   facts.emplace_back("query_offset", NumberText(options.query_offset()));
   facts.emplace_back("key_offset", NumberText(options.key_offset()));
   facts.emplace_back("symmetric", options.symmetric() ? "true" : "false");
@@ -111,6 +205,16 @@ void Describe(const AttentionOptions& options, Facts& facts) {
   facts.emplace_back("empty_row", options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero");
   facts.emplace_back("precision", options.precision() == Precision::kFused ? "fused" : "float32");
   facts.emplace_back("return_statistics", options.return_statistics() ? "true" : "false");
+}
+
+void Describe(const AttentionPosition* scheme, Facts& facts) {
+  if (scheme == nullptr) return;
+  const auto* module = dynamic_cast<const torch::nn::Module*>(scheme);
+  facts.emplace_back("position", module == nullptr ? typeid(*scheme).name() : module->name());
+  if (module == nullptr) return;
+  for (const auto& tensors : {module->named_parameters(), module->named_buffers()})
+    for (const auto& tensor : tensors)
+      if (tensor.value().defined()) facts.emplace_back("position." + tensor.key(), Described(tensor.value()));
 }
 
 }  // namespace heed::nn::distributed

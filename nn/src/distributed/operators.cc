@@ -46,20 +46,13 @@ Method MethodOf(const std::string& name) {
   throw InvalidArgument("method: expected 'auto' or 'ring' or 'all_to_all', got '" + name + "'");
 }
 
-std::string DescribeTensor(const at::Tensor& tensor) { return Described(tensor); }
-
-std::string DescribePart(const at::Tensor& tensor, int64_t ranked) { return DescribedPart(tensor, ranked); }
-
-Ints AgreeOnFacts(const std::string& group, const std::string& function, const Ints& terms,
-                  const std::vector<std::string>& names, const std::vector<std::string>& facts) {
+Ints AgreeOnTerms(const std::string& group, const std::string& function, const std::string& version, const Ints& terms) {
   return TranslateErrors([&] {
-    if (terms.size() != kTerms || names.size() != facts.size()) {
-      throw InvalidArgument("terms: expected three lengths and a seed, and as many facts as names");
-    }
-    Facts own;
-    for (std::size_t n = 0; n < names.size(); ++n) own.emplace_back(names[n], facts[n]);
+    if (terms.size() != kTerms) throw InvalidArgument("terms: expected three lengths and a seed");
+    const Exchange exchange = ExchangeOf(function, group);
+    const Statement own{{{terms[0], terms[1], terms[2]}, terms[3]}, Introduction(exchange, version)};
     Ints agreed;
-    for (const Terms& of : Agree(ExchangeOf(function, group), {{terms[0], terms[1], terms[2]}, terms[3]}, own)) {
+    for (const Terms& of : AgreeOn(exchange, [&] { return own; })) {
       agreed.insert(agreed.end(), of.lengths.begin(), of.lengths.end());
       agreed.push_back(of.seed);
     }
@@ -96,10 +89,9 @@ at::Tensor Move(const at::Tensor& x, int64_t dim, const std::string& group, cons
 // Arguments of attention, and behind them what stands in kAgreed.
 constexpr const char* kAgreed =
     ", bool statistics=False, str group, str function, str method, str layout, int[] query_tokens, int[] key_tokens, bool "
-    "returns_lse=True, int rotation=0)";
+    "returns_lse=True, int rotation=0, str[] told_names, str[] told, str[] tensor_names, Tensor[] tensors)";
 
-PreparedCall PreparedFrom(const c10::OperatorHandle& op, Stack* stack) {
-  Arguments arguments(op, stack);
+Request RequestFrom(Arguments& arguments) {
   Request request;
   for (at::Tensor* operand : {&request.query, &request.key, &request.value}) *operand = arguments.Tensor();
   AttentionTensors tensors = arguments.Tensors();
@@ -108,15 +100,33 @@ PreparedCall PreparedFrom(const c10::OperatorHandle& op, Stack* stack) {
   request.options.tensors() = std::move(tensors);
   arguments.Dropout(seed, request.options);
   request.options.return_statistics(arguments.Bool());
-  const std::string group = arguments.Text();
-  const Exchange exchange = ExchangeOf(arguments.Text(), group);
+  for (int read = 0; read < 2; ++read) arguments.Text();  // group and function
   request.choice.method = MethodOf(arguments.Text());
   request.choice.layout = LayoutOf(arguments.Text());
   request.query_lengths = arguments.Ints();
   request.key_lengths = arguments.Ints();
   request.returns_lse = arguments.Bool();
   request.rotation = arguments.Int();
-  return Prepared(exchange, std::move(request));
+  const std::vector<std::string> names = arguments.Texts(), told = arguments.Texts(), tensor_names = arguments.Texts();
+  const std::vector<at::Tensor> told_tensors = arguments.ListedTensors();
+  if (names.size() != told.size() || tensor_names.size() != told_tensors.size()) {
+    throw InvalidArgument("told_names, tensor_names: expected as many as there are things to tell");
+  }
+  for (std::size_t n = 0; n < names.size(); ++n) request.told.emplace_back(names[n], told[n]);
+  for (std::size_t t = 0; t < tensor_names.size(); ++t) request.told.emplace_back(tensor_names[t], Described(told_tensors[t]));
+  return request;
+}
+
+PreparedCall PreparedFrom(const c10::OperatorHandle& op, Stack* stack) {
+  const std::vector<c10::Argument>& described = op.schema().arguments();
+  const auto text = [&](const char* name) {
+    const auto place = std::ranges::find(described, name, &c10::Argument::name) - described.end();
+    return std::string((stack->end() + place)->toStringView());
+  };
+  return Agreed(ExchangeOf(text("function"), text("group")), [&] {
+    Arguments arguments(op, stack);
+    return RequestFrom(arguments);
+  });
 }
 
 void AttentionOperator(const c10::OperatorHandle& op, Stack* stack) {
@@ -138,10 +148,10 @@ void PlanOperator(const c10::OperatorHandle& op, Stack* stack) {
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(heed, m) {
-  m.def("distributed_describe(Tensor tensor) -> str");
-  m.def("distributed_describe_part(Tensor tensor, int ranked) -> str");
-  // The terms of all ranks; terms: tokens of query, key and value, and a seed.
-  m.def("distributed_agree(str group, str function, int[] terms, str[] names, str[] facts) -> int[]", &AgreeOnFacts);
+  // The terms of all ranks; terms: tokens of query, key and value, and a seed. What else the ranks compare
+  // distributed_attention and distributed_plan compare themselves, before they send anything else.
+  m.def("distributed_agree(str group, str function, str version, int[] terms) -> int[]", &AgreeOnTerms);
+  m.def("distributed_answers() -> int", &Answers);
   m.def("distributed_refuse(str group, str function, str reason) -> ()", &Tell);
   m.def("distributed_sent_bytes() -> int", &sent_bytes);
   m.def("distributed_sum(Tensor numbers, str group, str function, str what) -> Tensor");
@@ -156,8 +166,6 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
-  m.impl("distributed_describe", &DescribeTensor);
-  m.impl("distributed_describe_part", &DescribePart);
   m.impl("distributed_sum", &SumOfRanks);
   m.impl("distributed_part", &PartOfRank);
   m.impl("distributed_zigzag_part", &ZigzagPart);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -29,7 +30,24 @@ AttentionTensors Detached(AttentionTensors tensors) {
   return tensors;
 }
 
-}  // namespace
+const char* NameOf(Method method) {
+  if (method == Method::kAuto) return "auto";
+  return method == Method::kRing ? "ring" : "all_to_all";
+}
+
+// What messages follow from.
+Facts FactsOf(const Request& request) {
+  Facts facts{{"query", DescribedPart(request.query, 2)},
+              {"key", DescribedPart(request.key, 2)},
+              {"value", DescribedPart(request.value, 2)},
+              {"method", NameOf(request.choice.method)},
+              {"layout", request.choice.layout == Layout::kZigzag ? "zigzag" : "contiguous"},
+              {"return_lse", request.returns_lse ? "true" : "false"},
+              {"rotation", std::to_string(request.rotation)}};
+  facts.insert(facts.end(), request.told.begin(), request.told.end());
+  Describe(request.options, facts);
+  return facts;
+}
 
 PreparedCall Prepared(const Exchange& exchange, Request request) {
   CheckAttentionInputs(request.query, request.key, request.value);
@@ -53,6 +71,19 @@ PreparedCall Prepared(const Exchange& exchange, Request request) {
   const auto call =
       std::make_shared<const Call>(Call{exchange, queries, keys, whole, given, needs, any, statistics, request.returns_lse});
   return {call, operands, PlanOf(*call, operands, request.rotation, request.choice.method)};
+}
+
+}  // namespace
+
+PreparedCall Agreed(const Exchange& exchange, const std::function<Request()>& request) {
+  PreparedCall prepared;
+  AgreeOn(exchange, [&]() -> Statement {
+    Request own = request();
+    Statement statement{{}, FactsOf(own)};
+    prepared = Prepared(exchange, std::move(own));
+    return statement;
+  });
+  return prepared;
 }
 
 AttentionOutput Computed(const PreparedCall& prepared) {

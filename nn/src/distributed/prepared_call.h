@@ -1,19 +1,21 @@
-// From arguments that are the same on all ranks to what is computed.
+// From what a rank was asked for to what all ranks compute.
 #ifndef HEED_NN_SRC_DISTRIBUTED_PREPARED_CALL_H_
 #define HEED_NN_SRC_DISTRIBUTED_PREPARED_CALL_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "attention_call.h"
+#include "distributed/agreement.h"
 #include "distributed/call.h"
 #include "heed/nn/distributed.h"
 
 namespace heed::nn::distributed {
 
-// What ranks have agreed on, and this rank's part: operands as a scheme has turned them, options of the whole without scheme.
+// This rank's part, operands as a scheme has turned them, and options of the whole without scheme.
 struct Request {
   at::Tensor query, key, value;
   AttentionOptions options;
@@ -21,6 +23,7 @@ struct Request {
   std::vector<int64_t> query_lengths, key_lengths;  // of each rank
   bool returns_lse = true;
   int64_t rotation = 0;  // see PlanOf
+  Facts told;            // what else ranks compare: of a scheme what it is
 };
 
 struct PreparedCall {
@@ -29,9 +32,9 @@ struct PreparedCall {
   Plan plan;
 };
 
-// Throws what heed::nn::attention throws, and InvalidArgument for lengths that do not fit the layout and a method that cannot
-// be; the same on all ranks, before anything is sent.
-PreparedCall Prepared(const Exchange& exchange, Request request);
+// What this rank will compute, where all ranks will compute the same; as AgreeOn throws, before anything else is sent. What is
+// refused here: what heed::nn::attention refuses, lengths that do not fit the layout, and a method that cannot be.
+PreparedCall Agreed(const Exchange& exchange, const std::function<Request()>& request);
 
 AttentionOutput Computed(const PreparedCall& prepared);
 

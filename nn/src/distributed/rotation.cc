@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn/module.h>
 
+#include "distributed/agreement.h"
 #include "distributed/call.h"
 
 namespace heed::nn::distributed {
@@ -140,6 +142,27 @@ struct RotationFunction : Function<RotationFunction> {
   }
 };
 
+// Where all tokens stand, and what becomes of a query and a key at place 1, in words.
+std::string SampleOf(Rotation rotation, const CallPositions& places, const at::Tensor& query, const at::Tensor& key) {
+  const at::NoGradGuard no_grad;
+  std::string text;
+  for (const auto& [given, place] : {std::pair{&places.queries, &rotation.queries}, std::pair{&places.keys, &rotation.keys}}) {
+    if (const auto* first = std::get_if<int64_t>(given)) {
+      text += std::to_string(*first) + " ";
+      *place = at::ones({1}, at::kLong);
+    } else {
+      const at::Tensor& list = std::get<at::Tensor>(*given);
+      text += Described(list) + " ";
+      std::vector<int64_t> shape = list.sizes().vec();
+      shape[shape.size() > 1 ? 1 : 0] = 1;
+      *place = at::ones(shape, list.options());
+    }
+  }
+  const auto ones = [](const at::Tensor& x) { return at::ones({x.size(0), x.size(1), 1, x.size(3)}, x.options()); };
+  const auto [turned_query, turned_key] = Rotate(rotation, ones(query), ones(key));
+  return text + Described(turned_query) + " " + Described(turned_key);
+}
+
 }  // namespace
 
 Turned TurnedByScheme(const Exchange& exchange, std::shared_ptr<const AttentionPosition> scheme, const at::Tensor& query,
@@ -158,13 +181,13 @@ Turned TurnedByScheme(const Exchange& exchange, std::shared_ptr<const AttentionP
   const variable_list trained = TrainedBy(rotation, query, key);
   if (trained.empty()) {
     auto [turned_query, turned_key] = Rotate(rotation, query, key);
-    return {std::move(turned_query), std::move(turned_key)};
+    return {std::move(turned_query), std::move(turned_key), 0, SampleOf(std::move(rotation), places, query, key)};
   }
   variable_list inputs{query, key};
   inputs.insert(inputs.end(), trained.begin(), trained.end());
   const variable_list turned =
       RotationFunction::apply(at::TensorList(inputs), std::make_shared<const Rotation>(std::move(rotation)));
-  return {turned[0], turned[1], NumbersIn(trained)};
+  return {turned[0], turned[1], NumbersIn(trained), {}};
 }
 
 }  // namespace heed::nn::distributed

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -17,6 +18,7 @@ namespace heed::nn::distributed {
 struct Turned {
   at::Tensor query, key;
   int64_t trained = 0;  // numbers in the scheme's parameters that the rotation depends on
+  std::string sample;   // what becomes of one query and key, where that depends on nothing that is trained
 };
 
 // What a scheme that rotates makes of this rank's queries and keys. places: of all tokens. Gradients of parameters that the

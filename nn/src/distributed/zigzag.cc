@@ -13,6 +13,7 @@
 #include "distributed/parts.h"
 #include "refuse.h"
 #include "tensor_view.h"
+#include "version.h"
 
 namespace heed::nn::distributed {
 namespace {
@@ -104,7 +105,9 @@ at::Tensor Moved(const Exchange& exchange, const at::Tensor& given, int64_t dim,
     x = Dense("x", given);
     if (dim < -x.dim() || dim >= x.dim()) Refuse("dim: expected a dimension of x, of shape ", x.sizes(), ", got ", dim);
     dim = dim < 0 ? dim + x.dim() : dim;
-    return {Terms{{x.size(dim), 0, 0}}, Facts{{"dim", std::to_string(dim)}, {"x", DescribedPart(x, dim)}}};
+    Statement own{Terms{{x.size(dim), 0, 0}}, Introduction(exchange, Version())};
+    own.facts.insert(own.facts.end(), {{"dim", std::to_string(dim)}, {"x", DescribedPart(x, dim)}});
+    return own;
   });
   std::vector<int64_t> lengths;
   int64_t total = 0;

@@ -1,19 +1,30 @@
-"""What a call was asked for, in words that ranks compare before anything is computed."""
+"""What ranks have to agree on before anything is computed, as the operators compare it."""
 
 from __future__ import annotations
 
-import hashlib
+import enum
+import functools
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from .._process import VERSION
-from .._programs import Program
-from ..positions import Scheme
 from ._group import Caller
 
 _ops = torch.ops.heed
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), enum.Enum, torch.dtype, torch.device)
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+_INTERNAL = frozenset(vars(torch.nn.Module())) - {"training"}
+
+
+@functools.lru_cache(maxsize=256)  # asking what an object is costs more than everything else
+def _kind(of: type) -> type | None:
+    """None for plain values, else which of the kinds that Description knows, or object."""
+    if issubclass(of, _PLAIN):
+        return None
+    kinds = (torch.Tensor, torch.nn.Module, Mapping)
+    return tuple if issubclass(of, (tuple, list)) else next((kind for kind in kinds if issubclass(of, kind)), object)
 
 
 class Terms(NamedTuple):
@@ -26,31 +37,57 @@ class Terms(NamedTuple):
     seed: int
 
 
-def describe(value: object) -> str:
-    """What an argument is, in words that are equal where it is the same."""
-    if isinstance(value, torch.Tensor):
-        return str(_ops.distributed_describe(value))
-    if isinstance(value, Program):
-        return f"{value!r} {_digest(value.text.encode())} {', '.join(map(describe, value.captured))}"
-    if isinstance(value, Scheme):
-        plain = {n: v for n, v in sorted(vars(value).items()) if isinstance(v, (bool, int, float, str, tuple)) and n[0] != "_"}
-        state = [f"{name} {describe(t)}" for name, t in value.named_parameters()]
-        return f"{type(value).__name__} {plain} {', '.join(state)}"
-    if isinstance(value, (bool, int, float, str, tuple, list)) or value is None:
-        return repr(value)
-    return f"{type(value).__name__} {describe(torch.as_tensor(value))}"
+class Description:
+    """What schemes and programs are, by name: plain values in words, and tensors.
+
+    Of a module all that is public, and tensors and modules that are not: numbers and objects behind an underscore may be what
+    one rank keeps and another does not.
+    """
+
+    def __init__(self) -> None:
+        """Of nothing."""
+        self.words: dict[str, str] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
+
+    def add(self, name: str, value: Any) -> None:
+        """Whatever it is; of what is unknown its type."""
+        kind = _kind(value.__class__)
+        if kind is None:
+            self.words[name] = repr(value)
+        elif kind is torch.Tensor:
+            self.tensors[name] = value
+        elif kind is Mapping:
+            for own, of in value.items():
+                self.add(f"{name}.{own}", of)
+        elif kind is tuple:
+            self.words[name] = f"{len(value)} of them"
+            for place, of in enumerate(value):
+                self.add(f"{name}.{place}", of)
+        else:
+            self.words[name] = type(value).__name__
+            if kind is torch.nn.Module:
+                self._add_module(name, value)
+
+    def _add_module(self, name: str, module: torch.nn.Module) -> None:
+        own = vars(module)
+        for attribute, of in own.items():
+            if attribute in _INTERNAL:
+                continue
+            kind = _kind(of.__class__)
+            if kind is None and attribute[0] != "_":
+                self.words[f"{name}.{attribute}"] = repr(of)
+            elif kind is torch.Tensor or attribute[0] != "_":
+                self.add(f"{name}.{attribute}", of)
+        for registry in _REGISTRIES:
+            for attribute, of in own[registry].items():
+                self.add(f"{name}.{attribute}", of)
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:12]
-
-
-def agree(of: Caller, terms: Terms, facts: Mapping[str, str]) -> Sequence[Terms]:
-    """The terms of all ranks, where their facts are the same.
+def agree(of: Caller, terms: Terms) -> Sequence[Terms]:
+    """The terms of all ranks, where they called the same function of the same version.
 
     ValueError on every rank that names each fact in which ranks differ, and RuntimeError for a rank that refused or did not
     answer.
     """
-    told = {"version": VERSION, **facts}
-    agreed = _ops.distributed_agree(of.group, of.function, [*terms], [*told], [*told.values()])
+    agreed = _ops.distributed_agree(of.group, of.function, VERSION, [*terms])
     return [Terms(*agreed[x : x + len(terms)]) for x in range(0, len(agreed), len(terms))]

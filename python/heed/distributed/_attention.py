@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -15,10 +15,11 @@ from .._call import autocast_type, call_of, check_operand, drawn_seed
 from .._compiler import break_graph
 from .._order import causal_name
 from .._places import add_positions
+from .._programs import Program
 from .._results import AttentionOutput, Statistics
 from .._token_positions import integers
 from ..positions import Scheme
-from ._agreement import Terms, agree, describe
+from ._agreement import Description, Terms, agree
 from ._group import Caller, caller, others_told
 from ._plan import Plan
 from ._rotation import Side, Turned, places_of, turned
@@ -39,16 +40,9 @@ class _Request(NamedTuple):
     operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
     method: Choice
     layout: Layout
-    options: Mapping[str, Any]
+    options: dict[str, Any]
     returns_lse: bool
     statistics: bool
-
-
-class _Ready(NamedTuple):
-    """The arguments of the operators for a call whose ranks have agreed."""
-
-    operands: tuple[torch.Tensor, torch.Tensor, torch.Tensor]
-    given: dict[str, Any]
 
 
 @break_graph
@@ -92,8 +86,10 @@ def attention(
     Ulysses"; Brandon et al. 2023, "Striped Attention", on balance.
     """
     given = {**options, "packed": packed}
-    ready = _ready("attention", group, (query, key, value), method, layout, given, return_lse, return_statistics)
-    output, lse, statistics = _ops.distributed_attention(*ready.operands, **ready.given)
+    call = _ops.distributed_attention
+    output, lse, statistics = _agreed(
+        call, "attention", group, (query, key, value), method, layout, given, return_lse, return_statistics
+    )
     if not (return_lse or return_statistics):
         return output
     return AttentionOutput(
@@ -163,23 +159,27 @@ def plan(
     many, because it computes meanwhile. Raises what attention() raises.
     """
     given = {**options, "packed": packed}
-    ready = _ready("plan", group, (query, key, value), method, layout, given, return_lse, return_statistics)
-    taken, reason, forward, backward, pairs = _ops.distributed_plan(*ready.operands, **ready.given)
+    call = _ops.distributed_plan
+    taken, reason, forward, backward, pairs = _agreed(
+        call, "plan", group, (query, key, value), method, layout, given, return_lse, return_statistics
+    )
     return Plan(taken, reason, tuple(forward), tuple(backward), tuple(pairs) or None)
 
 
-def _ready(
-    function: str, group: Any, operands: Any, method: Choice, layout: Layout, given: dict[str, Any], lse: bool, statistics: bool
-) -> _Ready:
+def _agreed(
+    call: Callable[..., Any], function: str, group: Any, operands: Any, method: Choice, layout: Layout, given: dict[str, Any],
+    lse: bool, statistics: bool,
+) -> Any:  # fmt: skip
+    """What an operator returns, once the ranks have agreed on how many tokens there are, and, as it begins, on what they use."""
     of = caller(function, group)
     with others_told(of):
         request = _request(operands, method, layout, given, lse, statistics)
-        terms, facts = _terms(request), {"function": function, **_facts(request)}
-    agreed = agree(of, terms, facts)
-    seed = request.options["seed"]
-    if seed is None:
-        seed = torch.tensor(agreed[0].seed, dtype=torch.int64)
-    return _prepared(of, request._replace(options={**request.options, "seed": seed}), agreed)
+        agreed = agree(of, _terms(request))
+    with others_told(of):
+        if request.options["seed"] is None:
+            request.options["seed"] = torch.tensor(agreed[0].seed, dtype=torch.int64)
+        parts, arguments = _prepared(of, request, agreed)
+        return call(*parts, **arguments)
 
 
 def _request(
@@ -213,21 +213,8 @@ def _terms(request: _Request) -> Terms:
     return Terms(query, key, value, int(drawn_seed(None)) if draws else 0)
 
 
-def _facts(request: _Request) -> dict[str, str]:
-    """What all ranks have to have been given alike."""
-    facts = {name: _ops.distributed_describe_part(t, 2) for name, t in zip(("query", "key", "value"), request.operands)}
-    facts |= {"method": repr(request.method), "layout": repr(request.layout)}
-    for name, value in request.options.items():
-        if name == "packed":
-            of = (None, None) if value is None else value
-            facts |= {"query_offsets": describe(of[0]), "key_offsets": describe(of[1])}
-        else:
-            facts[name] = describe(value)
-    return {**facts, "return_lse": repr(request.returns_lse), "return_statistics": repr(request.statistics)}
-
-
-def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> _Ready:
-    """What follows from arguments that are the same on all ranks; so is what is refused here."""
+def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> tuple[Sequence[torch.Tensor], dict[str, Any]]:
+    """The arguments of the operators."""
     value, options = request.operands[2], dict(request.options)
     queries, keys = (
         Side(name, request.layout, tuple(getattr(terms, name) for terms in agreed)) for name in ("query", "key")
@@ -239,7 +226,24 @@ def _prepared(of: Caller, request: _Request, agreed: Sequence[Terms]) -> _Ready:
         "group": of.group, "function": of.function, "method": request.method, "layout": request.layout,
         "query_tokens": queries.lengths, "key_tokens": keys.lengths, "returns_lse": request.returns_lse, "rotation": rotation,
     }  # fmt: skip
-    return _Ready((query, key, value), {**call.options, **call.further, **sharing})
+    return (query, key, value), {**call.options, **call.further, **sharing, **_described(request)}
+
+
+def _described(request: _Request) -> dict[str, Any]:
+    """What operators are given beside it so that ranks compare it: what a scheme and programs were made of."""
+    told, scheme = Description(), request.options["position"]
+    if scheme is not None:
+        told.add("position", scheme)
+        if scheme.rotates:
+            for name in ("query_positions", "key_positions"):
+                told.add(f"rotation by {name}", request.options[name])
+    for name in ("score", "mask"):
+        if isinstance(request.options[name], Program):
+            told.add(f"captured by {name}", request.options[name].captured)
+    return {
+        "told_names": [*told.words], "told": [*told.words.values()], "tensor_names": [*told.tensors],
+        "tensors": [*told.tensors.values()],
+    }  # fmt: skip
 
 
 def _whole(part: torch.Tensor, side: Side) -> torch.Tensor:

@@ -38,11 +38,13 @@ def caller(function: str, group: dist.ProcessGroup | None) -> Caller:
 
 @contextlib.contextmanager
 def others_told(of: Caller) -> Iterator[None]:
-    """The other ranks wait for an answer: what is raised inside is told to them."""
+    """The other ranks wait for an answer: what is raised inside before they have it is told to them."""
+    answers = _ops.distributed_answers()
     try:
         yield
     except Exception as error:
-        _ops.distributed_refuse(of.group, of.function, f"{type(error).__name__}: {error}")
+        if _ops.distributed_answers() == answers:
+            _ops.distributed_refuse(of.group, of.function, f"{type(error).__name__}: {error}")
         raise
 
 

@@ -51,5 +51,5 @@ def _moved(function: str, x: torch.Tensor, dim: int, group: dist.ProcessGroup | 
             raise ValueError(f"x: expected a CPU tensor, got {x.device if isinstance(x, torch.Tensor) else type(x).__name__}")
         if isinstance(dim, bool) or not isinstance(dim, int):
             raise TypeError(f"dim: expected an integer, got {type(dim).__name__}")
-    moved: torch.Tensor = _ops.distributed_move(x, dim, of.group, of.function, to)
+        moved: torch.Tensor = _ops.distributed_move(x, dim, of.group, of.function, to)
     return moved
