@@ -171,6 +171,7 @@ std::string Described(const at::Tensor& given) {
 }
 
 std::string DescribedPart(const at::Tensor& tensor, int64_t ranked) {
+  if (tensor.is_nested()) return TypeName(tensor) + " nested";
   std::string text = TypeName(tensor) + " [";
   for (int64_t d = 0; d < tensor.dim(); ++d)
     text.append(d > 0 ? ", " : "").append(d == ranked ? "*" : std::to_string(tensor.size(d)));
