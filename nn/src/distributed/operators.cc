@@ -50,7 +50,7 @@ Ints AgreeOnTerms(const std::string& group, const std::string& function, const s
   return TranslateErrors([&] {
     if (terms.size() != kTerms) throw InvalidArgument("terms: expected three lengths and a seed");
     const Exchange exchange = ExchangeOf(function, group);
-    const Statement own{{{terms[0], terms[1], terms[2]}, terms[3]}, Introduction(exchange, version)};
+    Statement own{{{terms[0], terms[1], terms[2]}, terms[3]}, Introduction(exchange, version)};
     Ints agreed;
     for (const Terms& of : AgreeOn(exchange, [&] { return own; })) {
       agreed.insert(agreed.end(), of.lengths.begin(), of.lengths.end());
