@@ -31,6 +31,10 @@ double Compute(Operation operation, const double* x) {
       return std::floor(x[0]);
     case kTruncate:
       return std::trunc(x[0]);
+    case kToBFloat16:
+      return RoundedTo<BFloat16>(x[0]);
+    case kToFloat16:
+      return RoundedTo<Float16>(x[0]);
     case kExp:
       return std::exp(x[0]);
     case kExp2:

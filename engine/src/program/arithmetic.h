@@ -6,17 +6,23 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
+#include "heed/element.h"
 #include "program/operation.h"
 
 namespace heed::program {
 
-// The quotient rounded down; exact where both are whole and exact.
+// The quotient rounded down; exact where both are whole and exact. Where an operand is infinite or b is 0, what PyTorch has.
 inline double FloorQuotient(double a, double b) {
+  if (b == 0) return a / b;
+  if (std::isinf(a)) return std::nan("");
+  if (std::isinf(b)) return (a < 0 && b > 0) || (a > 0 && b < 0) ? -1 : a * 0;
   const double quotient = std::floor(a / b), rest = std::fma(-quotient, b, a);
   if (rest == 0) return quotient;
   if ((rest < 0) != (b < 0)) return quotient - 1;
-  return std::abs(rest) >= std::abs(b) ? quotient + 1 : quotient;
+  // A rest may be rounded to b where the quotient is -1, and is less.
+  return quotient != -1 && std::abs(rest) >= std::abs(b) ? quotient + 1 : quotient;
 }
 
 // What is left of a behind the quotient rounded down: it has the sign of b.
@@ -44,6 +50,13 @@ inline double BitOrOf(double a, double b) {
 }
 inline double BitXorOf(double a, double b) {
   return BitByBit(a, b, [](int64_t x, int64_t y) { return x ^ y; });
+}
+
+// The nearest of a 16-bit type.
+template <class T>
+double RoundedTo(double number) {
+  if constexpr (std::is_same_v<T, BFloat16>) return ToFloat(ToBFloat16(static_cast<float>(number)));
+  return ToFloat(ToFloat16(static_cast<float>(number)));
 }
 
 // A number as T. What is finite stays finite: infinite ones mean something else.

@@ -104,7 +104,8 @@ class ReverseMode {
 
   void PassOnPower(int base, int exponent, int y, int g) {
     const int lower = builder_.Apply(kPower, {base, builder_.Apply(kSubtract, {exponent, Number(1)})});
-    Add(base, Scaled(g, Times(exponent, lower)));
+    const int constant = builder_.Apply(kEqual, {exponent, Number(0)});
+    Add(base, Scaled(g, Choice(constant, Number(0), Times(exponent, lower))));
     const int flat =
         builder_.Apply(kAnd, {builder_.Apply(kEqual, {base, Number(0)}), builder_.Apply(kLessEqual, {Number(0), exponent})});
     Add(exponent, Scaled(g, Choice(flat, Number(0), Times(y, builder_.Apply(kLog, {base})))));
@@ -113,6 +114,9 @@ class ReverseMode {
   // The derivative of a function of one number, from that number and its result; -1 where it is 0.
   int Slope(Operation operation, int a, int y) {
     switch (operation) {
+      case kToBFloat16:
+      case kToFloat16:
+        return Number(1);
       case kNegate:
         return Number(-1);
       case kAbsolute:

@@ -142,6 +142,8 @@ Interval IntervalOf(const Instruction& instruction, const Interval* x, const Tab
       return {std::floor(x[0].low), std::floor(x[0].high), x[0].nan};
     case kTruncate:
       return {std::trunc(x[0].low), std::trunc(x[0].high), x[0].nan};
+    case kToBFloat16:
+    case kToFloat16:
     case kExp:
     case kExp2:
     case kTanh:

@@ -29,6 +29,8 @@ const OperationFacts& FactsOf(Operation operation) {
       {"absolute", 1, Typing::kArithmetic, Kind::kReal},
       {"floor", 1, Typing::kArithmetic, Kind::kReal},
       {"truncate", 1, Typing::kWhole, Kind::kReal},
+      {"to_bfloat16", 1, Typing::kReal, Kind::kReal},
+      {"to_float16", 1, Typing::kReal, Kind::kReal},
       {"exp", 1, Typing::kReal, Kind::kReal},
       {"exp2", 1, Typing::kReal, Kind::kReal},
       {"log", 1, Typing::kReal, Kind::kReal},

@@ -34,6 +34,9 @@ enum class Operation : uint8_t {
   kAbsolute,
   kFloor,
   kTruncate,
+  // Rounded to nearest, ties to even.
+  kToBFloat16,
+  kToFloat16,
   kExp,
   kExp2,
   kLog,

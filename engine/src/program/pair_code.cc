@@ -48,6 +48,7 @@ class Widths {
     }
   }
   bool wide(int index) const { return wide_[At(index)]; }
+  bool never() const { return facts_.never_wide; }
 
  private:
   Interval BoundOf(int index) const {
@@ -151,6 +152,9 @@ class PairCompiler {
     const bool reading = code_[index].operation == kRead || code_[index].operation == kDot;
     // What is read is converted as it is read.
     bool wide = widths_.wide(index) && !reading;
+    // Powers of whole numbers are whole ones, as far as double has them.
+    if (code_[index].operation == kPower && !widths_.never())
+      wide = std::ranges::all_of(code_[index].operands, [&](int operand) { return code_[operand].kind == Kind::kWhole; });
     for (int operand : code_[index].operands) wide = wide || widths_.wide(operand);
     return wide ? Element::kWide : Element::kNarrow;
   }

@@ -57,7 +57,8 @@ def score(function: Callable[..., Any], *, positions: bool = False) -> ScoreProg
     the own sequence. With positions=True two more follow, float64: the positions of the query and of the key. It may read
     tensors that it captures at whole numbers, t[head, kv_idx], multiply and sum rows of them, (a[q_idx] * b[kv_idx]).sum(), and
     compute anything from captured tensors alone, t.exp()[head]; floating ones receive gradients. torch.where chooses; -inf
-    hides. Types are those of attention: reals are computed in float32, in float64 for float64 inputs, whatever they are cast to.
+    gives the weight 0. float32 and float64 are both the type of attention, float32 or, for float64 inputs, float64; others round
+    and wrap as PyTorch's do.
 
     A program is for as long as what the function uses stays: numbers, and which tensors, are those of the time when it was
     prepared. A Parameter whose values change is seen, not another one in its place, as load_state_dict(assign=True) and

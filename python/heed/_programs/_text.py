@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -11,6 +12,7 @@ _LEAVES: dict[str, Kind] = {
     "score": "real", "batch": "whole", "head": "whole", "query": "whole", "key": "whole", "query_position": "real",
     "key_position": "real",
 }  # fmt: skip
+_MOST_TOKENS = 2.0**30 - 1  # of a sequence
 _COMPARISONS = ("less", "less_equal", "equal", "not_equal")
 _LOGIC = ("and", "or", "not")
 _ARITHMETIC = ("add", "subtract", "multiply", "floor_divide", "remainder", "minimum", "maximum", "negate", "absolute", "floor")
@@ -25,6 +27,8 @@ class Value(NamedTuple):
 
     place: int
     kind: Kind
+    most: float = math.inf
+    """Of whole numbers the largest magnitude that it may have."""
 
 
 _PLAIN = {"constant": 2, "read": 2, "dot": 3}  # words of an instruction that are no earlier instructions
@@ -52,29 +56,44 @@ def followed_by(first: str, tables: int, second: str) -> str:
     return ";".join(lines[: places[-1] + 1])
 
 
+def _most(operation: str, operands: Sequence[float]) -> float:
+    """The largest magnitude of a result, from those of its operands; of truths it is 1."""
+    if operation in ("add", "subtract"):
+        return sum(operands)
+    if operation == "multiply":
+        return math.prod(operands) if 0 not in operands else 0.0
+    if operation == "select":
+        return max(operands[1:])
+    if operation in ("minimum", "maximum"):
+        return max(operands)
+    if operation in ("negate", "absolute", "floor_divide"):
+        return operands[0]
+    return operands[1] if operation == "remainder" else math.inf
+
+
 class Text:
     """Instructions one after the other; what is there already is not written again."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Value] = {}
 
-    def _add(self, line: str, kind: Kind) -> Value:
-        return self._lines.setdefault(line, Value(len(self._lines), kind))
+    def _add(self, line: str, kind: Kind, most: float = math.inf) -> Value:
+        return self._lines.setdefault(line, Value(len(self._lines), kind, 1.0 if kind == "truth" else most))
 
     def leaf(self, name: str) -> Value:
         """score, batch, head, query, key, query_position or key_position."""
-        return self._add(name, _LEAVES[name])
+        return self._add(name, _LEAVES[name], _MOST_TOKENS)
 
     def constant(self, number: float) -> Value:
         """A truth, a whole number or a real one, as Python has it."""
         kind: Kind = "truth" if isinstance(number, bool) else "whole" if isinstance(number, int) else "real"
         if kind == "whole" and abs(number) > 2**53:
             raise OutOfRange(f"expected whole numbers within 2^53, got {number}")
-        return self._add(f"constant {kind} {int(number) if kind != 'real' else repr(float(number))}", kind)
+        return self._add(f"constant {kind} {int(number) if kind != 'real' else repr(float(number))}", kind, abs(number))
 
-    def read(self, table: int, kind: Kind, indices: Sequence[Value]) -> Value:
-        """An entry of a table by its place."""
-        return self._add(" ".join(["read", kind, str(table), *(str(i.place) for i in indices)]), kind)
+    def read(self, table: int, kind: Kind, indices: Sequence[Value], most: float = math.inf) -> Value:
+        """An entry of a table by its place. most: the largest magnitude of its whole numbers."""
+        return self._add(" ".join(["read", kind, str(table), *(str(i.place) for i in indices)]), kind, most)
 
     def dot(self, a: int, of_a: Sequence[Value], b: int, of_b: Sequence[Value]) -> Value:
         """The inner product of two rows of tables."""
@@ -96,7 +115,8 @@ class Text:
             kind = widest
         elif operation in _ARITHMETIC:
             kind = "whole" if widest == "truth" else widest
-        return self._add(" ".join([operation, *(str(o.place) for o in operands)]), kind)
+        most = _most(operation, [o.most for o in operands])
+        return self._add(" ".join([operation, *(str(o.place) for o in operands)]), kind, most)
 
     def real(self, value: Value) -> Value:
         """The same number as a real one."""
@@ -108,13 +128,17 @@ class Text:
             return self.apply("truncate", value)
         return value if value.kind == "whole" else self.apply("add", value, self.constant(0))
 
+    def wrapped(self, value: Value, least: int, most: int) -> Value:
+        """A whole number in the type of that range, as two's complement has it."""
+        if value.most <= (most if least < 0 else 0):
+            return value
+        moved = self.apply("subtract", value, self.constant(least))
+        rest = self.apply("remainder", moved, self.constant(most - least + 1))
+        return self.apply("add", rest, self.constant(least))._replace(most=float(max(most, -least)))
+
     def truth(self, value: Value) -> Value:
         """Whether it is not 0."""
         return value if value.kind == "truth" else self.apply("not_equal", value, self.constant(0))
-
-    def convert(self, value: Value, kind: Kind) -> Value:
-        """The same number as another kind."""
-        return {"real": self.real, "whole": self.whole, "truth": self.truth}[kind](value)
 
     def finish(self, result: Value) -> str:
         """The text up to its result, which is its last instruction."""

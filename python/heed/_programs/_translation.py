@@ -37,6 +37,16 @@ def _kind(dtype: torch.dtype) -> Kind:
     return "real" if dtype.is_floating_point else "truth" if dtype == torch.bool else "whole"
 
 
+_HALVES = {torch.bfloat16: "to_bfloat16", torch.float16: "to_float16"}
+
+
+_READS = ("index", "select")  # entries have the type of their tensor
+
+
+def _name(target: Any) -> str:
+    return target._schema.name.removeprefix("aten::") if hasattr(target, "_schema") else str(target)
+
+
 class Translation:
     """Instructions of one function, call by call.
 
@@ -54,7 +64,7 @@ class Translation:
         if isinstance(given, Captured):
             if given.tensor.dim() != 0:
                 raise Refusal(f"a captured tensor of shape {list(given.tensor.shape)} that is not indexed")
-            return self.text.read(given.place, given.kind, [self.text.constant(0)])
+            return self.text.read(given.place, given.kind, [self.text.constant(0)], given.most)
         if isinstance(given, (bool, int, float)):
             return self.text.constant(given)
         raise Refusal(f"an operand of type {type(given).__name__}")
@@ -72,14 +82,26 @@ class Translation:
         if isinstance(result, Value):
             if expected.numel() != 1:
                 raise Refusal(f"a tensor of shape {list(expected.shape)}")
-            return self.text.convert(result, _kind(expected.dtype))
+            return result if _name(target) in _READS else self._typed(result, expected.dtype)
         rows = result if isinstance(result, Products) else (result,)
         if any(row.captured.tensor.shape[len(row.indices) :] != expected.shape for row in rows):
             raise Refusal("a row in another shape")
         return result
 
+    def _typed(self, value: Value, dtype: torch.dtype) -> Value:
+        """The number as PyTorch's type has it: rounded, wrapped. float32 and float64 are both the type of the attention."""
+        if dtype in _HALVES:
+            return self.text.apply(_HALVES[dtype], value)
+        kind = _kind(dtype)
+        if kind == "real":
+            return self.text.real(value)
+        if kind == "truth":
+            return self.text.truth(value)
+        whole, info = self.text.whole(value), torch.iinfo(dtype)
+        return whole if info.bits == 64 else self.text.wrapped(whole, info.min, info.max)
+
     def _called(self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Value | Row | Products:
-        name = target._schema.name.removeprefix("aten::") if hasattr(target, "_schema") else str(target)
+        name = _name(target)
         if name == "index":
             return self._index(*args)
         if name == "select":
@@ -133,7 +155,7 @@ class Translation:
         if len(indices) > dims:
             raise Refusal(f"{len(indices)} indices into a captured tensor of {dims} dimensions")
         if len(indices) == dims:
-            return self.text.read(captured.place, captured.kind, indices)
+            return self.text.read(captured.place, captured.kind, indices, captured.most)
         return Row(captured, indices)
 
     # Operations that PyTorch has and the engine has not, in terms of those it has.
@@ -146,22 +168,47 @@ class Translation:
     def divide(self, a: Any, b: Any, *, rounding_mode: str | None = None) -> Value:
         if rounding_mode == "floor":
             return self.apply("floor_divide", a, b)
-        quotient = self.apply("divide", a, b)
+        a, b, quotient = self.value(a), self.value(b), self.apply("divide", a, b)
         if rounding_mode is None:
             return quotient
-        a, b = self.value(a), self.value(b)
+        if "real" in (a.kind, b.kind):
+            return self.text.real(self.apply("truncate", quotient))
         whole = self.apply("floor_divide", self.apply("absolute", a), self.apply("absolute", b))
         signed = self.apply("select", self.apply("less", self.apply("multiply", a, b), 0), self.apply("negate", whole), whole)
         return signed
 
     def clamp(self, a: Any, min: Any = None, max: Any = None) -> Value:
-        result = self.value(a)
-        # Where a bound is reached, the gradient goes to the number, as in PyTorch.
+        number = bounded = self.value(a)
+        inside = self.value(True)
         if min is not None:
-            result = self.apply("select", self.apply("less", result, min), min, result)
+            bounded, inside = self.apply("maximum", bounded, min), self.apply("less_equal", min, number)
         if max is not None:
-            result = self.apply("select", self.apply("less", max, result), max, result)
-        return result
+            bounded = self.apply("minimum", bounded, max)
+            inside = self.apply("and", inside, self.apply("less_equal", number, max))
+        # Where a bound is reached, the gradient goes to the number, as in PyTorch.
+        return self.apply("select", inside, number, bounded) if bounded.kind == "real" else bounded
+
+    def hardtanh(self, a: Any, low: Any = -1, high: Any = 1) -> Value:
+        # Where a bound is reached, there is no gradient, as in PyTorch.
+        inner = self.apply("select", self.apply("less_equal", high, a), high, a)
+        return self.apply("select", self.apply("less_equal", a, low), low, inner)
+
+    def power(self, a: Any, b: Any) -> Value:
+        if isinstance(b, float) and abs(b) == 0.5:
+            root = self.apply("sqrt", a)
+            return root if b > 0 else self.apply("reciprocal", root)
+        base, exponent = self.value(a), self.value(b)
+        power = self.apply("power", base, exponent)
+        if "real" in (base.kind, exponent.kind):
+            return power
+        fraction = self.apply("and", self.apply("equal", base, 0), self.apply("less", exponent, 0))
+        return self.apply("select", fraction, 0, self.apply("truncate", power))
+
+    def lerp(self, a: Any, b: Any, weight: Any) -> Value:
+        difference = self.subtract(b, a)
+        near = self.apply("less", self.apply("absolute", weight), 0.5)
+        from_b = self.subtract(b, self.apply("multiply", difference, self.subtract(1, weight)))
+        return self.apply("select", near, self.add(a, self.apply("multiply", weight, difference)), from_b)
 
     def bitwise(self, operation: str, a: Any, b: Any) -> Value:
         x, y = self.value(a), self.value(b)
@@ -215,8 +262,11 @@ class Translation:
     def remainder_to_zero(self, a: Any, b: Any) -> Value:
         """torch.fmod: what is left has the sign of a."""
         x = self.value(a)
-        left = self.apply("remainder", self.apply("absolute", x), self.apply("absolute", b))
-        return self.apply("select", self.apply("less", x, 0), self.apply("negate", left), left)
+        down = self.apply("less", x, 0)
+        # The slope of the magnitude is 1 at 0 too.
+        magnitude = self.apply("select", down, self.apply("negate", x), x)
+        left = self.apply("remainder", magnitude, self.apply("absolute", b))
+        return self.apply("select", down, self.apply("negate", left), left)
 
 
 class Captured(NamedTuple):
@@ -228,6 +278,14 @@ class Captured(NamedTuple):
     @property
     def kind(self) -> Kind:
         return _kind(self.tensor.dtype)
+
+    @property
+    def most(self) -> float:
+        """The largest magnitude of whole numbers of its type."""
+        if self.kind != "whole":
+            return math.inf
+        info = torch.iinfo(self.tensor.dtype)
+        return float(max(info.max, -info.min))
 
 
 def _plain(operation: str) -> Operation:
@@ -253,7 +311,7 @@ _OPERATIONS: dict[str, Operation] = {
     "div": Translation.divide,
     "true_divide": Translation.divide,
     "fmod": Translation.remainder_to_zero,
-    "pow": _plain("power"),
+    "pow": Translation.power,
     "square": lambda self, a: self.apply("multiply", a, a),
     "neg": _plain("negate"),
     "abs": _plain("absolute"),
@@ -272,17 +330,17 @@ _OPERATIONS: dict[str, Operation] = {
     "cosh": lambda self, a: self.apply(
         "multiply", 0.5, self.apply("add", self.apply("exp", a), self.apply("exp", self.apply("negate", a)))),
     "erfc": lambda self, a: self.apply("subtract", 1.0, self.apply("erf", a)),
-    "relu": lambda self, a: self.apply("select", self.apply("less", 0, a), a, 0),
+    "relu": lambda self, a: self.apply("select", self.apply("less_equal", a, 0), 0, a),
     "silu": lambda self, a: self.apply("multiply", a, self.apply("sigmoid", a)),
     "gelu": Translation.gelu,
     "softplus": Translation.softplus,
     "elu": Translation.elu,
     "leaky_relu": Translation.leaky,
-    "hardtanh": lambda self, a, low=-1, high=1: self.clamp(a, low, high),
+    "hardtanh": Translation.hardtanh,
     "clamp": Translation.clamp,
     "clamp_min": lambda self, a, bound: self.clamp(a, min=bound),
     "clamp_max": lambda self, a, bound: self.clamp(a, max=bound),
-    "lerp": lambda self, a, b, weight: self.add(a, self.apply("multiply", weight, self.subtract(b, a))),
+    "lerp": Translation.lerp,
     "where": lambda self, condition, a, b: self.apply("select", self.text.truth(self.value(condition)), a, b),
     "masked_fill": lambda self, a, mask, number: self.apply("select", self.text.truth(self.value(mask)), number, a),
     "lt": _plain("less"),

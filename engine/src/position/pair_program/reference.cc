@@ -45,6 +45,8 @@ enum Name {
   kAbsolute,
   kFloor,
   kTruncate,
+  kToBFloat16,
+  kToFloat16,
   kExp,
   kExp2,
   kLog,
@@ -69,12 +71,12 @@ enum Name {
   kSelect,
 };
 constexpr const char* kNames[] = {
-    "score", "batch",   "head",    "query",      "key",        "query_position", "key_position", "constant",
-    "read",  "dot",     "add",     "subtract",   "multiply",   "divide",         "floor_divide", "remainder",
-    "power", "minimum", "maximum", "negate",     "absolute",   "floor",          "truncate",     "exp",
-    "exp2",  "log",     "log1p",   "sqrt",       "reciprocal", "tanh",           "sigmoid",      "erf",
-    "sin",   "cos",     "less",    "less_equal", "equal",      "not_equal",      "and",          "or",
-    "not",   "bit_and", "bit_or",  "bit_xor",    "select",
+    "score",      "batch",   "head",    "query",    "key",      "query_position", "key_position", "constant",
+    "read",       "dot",     "add",     "subtract", "multiply", "divide",         "floor_divide", "remainder",
+    "power",      "minimum", "maximum", "negate",   "absolute", "floor",          "truncate",     "to_bfloat16",
+    "to_float16", "exp",     "exp2",    "log",      "log1p",    "sqrt",           "reciprocal",   "tanh",
+    "sigmoid",    "erf",     "sin",     "cos",      "less",     "less_equal",     "equal",        "not_equal",
+    "and",        "or",      "not",     "bit_and",  "bit_or",   "bit_xor",        "select",
 };
 
 Name NameOf(const std::string& word) {
@@ -252,6 +254,10 @@ class Machine {
         return std::floor(a);
       case kTruncate:
         return std::trunc(a);
+      case kToBFloat16:
+        return ToFloat(ToBFloat16(static_cast<float>(a)));
+      case kToFloat16:
+        return ToFloat(ToFloat16(static_cast<float>(a)));
       case kExp:
         return std::exp(a);
       case kExp2:
@@ -312,7 +318,7 @@ class Machine {
     if (name == kDivide) return first ? 1 / b : -a / (b * b);
     if (name == kRemainder) return first ? 1 : -std::floor(a / b);
     if (name == kPower) {
-      if (first) return b * std::pow(a, b - 1);
+      if (first) return b == 0 ? 0 : b * std::pow(a, b - 1);
       return a == 0 && b >= 0 ? 0 : y * std::log(a);
     }
     if (name == kMinimum || name == kMaximum) {
@@ -320,6 +326,7 @@ class Machine {
       return first == ((name == kMinimum) == (a < b)) ? 1 : 0;
     }
     if (name == kNegate) return -1;
+    if (name == kToBFloat16 || name == kToFloat16) return 1;
     if (name == kAbsolute) return a > 0 ? 1 : a < 0 ? -1 : 0;
     if (name == kExp) return y;
     if (name == kExp2) return y * std::numbers::ln2;

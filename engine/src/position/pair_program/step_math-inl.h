@@ -13,6 +13,7 @@
 
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
+#include "program/arithmetic.h"
 #include "simd/exp2-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -67,20 +68,6 @@ HWY_INLINE hn::Vec<D> SigmoidOf(D d, hn::Vec<D> x) {
   return hn::Div(one, hn::Add(one, ExpOf(d, hn::Neg(x))));
 }
 
-// The quotient rounded down, and what is left; exact where both are whole and their product is exact.
-template <class D>
-HWY_INLINE hn::Vec<D> FloorQuotientOf(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>* rest) {
-  const auto zero = hn::Zero(d), one = hn::Set(d, hn::TFromD<D>{1});
-  auto quotient = hn::Floor(hn::Div(a, b));
-  auto left = hn::NegMulAdd(quotient, b, a);
-  const auto below = hn::And(hn::Ne(left, zero), hn::Ne(Truths(d, hn::Lt(left, zero)), Truths(d, hn::Lt(b, zero))));
-  quotient = hn::IfThenElse(below, hn::Sub(quotient, one), quotient);
-  left = hn::IfThenElse(below, hn::Add(left, b), left);
-  const auto above = hn::Ge(hn::Abs(left), hn::Abs(b));
-  *rest = hn::IfThenElse(above, hn::Sub(left, b), left);
-  return hn::IfThenElse(above, hn::Add(quotient, one), quotient);
-}
-
 // A function without vectors, lane by lane.
 template <class D, class F>
 HWY_INLINE hn::Vec<D> LaneByLane(D d, hn::Vec<D> x, hn::Vec<D> y, const F& f) {
@@ -89,6 +76,28 @@ HWY_INLINE hn::Vec<D> LaneByLane(D d, hn::Vec<D> x, hn::Vec<D> y, const F& f) {
   hn::Store(y, d, b);
   for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) a[lane] = f(a[lane], b[lane]);
   return hn::Load(d, a);
+}
+
+// The quotient rounded down, and what is left; exact where both are whole and their product is exact. Where an operand is
+// infinite or b is 0, what single numbers have.
+template <class D>
+HWY_INLINE hn::Vec<D> FloorQuotientOf(D d, hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D>* rest) {
+  const auto zero = hn::Zero(d), one = hn::Set(d, hn::TFromD<D>{1});
+  auto quotient = hn::Floor(hn::Div(a, b));
+  auto left = hn::NegMulAdd(quotient, b, a);
+  const auto below = hn::And(hn::Ne(left, zero), hn::Ne(Truths(d, hn::Lt(left, zero)), Truths(d, hn::Lt(b, zero))));
+  quotient = hn::IfThenElse(below, hn::Sub(quotient, one), quotient);
+  left = hn::IfThenElse(below, hn::Add(left, b), left);
+  const auto above = hn::AndNot(hn::Eq(quotient, hn::Neg(one)), hn::Ge(hn::Abs(left), hn::Abs(b)));
+  *rest = hn::IfThenElse(above, hn::Sub(left, b), left);
+  quotient = hn::IfThenElse(above, hn::Add(quotient, one), quotient);
+  const auto ended = hn::Or(hn::Eq(b, zero), hn::Eq(hn::Max(hn::Abs(a), hn::Abs(b)), Infinity(d)));
+  if (hn::AllFalse(d, ended)) return quotient;
+  using T = hn::TFromD<D>;
+  const auto at_end = [&](double (*f)(double, double))
+                          HWY_ATTR { return LaneByLane(d, a, b, [f](T x, T y) { return static_cast<T>(f(x, y)); }); };
+  *rest = hn::IfThenElse(ended, at_end(program::FloorRemainder), *rest);
+  return hn::IfThenElse(ended, at_end(program::FloorQuotient), quotient);
 }
 
 // f: the vector function, which holds up to `limit`; g: the one of the C library. A lane keeps its bits whatever its neighbours

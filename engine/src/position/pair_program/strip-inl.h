@@ -89,6 +89,11 @@ class StripStep {
     Two([&](V a, V b) HWY_ATTR { return LaneByLane(d_, a, b, [&](E x, E y) { return static_cast<E>(f(x, y)); }); });
   }
 
+  template <class Half>
+  static E Rounded(E a, E) {
+    return static_cast<E>(program::RoundedTo<Half>(a));
+  }
+
   HWY_NOINLINE void Arithmetic(program::Operation operation) const {
     using enum program::Operation;
     switch (operation) {
@@ -133,6 +138,10 @@ class StripStep {
   HWY_NOINLINE void Function(program::Operation operation) const {
     using enum program::Operation;
     switch (operation) {
+      case kToBFloat16:
+        return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, Rounded<BFloat16>); });
+      case kToFloat16:
+        return One([](V a) HWY_ATTR { return LaneByLane(d_, a, a, Rounded<Float16>); });
       case kExp:
         return One([](V a) HWY_ATTR { return ExpOf(d_, a); });
       case kExp2:
@@ -170,7 +179,8 @@ class StripStep {
       case kEqual:
         return Two([](V a, V b) HWY_ATTR { return Truths(d_, hn::Eq(a, b)); });
       case kNotEqual:
-        return Two([](V a, V b) HWY_ATTR { return Truths(d_, hn::Ne(a, b)); });
+        // Highway's own is false of NaN.
+        return Two([](V a, V b) HWY_ATTR { return Truths(d_, hn::Not(hn::Eq(a, b))); });
       case kAnd:
         return Two([](V a, V b) HWY_ATTR { return Truths(d_, hn::And(Holds(d_, a), Holds(d_, b))); });
       case kOr:
