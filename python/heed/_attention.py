@@ -261,11 +261,11 @@ def attention(
         query, torch.Tensor
     ):
         if has_torch_function(operands):
-            return handle_torch_function(attention, operands, query, key, value, **given)
-    if not (query.is_cpu or query.is_meta):
+            return handle_torch_function(attention, operands, query, key, value, **given)  # type: ignore[arg-type]
+    if not (query.is_cpu or query.is_meta):  # type: ignore[union-attr]
         from . import _pytorch_attention  # which needs this module
 
-        return _pytorch_attention.attend(query, key, value, given)
+        return _pytorch_attention.attend(query, key, value, given)  # type: ignore[arg-type]
     query, key, value, options, further = call_of(query, key, value, given)
     output, lse, statistics = _operators.attend(query, key, value, options, further)
     if not (return_lse or return_weights or return_statistics):

@@ -39,7 +39,7 @@ def by_pytorch(
     token = _asking.set(first)
     try:
         if first:
-            return handle_torch_function(called, given, *args, **kwargs)  # type: ignore[no-any-return]
+            return handle_torch_function(called, given, *args, **kwargs)
         # A class has passed on the call that it was asked about. It may know the function by PyTorch's own name alone.
         with torch._C._EnableTorchFunction():
             return found(*args, **kwargs)

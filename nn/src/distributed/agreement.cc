@@ -28,12 +28,19 @@ struct Answer {
   std::string text;
 };
 
+// The first bytes of a text, at most so many, without half a character at their end.
+std::string Start(const std::string& text, std::size_t bytes) {
+  const auto continues = [&] { return bytes < text.size() && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U; };
+  while (bytes > 0 && continues()) --bytes;
+  return text.substr(0, bytes);
+}
+
 // Names and what they are, each with a zero behind it.
 std::string Encoded(const Facts& facts, bool shortened) {
   std::string text;
   for (const auto& [name, fact] : facts) {
     text.append(name).push_back('\0');
-    text.append(shortened && fact.size() > kShort ? fact.substr(0, kShort - 24) + " " + Digest(std::as_bytes(std::span(fact)))
+    text.append(shortened && fact.size() > kShort ? Start(fact, kShort - 24) + " " + Digest(std::as_bytes(std::span(fact)))
                                                   : fact)
         .push_back('\0');
   }
@@ -171,7 +178,7 @@ std::vector<Terms> Agree(const Exchange& exchange, const Terms& terms, const Fac
 }  // namespace
 
 void TellRefusal(const Exchange& exchange, const std::string& reason) {
-  Exchanged(exchange, {{}, true, reason.substr(0, kMostReason)});
+  Exchanged(exchange, {{}, true, Start(reason, kMostReason)});
 }
 
 int64_t Answers() { return answers_given; }

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from . import _library  # noqa: F401  registers the handlers
 from ._manual_axes import alike, result
@@ -101,14 +102,18 @@ def _forward(call: Call, operands: Arrays, options: Arrays) -> Arrays:
 def _backward(call: tuple[str, tuple[str, ...]], operands: Arrays, options: Arrays, saved: Arrays) -> Arrays:
     settings, wanted = call
     lse = saved["lse"]
-    saved = {**saved, "lse": jnp.where(lse == jnp.finfo(lse.dtype).min, -jnp.inf, lse)}  # see _kept
+    saved = {**saved, "lse": jnp.where(lse == _lowest(lse), -jnp.inf, lse)}  # see _kept
     results = {name: result(operands[name].shape, operands[name].dtype, operands[name]) for name in wanted}
     return _foreign("heed_jax_attention_backward", settings, {**operands, **options, **saved}, results)
 
 
+def _lowest(like: jax.Array) -> float:
+    return float(np.finfo(like.dtype).min)
+
+
 def _kept(lse: jax.Array) -> jax.Array:
     """The log-sum-exp as it leaves a program for a gradient, or for nobody: finite, since jax.debug_infs refuses what is not."""
-    return jnp.maximum(lse, jnp.finfo(lse.dtype).min)
+    return jnp.maximum(lse, _lowest(lse))
 
 
 def _returned(call: Call, results: Arrays) -> tuple[jax.Array, jax.Array, Arrays]:
