@@ -122,7 +122,7 @@ def _add_scheme(
     scale = position.default_scale(query.shape[3])
     if scale is not None:
         options["scale"] = scale
-    if position.rotates and torch._C._is_tracing():
+    if position.rotates and not torch.compiler.is_compiling() and torch._C._is_tracing():
         raise RuntimeError(
             f"position: {type(position).__name__} turns by tables as long as the text, which torch.jit.trace would hold fast; "
             "torch.compile and torch.export take heed's calls"

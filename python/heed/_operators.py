@@ -16,7 +16,6 @@ from typing_extensions import TypeGuard
 
 from . import _library  # noqa: F401  registers the operators
 from ._compiler import keep_in_graph, when_imported
-from ._plain_tensors import are_plain
 
 _ops = torch.ops.heed
 NO_SECOND_DERIVATIVE = "attention: a second derivative was asked for; only first derivatives are implemented"
@@ -189,9 +188,10 @@ def may_attend_plainly(query: object, key: object, value: object, scale: object)
     operators (a compiler, a transform, autocast)."""
     return (
         _are_seen_by_nobody(query, key, value, scale)
-        and are_plain(query, key, value)
+        and query.is_cpu and key.is_cpu and value.is_cpu  # type: ignore[attr-defined]
+        and not (query.is_nested or key.is_nested or value.is_nested)  # type: ignore[attr-defined]
         and not torch.is_autocast_enabled("cpu")
-    )
+    )  # fmt: skip
 
 
 def _are_seen_by_nobody(query: object, key: object, value: object, scale: object) -> TypeGuard[torch.Tensor]:

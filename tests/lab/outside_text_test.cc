@@ -26,8 +26,7 @@ const std::vector<std::string> kHostile{
     "\x1b]0;title\x07\x1b[31m",
     "a\x7f\b\v",
     "\xe2\x80\xae.csv",
-    "\xc2\x9b"
-    "31m",
+    std::string("\xc2\x9b") + "31m",
     "\xef\xbb\xbf",
     "caf\xe9",
     "\xed\xa0\x80",

@@ -194,6 +194,7 @@ void ExpectAsInOneProcess(const Case& of, int ranks, Method method, Layout layou
     const std::string where = c10::str(of.name, ", rank ", rank, " of ", ranks);
     const Trained own = of.make();
     std::vector<at::Tensor> parts;
+    parts.reserve(whole.size());
     for (const at::Tensor& operand : whole) parts.push_back(PartOf(operand, layout, rank, ranks).clone().requires_grad_());
     const Choice choice{method, layout};
     const Results found = Attended(parts, own.leaves, PartOf(weights, layout, rank, ranks), [&] {
@@ -275,6 +276,7 @@ TEST(DistributedTest, FarRowsHaveGradientsInFloat32) {
   EXPECT_GT(expected[2].abs().max().item<double>(), 0.01);
   ExpectNothingThrown(Together(3, [&](const Group& group, int rank) {
     std::vector<at::Tensor> parts;
+    parts.reserve(whole.size());
     for (const at::Tensor& operand : whole)
       parts.push_back(PartOf(operand, Layout::kContiguous, rank, 3).clone().requires_grad_());
     const auto found = gradients(

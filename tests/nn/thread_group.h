@@ -26,6 +26,7 @@ inline std::vector<std::string> Together(int ranks, const std::function<void(con
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::string> thrown(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {

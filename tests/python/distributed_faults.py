@@ -61,7 +61,12 @@ def scheme_of(name, arguments=(), change=None):
         attribute, to = change
         with torch.no_grad():
             tensor = getattr(scheme, attribute)
-            tensor.requires_grad_(to) if isinstance(to, bool) else tensor[..., -1].add_(to)
+            if isinstance(to, bool):
+                tensor.requires_grad_(to)
+            else:
+                changed = tensor.clone()
+                changed[..., -1] += to
+                setattr(scheme, attribute, changed)
     return scheme
 
 

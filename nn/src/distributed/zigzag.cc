@@ -60,7 +60,7 @@ at::Tensor Redistributed(const Move& move, const at::Tensor& x) {
     shape[0] = tokens;
     return at::empty(shape, x.options());
   };
-  const at::Tensor result = room(after.length(self));
+  at::Tensor result = room(after.length(self));
   ByPeer leaving, arriving;
   for (const int peer : exchange.Others()) {
     std::vector<at::Tensor> taken{x.narrow(0, 0, 0)};

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .._process import VERSION
+from ..positions._tables import HasTables
 from ._group import Caller
 
 _ops = torch.ops.heed
@@ -78,9 +79,10 @@ class Description:
                 self.words[f"{name}.{attribute}"] = repr(of)
             elif kind is torch.Tensor or attribute[0] != "_":
                 self.add(f"{name}.{attribute}", of)
+        tables = module.tables() if isinstance(module, HasTables) else {}
         for registry in _REGISTRIES:
             for attribute, of in own[registry].items():
-                self.add(f"{name}.{attribute}", of)
+                self.add(f"{name}.{attribute}", tables.get(attribute) if of is None else of)
 
 
 def agree(of: Caller, terms: Terms) -> Sequence[Terms]:

@@ -71,6 +71,10 @@ class HasTables(torch.nn.Module):
         own = torch.device("cpu") if self._place.is_meta else self._place.device
         return table.on(own if device is None else device)
 
+    def tables(self) -> dict[str, torch.Tensor]:
+        """What the attributes are copies of, by name; not to be written to."""
+        return {name: self._table(name) for name in self._buffers if _kept_as(name) in self.__dict__}
+
     def _given(self, name: str) -> torch.Tensor | None:
         """What was assigned to the attribute."""
         parameter = self._parameters.get(name)

@@ -251,9 +251,8 @@ class Machine {
       case kAbsolute:
         return std::abs(a);
       case kFloor:
-        return std::floor(a);
       case kTruncate:
-        return std::trunc(a);
+        return name == kFloor ? std::floor(a) : std::trunc(a);
       case kToBFloat16:
         return ToFloat(ToBFloat16(static_cast<float>(a)));
       case kToFloat16:
