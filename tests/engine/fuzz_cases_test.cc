@@ -70,6 +70,10 @@ TEST(FuzzCases, AreNamed) {
 TEST(FuzzCases, ThatFailedOnceAgree) {
   // Rows that look at all keys alike had contextual positions count the keys that they do not look at.
   ExpectAccurate<float>(*reference::NamedCase("fuzz 4872 | one key | one head | width 1"), 4872, "float32");
+  // Programs multiplied the gradient of a hidden pair, which is 0, by a derivative at a score of NaN.
+  ExpectAccurate<float>(
+      *reference::NamedCase("fuzz 596003007537 | one key | width 1 | width of values 1 | one head | no slope_bias | no mask"),
+      596003007537, "float32");
   // Weights on request of rows without a key.
   ExpectAccurate<BFloat16>(*reference::NamedCase("fuzz 8468 | width 1 | width of values 1"), 8468, "bfloat16");
 }

@@ -88,14 +88,18 @@ class PairProgramHook final : public PositionHook<T> {
       if (IsGradient(x)) GatherGiven(place, d_scores, x);
     const PairArrays<T> own{.score = scratch_.score_nats, .gradient = d_scores, .kept = scratch_.kept};
     ForEachStrip(*backward_, place, own, [&](int64_t first, const position::StripExtent& extent) HWY_ATTR {
-      const auto same = [](hn::Vec<D> gradient) HWY_ATTR { return gradient; };
+      // Where nothing arrives nothing is passed on, whatever the derivative is: a pair that is hidden may have a score of NaN.
+      const auto passed = [](hn::Vec<D> arriving, hn::Vec<D> gradient)
+                              HWY_ATTR { return hn::IfThenZeroElse(hn::Eq(arriving, hn::Zero(d_)), gradient); };
+      T* rows = d_scores + first * place.panel;
+      const StripSource<T> arriving{rows, place.panel, 1};
       const auto result = [&](int index) { return backward_->template result<T>(static_cast<std::size_t>(index)); };
       for (std::size_t x = 0; x < count; ++x)
-        if (!IsGradient(x)) MapStrip(extent, Plain(place, x) + first * place.panel, same, result(backward.given[x].gradient));
-      for (const position::ReadGradient& read : backward.reads) Scatter(place, extent, read);
-      T* rows = d_scores + first * place.panel;
+        if (!IsGradient(x))
+          MapStrip(extent, Plain(place, x) + first * place.panel, passed, arriving, result(backward.given[x].gradient));
+      for (const position::ReadGradient& read : backward.reads) Scatter(place, extent, read, rows);
       if (backward.score >= 0) {
-        MapStrip(extent, rows, same, result(backward.score));
+        MapStrip(extent, rows, passed, arriving, result(backward.score));
       } else if (backward.severed) {
         for (int64_t j = 0; j < extent.keys; ++j)
           std::fill(rows + j * place.panel + extent.lane_begin, rows + j * place.panel + extent.lane_end, T{0});
@@ -201,18 +205,19 @@ class PairProgramHook final : public PositionHook<T> {
     }
   }
 
-  // Adds the gradients of a strip to the entries of tables that its pairs read.
-  void Scatter(const TilePlace& place, const position::StripExtent& extent, const position::ReadGradient& read) {
+  // Adds the gradients of a strip to the entries of tables that its pairs read, where any arrive in its rows [keys, panel].
+  void Scatter(const TilePlace& place, const position::StripExtent& extent, const position::ReadGradient& read, const T* rows) {
     const int64_t used = std::min(place.used_end(), extent.lane_end);
-    for (int64_t j = 0; j < extent.keys; ++j) {
+    for (int64_t j = 0; j < extent.keys; ++j, rows += place.panel) {
       if (read.dot) {
-        for (int64_t w = extent.lane_begin; w < used; ++w) ScatterProduct(read, j, w);
+        for (int64_t w = extent.lane_begin; w < used; ++w)
+          if (rows[w] != 0) ScatterProduct(read, j, w);
       } else if (extent.lane_begin < used) {
-        ScatterRow(read, j, {extent.lane_begin, used});
+        ScatterRow(read, j, {extent.lane_begin, used}, rows + extent.lane_begin);
       }
     }
   }
-  void ScatterRow(const position::ReadGradient& read, int64_t j, const attention::KeyRange& lanes) {
+  void ScatterRow(const position::ReadGradient& read, int64_t j, const attention::KeyRange& lanes, const T* row) {
     const View<T, 4> part = score_->TablePart(read.reading.place, block_, chunk_);
     if (!part.present()) return;
     program::EntryRow entries(lanes.end - lanes.begin);
@@ -225,7 +230,7 @@ class PairProgramHook final : public PositionHook<T> {
     const StripSource<T> gradients = backward_->template result<T>(static_cast<std::size_t>(read.gradient));
     for (int64_t n = 0; n < entries.count(); ++n) {
       const T arriving = *gradients.At(j, lanes.begin + n);
-      if (arriving != 0 && entries.inside(n)) part.data[entries.at(n)] += arriving;
+      if (row[n] != 0 && arriving != 0 && entries.inside(n)) part.data[entries.at(n)] += arriving;
     }
   }
   void ScatterProduct(const position::ReadGradient& read, int64_t j, int64_t w) {
