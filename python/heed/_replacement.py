@@ -126,7 +126,7 @@ class _Watch(TorchFunctionMode):
     def __init__(self, replacement: _Replacement | None = None) -> None:
         super().__init__()
         self._replacement = replacement  # none in compiled code
-        self.over = False
+        self._over = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -142,11 +142,11 @@ class _Watch(TorchFunctionMode):
 def _take_off_what_is_over() -> None:
     """Takes watches off this thread's stack of modes whose contexts have been left, whatever stands above them."""
     modes = _get_current_function_mode_stack()
-    if any(isinstance(mode, _Watch) and mode.over for mode in modes):
+    if any(isinstance(mode, _Watch) and mode._over for mode in modes):
         for _ in modes:
             _pop_mode()
         for mode in modes:
-            if not (isinstance(mode, _Watch) and mode.over):
+            if not (isinstance(mode, _Watch) and mode._over):
                 _push_mode(mode)
 
 
@@ -194,5 +194,5 @@ class replace_sdpa(_Watch):
             replacement, watch = self._entered.pop(_scope.leave(list(self._entered)))
             _remove(replacement)
         if watch is not None:
-            watch.over = True
+            watch._over = True
         _take_off_what_is_over()

@@ -100,7 +100,7 @@ def test_names_that_are_not_utf8_reach_json_as_replacement_characters(text, tmp_
     book = os.fsencode(tmp_path) + b"/b\xe9.txt"
     shutil.copy(text, book)
     data = os.fsencode(tmp_path) + b"/d\xe9.csv"
-    pathlib.Path(os.fsdecode(data)).write_bytes(b"g,x\xe9,y\n" + b"".join(b"%d,%d,%d\n" % (i // 3, i % 5, i // 3 % 2) for i in range(30)))
+    pathlib.Path(os.fsdecode(data)).write_bytes(b"g,x,y\n" + b"".join(b"%d,%d,%d\n" % (i // 3, i % 5, i // 3 % 2) for i in range(30)))
     tiny = ["--budget", "quick", "--steps", "1", "--seeds", "1", "--encoders", "gru"]
     for arguments, name in [
         (["train", book, "--out", folder, *SMALL, "--steps", "1"], "out"),

@@ -201,7 +201,7 @@ class BackwardChunk {
                                   .head = h,
                                   .panel = panel_.width,
                                   .used = panel_.used(),
-                                  .uniform = panel_.range.uniform,
+                                  .blind = scratch_.lanes.uniform | scratch_.lanes.idle,
                                   .queries = scratch_.queries,
                                   .block = block_,
                                   .chunk = chunk_,

@@ -115,7 +115,7 @@ class ForwardPanel {
                .head = place.head,
                .panel = panel_.width,
                .used = panel_.used(),
-               .uniform = panel_.range.uniform,
+               .blind = scratch_.lanes.uniform | scratch_.lanes.idle,
                .queries = scratch_.queries,
                .output = scratch_.output};
   }

@@ -43,7 +43,7 @@ struct TilePlace {
 template <class T>
 struct PanelArrays {
   int64_t b = 0, head = 0, panel = 0, used = 0;
-  uint64_t uniform = 0;        // bit w: the query of lane w looks at all keys alike, whatever they and schemes say
+  uint64_t blind = 0;          // bit w: lane w has no query with weights, or one that looks at all keys alike
   const T* queries = nullptr;  // [D, panel], times scale * log2(e)
   // Forward only: [Dv, panel], and behind it what schemes asked for (position::SchemeCall::output_rows).
   T* output = nullptr;

@@ -63,7 +63,7 @@ class WeightsPanel {
                                 .head = head,
                                 .panel = panel_.width,
                                 .used = panel_.used(),
-                                .uniform = panel_.range.uniform,
+                                .blind = scratch_.lanes.uniform | scratch_.lanes.idle,
                                 .queries = scratch_.queries,
                                 .output = scratch_.output};
     for (PositionHook<T>* hook : hooks_) hook->Begin(arrays);

@@ -90,6 +90,7 @@ def attribute(name: str) -> Any:
     assigned to it replaces it: a buffer outside of the state dict, or a parameter."""
 
     def get(module: HasTables) -> torch.Tensor:
+        """What the class says behind the attribute."""
         given = module._given(name)
         if given is not None:
             return given

@@ -51,7 +51,7 @@ class ContextualPositionHook final : public PositionHook<T> {
     Scale(scratch_.products, panel.panel);
     std::fill_n(scratch_.sum, panel.panel, T{0});
     used_ = panel.used;
-    uniform_ = panel.uniform;
+    blind_ = panel.blind;
     counted_ = std::numeric_limits<int64_t>::max();
     if (!call_.backward()) return;
     d_table_ = call_.Part(panel.block, panel.chunk);
@@ -171,8 +171,8 @@ class ContextualPositionHook final : public PositionHook<T> {
     const V power = PowerOfTwo(d_, hn::Neg(hn::Abs(score)));
     const V share = hn::Div(one, hn::Add(one, power)), rest = hn::Mul(power, share);
     const Gate gate{hn::IfThenElse(hn::Lt(score, hn::Zero(d_)), rest, share), hn::Mul(rest, share)};
-    if (!visible) return gate;
-    const auto seen = MaskOf(d_, visible[j] & ~uniform_, w);
+    if (!visible && blind_ == 0) return gate;
+    const auto seen = MaskOf(d_, (visible ? visible[j] : ~uint64_t{0}) & ~blind_, w);
     return {hn::IfThenElseZero(seen, gate.open), hn::IfThenElseZero(seen, gate.slope)};
   }
 
@@ -218,10 +218,10 @@ class ContextualPositionHook final : public PositionHook<T> {
   T inverse_scale_;
   int64_t width_, rows_;  // D padded; of the table
   const typename Call::Scratch scratch_;
-  // Of the panel at hand: its queries, those that look at all keys alike, the first key whose gates were counted, where the
+  // Of the panel at hand: its queries, the lanes that count no key, the first key whose gates were counted, where the
   // table's gradient gathers.
   int64_t used_ = 0, counted_ = 0;
-  uint64_t uniform_ = 0;
+  uint64_t blind_ = 0;
   T* d_table_ = nullptr;
 };
 
