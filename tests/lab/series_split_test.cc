@@ -57,7 +57,10 @@ TEST(SeriesSplitTest, ThreeSequencesAreEnoughAndTwoAreNot) {
     const SequenceParts parts = SplitSequences(OfClasses({0, 0, 0}), share);
     EXPECT_EQ(parts.training.size() * parts.validation.size() * parts.test.size(), 1u) << share;
   }
-  EXPECT_TRUE(Holds(WhatOf<Error>([] { SplitSequences(OfClasses({0, 1}), 0.2); }), "2 sequence(s); a classification needs at least 3"));
+  EXPECT_TRUE(Holds(WhatOf<Error>([] {
+                      SplitSequences(OfClasses({0, 1}), 0.2);
+                    }),
+                    "2 sequence(s); a classification needs at least 3"));
 }
 
 TEST(SeriesSplitTest, TheEndOfASequenceIsHeldOutTwice) {
