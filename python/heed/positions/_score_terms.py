@@ -35,7 +35,7 @@ class Alibi(_tables.NeverNarrow, _tables.HasTables, Scheme):
         self.heads, self.symmetric = heads, symmetric
         if trainable:
             self.slopes = torch.nn.Parameter(torch.empty(heads, dtype=torch.float32))
-        self.reset_parameters()
+            self.reset_parameters()
 
     @torch.no_grad()
     def reset_parameters(self) -> None:

@@ -21,10 +21,13 @@ class Table:
 
     def __init__(self, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
         """make: a function that its module's name leads to, of arguments that can be pickled. Raises what it raises."""
+        self._make, self._arguments = make, arguments
+        if torch.compiler.is_compiling():  # what is made inside of a graph belongs to it
+            self._tensor = make(*arguments)
+            return
         from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
         from torch.utils._python_dispatch import _disable_current_modes
 
-        self._make, self._arguments = make, arguments
         with temporarily_clear_interpreter_stack(), _disable_current_modes(), torch.inference_mode(False), torch.device("cpu"):
             self._tensor = make(*arguments)
 
