@@ -42,8 +42,12 @@ def has_plain_class(argument: object) -> bool:
 def are_plain(*arguments: Any) -> bool:
     """Whether those that are tensors have a plain class and are on the CPU, or meta, and not nested."""
     for argument in arguments:
-        if not has_plain_class(argument):
-            return False
-        if isinstance(argument, torch.Tensor) and (not (argument.is_cpu or argument.is_meta) or argument.is_nested):
+        kind = type(argument)
+        if kind is not torch.Tensor:  # which most are, and this is asked at every call
+            if not has_plain_class(argument):
+                return False
+            if not issubclass(kind, torch.Tensor):
+                continue
+        if not (argument.is_cpu or argument.is_meta) or argument.is_nested:
             return False
     return True
