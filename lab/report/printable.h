@@ -10,7 +10,7 @@ namespace heed::lab {
 
 // Valid UTF-8 on one line: control characters, line ends, marks that turn the direction of writing and code points that are no
 // characters stand as \u001b, bytes that are no UTF-8 as \xff. More than about `most` bytes are cut between characters, with
-// "..." behind them. A name that comes from within a file is rather shown by ShownName (heed/safetensors.h).
+// "..." behind them. A name from within a file is shown by ShownName (heed/shown_name.h).
 std::string Printable(std::string_view text, std::size_t most = std::string_view::npos);
 
 // The same of each line.
