@@ -216,6 +216,8 @@ def valid(call: Call) -> Call:
         c["scale"] = None
     if call.heads == 0:
         c["position"] = None
+        if call.position in OF_AXES:
+            c["query_positions"] = c["key_positions"] = None
     if call.lse_gradient and not call.lse:
         c["lse_gradient"] = False
     return dataclasses.replace(call, **c)

@@ -10,6 +10,7 @@ from call import Call, Tensors, integers, positions
 from schemes import BY_OFFSET, MASKS, OF_AXES, SCORES, in_double, scheme_of, score_of
 
 INFINITY = float("inf")
+LEAST_WEIGHT = 2.0**-100  # of the row's reference; a smaller one counts as 0 (docs/numerics.md)
 
 
 @dataclasses.dataclass
@@ -34,6 +35,9 @@ class Result:
 
     values: dict[str, torch.Tensor]
     mass: dict[str, torch.Tensor]
+    # What an error of 1 eps in sum(dO O), which all pairs of a row share, makes of a gradient.
+    shared: dict[str, torch.Tensor]
+    left_out: torch.Tensor  # what weights that count as 0 may add to an element of the output
     largest: float  # score
     kink: bool  # whether rounding may take a derivative to the other side of a step
 
@@ -267,7 +271,8 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
     if call.unclean == "value" or each is not None:
         whole = value.unsqueeze(2) if each is None else value.unsqueeze(2) + entry(each)
         output = torch.where(takes, dropped.unsqueeze(-1) * whole, 0.0).sum(-2)
-        size = whole.detach().abs().nan_to_num(0, 0, 0)
+        size = value.detach().abs().unsqueeze(2).expand(whole.shape) if each is None else value.abs().unsqueeze(2) + entry(each).abs()
+        size = size.detach().nan_to_num(0, 0, 0)
         output_mass = (dropped.detach().unsqueeze(-1) * size).sum(-2)
     else:
         output = dropped @ value
@@ -282,7 +287,7 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
     values["entropy"] = -(p.detach() * positive.log()).sum(-1)
     values["max_weight"] = p.detach().amax(-1) if m else torch.zeros(b, hq, n, dtype=torch.float64)
     values["mean_distance"] = (p.detach() * offset.abs()).sum(-1)
-    mass = {"output": output_mass}
+    mass, shared = {"output": output_mass}, {}
     wanted = {name: leaf for name, leaf in leaves.items() if name.split(" ")[0].replace("table", "tables") in call.wanted}
     if wanted:
         grads = _gradients([output, torch.where(torch.isfinite(lse), lse, 0.0)], [d_output, d_lse], wanted, retain=True)
@@ -296,10 +301,13 @@ def formula(call: Call, t: Tensors, s: Sight) -> Result:
         delta = (absolute * output.detach().abs().nan_to_num(0, 0, 0)).sum(-1, keepdim=True)
         noise = torch.where(s.seen, p.detach() * (d_weight + delta + d_lse.abs().unsqueeze(-1)), 0.0)
         signs = torch.randint(0, 2, noise.shape, generator=call.generator("signs")) * 2.0 - 1
-        errors = _gradients([scores, output], [noise * signs, absolute], wanted)
-        for (name, leaf), grad, error in zip(wanted.items(), grads, errors):
+        errors = _gradients([scores, output], [noise * signs, absolute], wanted, retain=True)
+        of_rows = _gradients([scores], [torch.where(s.seen, p.detach() * delta, 0.0)], wanted)
+        size_of = lambda leaf, error: torch.zeros_like(leaf) if error is None else error.abs().nan_to_num(0, 0, 0)  # noqa: E731
+        for (name, leaf), grad, error, of_row in zip(wanted.items(), grads, errors, of_rows):
             values[f"d_{name}"] = torch.zeros_like(leaf) if grad is None else grad
-            mass[f"d_{name}"] = torch.zeros_like(leaf) if error is None else error.abs().nan_to_num(0, 0, 0)
-    return Result(values, mass, largest, kink)
+            mass[f"d_{name}"], shared[f"d_{name}"] = size_of(leaf, error), size_of(leaf, of_row)
+    left_out = LEAST_WEIGHT * share * (size if size.dim() == 5 else size.unsqueeze(2)).sum(-2)
+    return Result(values, mass, shared, left_out, largest, kink)
 
 

@@ -25,7 +25,8 @@ TEST(LoadedObjectsTest, AreTheProgramHeedsLibraryAndLibTorchsButNotTheKernels) {
 
 TEST(LoadedObjectsTest, TheBuildIdIsTheOneInTheFile) {
   const std::string id = LoadedObjects().front().contents;
-  if (id.find(' ') != std::string::npos) GTEST_SKIP() << "this linker makes no build ids";
+  const bool size_and_time = id.find_first_not_of("0123456789 ") == std::string::npos;  // a hash may hold a space too
+  if (size_and_time) GTEST_SKIP() << "this linker makes no build ids";
   const std::string note("\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0", 16);
   EXPECT_NE(ReadFile("/proc/self/exe").find(note + id), std::string::npos);
 }
