@@ -8,6 +8,7 @@
 
 #include "attention_call.h"
 #include "heed/error.h"
+#include "narrow.h"
 #include "sequence.h"
 #include "sizes.h"
 #include "tensor_view.h"
@@ -139,12 +140,12 @@ torch::Tensor PositionalEncodingImpl::RowsFrom(int64_t first, int64_t steps) con
 
 void PositionalEncodingImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
   Cloneable::to(device, dtype, non_blocking);
-  table_ = table_.to(device, dtype, non_blocking);
+  table_ = table_.to(device, TableType(table_, dtype), non_blocking);
 }
 
 void PositionalEncodingImpl::to(torch::Dtype dtype, bool non_blocking) {
   Cloneable::to(dtype, non_blocking);
-  table_ = table_.to(dtype, non_blocking);
+  table_ = table_.to(TableType(table_, dtype), non_blocking);
 }
 
 void PositionalEncodingImpl::to(torch::Device device, bool non_blocking) {

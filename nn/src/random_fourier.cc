@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include "narrow.h"
 #include "refuse.h"
 #include "sizes.h"
 #include "tensor_view.h"
@@ -25,6 +26,14 @@ RandomFourierImpl::RandomFourierImpl(int64_t width, int64_t axes, double scale, 
 void RandomFourierImpl::reset() {
   const at::Tensor drawn = at::randn({axes_, width_ / 2}) * scale_;
   frequencies = trainable_ ? register_parameter("frequencies", drawn) : register_buffer("frequencies", drawn);
+}
+
+void RandomFourierImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(device, TableType(frequencies, dtype), non_blocking);
+}
+
+void RandomFourierImpl::to(torch::Dtype dtype, bool non_blocking) {
+  Cloneable::to(TableType(frequencies, dtype), non_blocking);
 }
 
 torch::Tensor RandomFourierImpl::forward(const torch::Tensor& X, const torch::Tensor& positions) {

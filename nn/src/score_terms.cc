@@ -7,14 +7,13 @@
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include "narrow.h"
 #include "refuse.h"
 #include "sizes.h"
 #include "tensor_view.h"
 
 namespace heed::nn {
 namespace {
-
-bool IsNarrow(at::ScalarType type) { return at::isFloatingType(type) && c10::elementSize(type) < sizeof(float); }
 
 // Parameters of 16 bits in float32, so that tables that are computed of them are not rounded once more.
 at::Tensor Widened(const at::Tensor& parameter) {
@@ -61,12 +60,10 @@ void AlibiImpl::reset() {
 }
 
 void AlibiImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
-  Module::to(device, IsNarrow(dtype) ? slopes.scalar_type() : dtype, non_blocking);
+  Module::to(device, TableType(slopes, dtype), non_blocking);
 }
 
-void AlibiImpl::to(torch::Dtype dtype, bool non_blocking) {
-  if (!IsNarrow(dtype)) Module::to(dtype, non_blocking);
-}
+void AlibiImpl::to(torch::Dtype dtype, bool non_blocking) { Module::to(TableType(slopes, dtype), non_blocking); }
 
 AttentionTensors AlibiImpl::tensors() const {
   AttentionTensors tensors;

@@ -90,6 +90,34 @@ TEST(RandomFourierTest, AddsWavesOfItsFrequencies) {
   EXPECT_TRUE(at::allclose(at::mm(here, here.t()), at::mm(there, there.t()), 0, 1e-5));
 }
 
+// A position of 2000 turns tells a frequency from itself rounded to 16 bits; a table that was rounded once stays so.
+TEST(InputPositionsTest, CastsTo16BitsAndBackRoundNothing) {
+  for (const at::ScalarType narrow : {at::kBFloat16, at::kHalf}) {
+    PositionalEncoding sines(6, 0.0, 2000);
+    RandomFourier waves(6), trained(6, 1, 1.0, /*trainable=*/true);
+    const at::Tensor P = sines->P().clone(), drawn = waves->frequencies.clone(), of = trained->frequencies.detach().clone();
+    torch::nn::Sequential model(sines, waves, trained);
+    const at::Tensor X = at::randn({1, 3, 6}), far = at::arange(2000, 2003, at::kLong);
+    const at::Tensor turned = waves(X, far), rows = sines(X, 1990);
+    const auto expect_whole = [&](at::ScalarType type) {
+      EXPECT_TRUE(at::equal(sines->P(), P.to(type))) << narrow;
+      EXPECT_TRUE(at::equal(waves->frequencies, drawn.to(type))) << narrow;
+      EXPECT_TRUE(at::equal(trained->frequencies, of.to(type))) << narrow;
+    };
+    model->to(narrow);
+    expect_whole(at::kFloat);
+    const at::Tensor same = waves(X.to(narrow), far).to(at::kFloat);
+    EXPECT_LT((same - turned).abs().max().item<double>(), 0.04) << narrow;
+    model->to(at::Device(at::kCPU), narrow);
+    expect_whole(at::kFloat);
+    model->to(at::kFloat);
+    EXPECT_TRUE(at::equal(waves(X, far), turned)) << narrow;
+    EXPECT_TRUE(at::equal(sines(X, 1990), rows)) << narrow;
+    model->to(at::kDouble);
+    expect_whole(at::kDouble);
+  }
+}
+
 TEST(RandomFourierTest, RefusalsNameTheArgument) {
   RandomFourier encoding(8, 2);
   const at::Tensor X = at::zeros({2, 5, 8});

@@ -213,6 +213,30 @@ def test_one_batch_row_of_queries_for_all():
     torch.testing.assert_close(output, heed.attention(query[:1].expand(2, -1, -1, -1), key, value).transpose(1, 2))
 
 
+@pytest.mark.parametrize("with_mask", [False, True])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_gradients_of_one_batch_row_for_all_are_rounded_behind_the_sum(autocast, with_mask):
+    generator = torch.Generator().manual_seed(2)
+    base = torch.randn(3, 1, 4, 5, 8, generator=generator).bfloat16()
+    query, key, value = base[0], base[1].expand(64, -1, -1, -1), base[2].expand(64, -1, -1, -1)
+    # Gradients of batch rows that nearly cancel each other.
+    d_output = torch.randn(64, 5, 4, 8, generator=generator).bfloat16()
+    d_output[1::2] = -d_output[::2]
+    d_output[0] += d_output[0] / 64
+    mask = torch.randn(1, 1, 5, 5, generator=generator).bfloat16() if with_mask else None
+    gradients = []
+    for dtype in (torch.bfloat16, torch.float64):
+        given = query.to(torch.float64) if dtype == torch.float64 else query.float() if autocast else query.clone()
+        given.requires_grad_()
+        others = [t.to(given.dtype) for t in (key, value)]
+        further = None if mask is None else mask.to(given.dtype)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast and dtype != torch.float64):
+            output, _ = _attention.attention_forward(module(), given, *others, further)
+        assert output.dtype == dtype
+        gradients.append(torch.autograd.grad(output, given, d_output.to(dtype))[0].double())
+    assert (gradients[0] - gradients[1]).abs().max() <= 2**-8 * gradients[1].abs().max() + 1e-5
+
+
 @pytest.mark.parametrize("name", ["cache", "indices", "block_indices", "head_mask", "layer_head_mask"])
 def test_refuses_what_would_change_the_result(name):
     with pytest.raises(ValueError, match=f"{name}: .* not supported; load the model with another attn_implementation"):

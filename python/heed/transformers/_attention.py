@@ -9,6 +9,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.utils.output_capturing import _active_collector
 
 from .._attention import attention
+from .._call import in_float32, sums_narrow
 from ._key_ranges import KeyRanges
 
 # What changes the result in functions of transformers' own, and not here.
@@ -46,12 +47,6 @@ def _wants_weights(further: dict[str, Any]) -> bool:
     return bool(further.get("output_attentions")) or any("attentions" in name for name in collected or ())
 
 
-def _same_batch(*tensors: torch.Tensor) -> list[torch.Tensor]:
-    """Learned queries, or keys, may have one batch row for all."""
-    rows = max(tensor.shape[0] for tensor in tensors)
-    return [tensor.expand(rows, -1, -1, -1) if tensor.shape[0] == 1 != rows else tensor for tensor in tensors]
-
-
 def attention_forward(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -79,7 +74,16 @@ def attention_forward(
         mask = attention_mask.to(query.device) if isinstance(attention_mask, KeyRanges) else attention_mask
         further |= {"position_bias": position_bias, "softcap": softcap}
         return sdpa_attention_forward(module, query, key, value, mask, dropout, scaling, is_causal, **further)
-    query, key, value = _same_batch(query, key, value)
+    # Learned queries, or keys, may have one batch row for all.
+    batch = max(t.shape[0] for t in (query, key, value))
+    if sums_narrow(t for t in (query, key, value) if t.shape[0] == 1 != batch):
+        wide = [t.float() if isinstance(t, torch.Tensor) and t.is_floating_point() else t for t in (attention_mask, position_bias)]
+        given = {"position_bias": wide[1], "softcap": softcap, "s_aux": s_aux, "sinks": sinks, **further}
+        output, weights = in_float32(
+            lambda q, k, v: attention_forward(module, q, k, v, wide[0], scaling, dropout, is_causal, **given), query, key, value
+        )
+        return output, None if weights is None else weights.to(output.dtype)
+    query, key, value = (t.expand(batch, -1, -1, -1) if t.shape[0] != batch else t for t in (query, key, value))
     options: dict[str, Any] = {"scale": scaling, "softcap": softcap, "dropout": dropout if module.training else 0.0}
     if attention_mask is not None:
         options |= _mask_options(attention_mask, query, key)

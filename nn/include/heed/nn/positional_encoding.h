@@ -18,7 +18,8 @@ namespace heed::nn {
 using heed::LengthPolicy;
 
 // d2l's encoding: forward(X, offset) = dropout(X + P[:, offset : offset + steps]), X [batch, steps, num_hiddens].
-// P [1, max_len, num_hiddens] moves with the module and stays out of its state dict. Vaswani et al. 2017, section 3.5.
+// P [1, max_len, num_hiddens] moves with the module, float32 or float64 whatever 16-bit type that is cast to, and stays out of
+// its state dict. Vaswani et al. 2017, section 3.5.
 class PositionalEncodingImpl : public torch::nn::Cloneable<PositionalEncodingImpl> {
  public:
   PositionalEncodingImpl(int64_t num_hiddens, double dropout, int64_t max_len = 1000,

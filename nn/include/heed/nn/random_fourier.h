@@ -20,6 +20,10 @@ class RandomFourierImpl : public torch::nn::Cloneable<RandomFourierImpl> {
   // X [batch, steps, width] -> the same shape, of X's type (of the frequencies' where X has whole numbers). positions: int64 or
   // float64, [batch or 1, steps, axes] or [steps, axes]; of one axis also [batch or 1, steps] or [steps].
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& positions);
+  using Cloneable::to;
+  // A cast to 16 bits leaves the frequencies as they are: a far position tells their rounding from them.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
   torch::Tensor frequencies;  // B, [axes, width/2], a parameter where trainable, else a buffer
 
  private:
