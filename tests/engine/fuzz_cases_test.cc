@@ -78,5 +78,22 @@ TEST(FuzzCases, ThatFailedOnceAgree) {
   ExpectAccurate<BFloat16>(*reference::NamedCase("fuzz 8468 | width 1 | width of values 1"), 8468, "bfloat16");
 }
 
+// Calls that agree, and that the search once took for faults: a contextual position within rounding of the table's end, where
+// its slope changes, and gradients in float16 that may be off by more than its largest number.
+TEST(FuzzCases, StepsAndInfinitiesWithinRoundingAreNoFaults) {
+  ExpectAccurate<BFloat16>(
+      *reference::NamedCase(
+          "fuzz 54000253356 | width of values 1 | no key lengths | no offset of queries | no offset of keys | no "
+          "causality | empty rows are 0 | contiguous | not spoiled | no statistics"),
+      54000253356, "bfloat16");
+  ExpectAccurate<Float16>(
+      *reference::NamedCase("fuzz 54000547327 | width of values 1 | no pair_program | no window | empty rows are "
+                            "0 | contiguous | no statistics"),
+      54000547327, "float16");
+  ExpectAccurate<Float16>(
+      *reference::NamedCase("fuzz 54000507846 | one key | one batch row | width 1 | width of values 1 | one head"), 54000507846,
+      "float16");
+}
+
 }  // namespace
 }  // namespace heed

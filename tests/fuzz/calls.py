@@ -71,9 +71,12 @@ def work(
     torch.set_num_threads(1)
     import comparison
 
-    trial, differing = first, 0
+    trial, differing, told = first, 0, time.monotonic()
     while (last is None or trial < last) and (time.monotonic() < until or trial == first):
         current[:8] = trial.to_bytes(8, "little")
+        if time.monotonic() - told > 20:
+            told = time.monotonic()
+            print(f"fuzz: {trial - first} calls so far", file=sys.stderr, flush=True)
         call = drawn(seed, trial, without)
         found = comparison.difference(call)
         if found is not None:

@@ -140,8 +140,11 @@ def _options(r: Random, c: dict[str, Any], has: Any) -> None:
     else:
         if has():
             c["causal"] = r.choice([True, True, "bottom_right", "top_left"])
-        # Both together far more often than by chance: which keys lie near a query is what tiles are chosen by.
-        near = r.random() < 0.15
+        # Both together far more often than by chance, over keys for several strips of a tile: which keys lie near a query is what
+        # tiles are chosen by.
+        near = r.random() < 0.2
+        if near and m > 0:
+            m = c["keys"] = max(m, r.randint(40, 160))
         if near or has():
             c["window"] = (r.choice([-1, 0, 1, 5, 20, 70]), r.choice([-1, 0, 0, 1, 5, 20]))
         if near or has():

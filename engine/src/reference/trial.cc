@@ -34,6 +34,11 @@ class Units {
     const double difference = std::abs(computed - expected);
     if (difference == 0) return 0;
     if constexpr (sizeof(T) > 2) return difference / ((accumulator_ + weights_ / kAccumulatorLimit) * mass);
+    if (std::isinf(computed)) {
+      // Any number that large, in particular one that is large by no more than what it may be off by.
+      const double least = computed * expected > 0 ? std::max(Overflow<T>(), std::abs(expected)) : Overflow<T>();
+      return Error(std::copysign(least, computed), expected, mass);
+    }
     return difference /
            (Epsilon<T>() * std::abs(expected) + Smallest<T>() + (kAccumulatorLimit * accumulator_ + weights_) * mass);
   }

@@ -49,6 +49,12 @@ double Smallest() {
   if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::denorm_min();
 }
 
+// The smallest number that a 16-bit type rounds to infinity.
+template <class T>
+double Overflow() {
+  return std::is_same_v<T, BFloat16> ? 0x1.FFp127 : 65520.0;
+}
+
 // What an array is for: inputs may repeat elements, and keys and values may serve all rows of a batch.
 enum class Role { kInput, kKeyInput, kOutput };
 

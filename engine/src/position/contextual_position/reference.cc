@@ -24,6 +24,7 @@ double Gate(double score) { return 1 / (1 + std::exp(-score)); }
 struct Place {
   double position, share;  // share: how far it is from row `low` to row `high`
   int64_t low, high;
+  bool at_end;  // so near the last row that rounding may take it to the other side, where the slope is another one
 };
 
 class Rows {
@@ -42,13 +43,15 @@ class Rows {
   // Of every key that is seen.
   std::vector<Place> Places(std::span<const Sum> scores) const {
     std::vector<Place> places(scores.size());
+    constexpr double kNear = 0x1p-17;  // some 64 units in the last place of a float
     const int64_t last = count() - 1;
     double sum = 0;
     for (size_t x = scores.size(); x-- > 0;) {
       sum += Gate(scores[x].value);
       const double position = std::min(sum, static_cast<double>(last));
       const auto low = static_cast<int64_t>(std::floor(position));
-      places[x] = {position, position - static_cast<double>(low), low, std::min(low + 1, last)};
+      places[x] = {position, position - static_cast<double>(low), low, std::min(low + 1, last),
+                   last > 0 && std::abs(sum - static_cast<double>(last)) <= kNear * static_cast<double>(last)};
     }
     return places;
   }
@@ -67,8 +70,8 @@ void ContextualPositionReference::MakeRow(const Formulas& f, const SeenKeys& see
   for (size_t x = 0; x < scores.size(); ++x) {
     const double low = rows.Product(places[x].low), slope = rows.Product(places[x].high) - low;
     scores[x] += low + places[x].share * slope;
-    // A position is rounded at its own size, and so are the gates before.
-    scores[x].magnitude += places[x].position * std::abs(slope);
+    // A position is rounded at its own size, as a sum of gates and where it is taken apart into row and share.
+    scores[x].magnitude += 2 * places[x].position * std::abs(slope);
   }
 }
 
@@ -96,7 +99,11 @@ void ContextualPositionReference::PassRowBack(const Formulas& f, const SeenKeys&
       }
     }
     const GradientTerm position = score.Times(rows.Product(place.high) - rows.Product(place.low));
-    of_gates = {of_gates.value + position.value, of_gates.noise + position.noise};
+    // Either slope is right there: all of it counts as noise, which is in units of the accumulator's last place.
+    constexpr double kWhole = 0x1p23;
+    const double turn =
+        place.at_end ? std::abs(score.value * (rows.Product(rows.count() - 1) - rows.Product(rows.count() - 2))) : 0;
+    of_gates = {of_gates.value + position.value, of_gates.noise + position.noise + kWhole * turn};
     const double open = Gate(before[x].value);
     const GradientTerm by_gate = of_gates.Times(open * Gate(-before[x].value));
     scores[x] = {score.value + by_gate.value, score.noise + by_gate.noise};
