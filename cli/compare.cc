@@ -7,13 +7,13 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "book/comparison/comparison.h"
+#include "book/comparison/output.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "cli/table.h"
-#include "lab/comparison/comparison.h"
-#include "lab/comparison/output.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 

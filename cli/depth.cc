@@ -6,14 +6,14 @@
 
 #include <fmt/core.h>
 
+#include "book/depth/findings.h"
+#include "book/depth/output.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "lab/data/reference_text.h"
 #include "lab/data/text.h"
-#include "lab/depth/findings.h"
-#include "lab/depth/output.h"
 #include "lab/report/output_place.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/run_folder.h"

@@ -11,12 +11,12 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include "book/positions/output.h"
+#include "book/positions/scheme_table.h"
 #include "cli/command.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
 #include "heed/error.h"
-#include "lab/positions/output.h"
-#include "lab/positions/scheme_table.h"
 #include "lab/report/output_place.h"
 #include "lab/training/trained_model.h"
 
@@ -44,15 +44,10 @@ std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
   throw InvalidArgument("--columns: expected FIRST:LAST, as 6:10, got '" + text + "'");
 }
 
-// What a run has trained, as far as it trains.
-struct Trained {
-  std::optional<lab::SchemeTable> table;
-  std::shared_ptr<const nn::AttentionPosition> scheme;
-};
-
-// Sets the sizes of the model of a run. The columns that are drawn are its first, at most four, of heads.
-Trained OpenRun(Arguments& arguments) {
-  if (arguments.run.empty()) return {};
+// What a run has trained, as far as it trains; the sizes become those of its model. The columns that are drawn are its first,
+// at most four, of heads.
+std::optional<lab::SchemeTable> OpenRun(Arguments& arguments) {
+  if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
   const auto model = lab::OpenModel(folder);
@@ -67,7 +62,7 @@ Trained OpenRun(Arguments& arguments) {
   options.max_distance = lab::RelativeDistance(trained);
   options.past_alone = trained.objective == lab::Objective::kCausal;
   lab::FitToModel(options, trained.width, trained.heads, trained.context);
-  return {lab::TrainedTable(*model, arguments.layer), lab::TrainedScheme(*model, arguments.layer)};
+  return lab::TrainedTable(*model, arguments.layer);
 }
 
 void PrintText(const lab::PositionsResult& result) {
@@ -88,17 +83,17 @@ void PrintText(const lab::PositionsResult& result) {
 int RunPositions(Arguments arguments, const Context& context) {
   lab::PositionsOptions& options = arguments.options;
   options.seed = context.seed;
-  const Trained trained = OpenRun(arguments);
+  const std::optional<lab::SchemeTable> trained = OpenRun(arguments);
   if (!arguments.columns.empty()) {
     std::tie(options.first_column, options.last_column) = ParseColumns(arguments.columns);
   } else {
     lab::FitColumns(options);
   }
   // Before anything is written: the figures of a scheme that there is, with options that fit it.
-  lab::PositionsResult result{options, lab::PositionFigures(options, trained.table), std::nullopt};
+  lab::PositionsResult result{options, lab::PositionFigures(options, trained), std::nullopt};
   const std::filesystem::path folder = arguments.out;
+  if (arguments.check) result.check = lab::CheckRotation(options);
   if (!folder.empty()) lab::RequireWritableFolder(folder);
-  if (arguments.check) result.check = lab::CheckPositions(options, trained.table, trained.scheme);
   const std::filesystem::path page = folder.empty() ? folder : lab::WritePositions(result, folder);
   Show(context, lab::PositionsJson(result, folder), page, [&] { PrintText(result); });
   return result.check && !result.check->Passed() ? 1 : 0;
@@ -129,11 +124,13 @@ void AddPositions(CLI::App& app, Run& run) {
   AddName(*command, "--run", arguments->run, "Folder of a training run: draw what its model has learnt, in its sizes");
   command->add_option("--layer", arguments->layer, "Layer of the run, counted from 0")->capture_default_str();
   AddName(*command, "--out", arguments->out, "Folder for report.html, the figures and their numbers");
-  command->add_flag("--check", arguments->check, "Check the identities of the scheme; exit 1 when an error is above its bound");
+  command->add_flag(
+      "--check", arguments->check,
+      "Check that a shift of positions is a rotation, of sinusoidal and rotary; exit 1 when an error is above its bound");
   command->footer(
       "Examples:\n  heed positions --check --out positions\n"
       "  heed positions --steps 100 --width 20 --columns 4:8 --label dim --out positions\n"
-      "  heed positions --scheme kerple --width 8 --columns 0:4 --check --out positions\n"
+      "  heed positions --scheme kerple --width 8 --columns 0:4 --out positions\n"
       "  heed positions --run run --layer 1 --out positions\n");
   command->callback([arguments, scheme, &run] {
     arguments->scheme_given = scheme->count() > 0;

@@ -1,8 +1,12 @@
 // heed study: which encoder and which positional encoding for a text or for labelled sequences, as one page.
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "book/companions/companions.h"
 #include "cli/command.h"
 #include "cli/data_study.h"
 #include "cli/fields.h"
@@ -18,10 +22,12 @@ namespace {
 
 struct StudyArguments {
   explicit StudyArguments(CLI::App& command) : flags(command, FieldsOf(text_study)) {
+    flags.Add(command, FieldsOf(companions));
     flags.Add(command, FieldsOf(data_study));
   }
 
   lab::StudyOptions text_study;
+  lab::CompanionOptions companions;
   lab::SeriesOptions data_study;
   std::string text, out = "report", budget = "default";
   FieldFlags flags;
@@ -34,13 +40,21 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
         OptionsOf(lab::SeriesBudget(arguments.budget), arguments.flags, "a study of labelled sequences", context);
     return RunDataStudy(arguments.text, arguments.data, options, arguments.flags.Given("horizon"), arguments.out, context);
   }
-  const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget), arguments.flags,
-                                              "a study of a text, without --target or --goal,", context);
+  lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
+  lab::CompanionOptions companions = lab::CompanionBudget(arguments.budget);
+  lab::Fields fields = FieldsOf(options);
+  std::ranges::move(FieldsOf(companions), std::back_inserter(fields));
+  arguments.flags.Apply(fields, "a study of a text, without --target or --goal,");
+  options.seed = context.seed, options.threads = ThreadsOf(context), options.quiet = context.quiet;
   lab::Validate(options);
+  lab::Validate(companions, options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();
-  const lab::StudyResult result = lab::RunStudy(text, options, arguments.out);
-  const std::filesystem::path page = lab::WriteStudy(result, arguments.out);
+  const lab::StudyResult result = lab::RunStudy(text, options, arguments.out, lab::KeepsLearntTable());
+  // The answer is there before what takes its time beside it.
+  lab::WriteStudy(result, {}, arguments.out);
+  const std::vector<lab::PageLink> beside = lab::WriteCompanions(text, result, companions, arguments.out);
+  const std::filesystem::path page = lab::WriteStudy(result, beside, arguments.out);
   Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
   return 0;
 }

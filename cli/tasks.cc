@@ -7,6 +7,9 @@
 
 #include <fmt/core.h>
 
+#include "book/tasks/findings.h"
+#include "book/tasks/output.h"
+#include "book/tasks/tasks.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
@@ -14,9 +17,6 @@
 #include "cli/table.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
-#include "lab/tasks/findings.h"
-#include "lab/tasks/output.h"
-#include "lab/tasks/tasks.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {

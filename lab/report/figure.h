@@ -71,6 +71,9 @@ FigureFiles FilesOf(const Figure& figure, const std::filesystem::path& directory
 // missing the error says so. Throws FileError.
 FigureFiles WriteFigure(const Figure& figure, const std::filesystem::path& directory);
 
+// Throws FileError where there is no gnuplot to draw with: before the work whose results are to be drawn.
+void RequireGnuplot();
+
 // The shortest text that reads back as the same double; the one format of numbers in CSV and JSON files.
 std::string FormatNumber(double value);
 

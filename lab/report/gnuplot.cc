@@ -141,4 +141,6 @@ std::string RunGnuplot(const std::string& script, std::string_view title) {
   return svg;
 }
 
+void RequireGnuplot() { RunGnuplot(GnuplotHeader(/*width=*/100, /*height=*/100) + "plot 0 notitle\n", ""); }
+
 }  // namespace heed::lab

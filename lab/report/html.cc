@@ -179,6 +179,12 @@ void Report::Command(const std::string& command) {
   parts_.push_back({"<p><code class=\"command\">" + EscapeMarkup(command) + "</code></p>\n", {}});
 }
 
+void Report::LinkTo(const std::string& title, const std::filesystem::path& page, const std::string& text) {
+  parts_.push_back({"<p><a href=\"" + UrlPath(page.generic_string()) + "\">" + EscapeMarkup(title) +
+                        "</a>: " + EscapeMarkup(text) + "</p>\n",
+                    {}});
+}
+
 void Report::Add(const Table& table) {
   for (const std::vector<std::string>& row : table.rows) {
     if (row.size() != table.header.size()) {

@@ -25,7 +25,9 @@ class Report {
   explicit Report(std::string title);
   void Section(const std::string& heading);
   void Paragraph(const std::string& text);
-  void Command(const std::string& command);                  // to type
+  void Command(const std::string& command);  // to type
+  // To another page, by its place relative to this one; then what it says.
+  void LinkTo(const std::string& title, const std::filesystem::path& page, const std::string& text);
   void Add(const Table& table);                              // InvalidArgument where a row is not as long as the header
   void Add(const Figure& figure, const FigureFiles& files);  // reads files.svg; FileError
   void Write(const std::filesystem::path& path) const;       // beside, then renamed; FileError

@@ -11,6 +11,13 @@
 
 namespace heed::lab {
 
+// A page that another one names: its title, its place relative to that one, and what it says.
+struct PageLink {
+  std::string title;
+  std::filesystem::path page;
+  std::string text;
+};
+
 // Every file is written beside and renamed; FileError.
 class Page {
  public:
@@ -23,6 +30,7 @@ class Page {
   // What is empty is left out.
   void Say(const std::string& text);
   void Command(const std::string& command) { report_.Command(command); }
+  void Name(const PageLink& link) { report_.LinkTo(link.title, link.page, link.text); }
   void Show(const Table& table);
   void Show(Figure figure);
   void Keep(const std::string& name, const std::string& text) const;

@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "lab/positions/positions.h"
 #include "lab/runs/contest_page.h"
 #include "lab/runs/show.h"
 #include "lab/study/run.h"
@@ -67,47 +66,6 @@ std::optional<Figure> LengthFigure(const StudyResult& result, Objective objectiv
                              loss.at, SpreadNote(measured.seeds(), "The band reaches")),
       .command = {},
       .content = std::move(plot)};
-}
-
-std::vector<Figure> SchemeFigures(const StudyResult& result) {
-  const StudyOptions& options = result.options;
-  std::vector<Figure> figures;
-  const Measurements& measured = result.contests.front().at_time;
-  for (const Contender& model : Attending(measured.models())) {
-    const std::string& scheme = model.position;
-    if (scheme == "sinusoidal" || scheme == "alibi" || !HasPicture(scheme)) continue;
-    const std::optional<SchemeTable> table = TableOf(measured.More(model, 0));
-    PositionsOptions drawn;
-    drawn.scheme = scheme;
-    drawn.seed = options.seed;
-    FitToModel(drawn, options.width, options.heads, options.context);
-    const std::vector<Figure> all = PositionFigures(drawn, table);
-    for (const Figure& figure : {all.front(), all.back()}) {
-      figures.push_back(figure);
-    }
-  }
-  return figures;
-}
-
-std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder) {
-  PositionsOptions narrow, biases;
-  narrow.steps = 100, narrow.width = 20, narrow.first_column = 4, narrow.last_column = 8, narrow.column_label = "dim";
-  biases.scheme = "alibi", biases.width = 8, biases.first_column = 0, biases.last_column = 4;
-  Figure dimensions = PositionFigures(narrow).front();
-  dimensions.name = "positions-dimensions";
-  dimensions.title = "Dimensions of a narrower encoding over more positions";
-  std::vector<Figure> figures;
-  // Pages of their own: none takes the place of another.
-  const auto add = [&](const PositionsOptions& options, const char* name, const std::vector<Figure>& drawn) {
-    for (const Figure& figure : drawn) {
-      figures.push_back(figure);
-      figures.back().command = CommandOf(options, folder / name);
-    }
-  };
-  add({}, "positions", PositionFigures({}));
-  add(narrow, "positions-narrow", {dimensions});
-  add(biases, "positions-alibi", PositionFigures(biases));
-  return figures;
 }
 
 }  // namespace heed::lab

@@ -2,10 +2,7 @@
 #ifndef HEED_LAB_STUDY_FIGURES_H_
 #define HEED_LAB_STUDY_FIGURES_H_
 
-#include <filesystem>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "lab/report/figure.h"
 #include "lab/study/study.h"
@@ -20,13 +17,6 @@ Figure CurveFigure(const StudyResult& result, Objective objective);
 
 // Loss over the length of the windows; nothing where no model reaches two lengths.
 std::optional<Figure> LengthFigure(const StudyResult& result, Objective objective);
-
-// The encoding as the book draws it, and the biases of ALiBi. The commands are those of pages of their own below `folder`.
-std::vector<Figure> StudyPositionFigures(const std::filesystem::path& folder);
-
-// The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
-// it, with the first objective.
-std::vector<Figure> SchemeFigures(const StudyResult& result);
 
 }  // namespace heed::lab
 

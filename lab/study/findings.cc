@@ -5,27 +5,13 @@
 
 #include <fmt/core.h>
 
-#include "lab/depth/findings.h"
 #include "lab/report/shell_word.h"
 #include "lab/runs/contest_page.h"
 #include "lab/study/plan.h"
 #include "lab/study/run.h"
-#include "lab/tasks/findings.h"
 
 namespace heed::lab {
 namespace {
-
-// How often a curve changes its sign.
-int64_t SignChanges(const Series& series) {
-  int64_t changes = 0;
-  double last = 0;
-  for (const double y : series.y) {
-    if (y == 0) continue;
-    if (y * last < 0) ++changes;
-    last = y;
-  }
-  return changes;
-}
 
 const SizedContender& LeaderOf(const ContestResult& contest) {
   return contest.entries[contest.verdict.front().contender].model;
@@ -175,22 +161,6 @@ std::string OrderFinding(const StudyResult& result) {
                             100 * std::max(without / gained, 0.0));
 }
 
-std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures) {
-  std::string text;
-  const auto* plot = figures.empty() ? nullptr : std::get_if<LinePlot>(&figures.front().content);
-  if (plot != nullptr && plot->series.size() > 1) {
-    const Series &first = plot->series.front(), &last = plot->series.back();
-    text = fmt::format("Over {} positions, {} changes its sign {} times, {} {} times. ", first.y.size(), first.name,
-                       SignChanges(first), last.name, SignChanges(last));
-  }
-  return text + fmt::format(
-                    "For all {} pairs of a position and a shift, forwards and backwards, the row turned by the shift's "
-                    "angles is the shifted row within {:.1e}{}; the linear map that least squares finds in the table alone "
-                    "differs from that rotation by {:.1e} at most.",
-                    check.shifts, check.rotation_error, check.Passed() ? "" : ", which is more than rounding explains",
-                    check.least_squares_error);
-}
-
 std::string NextCommand(const StudyResult& result) {
   const ContestResult& contest = result.contests.front();
   const StudyOptions& options = result.options;
@@ -243,9 +213,6 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     findings.push_back({"How fast?", PaceFinding(*result.Of(objective))});
   }
   findings.push_back({"Does attention need to be told the order?", OrderFinding(result)});
-  findings.push_back({"How deep?", result.depth ? DepthConclusion(*result.depth) : ""});
-  findings.push_back(
-      {"Where does another encoder beat attention, and where not?", result.tasks ? TasksConclusion(*result.tasks) : ""});
   findings.push_back({"What is left open?", LimitsFinding(result)});
   return Answered(findings);
 }

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "lab/positions/positions.h"
 #include "lab/runs/finding.h"
 #include "lab/study/study.h"
 
@@ -24,8 +23,6 @@ std::string LimitsFinding(const StudyResult& result);
 // Whether attention without positions gets beyond the frequencies of characters, next to the best scheme. Empty where
 // attention without positions did not learn to fill in hidden characters.
 std::string OrderFinding(const StudyResult& result);
-
-std::string PositionsFinding(const RotationCheck& check, const std::vector<Figure>& figures);
 
 // What to type next: training the model that is to be taken, or, where this budget does not decide, the study of those in the
 // running with four times the time.

@@ -2,12 +2,9 @@
 #include <utility>
 #include <vector>
 
-#include "lab/comparison/output.h"
-#include "lab/depth/output.h"
 #include "lab/study/findings.h"
 #include "lab/study/plan.h"
 #include "lab/study/study.h"
-#include "lab/tasks/output.h"
 #include "lab/training/initialisation.h"
 
 namespace heed::lab {
@@ -35,7 +32,6 @@ Json SettingsJson(const StudyResult& result) {
   json["runs_side_by_side"] = options.threads;
   json["threads_of_a_run"] = 1;
   json["initial_deviation"] = InitialDeviation(options.width);
-  json["compared_lengths"] = options.compared_lengths;
   const Entry& any = result.contests.front().entries.front();
   json["training"] = ToJson(TrainingOf(options, Objective::kCausal, {any.model, any.steps, any.rate, options.seed}));
   for (const char* varies :
@@ -60,31 +56,22 @@ Json CountedJson(const CountedText& counted) {
 }  // namespace
 
 Json StudyJson(const StudyResult& result, bool whole) {
-  Json json = {{"text",
-                {{"name", result.text.name},
-                 {"characters", result.text.characters},
-                 {"fingerprint", result.text.fingerprint},
-                 {"vocabulary", result.vocabulary},
-                 {"block", result.block},
-                 {"training", result.training},
-                 {"validation", result.validation},
-                 {"test", result.test}}},
-               {"settings", SettingsJson(result)},
-               {"environment", ToJson(result.environment)},
-               {"answer", Answer(result)},
-               {"conclusion", ToJson(Conclusion(result))},
-               {"baselines", CountedJson(result.counted)},
-               {"contests", ContestsJson(result)},
-               {"models", ModelsJson(result, whole)}};
-  json["rotation"] = {{"table_error", result.rotation.table_error},
-                      {"rotation_error", result.rotation.rotation_error},
-                      {"least_squares_error", result.rotation.least_squares_error},
-                      {"shifts", result.rotation.shifts},
-                      {"passed", result.rotation.Passed()}};
-  if (whole && result.depth) json["depth"] = DepthJson(*result.depth);
-  if (whole && result.tasks) json["tasks"] = TasksJson(*result.tasks);
-  if (whole) json["comparison"] = ComparisonJson(result.comparison);
-  return json;
+  return {{"text",
+           {{"name", result.text.name},
+            {"characters", result.text.characters},
+            {"fingerprint", result.text.fingerprint},
+            {"vocabulary", result.vocabulary},
+            {"block", result.block},
+            {"training", result.training},
+            {"validation", result.validation},
+            {"test", result.test}}},
+          {"settings", SettingsJson(result)},
+          {"environment", ToJson(result.environment)},
+          {"answer", Answer(result)},
+          {"conclusion", ToJson(Conclusion(result))},
+          {"baselines", CountedJson(result.counted)},
+          {"contests", ContestsJson(result)},
+          {"models", ModelsJson(result, whole)}};
 }
 
 }  // namespace heed::lab

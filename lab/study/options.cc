@@ -1,7 +1,5 @@
 #include "lab/study/options.h"
 
-#include <algorithm>
-
 #include "heed/error.h"
 #include "lab/runs/choice.h"
 #include "lab/training/options.h"
@@ -11,50 +9,23 @@ namespace heed::lab {
 StudyOptions BudgetOptions(const std::string& budget) {
   StudyOptions options;
   options.budget = budget;
-  options.depth = DepthBudget(budget);
-  options.tasks = TaskBudget(budget);
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
   options.objectives = {"causal"};
   options.rates = {3e-3, 6e-3, 1.2e-2};
   options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
   if (budget == "quick") {
     options.seconds = 3, options.rates = {6e-3}, options.seeds = 2, options.validation = 8192, options.test = 32768;
-    options.tasks.tasks.clear();
-    options.compared_lengths = {16, 32, 64, 128, 256};
   } else if (budget == "default") {
     options.seconds = 16, options.validation = 16384, options.test = 65536;
-    options.tasks.tasks.clear();
-    options.compared_lengths = {16, 32, 64, 128, 256, 512};
   } else if (budget == "long") {
     options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
     options.seconds = 50, options.validation = 32768, options.test = 131072;
     options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
     options.positions = {"rotary", "relative", "shaw"}, options.objectives = {"causal", "masked"};
-    options.deepest = 1024;
-    options.compared_lengths = {16, 32, 64, 128, 256, 512, 1024};
   } else {
     throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
   }
   return options;
-}
-
-std::optional<DepthOptions> DeepStacks(const StudyOptions& options) {
-  const bool attends = std::find(options.encoders.begin(), options.encoders.end(), "attention") != options.encoders.end();
-  if (!attends || options.deepest == 0) return std::nullopt;
-  DepthOptions depth = AtMost(options.deepest, options.depth);
-  if (options.all_steps > 0) depth.steps = options.all_steps;
-  depth.context = std::min(depth.context, options.context);
-  depth.validation = std::min(depth.validation, options.validation);
-  depth.seed = options.seed, depth.threads = options.threads, depth.quiet = options.quiet;
-  return depth;
-}
-
-TaskOptions TasksOf(const StudyOptions& options) {
-  TaskOptions tasks = options.tasks;
-  if (options.all_steps > 0) tasks.steps = options.all_steps;
-  tasks.encoders = options.encoders, tasks.positions = options.positions;
-  tasks.seed = options.seed, tasks.threads = options.threads, tasks.quiet = options.quiet;
-  return tasks;
 }
 
 Fields FieldsOf(StudyOptions& options) {
@@ -64,9 +35,6 @@ Fields FieldsOf(StudyOptions& options) {
       Schemes(options.positions),
       Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
                      "What is learnt: the next character, characters that are hidden")),
-      Choosing(OrNone(Names("tasks", &options.tasks.tasks, TaskNames(), "Synthetic tasks of the last section"))),
-      Choosing(Whole("depth", &options.deepest, 0, 1024,
-                     "Most layers of the stacks in the section on depth, which has no more than the budget's; 0: without it")),
       Whole("layers", &options.layers, 1, 64, "Layers"),
       Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
       Whole("width", &options.width, 4, 4096, "Features of a step"),
@@ -91,8 +59,6 @@ void Validate(const StudyOptions& options) {
   RequireHeads(options.width, options.heads, options.positions);
   RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size() * options.objectives.size());
   RequireRising(options.rates);
-  if (const std::optional<DepthOptions> depth = DeepStacks(options)) Validate(*depth);
-  if (!options.tasks.tasks.empty()) Validate(TasksOf(options));
 }
 
 std::string CommandOf(const StudyOptions& options, const std::string& text, const std::filesystem::path& folder) {

@@ -4,15 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "lab/data/objective.h"
-#include "lab/depth/options.h"
 #include "lab/runs/contender.h"
 #include "lab/runs/fields.h"
-#include "lab/tasks/options.h"
 
 namespace heed::lab {
 
@@ -28,19 +25,11 @@ struct StudyOptions {
   int64_t context = 0;                       // training length, characters
   int64_t batch = 0;                         // windows a step
   double seconds = 0;                        // of one core, of each training
-  int64_t all_steps = 0;                     // of each training instead, single stacks and tasks too; 0: by time
+  int64_t all_steps = 0;                     // of each training instead; 0: by time
   std::vector<double> rates;                 // learning rates to choose among, rising
   std::vector<double> step_seconds;          // by objective and model: what the pilot is to have measured, see Hold
   int64_t validation = 0, test = 0;          // characters of these parts that are evaluated, at most
   int64_t seeds = 3;                         // runs of each model, with seeds seed, seed + 1, ..
-  std::vector<int64_t> compared_lengths;     // of the section that counts and times single layers
-  // Of the section on deep stacks, which is there where attention is among the encoders and deepest is not 0. Seed, threads and
-  // quiet are those of the study, context and validation at most, and no stack has more layers than `deepest`.
-  DepthOptions depth;
-  int64_t deepest = 0;
-  // Of the section on tasks, which is there where it has any. Encoders, positions, seed, threads and quiet are those of the
-  // study.
-  TaskOptions tasks;
   uint64_t seed = 0;
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr
@@ -48,11 +37,6 @@ struct StudyOptions {
 
 // "quick", "default" or "long", by the table in docs/study.md; throws InvalidArgument that lists them.
 StudyOptions BudgetOptions(const std::string& budget);
-
-// The options of the section on deep stacks with what the study decides; nothing where there is no such section.
-std::optional<DepthOptions> DeepStacks(const StudyOptions& options);
-// The options of the section on tasks with what the study decides.
-TaskOptions TasksOf(const StudyOptions& options);
 
 Fields FieldsOf(StudyOptions& options);
 

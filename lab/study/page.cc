@@ -5,23 +5,16 @@
 
 #include <fmt/core.h>
 
-#include "lab/comparison/output.h"
-#include "lab/depth/findings.h"
-#include "lab/depth/output.h"
 #include "lab/report/page.h"
 #include "lab/runs/contest_page.h"
 #include "lab/study/figures.h"
 #include "lab/study/findings.h"
 #include "lab/study/plan.h"
 #include "lab/study/study.h"
-#include "lab/tasks/findings.h"
-#include "lab/tasks/output.h"
 #include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {
-
-constexpr int64_t kBinaryLines = 8;
 
 void SayOf(const std::string& subject, const std::string& finding, Page& page) {
   if (!finding.empty()) page.Say(subject + finding);
@@ -113,60 +106,6 @@ void Describe(const StudyResult& result, Page& page) {
   page.Show(ParameterTable(result.contests.front().at_time.models()));
 }
 
-void TellPositions(const StudyResult& result, Page& page) {
-  page.Section("Positions by themselves");
-  const std::vector<Figure> figures = StudyPositionFigures(page.folder());
-  page.Say(PositionsFinding(result.rotation, figures));
-  for (const Figure& figure : figures) page.Show(figure);
-  Table numbers{"Binary numbers do the same with digits: the last changes at every number, the one before at every second",
-                {"Number"},
-                {}};
-  for (const std::string& line : BinaryTable(kBinaryLines)) numbers.rows.push_back({line});
-  page.Show(numbers);
-  const auto error = [](double value) { return fmt::format("{:.2e}", value); };
-  page.Show(Table{"Largest absolute errors of the emitted table",
-                  {"Comparison", "Error"},
-                  {{"table against angles in double precision", error(result.rotation.table_error)},
-                   {"row turned by a shift against the shifted row", error(result.rotation.rotation_error)},
-                   {"map fitted by least squares against the rotation", error(result.rotation.least_squares_error)}}});
-}
-
-// What each scheme says of a distance.
-void TellSchemes(const StudyResult& result, Page& page) {
-  const std::vector<Figure> figures = SchemeFigures(result);
-  if (figures.empty()) return;
-  page.Section("What the positional encodings learnt");
-  page.Say("What a scheme says of a distance, as the run of the first seed has learnt it.");
-  for (const Figure& figure : figures) page.Show(figure);
-}
-
-void TellLayers(const StudyResult& result, Page& page) {
-  page.Section("Single layers: operations, steps, paths");
-  TellComparison(result.comparison, page.folder() / "compare", page);
-}
-
-void TellStacks(const StudyResult& result, Page& page) {
-  if (!result.depth) return;
-  page.Section("Deep stacks");
-  page.Say(
-      "What happens to tokens, attention and gradients on their way through many layers: in stacks as they start, and in "
-      "stacks trained for a few steps.");
-  page.Say(DepthConclusion(*result.depth));
-  TellDepth(*result.depth, page);
-}
-
-void TellSyntheticTasks(const StudyResult& result, Page& page) {
-  if (!result.tasks) return;
-  page.Section("Tasks whose answers are known");
-  const TaskOptions& tasks = result.tasks->options;
-  page.Say(
-      fmt::format("Not of this text: small models ({} wide) learn synthetic tasks at {} steps, and are then measured at other "
-                  "lengths too.",
-                  tasks.width, tasks.length));
-  page.Say(TasksConclusion(*result.tasks));
-  TellTasks(*result.tasks, page);
-}
-
 void TellSettings(const StudyResult& result, Page& page) {
   page.Section("Settings");
   const StudyOptions& options = result.options;
@@ -199,20 +138,18 @@ void TellSettings(const StudyResult& result, Page& page) {
 
 }  // namespace
 
-std::filesystem::path WriteStudy(const StudyResult& result, const std::filesystem::path& folder) {
+std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
+                                 const std::filesystem::path& folder) {
   Page page("Which encoder, which positional encoding?", folder, result.command,
             SeedsOf(result.options.seed, result.options.seeds));
   Lead(result, page);
   for (const std::string& objective : result.options.objectives) TellContest(result, ParseObjective(objective), page);
+  if (!beside.empty()) page.Section("On pages of their own");
+  for (const PageLink& link : beside) page.Name(link);
   page.Section("How sure this is");
   page.Say(HowJudged(result));
   page.Say(LimitsFinding(result));
   for (const std::string& objective : result.options.objectives) TellDoubts(result, ParseObjective(objective), page);
-  TellSchemes(result, page);
-  TellPositions(result, page);
-  TellLayers(result, page);
-  TellStacks(result, page);
-  TellSyntheticTasks(result, page);
   Describe(result, page);
   TellSettings(result, page);
   std::vector<const Measurements*> measured;

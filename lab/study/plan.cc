@@ -56,7 +56,7 @@ TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const 
   return train;
 }
 
-Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective) {
+Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective, const ObserveModel& observe) {
   Contest contest;
   contest.id = ToString(objective);
   contest.models = PlanModels(options, objective, parts.vocabulary);
@@ -66,8 +66,8 @@ Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objec
   contest.validate = [&parts, &options, objective](const Trial& trial, const OnStep& on_step) {
     return TrainAndValidate(parts, TrainingOf(options, objective, trial), on_step);
   };
-  contest.report = [&parts, &options, objective](const Trial& trial, const OnStep& on_step) {
-    return TrainAndReport(parts, TrainingOf(options, objective, trial), on_step);
+  contest.report = [&parts, &options, objective, observe](const Trial& trial, const OnStep& on_step) {
+    return TrainAndReport(parts, TrainingOf(options, objective, trial), observe, on_step);
   };
   contest.step_seconds = [&parts, &options, objective](const SizedContender& model) {
     return StepSeconds(parts.vocabulary, parts.train,

@@ -12,6 +12,7 @@
 #include "lab/data/vocabulary.h"
 #include "lab/runs/contest.h"
 #include "lab/study/options.h"
+#include "lab/study/study.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
@@ -27,8 +28,9 @@ Models PlanModels(const StudyOptions& options, Objective objective, const Vocabu
 // How a model of the study is trained.
 TrainOptions TrainingOf(const StudyOptions& options, Objective objective, const Trial& trial);
 
-// The contest of one objective on the parts of a text, which, like the options, must outlive it. See StudyColumns.
-Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective);
+// The contest of one objective on the parts of a text, which, like the options, must outlive it. See StudyColumns, and
+// TrainAndReport for `observe`.
+Contest ContestOf(const TextParts& parts, StudyOptions& options, Objective objective, const ObserveModel& observe);
 
 // Every option of a training, by the names of the command line.
 nlohmann::ordered_json ToJson(const TrainOptions& options);

@@ -1,19 +1,12 @@
 #include "lab/study/run.h"
 
 #include <cmath>
-#include <optional>
 
-#include "heed/error.h"
-#include "lab/positions/scheme_table.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/short_run.h"
 
 namespace heed::lab {
 namespace {
-
-nlohmann::ordered_json ToJson(const SchemeTable& table) {
-  return {{"scheme", table.scheme}, {"rows", table.rows}, {"columns", table.columns}, {"values", table.values}};
-}
 
 // Block by block, in windows of `length` characters.
 std::vector<double> BlockLosses(LanguageModel& model, const std::vector<std::vector<int32_t>>& blocks, int64_t length) {
@@ -44,7 +37,8 @@ double TrainAndValidate(const TextParts& parts, const TrainOptions& options, con
   return MeanOf(BlockLosses(run.model, parts.validation, options.model.context));
 }
 
-Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const OnStep& on_step) {
+Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const ObserveModel& observe,
+                       const OnStep& on_step) {
   ShortRun run = TrainShortly(parts.vocabulary, parts.train, options, on_step);
   Outcome outcome{{}, {{"blocks", BlockLosses(run.model, parts.test, options.model.context)}}};
   outcome.values.push_back(MeanOf(outcome.more["blocks"].get<std::vector<double>>()));
@@ -60,20 +54,8 @@ Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, cons
   }
   outcome.values.push_back(MeanOf(BlockLosses(run.model, parts.validation, options.model.context)));
   outcome.values.insert(outcome.values.end(), run.curve.begin(), run.curve.end());
-  if (const std::optional<SchemeTable> table = TrainedTable(run.model, 0)) outcome.more["table"] = ToJson(*table);
+  if (observe) outcome.more["observed"] = observe(run.model);
   return outcome;
-}
-
-std::optional<SchemeTable> TableOf(const nlohmann::ordered_json& more) {
-  if (!more.contains("table")) return std::nullopt;
-  const nlohmann::ordered_json& json = more.at("table");
-  SchemeTable table{json.at("scheme").get<std::string>(), json.at("rows").get<int64_t>(), json.at("columns").get<int64_t>(),
-                    json.at("values").get<std::vector<double>>(), /*trained=*/true};
-  const auto size = static_cast<int64_t>(table.values.size());
-  if (table.rows < 1 || table.columns < 1 || size % table.rows != 0 || size / table.rows != table.columns) {
-    throw InvalidArgument("table: it is not whole");
-  }
-  return table;
 }
 
 std::vector<std::vector<double>> LossesAt(const Measurements& measured, const Contender& model, int64_t length) {
@@ -85,6 +67,11 @@ std::vector<std::vector<double>> LossesAt(const Measurements& measured, const Co
     losses.push_back(more.at("longer").at(key).get<std::vector<double>>());
   }
   return losses;
+}
+
+nlohmann::ordered_json ObservedOf(const Measurements& measured, const Contender& model, std::size_t seed) {
+  const nlohmann::ordered_json& more = measured.More(model, seed);
+  return more.contains("observed") ? more.at("observed") : nlohmann::ordered_json();
 }
 
 }  // namespace heed::lab

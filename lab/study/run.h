@@ -4,16 +4,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "lab/data/parts.h"
-#include "lab/positions/positions.h"
 #include "lab/runs/contest.h"
 #include "lab/study/options.h"
+#include "lab/study/study.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {
@@ -28,12 +27,8 @@ std::vector<Column> StudyColumns(const StudyOptions& options);
 // The loss on the validation part.
 double TrainAndValidate(const TextParts& parts, const TrainOptions& options, const OnStep& on_step);
 // The columns of a study. Beside them stand "blocks", the loss on each block of the test part at the training length, "longer",
-// the same by longer lengths, and "table", what attention's scheme has learnt.
-Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const OnStep& on_step);
-
-// Of "table": in the first layer where the scheme acts inside of attention; nothing where it trains nothing or the run
-// diverged. Throws nlohmann::json::exception or InvalidArgument where the JSON holds no table.
-std::optional<SchemeTable> TableOf(const nlohmann::ordered_json& more);
+// the same by longer lengths, and "observed", what `observe` makes of the trained model, where there is one.
+Outcome TrainAndReport(const TextParts& parts, const TrainOptions& options, const ObserveModel& observe, const OnStep& on_step);
 
 // Of "longer", with every seed: [seeds, blocks]; empty where the model does not reach the length.
 std::vector<std::vector<double>> LossesAt(const Measurements& measured, const Contender& model, int64_t length);

@@ -1,16 +1,14 @@
 #include "lab/study/study.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <utility>
 
-#include "lab/data/corpus.h"
 #include "lab/data/parts.h"
-#include "lab/study/figures.h"
+#include "lab/report/figure.h"
+#include "lab/report/output_place.h"
 #include "lab/study/plan.h"
 #include "lab/training/initialisation.h"
-#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
@@ -32,26 +30,13 @@ nlohmann::ordered_json SharedSettings(const StudyResult& result) {
   return settings;
 }
 
-Comparison CompareLayers(const StudyOptions& options) {
-  ComparisonOptions comparison;
-  comparison.layers = LayersNamed(
-      {"convolution", "convolution-causal", "dilated-causal", "rnn", "gru", "lstm", "attention", "attention-causal"});
-  comparison.lengths = options.compared_lengths;
-  comparison.width = options.width;
-  comparison.heads = options.heads;
-  comparison.influence_length = comparison.lengths.back();
-  comparison.seed = options.seed;
-  comparison.quiet = options.quiet;
-  return Compare(comparison);
-}
-
 // The options then tell how long a step of each model takes, so that the command that is printed gives the same steps.
-void HoldContests(const TextParts& parts, const ResultStore* store, StudyResult& result) {
+void HoldContests(const TextParts& parts, const ObserveModel& observe, const ResultStore* store, StudyResult& result) {
   StudyOptions& options = result.options;
   std::vector<double> step_seconds;
   for (const std::string& name : options.objectives) {
     const Objective objective = ParseObjective(name);
-    const Contest contest = ContestOf(parts, options, objective);
+    const Contest contest = ContestOf(parts, options, objective, observe);
     ContestOptions own{.seconds = options.seconds,
                        .steps = options.all_steps,
                        .rates = options.rates,
@@ -68,24 +53,6 @@ void HoldContests(const TextParts& parts, const ResultStore* store, StudyResult&
   if (options.all_steps == 0) options.step_seconds = std::move(step_seconds);
 }
 
-// What is told beside the contests.
-void MeasureMore(const Text& text, const std::filesystem::path& folder, const ResultStore* store, StudyResult& result) {
-  const StudyOptions& options = result.options;
-  if (const std::optional<DepthOptions> depth = DeepStacks(options)) {
-    Corpus corpus = MakeCorpus(text, options.context);
-    corpus.validation.resize(std::min<std::size_t>(corpus.validation.size(), options.validation));
-    result.depth = MeasureDepth(corpus, *depth, "deep stacks", store);
-  }
-  if (!options.quiet) std::fprintf(stderr, "positions\n");
-  result.rotation = CheckRotation(PositionsOptions());
-  if (!options.quiet) std::fprintf(stderr, "single layers\n");
-  result.comparison = CompareLayers(options);
-  if (!options.tasks.tasks.empty()) {
-    const ResultStore tasks(folder / "task-runs", ResultSettings(result.environment));
-    result.tasks = RunTasks(TasksOf(options), "tasks", &tasks);
-  }
-}
-
 }  // namespace
 
 const ContestResult* StudyResult::Of(Objective objective) const {
@@ -93,7 +60,8 @@ const ContestResult* StudyResult::Of(Objective objective) const {
   return contest == options.objectives.end() ? nullptr : &contests[contest - options.objectives.begin()];
 }
 
-StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder) {
+StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder,
+                     const ObserveModel& observe) {
   Validate(options);
   TextParts parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
   parts.validation = SpreadOut(parts.validation, options.validation);
@@ -109,16 +77,11 @@ StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::f
   result.training = parts.train.size();
   result.validation = Characters(parts.validation), result.test = Characters(parts.test);
   const ResultStore store(folder / "runs", SharedSettings(result));
-  // A folder that cannot be written, or no program to draw with, shows now and not after the training.
-  WriteFigure(StudyPositionFigures(folder).front(), folder);
+  // They show now and not after the training.
+  RequireWritableFolder(folder);
+  RequireGnuplot();
   result.counted = CountText(parts.train, result.vocabulary, parts.validation, parts.test);
-  try {
-    HoldContests(parts, &store, result);
-    MeasureMore(text, folder, &store, result);
-  } catch (const Interruption&) {
-    throw Interruption("interrupted; finished runs are kept in " + folder.string() +
-                       ", and the same command goes on from there");
-  }
+  HoldContests(parts, observe, &store, result);
   result.command = CommandOf(result.options, text.path, folder);
   return result;
 }

@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "lab/positions/positions.h"
+#include "book/positions/positions.h"
 #include "lab/report/html.h"
 
 namespace heed::lab {

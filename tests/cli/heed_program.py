@@ -94,7 +94,7 @@ def assert_commands_give_the_figures(page, scratch, timed=()):
         words[words.index("--out") + 1] = str(folder)
         again = run(*words[1:], "--quiet")
         assert again.returncode == 0, (command, again.stderr)
-        made = {path.name: path.read_bytes() for path in folder.glob("*.csv")}
+        made = {path.name: path.read_bytes() for path in folder.rglob("*.csv")}
         for _, csv in (figure for figure in figures if figure[0] == command):
             assert csv.name in made if csv.name in timed else csv.read_bytes() in made.values(), (command, csv.name)
     return commands

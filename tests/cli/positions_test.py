@@ -98,26 +98,25 @@ def test_draws_every_scheme_and_what_it_says_of_a_distance(scheme, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", DRAWN)
-def test_tells_of_every_scheme_in_a_paragraph_and_checks_what_belongs_to_it(scheme):
-    report = json.loads(run("positions", "--scheme", scheme, "--width", 8, "--check", "--json").stdout)
-    assert "binary" not in report and report["check"]["passed"]
-    for identity in report["check"]["identities"]:
-        by_chance = "frequencies approaches a bell curve" in identity["identity"]  # the mean of so many draws
-        assert 0 <= identity["error"] <= identity["bound"] < (0.02 if by_chance else 1e-4), identity
-    result = run("positions", "--scheme", scheme, "--width", 8, "--check")
-    lines = result.stdout.splitlines()
-    assert result.returncode == 0 and lines[0] == report["about"] and lines[1] == "" and lines[-1] == "passed"
-    assert all(identity["identity"] in result.stdout for identity in report["check"]["identities"])
+def test_tells_of_every_scheme_in_a_paragraph(scheme):
+    result = run("positions", "--scheme", scheme, "--width", 8)
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 1 and len(result.stdout) > 200
     assert "in binary" not in result.stdout
 
 
+def test_a_check_is_of_what_turns(tmp_path):
+    result = run("positions", "--scheme", "kerple", "--width", 8, "--check", "--out", tmp_path / "out")
+    assert result.returncode == 2 and "sinusoidal and rotary alone; 'kerple' has nothing to check" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("scheme", [scheme for scheme in POSITIONS if scheme != "none"])
-def test_draws_and_checks_what_a_run_of_every_scheme_has_learnt(scheme, text, tmp_path):
+def test_draws_what_a_run_of_every_scheme_has_learnt(scheme, text, tmp_path):
     assert run("train", text, "--out", tmp_path / "run", *SMALL, "--position", scheme, "--steps", 2, "--quiet").returncode == 0
-    result = run("positions", "--run", tmp_path / "run", "--check", "--out", tmp_path / "out", "--json")
+    result = run("positions", "--run", tmp_path / "run", "--out", tmp_path / "out", "--json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
-    assert report["scheme"] == scheme and report["check"]["passed"] and report["figures"]
+    assert report["scheme"] == scheme and report["figures"]
 
 
 PICTURES = re.findall(
@@ -215,7 +214,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(trained, text, tmp_pa
         (["--scheme", "shaw", "--max-distance", "-1"], "max-distance: expected"),
         (["--scheme", "t5", "--max-distance", "5"], "max_distance"),
         (["--scheme", "axial_rotary", "--width", "6", "--columns", "0:2"], "width: expected a multiple of 4"),
-        (["--scheme", "swin", "--steps", "3", "--check"], "steps: expected at least 4"),
+        (["--scheme", "rotary", "--width", "8", "--steps", "2", "--check"], "steps"),
     ],
 )
 def test_names_the_option_at_fault(arguments, message, tmp_path):
@@ -237,18 +236,3 @@ def test_without_gnuplot_the_error_says_so_and_nothing_is_written(tmp_path):
     assert result.returncode == 1
     assert "gnuplot is not installed" in result.stderr
     assert not (tmp_path / "out").exists()
-
-
-def test_a_check_that_fails_says_so_and_ends_with_1(text, tmp_path):
-    folder = tmp_path / "run"
-    assert run("train", text, "--out", folder, *SMALL, "--position", "relative", "--steps", 2, "--quiet").returncode == 0
-    weights = folder / "model.safetensors"
-    data = bytearray(weights.read_bytes())
-    length = int.from_bytes(data[:8], "little")
-    entry = json.loads(data[8 : 8 + length])["encoder.block0.attention.position.relative_bias"]
-    first = 8 + length + entry["data_offsets"][0]
-    data[first : first + 4] = numpy.float32(numpy.nan).tobytes()
-    weights.write_bytes(data)
-    result = run("positions", "--run", folder, "--check")
-    assert result.returncode == 1, result.stderr
-    assert result.stdout.splitlines()[-1] == "FAILED"

@@ -4,7 +4,8 @@
 
 A change is what lies between a commit that was checked before and the files at hand, uncommitted ones too. That commit is
 $HEED_BASE, else where this branch left origin/main, else (where both are the same, as in a fresh clone) the last one that is more
-than half a day older than the newest: what lands together is committed within that time.
+than half a day older than the newest: what lands together is committed within that time. A file that moved and now names other
+headers, and guards itself by another name, is as it was.
 """
 
 import os
@@ -32,17 +33,30 @@ def base():
     return (newest and _git("log", "-1", "--format=%H", f"--before={int(newest) - HALF_A_DAY}")) or None
 
 
+def _text(lines):
+    """What a file says apart from where it and its headers lie."""
+    guard = next((line.split()[1] for line in lines if line.startswith("#ifndef ")), None)
+    return [line for line in lines if line and not line.startswith("#include ") and not (guard and guard in line)]
+
+
+def _only_moved(since, old, new):
+    before = _git("show", f"{since}:{old}")
+    return before is not None and _text(before.splitlines()) == _text((ROOT / new).read_text(encoding="utf-8").splitlines())
+
+
 def changed_files():
     """Paths below the root, of files that are there; None where everything counts as changed."""
     since = base()
     if since is None:
         return None
-    names = []
-    for command in (["diff", "--name-only", since], ["ls-files", "--others", "--exclude-standard"]):
-        listed = _git(*command)
-        if listed is None:
-            return None
-        names += listed.splitlines()
+    listed = _git("diff", "--name-status", "--find-renames", "-l0", since), _git("ls-files", "--others", "--exclude-standard")
+    if None in listed:
+        return None
+    names = listed[1].splitlines()
+    for line in listed[0].splitlines():
+        kind, *paths = line.split("\t")
+        if not (kind.startswith("R") and paths[1].endswith((".cc", ".h")) and (ROOT / paths[1]).is_file() and _only_moved(since, *paths)):
+            names.append(paths[-1])
     return {pathlib.Path(name) for name in names if (ROOT / name).is_file()}
 
 

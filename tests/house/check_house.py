@@ -2,14 +2,14 @@
 
     python3 check_house.py ROOT
 
-Rooms: an include points to the same room or to one on its left (engine, inference, nn, lab, cli; python sits beside lab). A room's
+Rooms: an include points to the same room or to one on its left (engine, inference, nn, lab, book, cli; python sits beside lab). A room's
 private headers (its src/) are its own; tests and benches of a room may see what the room sees, and its private headers.
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
 Schemes: no file of the engine names a positional scheme but those of its folder.
-Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder is an experiment, which
-sees the core and no other experiment. The study sees all.
-Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab and cli makes text of JSON. Links in
+Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder of lab and book is an
+experiment, which sees the core and no other experiment. The pages beside a study (book/companions) see all.
+Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab, book and cli makes text of JSON. Links in
 documents lead to files and headings.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
 """
@@ -18,10 +18,10 @@ import pathlib
 import re
 import sys
 
-ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "cli": 4}
+ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
 FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
 CORE = ["report", "data", "training", "runs"]
-WHOLE = "study"
+WHOLE = "companions"
 # Rooms that know no framework.
 FRAMEWORKLESS = ("engine", "inference")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
@@ -30,13 +30,13 @@ SCHEMES = pathlib.Path("engine/src/position")
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
-SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "lab/bench/", "cli/check")
+SEES_REFERENCE = ("engine/src/reference/", "tests/", "bench/", "cli/check")
 # Who may take the address of a tensor in nn; safetensors files are read into tensors of their own and written from copies.
 SEES_ADDRESSES = ("nn/src/tensor_view.h", "nn/src/safetensors")
 ADDRESS = re.compile(r"\b\w*data_ptr\b")
 MAX_LINES = 500
 VAGUE_NAMES = {"utils", "util", "common", "helpers", "helper", "misc"}
-SOURCE_FOLDERS = ("engine", "inference", "nn", "lab", "cli", "python", "tests", "bench", "examples", "cmake")
+SOURCE_FOLDERS = ("engine", "inference", "nn", "lab", "book", "cli", "python", "tests", "bench", "examples", "cmake")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*(?:include|define[ \t]+HWY_TARGET_INCLUDE)[ \t]+[<"]([^>"]+)[>"]', re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TOD[O]|FIXM[E]|XX[X]|HAC[K])\b")
 # nlohmann's dump() throws where a text is not UTF-8, and names of files need not be.
@@ -117,7 +117,7 @@ def check_floors(source, target):
 
 
 def check_experiments(source, target):
-    if source.parts[0] != "lab" or target.parts[0] != "lab" or min(len(source.parts), len(target.parts)) < 3:
+    if source.parts[0] not in ("lab", "book") or target.parts[0] not in ("lab", "book"):
         return None
     mine, theirs = source.parts[1], target.parts[1]
     if mine in (theirs, WHOLE):
@@ -188,7 +188,7 @@ def check_file(root, path):
             yield f"{source}:{number}: unfinished business"
         if source.parts[0] == "nn" and ADDRESS.search(line) and not str(source).startswith(SEES_ADDRESSES):
             yield f"{source}:{number}: asks a tensor for its address; take a view of nn/src/tensor_view.h"
-        if source.parts[0] in ("lab", "cli") and str(source) != JSON_WRITER and JSON_DUMP.search(line):
+        if source.parts[0] in ("lab", "book", "cli") and str(source) != JSON_WRITER and JSON_DUMP.search(line):
             yield f"{source}:{number}: {JSON_WRITER} alone makes text of JSON"
 
 

@@ -102,6 +102,24 @@ class Changes(unittest.TestCase):
                 os.environ["HEED_BASE"] = "HEAD~1"
                 self.assertEqual(changes.changed_files(), {pathlib.Path("third"), pathlib.Path("fourth")})
 
+    def test_a_source_that_only_moved_has_not_changed(self):
+        body = "".join(f"int number_{x} = {x};\n" for x in range(20))
+        header = "// A page.\n#ifndef {0}\n#define {0}\n\n#include \"{1}\"\n\n{2}\n#endif  // {0}\n"
+        with tempfile.TemporaryDirectory() as name, mock.patch.dict(os.environ, {"HEED_BASE": "HEAD~1"}):
+            folder = pathlib.Path(name)
+            subprocess.run(["git", "init", "-q", folder], check=True)
+            for kind in ("page.h", "line.h"):
+                (folder / kind).write_text(header.format("HEED_OLD", "old/text.h", f"// {kind}\n{body}"), encoding="utf-8")
+            self.commit(folder, "first", 0)
+            (folder / "new").mkdir()
+            (folder / "page.h").unlink()
+            (folder / "line.h").unlink()
+            (folder / "new/page.h").write_text(header.format("HEED_NEW", "new/text.h", f"// page.h\n{body}"), encoding="utf-8")
+            (folder / "new/line.h").write_text(header.format("HEED_NEW", "new/text.h", f"// line.h\n{body}int more;\n"), encoding="utf-8")
+            self.commit(folder, "second", 1)
+            with mock.patch.object(changes, "ROOT", folder):
+                self.assertEqual(changes.changed_files(), {pathlib.Path("new/line.h"), pathlib.Path("second")})
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -42,7 +42,6 @@ StudyOptions Tiny() {
   options.objectives = {"causal", "masked"};
   options.layers = 1, options.heads = 2, options.width = 16, options.context = 8, options.batch = 2;
   options.all_steps = 5;
-  options.compared_lengths = {8, 16};
   options.validation = 100, options.test = 200;
   options.seeds = 2;
   return options;
@@ -100,26 +99,12 @@ std::vector<std::vector<double>> About(double loss) {
 TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
   StudyOptions options = BudgetOptions("quick");
   EXPECT_EQ(CommandOf(options, "", "report"), "heed study --budget quick --out report");
-  options.encoders = {"attention", "gru"}, options.tasks.tasks = {"parity", "copy"}, options.seeds = 5, options.seed = 3;
-  options.deepest = 2;
+  options.encoders = {"attention", "gru"}, options.seeds = 5, options.seed = 3;
   EXPECT_EQ(CommandOf(options, "my book.txt", "out"),
-            "heed study 'my book.txt' --budget quick --encoders attention,gru --tasks parity,copy --depth 2 --seeds 5 --seed 3 "
-            "--out out");
+            "heed study 'my book.txt' --budget quick --encoders attention,gru --seeds 5 --seed 3 --out out");
   options = BudgetOptions("long");
-  options.tasks.tasks.clear();
-  options.deepest = 0, options.all_steps = 7, options.step_seconds = {0.01, 0.0025};
-  EXPECT_EQ(CommandOf(options, "-", "out"),
-            "heed study - --budget long --tasks none --depth 0 --steps 7 --step-seconds 0.01,0.0025 --out out");
-}
-
-TEST(StudyOptionsTest, StepsOfAllReachEverySection) {
-  StudyOptions options = BudgetOptions("quick");
-  EXPECT_FALSE(DeepStacks(options)) << "a section of the long budget, or on request";
-  options.all_steps = 7, options.deepest = 2;
-  EXPECT_EQ(DeepStacks(options)->steps, 7);
-  EXPECT_EQ(DeepStacks(options)->layers, 2);
-  EXPECT_EQ(DeepStacks(options)->depths, (std::vector<int64_t>{1, 2}));
-  EXPECT_EQ(TasksOf(options).steps, 7);
+  options.all_steps = 7, options.step_seconds = {0.01, 0.0025};
+  EXPECT_EQ(CommandOf(options, "-", "out"), "heed study - --budget long --steps 7 --step-seconds 0.01,0.0025 --out out");
 }
 
 TEST(StudyOptionsTest, RefusesPacesAndRatesThatDoNotFit) {
@@ -211,19 +196,6 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   options.context = 4096;
   const Vocabulary vocabulary = TinyVocabulary();
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, vocabulary); }), "learned"));
-}
-
-TEST(StudyRunTest, KnowsATableThatIsNotWhole) {
-  EXPECT_FALSE(TableOf(nullptr));
-  EXPECT_FALSE(TableOf({{"blocks", {1, 2}}}));
-  nlohmann::ordered_json json = {
-      {"table", {{"scheme", "relative"}, {"rows", 2}, {"columns", 3}, {"values", {1.0 / 3, 2, 3, 4, 5, 6}}}}};
-  const std::optional<SchemeTable> table = TableOf(json);
-  ASSERT_TRUE(table);
-  EXPECT_EQ(table->values, (std::vector<double>{1.0 / 3, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(table->columns, 3);
-  json["table"]["values"].erase(0);
-  EXPECT_THROW(TableOf(json), InvalidArgument);
 }
 
 TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfCounting) {
@@ -328,9 +300,9 @@ TEST(StudyTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
 
   WatchForInterrupt();
   raise(SIGINT);
-  // Everything is in the store, so nothing is left that could be interrupted but the single layers, which are not kept.
-  options.compared_lengths = {8, 16};
-  EXPECT_THROW(study(options, 100), Interruption);
+  StudyOptions more = options;
+  more.seeds = 3;
+  EXPECT_THROW(study(more, 100), Interruption) << "the third seeds are in no store";
   WatchForInterrupt();
   EXPECT_EQ(study(options, 100), models);
   StudyOptions changed = options;
@@ -338,6 +310,25 @@ TEST(StudyTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
   EXPECT_NE(study(changed, 100), models) << "another learning rate is another run";
   EXPECT_NE(study(options, 101), models) << "another text is another run";
   EXPECT_EQ(study(options, 100), models);
+}
+
+TEST(StudyTest, KeepsWhatIsObservedOfEveryRunThatIsReported) {
+  const ScratchFolder folder;
+  StudyOptions options = Tiny();
+  options.objectives = {"causal"}, options.encoders = {"gru"};
+  const auto observe = [](LanguageModel& model) { return nlohmann::ordered_json{{"parameters", model->ParameterCount()}}; };
+  for (int time = 0; time < 2; ++time) {  // trained, and from the store
+    const StudyResult result = RunStudy(Lines(100), options, folder.path(), observe);
+    const Measurements& measured = result.contests.front().at_time;
+    for (const std::size_t seed : {0, 1}) {
+      EXPECT_EQ(ObservedOf(measured, measured.models().front(), seed),
+                (nlohmann::ordered_json{{"parameters", measured.models().front().parameters}}));
+    }
+  }
+  const ScratchFolder other;
+  const StudyResult without = RunStudy(Lines(100), options, other.path());
+  const Measurements& measured = without.contests.front().at_time;
+  EXPECT_TRUE(ObservedOf(measured, measured.models().front(), 0).is_null());
 }
 
 TEST(StudyTest, RefusesATextTooShortForTheLongestWindow) {

@@ -28,7 +28,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = {
     "engine": (["engine/src"], r"engine/src/reference/|/reference[^/]*$|tuning|_peak|/ahead\.h|task_costs"),
     "nn": (["nn/src"], r"torch_headers|gloo_declarations"),
-    "lab": (["lab"], r"lab/bench/"),
+    "lab": (["lab"], r"$^"),
+    "book": (["book"], r"$^"),
     "python": (["python/heed"], r"__main__|_described"),
 }
 

@@ -22,9 +22,10 @@ HUNG = 1800
 CTEST = "ctest --test-dir build --stop-on-failure --timeout 600 -LE ^(long|tail)$ -L ^{}$"
 PYTEST = sys.executable + " -m pytest -q -x -p no:cacheprovider -m 'not long and not tail' {} tests/{}"
 OWN_FIRST = {
-    "engine": ["ctest engine", "ctest inference", "ctest nn", "pytest python", "ctest lab", "pytest cli"],
-    "nn": ["ctest nn", "pytest python", "ctest lab", "pytest cli"],
-    "lab": ["ctest lab", "pytest cli"],
+    "engine": ["ctest engine", "ctest inference", "ctest nn", "pytest python", "ctest lab", "ctest book", "pytest cli"],
+    "nn": ["ctest nn", "pytest python", "ctest lab", "ctest book", "pytest cli"],
+    "lab": ["ctest lab", "ctest book", "pytest cli"],
+    "book": ["ctest book", "pytest cli"],
     "python": ["pytest python", "pytest cli"],
 }
 

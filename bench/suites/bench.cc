@@ -1,0 +1,259 @@
+#include "bench/suites/bench.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include <ATen/Parallel.h>
+
+#include "bench/suites/attention_contenders.h"
+#include "bench/suites/contenders.h"
+#include "bench/suites/measurement.h"
+#include "bench/suites/training_contenders.h"
+#include "lab/report/progress.h"
+#include "lab/report/shell_word.h"
+#include "lab/training/interrupt.h"
+#include "reference/fma_peak.h"
+#include "reference/read_peak.h"
+
+namespace heed::lab {
+namespace {
+
+const char* NameOf(BenchOption option) {
+  switch (option) {
+    case BenchOption::kPlain:
+      return "plain";
+    case BenchOption::kCausal:
+      return "causal";
+    case BenchOption::kDropout:
+      return "dropout 0.1";
+    case BenchOption::kCausalDropout:
+      return "causal, dropout 0.1";
+    case BenchOption::kRelativeBias:
+      return "trainable relative bias";
+    case BenchOption::kKeyLengths:
+      return "key lengths 1/8 to 1";
+    case BenchOption::kBothLengths:
+      return "key and query lengths 1/8 to 1";
+    case BenchOption::kDecode:
+      return "one query";
+    case BenchOption::kTraining:
+      return "model of 4 layers";
+    case BenchOption::kTrainingDropout:
+      return "model of 4 layers, dropout 0.1";
+  }
+  return "";
+}
+
+const char* NameOf(BenchPass pass) {
+  if (pass == BenchPass::kTrainingStep) return "training step";
+  return pass == BenchPass::kForward ? "forward" : "forward+backward";
+}
+
+std::string NameOf(const BenchCase& c) {
+  const std::string name = NameOf(c.option);
+  return c.type == BenchType::kFloat ? name : name + ", " + TypeNames()[static_cast<std::size_t>(c.type)];
+}
+
+std::string NameOf(const CallCase& c) {
+  const std::string options = OptionText(c), type = TypeNames()[static_cast<std::size_t>(c.type)];
+  if (options.empty()) return c.type == BenchType::kFloat ? "plain" : type;
+  return c.type == BenchType::kFloat ? options : type + " " + options;
+}
+
+// Reads as many bytes as a call's keys and values have, on all threads.
+class Reader {
+ public:
+  explicit Reader(const CallCase* c) : data_(c != nullptr && c->BoundByReading() ? Floats(*c) : 0, 1.0F) {}
+
+  double Bytes() const { return static_cast<double>(data_.size() * sizeof(float)); }
+  void Run() const {
+    const auto count = static_cast<int64_t>(data_.size());
+    const int64_t share = std::max<int64_t>(1, count / at::get_num_threads());
+    at::parallel_for(0, count, share,
+                     [&](int64_t begin, int64_t end) { sink_ += reference::ReadAll(data_.data() + begin, end - begin); });
+  }
+
+ private:
+  static std::size_t Floats(const CallCase& c) {
+    const Shape& shape = c.shape;
+    const int64_t elements = shape.batch * shape.kv_heads * shape.kv_len * (shape.head_dim + shape.value_dim);
+    return static_cast<std::size_t>(elements * ElementBytes(c.type)) / sizeof(float);
+  }
+
+  std::vector<float> data_;
+  mutable std::atomic<float> sink_ = 0.0F;  // the sums are used, so that the reads stay
+};
+
+// So many threads while it lives.
+class ThreadGuard {
+ public:
+  explicit ThreadGuard(int threads) { at::set_num_threads(threads); }
+  ~ThreadGuard() { at::set_num_threads(before_); }
+  ThreadGuard(const ThreadGuard&) = delete;
+  ThreadGuard& operator=(const ThreadGuard&) = delete;
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+double SecondsOf(const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  const auto before = Clock::now();
+  call();
+  return std::chrono::duration<double>(Clock::now() - before).count();
+}
+
+// `call`: the one that is measured, null for a training step. The row's names are the caller's.
+void Measure(BenchContenders& contenders, BenchPass pass, const CallCase* call, const CallRounds& rounds, BenchRow& row) {
+  row.pass = NameOf(pass);
+  row.threads = at::get_num_threads();
+  row.times_alone = rounds.times_alone;
+  row.torch_way = ChooseTorchWay(contenders, pass);
+  row.torch_path = contenders.TorchPath(pass);
+  const auto heed = [&] { contenders.Run(BenchSide::kHeed, pass); };
+  const auto torch = [&] { contenders.Run(BenchSide::kTorch, pass); };
+  const Reader reader(rounds.times_alone ? nullptr : call);
+  double peak = 0;
+  std::vector<std::function<void()>> in_turn = {heed, torch};
+  if (rounds.times_alone) {
+    row.heed_mib = row.torch_mib = std::numeric_limits<double>::quiet_NaN();
+  } else {
+    row.heed_mib = PeakGrowth(heed);
+    row.torch_mib = PeakGrowth(torch);
+    const int bytes = call != nullptr && call->type == BenchType::kDouble ? 8 : 4;
+    in_turn.emplace_back([&peak, bytes] { peak = std::max(peak, reference::FmaPeak(bytes, 0.005)); });
+    in_turn.emplace_back([&reader] { reader.Run(); });
+  }
+  const std::vector<Timing> timings = TimeInTurn(in_turn, rounds.rounds, rounds.seconds, 2);
+  row.heed_ms = timings[0].minimum * 1e3;
+  row.heed_median_ms = timings[0].median * 1e3;
+  row.torch_ms = timings[1].minimum * 1e3;
+  row.torch_median_ms = timings[1].median * 1e3;
+  row.ratio = row.torch_ms / row.heed_ms;
+  if (rounds.times_alone) return;
+  row.peak_gflops = peak * 1e-9;
+  const double operations = contenders.Operations(pass);
+  row.percent_of_peak = 100.0 * operations / timings[0].minimum / (peak * row.threads);
+  row.torch_percent_of_peak = 100.0 * operations / timings[1].minimum / (peak * row.threads);
+  if (reader.Bytes() > 0) {
+    row.percent_of_bandwidth = 100.0 * timings[3].minimum / timings[0].minimum;
+    row.torch_percent_of_bandwidth = 100.0 * timings[3].minimum / timings[1].minimum;
+  }
+}
+
+}  // namespace
+
+Fields FieldsOf(BenchOptions& options) {
+  std::vector<std::string> suites = BenchSuites();
+  suites.insert(suites.begin(), "all");
+  Field threads{.name = "threads", .value = &options.threads, .low = 1, .high = 1024, .source = Field::Source::kCommon};
+  return {Names("suite", &options.suite, suites, "Cases"),
+          Whole("rounds", &options.rounds, 1, 10000, "Interleaved rounds a case, at least"), threads};
+}
+
+std::string CommandOf(const BenchOptions& options, const std::filesystem::path& folder) {
+  BenchOptions own = options, defaults;
+  return CommandLine("bench", "", "", FieldsOf(own), FieldsOf(defaults), folder);
+}
+
+std::string CommandOf(const BenchRow& row) { return "heed bench --case " + ShellWord(row.call); }
+
+std::vector<BenchPass> PassesOf(const BenchCase& c) {
+  if (c.Trains()) return {BenchPass::kTrainingStep};
+  if (c.option == BenchOption::kDecode) return {BenchPass::kForward};
+  return {BenchPass::kForward, BenchPass::kForwardBackward};
+}
+
+CallCase BenchCase::Call(BenchPass pass, int threads_of_run) const {
+  CallCase call;
+  call.shape = {batch, q_heads, kv_heads, Queries(), length, head_dim, head_dim};
+  call.type = type;
+  call.pass = pass;
+  call.threads = threads > 0 ? threads : threads_of_run;
+  if (option == BenchOption::kCausal || option == BenchOption::kCausalDropout) call.causal = Causal::kBottomRight;
+  if (option == BenchOption::kDropout || option == BenchOption::kCausalDropout) call.dropout = 0.1;
+  if (option == BenchOption::kRelativeBias) call.bias = CallCase::Bias::kTrainableRelative;
+  call.key_lengths = option == BenchOption::kKeyLengths || option == BenchOption::kBothLengths;
+  call.query_lengths = option == BenchOption::kBothLengths;
+  return call;
+}
+
+BenchRow MeasureCase(const BenchCase& c, BenchPass pass, const BenchOptions& options) {
+  const ThreadGuard guard(c.threads > 0 ? c.threads : options.threads);
+  BenchRow row;
+  row.suite = c.suite;
+  row.option = NameOf(c);
+  row.shape = ShapeText({c.batch, c.q_heads, c.kv_heads, c.length, c.length, c.head_dim, c.head_dim});
+  row.length = c.length;
+  row.head_dim = c.head_dim;
+  const CallRounds rounds{options.rounds, options.seconds};
+  const std::unique_ptr<BenchContenders> contenders = MakeContenders(c);
+  if (c.Trains()) {
+    Measure(*contenders, pass, nullptr, rounds, row);
+    return row;
+  }
+  const CallCase call = c.Call(pass, options.threads);
+  row.call = TextOf(call);
+  Measure(*contenders, pass, &call, rounds, row);
+  return row;
+}
+
+BenchRow MeasureCall(const CallCase& c, const CallRounds& rounds) {
+  const ThreadGuard guard(c.threads);
+  BenchRow row;
+  row.suite = "case";
+  row.option = NameOf(c);
+  row.shape = ShapeText(c.shape);
+  row.length = c.shape.kv_len;
+  row.head_dim = c.shape.head_dim;
+  row.call = TextOf(c);
+  AttentionContenders contenders(c);
+  Measure(contenders, c.pass, &c, rounds, row);
+  return row;
+}
+
+std::unique_ptr<BenchContenders> MakeContenders(const BenchCase& c) {
+  if (c.Trains()) return std::make_unique<TrainingContenders>(c);
+  return std::make_unique<AttentionContenders>(c.Call(BenchPass::kForward, 1));
+}
+
+std::string ChooseTorchWay(BenchContenders& contenders, BenchPass pass) {
+  constexpr double kHopeless = 3;  // times the fastest; not run again
+  constexpr double kLong = 0.05;   // seconds of a call that is as long when it finds memory that is not there yet
+  const std::vector<std::string> ways = contenders.TorchWays();
+  std::vector<double> seconds(ways.size(), std::numeric_limits<double>::infinity());
+  for (const bool first : {true, false, false})
+    for (std::size_t way = 0; ways.size() > 1 && way < ways.size(); ++way) {
+      if (!first && seconds[way] > kHopeless * *std::ranges::min_element(seconds)) continue;
+      contenders.SetTorchWay(way);
+      const auto run = [&] { contenders.Run(BenchSide::kTorch, pass); };
+      double now = SecondsOf(run);
+      if (first && now < kLong) now = SecondsOf(run);
+      seconds[way] = std::min(seconds[way], now);
+    }
+  const auto best = static_cast<std::size_t>(std::ranges::min_element(seconds) - seconds.begin());
+  contenders.SetTorchWay(best);
+  return ways[best];
+}
+
+std::vector<BenchRow> RunBench(const BenchOptions& options, const std::function<void(const BenchRow&)>& done) {
+  const std::vector<BenchCase> cases = CasesOf(options.suite);
+  int64_t measurements = 0;
+  for (const BenchCase& c : cases) measurements += static_cast<int64_t>(PassesOf(c).size());
+  Progress progress("bench", measurements, options.quiet);
+  std::vector<BenchRow> rows;
+  for (const BenchCase& c : cases)
+    for (const BenchPass pass : PassesOf(c)) {
+      if (Interrupted()) throw Interruption("interrupted after " + std::to_string(rows.size()) + " measurements");
+      rows.push_back(MeasureCase(c, pass, options));
+      done(rows.back());
+      progress.Update(static_cast<int64_t>(rows.size()), c.suite);
+    }
+  return rows;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,214 @@
+#include "bench/suites/training_contenders.h"
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_sdp_choice.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include "lab/training/language_model.h"
+#include "lab/training/optimizer.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kLayers = 4, kSymbols = 65;
+
+// What a user of LibTorch writes: one projection for queries, keys and values, and scaled_dot_product_attention.
+struct PlainBlock : torch::nn::Module {
+  PlainBlock(int64_t width, int64_t heads, double dropout_probability)
+      : heads(heads),
+        probability(dropout_probability),
+        norm1(register_module("norm1", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})))),
+        norm2(register_module("norm2", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})))),
+        qkv(register_module("qkv", torch::nn::Linear(width, 3 * width))),
+        out(register_module("out", torch::nn::Linear(width, width))),
+        ffn(register_module(
+            "ffn", torch::nn::Sequential(torch::nn::Linear(width, 4 * width), torch::nn::GELU(),
+                                         torch::nn::Linear(4 * width, width), torch::nn::Dropout(dropout_probability)))),
+        dropout(register_module("dropout", torch::nn::Dropout(dropout_probability))) {}
+
+  at::Tensor forward(const at::Tensor& X) {
+    const int64_t batch = X.size(0), steps = X.size(1), width = X.size(2);
+    std::vector<at::Tensor> parts = qkv(norm1(X)).split(width, 2);
+    for (at::Tensor& part : parts) part = part.view({batch, steps, heads, width / heads}).transpose(1, 2);
+    const at::Tensor mixed = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], std::nullopt, probability, true);
+    const at::Tensor Y = X + dropout(out(mixed.transpose(1, 2).reshape({batch, steps, width})));
+    return Y + ffn->forward(norm2(Y));
+  }
+
+  int64_t heads;
+  double probability;
+  torch::nn::LayerNorm norm1, norm2;
+  torch::nn::Linear qkv, out;
+  torch::nn::Sequential ffn;
+  torch::nn::Dropout dropout;
+};
+
+struct PlainModel : torch::nn::Module {
+  explicit PlainModel(const ModelOptions& options)
+      : embedding(register_module("embedding", torch::nn::Embedding(kSymbols, options.width))),
+        positions(register_module("positions", torch::nn::Embedding(options.context, options.width))),
+        norm(register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({options.width})))),
+        dropout(register_module("dropout", torch::nn::Dropout(options.dropout))) {
+    for (int64_t l = 0; l < options.layers; ++l)
+      blocks.push_back(register_module("block" + std::to_string(l),
+                                       std::make_shared<PlainBlock>(options.width, options.heads, options.dropout)));
+  }
+
+  at::Tensor Loss(const Batch& batch) {
+    at::Tensor X = dropout(embedding(batch.inputs) + positions(at::arange(batch.inputs.size(1))));
+    for (const auto& block : blocks) X = block->forward(X);
+    const at::Tensor logits = at::linear(norm(X), embedding->weight).flatten(0, 1);
+    return torch::nn::functional::cross_entropy(logits, batch.targets);
+  }
+
+  torch::nn::Embedding embedding, positions;
+  torch::nn::LayerNorm norm;
+  torch::nn::Dropout dropout;
+  std::vector<std::shared_ptr<PlainBlock>> blocks;
+};
+
+TrainOptions OptionsOf(const BenchCase& c) {
+  TrainOptions options;
+  options.model.layers = kLayers;
+  options.model.heads = c.q_heads;
+  options.model.width = c.q_heads * c.head_dim;
+  options.model.context = c.length;
+  options.model.dropout = c.option == BenchOption::kTrainingDropout ? 0.1 : 0.0;
+  options.model.tied = true;
+  return options;
+}
+
+Vocabulary Symbols() {
+  std::u32string characters;
+  for (int64_t i = 0; i < kSymbols; ++i) characters.push_back(U'A' + static_cast<char32_t>(i));
+  return Vocabulary(characters);
+}
+
+using Part = at::Tensor (*)(const at::Tensor& parameter);
+at::Tensor Itself(const at::Tensor& parameter) { return parameter; }
+at::Tensor Gradient(const at::Tensor& parameter) { return parameter.grad(); }
+
+NamedTensors Named(const torch::nn::Module& module, Part part) {
+  NamedTensors named;
+  for (const auto& parameter : module.named_parameters()) named.emplace_back(parameter.key(), part(parameter.value()));
+  return named;
+}
+
+// Prefixes of the plain model's names, and heed's. Queries, keys and values are three thirds of one projection there.
+constexpr std::pair<std::string_view, std::string_view> kHeedsNames[] = {
+    {"positions.", "encoder.learned."}, {"norm.", "encoder.final_norm."}, {"norm1.", "addnorm1.ln."},
+    {"norm2.", "addnorm2.ln."},         {"out.", "attention.W_o."},       {"ffn.0.", "ffn.dense1."},
+    {"ffn.2.", "ffn.dense2."},
+};
+
+std::string HeedsName(std::string_view name) {
+  for (const auto& [plain, heeds] : kHeedsNames)
+    if (name.starts_with(plain)) return std::string(heeds) + std::string(name.substr(plain.size()));
+  return std::string(name);
+}
+
+// The parameters of the plain model, or their gradients, as heed's model names and cuts them.
+NamedTensors ByHeedsNames(const torch::nn::Module& plain, Part part) {
+  NamedTensors named;
+  for (const auto& [name, tensor] : Named(plain, part)) {
+    const std::size_t after = name.starts_with("block") ? name.find('.') + 1 : 0;
+    const std::string prefix = after > 0 ? "encoder." + name.substr(0, after) : "";
+    const std::string own = name.substr(after);
+    if (!own.starts_with("qkv.")) {
+      named.emplace_back(prefix + HeedsName(own), tensor);
+      continue;
+    }
+    const int64_t width = tensor.size(0) / 3;
+    for (int64_t i = 0; i < 3; ++i)
+      named.emplace_back(prefix + "attention.W_" + "qkv"[i] + own.substr(3), tensor.narrow(0, i * width, width));
+  }
+  return named;
+}
+
+AdamW OptimizerOf(const torch::nn::Module& model, const TrainOptions& options) {
+  NamedTensors parameters;
+  for (const auto& parameter : model.named_parameters()) parameters.emplace_back(parameter.key(), parameter.value());
+  return {parameters, options};
+}
+
+// The plain model with heed's parameters; its optimiser looks at how they start.
+torch::nn::Module& StartedLike(const torch::nn::Module& heed, torch::nn::Module& plain) {
+  const at::NoGradGuard no_grad;
+  const auto start = heed.named_parameters();
+  for (auto& [name, parameter] : ByHeedsNames(plain, Itself)) parameter.copy_(start[name]);
+  return plain;
+}
+
+}  // namespace
+
+struct TrainingContenders::Sides {
+  explicit Sides(const TrainOptions& options)
+      : heed(options.model, Symbols()),
+        plain(options.model),
+        heed_optimizer(OptimizerOf(*heed, options)),
+        plain_optimizer(OptimizerOf(StartedLike(*heed, plain), options)) {
+    heed->train();
+    plain.train();
+  }
+
+  LanguageModel heed;
+  PlainModel plain;
+  AdamW heed_optimizer, plain_optimizer;
+  Batch batch;
+};
+
+TrainingContenders::TrainingContenders(const BenchCase& c) : case_(c), sides_(std::make_unique<Sides>(OptionsOf(c))) {
+  sides_->batch.inputs = at::randint(kSymbols, {c.batch, c.length}, at::kLong);
+  sides_->batch.targets = at::randint(kSymbols, {c.batch * c.length}, at::kLong);
+}
+
+TrainingContenders::~TrainingContenders() = default;
+
+NamedTensors TrainingContenders::Run(BenchSide side, BenchPass) {
+  const bool heed = side == BenchSide::kHeed;
+  AdamW& optimizer = heed ? sides_->heed_optimizer : sides_->plain_optimizer;
+  const at::Tensor loss = heed ? sides_->heed->Loss(sides_->batch) : sides_->plain.Loss(sides_->batch);
+  loss.backward();
+  optimizer.Step(0);
+  NamedTensors computed{{"loss", loss.detach()}};
+  for (auto& [name, gradient] : heed ? Named(*sides_->heed, Gradient) : ByHeedsNames(sides_->plain, Gradient))
+    computed.emplace_back("d_" + name, gradient);
+  optimizer.ClearGradients();
+  return computed;
+}
+
+NamedTensors TrainingContenders::Arrays(BenchSide side) {
+  return side == BenchSide::kHeed ? Named(*sides_->heed, Itself) : ByHeedsNames(sides_->plain, Itself);
+}
+
+std::string TrainingContenders::TorchPath(BenchPass) const {
+  const at::Tensor q = at::empty({case_.batch, case_.q_heads, case_.length, case_.head_dim}).requires_grad_(true);
+  const double dropout = OptionsOf(case_).model.dropout;
+  return at::_fused_sdp_choice(q, q, q, std::nullopt, dropout, true) == 1 ? "flash" : "math";
+}
+
+// The products of matrices, two backward for each forward, and those of causal attention, five backward for two.
+double TrainingContenders::Operations(BenchPass) const {
+  const auto tokens = static_cast<double>(case_.batch * case_.length);
+  const auto width = static_cast<double>(case_.q_heads * case_.head_dim);
+  const double weights = 12.0 * kLayers * width * width + width * kSymbols;
+  const double pairs = tokens * static_cast<double>(case_.length + 1) / 2;
+  return 3.0 * 2.0 * tokens * weights + 3.5 * 4.0 * kLayers * width * pairs;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,132 @@
+#include "book/companions/encoding_page.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "book/companions/learnt_table.h"
+#include "book/positions/positions.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kBinaryLines = 8;
+
+// How often a curve changes its sign.
+int64_t SignChanges(const Series& series) {
+  int64_t changes = 0;
+  double last = 0;
+  for (const double y : series.y) {
+    if (y == 0) continue;
+    if (y * last < 0) ++changes;
+    last = y;
+  }
+  return changes;
+}
+
+// Each with the command of a page of its own below `folder`: none takes the place of another.
+std::vector<Figure> EncodingFigures(const std::filesystem::path& folder) {
+  PositionsOptions narrow, biases;
+  narrow.steps = 100, narrow.width = 20, narrow.first_column = 4, narrow.last_column = 8, narrow.column_label = "dim";
+  biases.scheme = "alibi", biases.width = 8, biases.first_column = 0, biases.last_column = 4;
+  Figure dimensions = PositionFigures(narrow).front();
+  dimensions.name = "positions-dimensions";
+  dimensions.title = "Dimensions of a narrower encoding over more positions";
+  std::vector<Figure> figures;
+  const auto add = [&](const PositionsOptions& options, const char* name, const std::vector<Figure>& drawn) {
+    for (const Figure& figure : drawn) {
+      figures.push_back(figure);
+      figures.back().command = CommandOf(options, folder / name);
+    }
+  };
+  add({}, "positions", PositionFigures({}));
+  add(narrow, "positions-narrow", {dimensions});
+  add(biases, "positions-alibi", PositionFigures(biases));
+  return figures;
+}
+
+std::string EncodingFinding(const RotationCheck& check, const std::vector<Figure>& figures) {
+  std::string text;
+  const auto* plot = figures.empty() ? nullptr : std::get_if<LinePlot>(&figures.front().content);
+  if (plot != nullptr && plot->series.size() > 1) {
+    const Series &first = plot->series.front(), &last = plot->series.back();
+    text = fmt::format("Over {} positions, {} changes its sign {} times, {} {} times. ", first.y.size(), first.name,
+                       SignChanges(first), last.name, SignChanges(last));
+  }
+  return text + fmt::format(
+                    "For all {} pairs of a position and a shift, forwards and backwards, the row turned by the shift's "
+                    "angles is the shifted row within {:.1e}{}; the linear map that least squares finds in the table alone "
+                    "differs from that rotation by {:.1e} at most.",
+                    check.shifts, check.rotation_error, check.Passed() ? "" : ", which is more than rounding explains",
+                    check.least_squares_error);
+}
+
+void TellEncoding(const RotationCheck& check, Page& page) {
+  const std::vector<Figure> figures = EncodingFigures(page.folder());
+  page.Say(EncodingFinding(check, figures));
+  for (const Figure& figure : figures) page.Show(figure);
+  Table numbers{"Binary numbers do the same with digits: the last changes at every number, the one before at every second",
+                {"Number"},
+                {}};
+  for (const std::string& line : BinaryTable(kBinaryLines)) numbers.rows.push_back({line});
+  page.Show(numbers);
+  const auto error = [](double value) { return fmt::format("{:.2e}", value); };
+  page.Show(Table{"Largest absolute errors of the emitted table",
+                  {"Comparison", "Error"},
+                  {{"table against angles in double precision", error(check.table_error)},
+                   {"row turned by a shift against the shifted row", error(check.rotation_error)},
+                   {"map fitted by least squares against the rotation", error(check.least_squares_error)}}});
+}
+
+// The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
+// it, with the first objective.
+std::vector<Figure> LearntFigures(const StudyResult& result) {
+  const StudyOptions& options = result.options;
+  std::vector<Figure> figures;
+  const Measurements& measured = result.contests.front().at_time;
+  for (const Contender& model : Attending(measured.models())) {
+    const std::string& scheme = model.position;
+    if (scheme == "sinusoidal" || scheme == "alibi" || !HasPicture(scheme)) continue;
+    PositionsOptions drawn;
+    drawn.scheme = scheme;
+    drawn.seed = options.seed;
+    FitToModel(drawn, options.width, options.heads, options.context);
+    const std::vector<Figure> all = PositionFigures(drawn, LearntTableOf(ObservedOf(measured, model, 0)));
+    figures.push_back(all.front());
+    figures.push_back(all.back());
+  }
+  return figures;
+}
+
+nlohmann::ordered_json ToJson(const RotationCheck& check) {
+  return {{"rotation",
+           {{"table_error", check.table_error},
+            {"rotation_error", check.rotation_error},
+            {"least_squares_error", check.least_squares_error},
+            {"shifts", check.shifts},
+            {"passed", check.Passed()}}}};
+}
+
+}  // namespace
+
+PageLink WriteEncoding(const StudyResult& result, const std::filesystem::path& folder, const std::filesystem::path& link) {
+  const RotationCheck check = CheckRotation(PositionsOptions());
+  const StudyOptions& options = result.options;
+  Page page("Positions by themselves", folder / link.parent_path(), result.command, SeedsOf(options.seed, options.seeds));
+  page.Section("The encoding of the book");
+  TellEncoding(check, page);
+  if (const std::vector<Figure> figures = LearntFigures(result); !figures.empty()) {
+    page.Section("What the positional encodings learnt");
+    page.Say("What a scheme says of a distance, as the run of the first seed has learnt it.");
+    for (const Figure& figure : figures) page.Show(figure);
+  }
+  page.KeepJson("positions.json", ToJson(check));
+  page.Write();
+  return {"Positions by themselves", link, EncodingFinding(check, {})};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,45 @@
+// What depth does to a stack of attention layers, as it starts and after a short training.
+#ifndef HEED_BOOK_DEPTH_DEPTH_H_
+#define HEED_BOOK_DEPTH_DEPTH_H_
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "book/depth/options.h"
+#include "book/depth/profile.h"
+#include "book/depth/training.h"
+#include "lab/data/corpus.h"
+#include "lab/data/objective.h"
+#include "lab/report/result_store.h"
+
+namespace heed::lab {
+
+// A stack as its weights are drawn.
+struct StartedStack {
+  std::string variant, position;
+  Objective objective = Objective::kMasked;  // kMasked: every token sees all, kCausal: those before it
+  StackProfile profile;
+};
+
+struct DepthResult {
+  DepthOptions options;
+  // Every variant without positions, first with all tokens in sight, then causally; then attention alone with each scheme.
+  std::vector<StartedStack> started;
+  std::vector<TrainedStack> trained;  // by the order of options.trained, then by depth
+  double frequencies = 0;             // loss of each character by its frequency, on the characters that `trained` saw
+
+  // Null where it was not measured.
+  const StartedStack* Started(const std::string& variant, const std::string& position, Objective objective) const;
+  const TrainedStack* Trained(const std::string& variant, int64_t layers) const;
+};
+
+// Measures options.threads stacks at a time, with one progress bar on stderr; those that the store holds, where there is one,
+// are not measured again (DoRuns). Throws InvalidArgument that names the option, and Interruption on Ctrl-C.
+DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, const std::string& what = "depth",
+                         const ResultStore* store = nullptr);
+
+}  // namespace heed::lab
+
+#endif  // HEED_BOOK_DEPTH_DEPTH_H_

@@ -1,0 +1,177 @@
+#include "book/depth/figures.h"
+
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "lab/report/csv.h"
+#include "lab/runs/spread.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr char kDistance[] = "|X - 1 x^T| / |X|";
+
+// One number of every layer from `first` on.
+template <class Number>
+Series ByLayer(const std::string& name, const StackProfile& profile, std::size_t first, const Number& number) {
+  Series series{.name = name, .x = {}, .y = {}, .low = {}, .high = {}};
+  for (std::size_t l = first; l < profile.layers.size(); ++l) {
+    series.x.push_back(static_cast<double>(l));
+    series.y.push_back(number(profile.layers[l]));
+  }
+  return series;
+}
+
+// A curve for each variant as it starts, without positions.
+template <class Number>
+std::vector<Series> OfVariants(const DepthResult& result, Objective objective, std::size_t first, const Number& number) {
+  std::vector<Series> curves;
+  for (const std::string& id : result.options.variants) {
+    const StartedStack* stack = result.Started(id, "none", objective);
+    if (stack != nullptr) curves.push_back(ByLayer(VariantNamed(id).label, stack->profile, first, number));
+  }
+  return curves;
+}
+
+double Distance(const LayerProfile& layer) { return layer.distance_to_equal_rows; }
+
+Figure RankFigure(const DepthResult& result, Objective objective) {
+  const bool causal = objective == Objective::kCausal;
+  return {.name = causal ? "depth-rank-causal" : "depth-rank",
+          .title = causal ? "How unlike the tokens still are, by layer, with the past alone in sight"
+                          : "How unlike the tokens still are, by layer, with all tokens in sight",
+          .caption =
+              "Stacks as they start, without positions. 1: the tokens of a window share nothing; 0: all have the same "
+              "state, and nothing is left to tell them apart. Below 1e-15 there is only rounding.",
+          .command = {},
+          .content = LinePlot{"Layer", kDistance, false, true, OfVariants(result, objective, 0, Distance)},
+          .width = 760};
+}
+
+Figure PositionsFigure(const DepthResult& result) {
+  LinePlot plot{"Layer", kDistance, false, true, {}};
+  for (const std::string& position : result.options.positions) {
+    const StartedStack* stack = result.Started("attention", position, Objective::kMasked);
+    if (stack != nullptr) plot.series.push_back(ByLayer(position, stack->profile, 0, Distance));
+  }
+  return {
+      .name = "depth-rank-positions",
+      .title = "How unlike the tokens still are in attention alone, by layer and scheme",
+      .caption = "Stacks as they start, with all tokens in sight, without residual connections, LayerNorm and feed-forward.",
+      .command = {},
+      .content = std::move(plot)};
+}
+
+Figure AttentionFigure(const DepthResult& result, bool entropy) {
+  const auto number = [entropy](const LayerProfile& layer) { return MeanOver(entropy ? layer.entropy : layer.largest_weight); };
+  return {.name = entropy ? "depth-entropy" : "depth-largest-weight",
+          .title = entropy ? "Entropy of attention by layer, as a share of that of even weights"
+                           : "Largest weight of a query by layer",
+          .caption = fmt::format("Stacks as they start, all tokens in sight; means over heads and queries. {}",
+                                 entropy ? "At 1 every query looks at all tokens alike."
+                                         : fmt::format("Even weights are {}.", FormatNumber(1.0 / result.options.context))),
+          .command = {},
+          .content = LinePlot{"Layer", entropy ? "Entropy / largest possible" : "Largest weight", false, !entropy,
+                              OfVariants(result, Objective::kMasked, 1, number)},
+          .width = 760};
+}
+
+Figure GradientFigure(const DepthResult& result, bool states) {
+  const auto number = [states](const LayerProfile& layer) { return states ? layer.state_gradient : layer.query_key_gradient; };
+  return {.name = states ? "depth-gradient" : "depth-query-key-gradient",
+          .title = states ? "Gradient of the loss by the states behind each layer"
+                          : "Gradient of the loss by the queries' and keys' matrices of each layer",
+          .caption = states
+                         ? "Stacks as they start. Layer 0 is the input. A curve that falls to the left loses the gradient on "
+                           "its way down, one that rises to the left blows it up."
+                         : "Stacks as they start. Where all tokens are alike the weights of attention change nothing, and "
+                           "its queries and keys are told nothing.",
+          .command = {},
+          .content = LinePlot{"Layer", states ? "|d loss / d X|" : "|d loss / d (W_q, W_k)|", false, true,
+                              OfVariants(result, Objective::kMasked, states ? 0 : 1, number)},
+          .width = 760};
+}
+
+// A curve over the depths for each trained variant.
+template <class Number>
+std::vector<Series> OfTrained(const DepthResult& result, const Number& number) {
+  std::vector<Series> curves;
+  for (const std::string& id : result.options.trained) {
+    Series series{.name = VariantNamed(id).label, .x = {}, .y = {}, .low = {}, .high = {}};
+    for (const int64_t depth : result.options.depths) {
+      const TrainedStack* stack = result.Trained(id, depth);
+      if (stack == nullptr) continue;
+      series.x.push_back(static_cast<double>(depth));
+      series.y.push_back(number(*stack));
+    }
+    curves.push_back(std::move(series));
+  }
+  return curves;
+}
+
+Figure LossFigure(const DepthResult& result) {
+  std::vector<Series> curves = OfTrained(result, [](const TrainedStack& stack) { return stack.loss; });
+  Series frequencies{.name = "frequencies alone", .x = {}, .y = {}, .low = {}, .high = {}};
+  for (const int64_t depth : result.options.depths) {
+    frequencies.x.push_back(static_cast<double>(depth));
+    frequencies.y.push_back(result.frequencies);
+  }
+  curves.push_back(std::move(frequencies));
+  return {.name = "depth-loss",
+          .title = fmt::format("Loss after {} steps by the number of layers", result.options.steps),
+          .caption =
+              "On validation text, predicting the next character. A stack at the line of the frequencies has learnt how "
+              "often characters are, and nothing from those before.",
+          .command = {},
+          .content = LinePlot{"Layers", "Loss (nats per character)", true, false, std::move(curves)}};
+}
+
+Figure TimeFigure(const DepthResult& result) {
+  return {.name = "depth-time",
+          .title = "Time of a training step per token by the number of layers",
+          .caption = "Forward, backward and the optimiser's step, of one thread's own time.",
+          .command = {},
+          .content = LinePlot{"Layers", "Microseconds per token", true, true,
+                              OfTrained(result, [](const TrainedStack& stack) { return stack.microseconds_per_token; })}};
+}
+
+Figure TrainedRankFigure(const DepthResult& result) {
+  LinePlot plot{"Layer", kDistance, false, true, {}};
+  const int64_t deepest = result.options.depths.back();
+  for (const std::string& id : result.options.trained) {
+    const TrainedStack* stack = result.Trained(id, deepest);
+    if (stack != nullptr) plot.series.push_back(ByLayer(VariantNamed(id).label, stack->profile, 0, Distance));
+  }
+  return {.name = "depth-rank-trained",
+          .title = fmt::format("How unlike the tokens still are in trained stacks of {} layers", deepest),
+          .caption = fmt::format("After {} steps, with the past alone in sight.", result.options.steps),
+          .command = {},
+          .content = std::move(plot)};
+}
+
+}  // namespace
+
+double MeanOver(const std::vector<double>& heads) {
+  return std::accumulate(heads.begin(), heads.end(), 0.0) / static_cast<double>(heads.size());
+}
+
+std::vector<Figure> DepthFigures(const DepthResult& result) {
+  std::vector<Figure> figures = {RankFigure(result, Objective::kMasked), RankFigure(result, Objective::kCausal)};
+  if (result.options.positions.size() > 1) figures.push_back(PositionsFigure(result));
+  figures.push_back(AttentionFigure(result, /*entropy=*/true));
+  figures.push_back(AttentionFigure(result, /*entropy=*/false));
+  figures.push_back(GradientFigure(result, /*states=*/true));
+  figures.push_back(GradientFigure(result, /*states=*/false));
+  if (!result.trained.empty()) {
+    figures.push_back(LossFigure(result));
+    figures.push_back(TrainedRankFigure(result));
+    figures.push_back(TimeFigure(result));
+  }
+  for (Figure& figure : figures) figure.seeds = SeedsOf(result.options.seed, 1);
+  return figures;
+}
+
+}  // namespace heed::lab

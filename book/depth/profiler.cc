@@ -1,0 +1,139 @@
+#include "book/depth/profiler.h"
+
+#include <cmath>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "lab/training/interrupt.h"
+
+namespace heed::lab {
+namespace {
+
+// Statistics of every layer's attention, for as long as it lives.
+class Observation {
+ public:
+  Observation(StackModelImpl& model, StackProfile& profile) : model_(model) {
+    for (std::size_t l = 0; l < model.layers.size(); ++l) {
+      model.layers[l]->attention->observer = [layer = &profile.layers[l + 1]](const at::Tensor& query, const at::Tensor& key,
+                                                                              const at::Tensor& value,
+                                                                              const nn::AttentionOptions& call) {
+        if (Interrupted()) throw Interruption("interrupted while a stack was measured");
+        Record(query, key, value, call, *layer);
+      };
+    }
+  }
+  ~Observation() {
+    for (StackLayer& layer : model_.layers) layer->attention->observer = nullptr;
+  }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  static void Record(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const nn::AttentionOptions& call,
+                     LayerProfile& layer) {
+    const at::NoGradGuard no_grad;
+    const auto wanted = nn::AttentionOptions(call).return_statistics(true);
+    const at::Tensor statistics = nn::attention(query, key, value, wanted).statistics;  // [3, batch, heads, steps]
+    const int64_t steps = query.size(2);
+    double even = 0;  // the mean entropy of even weights
+    for (int64_t i = 0; i < steps; ++i) {
+      const double keys = static_cast<double>(call.causal() == Causal::kNone ? steps : i + 1);
+      even += std::log(keys) / static_cast<double>(steps);
+    }
+    const at::Tensor means = statistics.to(at::kDouble).mean({1, 3});  // [3, heads]
+    for (int64_t head = 0; head < means.size(1); ++head) {
+      layer.entropy.push_back(even > 0 ? means[0][head].item<double>() / even : 1.0);
+      layer.largest_weight.push_back(means[1][head].item<double>());
+    }
+  }
+
+  StackModelImpl& model_;
+};
+
+double NormOf(const std::vector<at::Tensor>& tensors) {
+  double squares = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined()) squares += tensor.square().sum().item<double>();
+  }
+  return std::sqrt(squares);
+}
+
+// The part of the gradients that belongs to these parameters; `order` says where each parameter's is.
+std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters, const std::vector<at::Tensor>& order,
+                                    const std::vector<at::Tensor>& gradients) {
+  std::vector<at::Tensor> found;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const at::Tensor& parameter : parameters) {
+      if (order[i].is_same(parameter)) found.push_back(gradients[i]);
+    }
+  }
+  return found;
+}
+
+// The gradient of the loss with respect to every state, and to the parameters of one layer at a time.
+void RecordGradients(StackModelImpl& model, const at::Tensor& loss, const std::vector<at::Tensor>& states,
+                     StackProfile& profile) {
+  std::vector<at::Tensor> inputs = states;
+  for (const StackLayer& layer : model.layers) {
+    for (const at::Tensor& parameter : layer->parameters()) inputs.push_back(parameter);
+  }
+  const std::vector<at::Tensor> all =
+      torch::autograd::grad({loss}, inputs, {}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, /*allow_unused=*/true);
+  std::size_t next = states.size();
+  for (std::size_t l = 0; l < states.size(); ++l) {
+    profile.layers[l].state_gradient = NormOf({all[l]});
+    if (l == 0) continue;
+    const StackLayer& layer = model.layers[l - 1];
+    const std::vector<at::Tensor> parameters = layer->parameters();
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(next);
+    const std::vector<at::Tensor> gradients(first, first + static_cast<std::ptrdiff_t>(parameters.size()));
+    next += parameters.size();
+    profile.layers[l].parameter_gradient = NormOf(gradients);
+    profile.layers[l].query_key_gradient =
+        NormOf(GradientsOf({layer->attention->W_q->weight, layer->attention->W_k->weight}, parameters, gradients));
+  }
+}
+
+}  // namespace
+
+double DistanceToEqualRows(const at::Tensor& X) {
+  const at::Tensor rest = (X - X.mean(1, /*keepdim=*/true)).square().sum({1, 2}).sqrt();
+  return (rest / X.square().sum({1, 2}).sqrt()).nan_to_num(0.0).mean().item<double>();
+}
+
+double DistanceToRankOne(const at::Tensor& X) {
+  const at::Tensor squares = at::linalg_svdvals(X).square();  // [windows, min(steps, width)], the largest first
+  const at::Tensor rest = squares.narrow(1, 1, squares.size(1) - 1).sum(1);
+  return (rest / squares.sum(1)).sqrt().nan_to_num(0.0).mean().item<double>();
+}
+
+StackProfile Profile(StackModel& model, const Batch& batch) {
+  const bool training = model->is_training();
+  const at::ScalarType type = model->head->weight.scalar_type();
+  model->to(at::kDouble);
+  model->eval();
+  StackProfile profile;
+  profile.layers.resize(model->layers.size() + 1);
+  std::vector<at::Tensor> states;
+  at::Tensor loss;
+  {
+    const Observation observation(*model, profile);
+    loss = model->Loss(batch, &states);
+  }
+  profile.loss = loss.item<double>();
+  RecordGradients(*model, loss, states, profile);
+  const at::NoGradGuard no_grad;
+  for (std::size_t l = 0; l < states.size(); ++l) {
+    const at::Tensor& X = states[l];
+    const bool finite = X.isfinite().all().item<bool>();
+    profile.layers[l].distance_to_equal_rows = finite ? DistanceToEqualRows(X) : NAN;
+    profile.layers[l].distance_to_rank_one = finite ? DistanceToRankOne(X) : NAN;
+    profile.layers[l].size = std::sqrt(X.square().mean().item<double>());
+  }
+  model->to(type);
+  model->train(training);
+  return profile;
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,133 @@
+// Of schemes whose tokens stand in a square.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "book/positions/figures.h"
+#include "heed/positions.h"
+
+namespace heed::lab {
+namespace {
+
+// The numbers of keys in the query's own row: [heads, 2 * side - 1].
+SchemeTable OwnRow(const SchemeTable& table, int64_t side) {
+  const int64_t offsets = 2 * side - 1;
+  SchemeTable row{table.scheme, table.rows, offsets, {}, table.trained};
+  for (int64_t head = 0; head < table.rows; ++head) {
+    const auto first = table.values.begin() + (head * table.columns + (side - 1) * offsets);
+    row.values.insert(row.values.end(), first, first + offsets);
+  }
+  return row;
+}
+
+Figure SquareMap(const std::string& scheme, int64_t side, std::vector<double> values) {
+  const std::string reach = std::to_string(side - 1);
+  Figure figure;
+  figure.name = FigureName(scheme, "heat-map");
+  figure.content = HeatMap{"Columns from query to key + " + reach, "Rows from query to key + " + reach, 2 * side - 1,
+                           2 * side - 1, std::move(values)};
+  figure.width = 480;
+  return figure;
+}
+
+// sign(d) log2(1 + 8|d|/(side - 1))/3.
+double LogarithmicOffset(double offset, int64_t side) {
+  const double share = 8 * std::fabs(offset) / static_cast<double>(std::max<int64_t>(1, side - 1));
+  return std::copysign(std::log2(1 + share) / 3, offset);
+}
+
+}  // namespace
+
+std::vector<Figure> WindowFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {
+  PositionsOptions along = options;
+  along.steps = SideOf(options);
+  std::vector<Figure> figures = BiasFigures(along, OwnRow(table, along.steps), words);
+  const auto first = table.values.begin() + options.first_column * table.columns;
+  Figure& map = figures[1] = SquareMap(table.scheme, along.steps, {first, first + table.columns});
+  map.title = "The bias of head " + std::to_string(options.first_column) + " over the window" + StartNote(table, words);
+  map.caption =
+      "The middle is the key at the query itself; keys above it in the window lie above, those to its left at the left.";
+  figures[2].title += ", along a row";
+  return figures;
+}
+
+std::vector<Figure> LogarithmicFigures(const PositionsOptions& options, const SchemeTable& table, const Words& words) {
+  std::vector<Figure> figures = WindowFigures(options, table, words);
+  Figure drawn = figures.front();
+  drawn.name = FigureName(table.scheme, "network");
+  drawn.title = std::string(words.subject) + " over what its network is given" + StartNote(table, words);
+  drawn.caption =
+      "The same numbers over sign(d) log2(1 + 8|d|/(w - 1))/3 of the offset d in a window of width w: near offsets lie far "
+      "apart, far ones close together.";
+  auto& plot = std::get<LinePlot>(drawn.content);
+  plot.x_label = "Offset on the logarithmic scale";
+  for (Series& series : plot.series) {
+    for (double& x : series.x) x = LogarithmicOffset(x, SideOf(options));
+  }
+  figures.insert(figures.end() - 1, std::move(drawn));
+  return figures;
+}
+
+namespace {
+
+// The cosines of the angles of every token of the square, row after row, and pair of columns.
+Figure AxialAngles(const PositionsOptions& options, const std::vector<double>& frequencies) {
+  const int64_t side = SideOf(options);
+  HeatMap cosines{"Pair of columns", "Token (row by row)", side * side, options.width / 2, {}};
+  for (int64_t token = 0; token < side * side; ++token) {
+    for (const int64_t position : {token / side, token % side}) {
+      for (const double frequency : frequencies) cosines.values.push_back(std::cos(static_cast<double>(position) * frequency));
+    }
+  }
+  Figure figure;
+  figure.name = FigureName(options.scheme, "heat-map");
+  figure.title = "How far axial rotary positions turn each pair of columns";
+  figure.caption = "The cosine of the angle by token and pair. The left half turns once a row of " + std::to_string(side) +
+                   " tokens, the right half with every token, and begins again with each row.";
+  figure.content = std::move(cosines);
+  figure.width = 440;
+  figure.height = 480;
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Figure> AxialRotaryFigures(const PositionsOptions& options, const SchemeTable&, const Words&) {
+  const std::vector<double> frequencies = SinusoidalFrequencies(options.width / 2);
+  // Half of the product of two vectors of ones, each turned by its place: what one axis gives at a distance along it.
+  const auto half = [&](int64_t distance) {
+    double sum = 0;
+    for (const double frequency : frequencies) sum += 2 * std::cos(static_cast<double>(distance) * frequency);
+    return sum;
+  };
+  const int64_t side = SideOf(options);
+  std::vector<double> products;
+  for (int64_t rows = 1 - side; rows < side; ++rows) {
+    for (int64_t columns = 1 - side; columns < side; ++columns) products.push_back(half(rows) + half(columns));
+  }
+  Figure map = SquareMap(options.scheme, side, std::move(products));
+  map.name = FigureName(options.scheme, "square");
+  map.title = "Score of a constant query and key over their offset";
+  map.caption =
+      "The dot product of two vectors of ones, each turned by its place: each axis gives a part of its own, so that "
+      "the query's row and column stand out.";
+  LinePlot plot{"Distance (positions)", "Dot product before scaling", false, false, {}};
+  Series along{"along one axis", {}, {}, {}, {}}, across{"along both axes", {}, {}, {}, {}};
+  for (int64_t distance = 0; distance < options.steps; ++distance) {
+    for (Series* series : {&along, &across}) series->x.push_back(static_cast<double>(distance));
+    along.y.push_back(half(distance) + half(0));
+    across.y.push_back(2 * half(distance));
+  }
+  plot.series = {std::move(along), std::move(across)};
+  Figure similarity;
+  similarity.name = FigureName(options.scheme, "similarity");
+  similarity.title = "Score of a constant query and key against their distance";
+  similarity.caption =
+      "Along one axis half of the score stays what it is; along both, so many rows and as many columns away, all of it wavers.";
+  similarity.content = std::move(plot);
+  similarity.height = 320;
+  return {AxialAngles(options, frequencies), std::move(map), std::move(similarity)};
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,36 @@
+// Sentences computed from what the models scored: other scores, other sentences.
+#ifndef HEED_BOOK_TASKS_FINDINGS_H_
+#define HEED_BOOK_TASKS_FINDINGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "book/tasks/tasks.h"
+
+namespace heed::lab {
+
+// Which models solve a task at the training length, with every seed; which do no better than chance; which are still right at
+// the longest length.
+std::string TaskFinding(const TaskResult& task, const TaskOptions& options);
+
+// Where the best recurrence, convolution and other encoders beat the best attention at a length of the options, and where they
+// lose: where their spreads over the seeds do not touch. Empty without attention or without another encoder.
+std::string FamilyFinding(const TasksResult& result, int64_t length);
+
+// What attention makes of a task without positions and with its best scheme, over all tasks where that matters. Empty unless
+// attention without positions and with a scheme were run.
+std::string SchemeFinding(const TasksResult& result);
+
+// How many seeds and learning rates that rests on.
+std::string CertaintyFinding(const TasksResult& result);
+
+// Families at the training length and at the longest, then schemes, without those that are empty; then what they rest on.
+std::vector<std::string> TasksFindings(const TasksResult& result);
+
+// Families and schemes at the training length, as one paragraph.
+std::string TasksConclusion(const TasksResult& result);
+
+}  // namespace heed::lab
+
+#endif  // HEED_BOOK_TASKS_FINDINGS_H_
