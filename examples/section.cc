@@ -7,10 +7,10 @@
 
 #include <ATen/ATen.h>
 
+#include "book/comparison/comparison.h"
+#include "book/positions/positions.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
-#include "lab/comparison/comparison.h"
-#include "lab/positions/positions.h"
 
 namespace {
 
