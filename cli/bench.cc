@@ -6,16 +6,16 @@
 
 #include <fmt/core.h>
 
+#include "bench/suites/output.h"
+#include "bench/suites/plan.h"
+#include "bench/suites/search_output.h"
+#include "bench/suites/shape_bench.h"
 #include "cli/command.h"
 #include "cli/fields.h"
 #include "cli/place.h"
 #include "cli/table.h"
 #include "heed/attention.h"
 #include "heed/error.h"
-#include "bench/suites/output.h"
-#include "bench/suites/plan.h"
-#include "bench/suites/search_output.h"
-#include "bench/suites/shape_bench.h"
 #include "lab/report/json.h"
 #include "lab/report/output_place.h"
 #include "lab/report/printable.h"

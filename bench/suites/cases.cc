@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "heed/error.h"
 #include "bench/suites/bench.h"
+#include "heed/error.h"
 
 namespace heed::lab {
 namespace {

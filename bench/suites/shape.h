@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "heed/attention.h"
 #include "bench/suites/bench.h"
+#include "heed/attention.h"
 #include "lab/runs/fields.h"
 
 namespace heed::lab {

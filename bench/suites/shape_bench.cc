@@ -7,9 +7,9 @@
 #include <random>
 #include <utility>
 
+#include "bench/suites/measurement.h"
 #include "heed/call_plan.h"
 #include "heed/task_observer.h"
-#include "bench/suites/measurement.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"
 #include "reference/fma_peak.h"

@@ -10,9 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include "heed/error.h"
 #include "bench/suites/contenders.h"
 #include "bench/suites/output.h"
+#include "heed/error.h"
 
 namespace heed::lab {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "heed/error.h"
 #include "bench/suites/random_call.h"
+#include "heed/error.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {

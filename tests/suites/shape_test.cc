@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "heed/error.h"
 #include "bench/suites/plan.h"
 #include "bench/suites/shape_bench.h"
+#include "heed/error.h"
 
 namespace heed::lab {
 namespace {
