@@ -7,7 +7,7 @@ import pytest
 from heed_program import SMALL, run
 
 COMMANDS = [
-    "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "rates", "tasks", "bench", "check", "info",
+    "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info",
 ]
 
 
