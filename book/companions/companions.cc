@@ -37,8 +37,8 @@ PageLink WriteLayers(const CompanionOptions& options, const StudyOptions& study,
   return {"Single layers: operations, steps, paths", link, ComparisonFindings(compared).at(1)};
 }
 
-PageLink WriteStacks(const Text& text, const std::string& path, DepthOptions options, const std::filesystem::path& folder,
-                     const std::filesystem::path& link) {
+PageLink WriteStacks(const Text& text, const std::string& path, const DepthOptions& options,
+                     const std::filesystem::path& folder, const std::filesystem::path& link) {
   const std::filesystem::path own = folder / link.parent_path();
   Corpus corpus = MakeCorpus(text, options.context);
   corpus.validation.resize(std::min<std::size_t>(corpus.validation.size(), options.validation));
