@@ -60,7 +60,6 @@ std::optional<lab::SchemeTable> OpenRun(Arguments& arguments) {
   options.run = arguments.run, options.layer = arguments.layer;
   options.seed = folder.ReadConfig().options.seed;
   options.max_distance = lab::RelativeDistance(trained);
-  options.past_alone = trained.objective == lab::Objective::kCausal;
   lab::FitToModel(options, trained.width, trained.heads, trained.context);
   return lab::TrainedTable(*model, arguments.layer);
 }

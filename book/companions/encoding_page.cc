@@ -9,12 +9,11 @@
 #include <fmt/core.h>
 
 #include "book/companions/learnt_table.h"
+#include "book/positions/output.h"
 #include "book/positions/positions.h"
 
 namespace heed::lab {
 namespace {
-
-constexpr int64_t kBinaryLines = 8;
 
 // How often a curve changes its sign.
 int64_t SignChanges(const Series& series) {
@@ -72,14 +71,9 @@ void TellEncoding(const RotationCheck& check, Page& page) {
   Table numbers{"Binary numbers do the same with digits: the last changes at every number, the one before at every second",
                 {"Number"},
                 {}};
-  for (const std::string& line : BinaryTable(kBinaryLines)) numbers.rows.push_back({line});
+  for (const std::string& line : BinaryLines()) numbers.rows.push_back({line});
   page.Show(numbers);
-  const auto error = [](double value) { return fmt::format("{:.2e}", value); };
-  page.Show(Table{"Largest absolute errors of the emitted table",
-                  {"Comparison", "Error"},
-                  {{"table against angles in double precision", error(check.table_error)},
-                   {"row turned by a shift against the shifted row", error(check.rotation_error)},
-                   {"map fitted by least squares against the rotation", error(check.least_squares_error)}}});
+  page.Show(CheckTable(check));
 }
 
 // The picture of every other scheme that was studied, and what it says of a distance: as the run of the first seed has learnt
@@ -102,15 +96,6 @@ std::vector<Figure> LearntFigures(const StudyResult& result) {
   return figures;
 }
 
-nlohmann::ordered_json ToJson(const RotationCheck& check) {
-  return {{"rotation",
-           {{"table_error", check.table_error},
-            {"rotation_error", check.rotation_error},
-            {"least_squares_error", check.least_squares_error},
-            {"shifts", check.shifts},
-            {"passed", check.Passed()}}}};
-}
-
 }  // namespace
 
 PageLink WriteEncoding(const StudyResult& result, const std::filesystem::path& folder, const std::filesystem::path& link) {
@@ -124,7 +109,7 @@ PageLink WriteEncoding(const StudyResult& result, const std::filesystem::path& f
     page.Say("What a scheme says of a distance, as the run of the first seed has learnt it.");
     for (const Figure& figure : figures) page.Show(figure);
   }
-  page.KeepJson("positions.json", ToJson(check));
+  page.KeepJson("positions.json", {{"rotation", RotationJson(check)}});
   page.Write();
   return {"Positions by themselves", link, EncodingFinding(check, {})};
 }

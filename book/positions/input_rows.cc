@@ -29,6 +29,4 @@ SchemeTable RandomFourierRows(const PositionsOptions& options) {
   return MatrixTable(options.scheme, StartingFourier(options.width, options.seed)->forward(nothing, positions)[0]);
 }
 
-at::Tensor RandomFourierFrequencies(int64_t width, uint64_t seed) { return StartingFourier(width, seed)->frequencies[0]; }
-
 }  // namespace heed::lab

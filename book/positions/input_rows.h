@@ -2,10 +2,6 @@
 #ifndef HEED_BOOK_POSITIONS_INPUT_ROWS_H_
 #define HEED_BOOK_POSITIONS_INPUT_ROWS_H_
 
-#include <cstdint>
-
-#include <ATen/core/Tensor.h>
-
 #include "book/positions/positions.h"
 
 namespace heed::lab {
@@ -16,9 +12,6 @@ constexpr double kFourierScale = 1.0;  // suits positions within 0 .. 1
 SchemeTable LearnedRows(const PositionsOptions& options);
 // Of positions 0, 1 / steps, 2 / steps ...
 SchemeTable RandomFourierRows(const PositionsOptions& options);
-
-// Double [width / 2], those of RandomFourierRows where seed and width are its options'.
-at::Tensor RandomFourierFrequencies(int64_t width, uint64_t seed);
 
 }  // namespace heed::lab
 

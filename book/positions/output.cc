@@ -15,7 +15,9 @@ namespace {
 
 std::string Error(double value) { return fmt::format("{:.2e}", value); }
 
-nlohmann::ordered_json ToJson(const RotationCheck& check) {
+}  // namespace
+
+nlohmann::ordered_json RotationJson(const RotationCheck& check) {
   return {{"table_error", check.table_error},
           {"rotation_error", check.rotation_error},
           {"least_squares_error", check.least_squares_error},
@@ -25,8 +27,6 @@ nlohmann::ordered_json ToJson(const RotationCheck& check) {
           {"bound", RotationCheck::kBound},
           {"passed", check.Passed()}};
 }
-
-}  // namespace
 
 Table CheckTable(const RotationCheck& check) {
   const std::string bound = fmt::format("{:.0e}", RotationCheck::kBound);
@@ -59,7 +59,7 @@ nlohmann::ordered_json PositionsJson(const PositionsResult& result, const std::f
     if (!files.npy.empty()) drawn["npy"] = files.npy.string();
     json["figures"].push_back(std::move(drawn));
   }
-  if (result.check) json["check"] = ToJson(*result.check);
+  if (result.check) json["check"] = RotationJson(*result.check);
   return json;
 }
 

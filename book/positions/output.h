@@ -25,6 +25,7 @@ std::vector<std::string> BinaryLines();
 
 // The largest errors, with what they may be; and what the check left out, empty where that is nothing.
 Table CheckTable(const RotationCheck& check);
+nlohmann::ordered_json RotationJson(const RotationCheck& check);
 std::string CheckNote(const RotationCheck& check);
 
 // Scheme, paragraph, sizes, the numbers in binary beside sinusoidal, check; with a folder, where the page and each figure's

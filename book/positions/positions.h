@@ -23,7 +23,6 @@ struct PositionsOptions {
   int64_t head_width = 32;                     // of heads, where width is their number
   int64_t max_distance = 128;                  // where offsets are clipped, or t5's last bucket begins
   int64_t buckets = 32;                        // t5
-  bool past_alone = false;                     // t5: the buckets serve the keys up to a query
   uint64_t seed = 0;                           // of tables that start at random, or of the run that trained one
   std::string run;                             // for the command beside a figure: the run that a trained table is of,
   int64_t layer = 0;                           // and its layer

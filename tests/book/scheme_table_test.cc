@@ -124,7 +124,6 @@ TEST(TrainedTable, IsThereAndItsIdentitiesHoldForEverySchemeThatTrains) {
     const ModelOptions& trained = model->options();
     PositionsOptions options;
     options.scheme = scheme;
-    options.past_alone = true;
     FitToModel(options, trained.width, trained.heads, trained.context);
     const std::optional<SchemeTable> table = TrainedTable(model, 1);
     ASSERT_TRUE(table);

@@ -252,6 +252,23 @@ def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
     assert {name: after[name] for name in kept} == kept
 
 
+def test_interrupted_beside_the_page_its_answer_is_there(book, tmp_path):
+    folder = tmp_path / "report"
+    arguments = ["study", book, "--out", folder, *tiny(seeds=1, encoders="attention", positions="none", depth=16)]
+    stopped = interrupt(arguments, lambda _: any((folder / "depth" / "runs").glob("*.json")))
+    assert stopped.returncode == 130 and "goes on" in stopped.stderr, stopped.stderr
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "is the only model that was studied" in page and "depth/report.html" not in page
+    assert run(*arguments, "--quiet").returncode == 0
+    assert "depth/report.html" in (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_without_gnuplot_nothing_is_trained(book, tmp_path):
+    result = run("study", book, "--out", tmp_path / "r", *tiny(), env={**os.environ, "PATH": "/nowhere"})
+    assert result.returncode == 1 and "gnuplot is not installed" in result.stderr
+    assert not (tmp_path / "r").exists()
+
+
 def test_figures_tell_the_command_that_gives_their_numbers(book, tmp_path):
     chosen = {"seeds": 1, "steps": 2, "encoders": "attention,gru", "positions": "none,learned,relative", "depth": 1,
               "tasks": "copy", "objectives": "masked"}

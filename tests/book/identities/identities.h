@@ -21,7 +21,6 @@ struct Probe {
   QueryAndKey tokens;                                   // [heads, head width] double
   int64_t steps = 0;                                    // positions 0 .. steps - 1 are tried,
   int64_t side = 0;                                     // or as many rows and columns of a square
-  bool past_alone = false;                              // T5's buckets serve the keys up to a query alone
   // Scores [pairs, heads] where queries and keys stand at these positions, int64 [pairs], in a square [pairs, 2].
   std::function<at::Tensor(const at::Tensor& query_positions, const at::Tensor& key_positions)> scores;
 };

@@ -8,6 +8,7 @@
 
 #include "book/positions/input_rows.h"
 #include "heed/nn/positional_encoding.h"
+#include "heed/nn/random_fourier.h"
 #include "tests/book/identities/trial.h"
 
 namespace heed::lab {
@@ -15,6 +16,12 @@ namespace {
 
 at::Tensor MatrixOf(const SchemeTable& table) {
   return at::tensor(table.values, at::kDouble).view({table.rows, table.columns});
+}
+
+// Double [width / 2], those of RandomFourierRows where seed and width are its options'.
+at::Tensor RandomFourierFrequencies(int64_t width, uint64_t seed) {
+  const SeededGenerator seeded(seed);
+  return nn::RandomFourier(width, /*axes=*/1, kFourierScale)->frequencies[0].to(at::kDouble);
 }
 
 // Of the mean of cos(2 pi b d) over many frequencies b ~ N(0, scale^2), whose variance is (1 - exp(-(2 pi scale d)^2))^2 / 2.

@@ -39,10 +39,8 @@ at::Tensor Falling(int64_t count, int64_t first) {
 }
 
 // Raffel et al. 2020, section 2.1; what an exact power falls to is left to no rounding.
-int64_t T5Bucket(int64_t offset, int64_t buckets, int64_t max_distance, bool past_alone) {
-  int64_t side = past_alone ? buckets : buckets / 2;
-  const int64_t first = !past_alone && offset > 0 ? side : 0;
-  const int64_t distance = past_alone ? std::max<int64_t>(0, -offset) : std::abs(offset), exact = side / 2;
+int64_t T5Bucket(int64_t offset, int64_t buckets, int64_t max_distance) {
+  const int64_t side = buckets / 2, first = offset > 0 ? side : 0, distance = std::abs(offset), exact = side / 2;
   if (distance < exact) return first + distance;
   const double share = std::log(static_cast<double>(distance) / static_cast<double>(exact)) /
                        std::log(static_cast<double>(max_distance) / static_cast<double>(exact));
@@ -80,7 +78,7 @@ Identities T5Identities(const Probe& probe) {
     std::vector<int64_t> rows;
     for (int64_t pair = 0; pair < distances.size(0); ++pair) {
       const auto offset = -static_cast<int64_t>(distances[pair][0].item<double>());
-      rows.push_back(T5Bucket(offset, scheme.weight.size(0), reach, probe.past_alone));
+      rows.push_back(T5Bucket(offset, scheme.weight.size(0), reach));
     }
     return ProductOf(probe) + scheme.weight.index_select(0, at::tensor(rows, at::kLong));
   };

@@ -25,7 +25,6 @@ Probe MakeProbe(const PositionsOptions& options) {
   probe.scheme = scheme;
   probe.steps = options.steps;
   probe.side = SideOf(options);
-  probe.past_alone = options.past_alone;
   probe.scores = [scheme, tokens = probe.tokens](const at::Tensor& queries, const at::Tensor& keys) {
     return ScoresAt(scheme, tokens, queries, keys);
   };
