@@ -8,10 +8,11 @@
 
 #include "book/companions/companions.h"
 #include "cli/command.h"
-#include "cli/data_study.h"
+#include "cli/data_file.h"
 #include "cli/fields.h"
 #include "cli/outcome.h"
 #include "cli/place.h"
+#include "heed/error.h"
 #include "lab/data/reference_text.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
@@ -23,23 +24,36 @@ namespace {
 struct StudyArguments {
   explicit StudyArguments(CLI::App& command) : flags(command, FieldsOf(text_study)) {
     flags.Add(command, FieldsOf(companions));
-    flags.Add(command, FieldsOf(data_study));
+    flags.Add(command, FieldsOf(table_study));
   }
 
-  lab::StudyOptions text_study;
+  lab::StudyOptions text_study, table_study{.kind = lab::StudyKind::kTable};
   lab::CompanionOptions companions;
-  lab::SeriesOptions data_study;
   std::string text, out = "report", budget = "default";
   FieldFlags flags;
   DataArguments data;
 };
 
-int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
-  if (arguments.data.Given()) {
-    const lab::SeriesOptions options =
-        OptionsOf(lab::SeriesBudget(arguments.budget), arguments.flags, "a study of labelled sequences", context);
-    return RunDataStudy(arguments.text, arguments.data, options, arguments.flags.Given("horizon"), arguments.out, context);
-  }
+// The page and the conclusion.
+int Tell(const lab::StudyResult& result, const std::filesystem::path& page, const Context& context) {
+  Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
+  return 0;
+}
+
+int StudyTable(const StudyArguments& arguments, const Context& context) {
+  const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget, lab::StudyKind::kTable), arguments.flags,
+                                              "a study of labelled sequences", context);
+  lab::Validate(options);
+  const lab::SeriesData data = ReadData(arguments.text, arguments.data);
+  if (arguments.flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
+    throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
+  lab::WatchForInterrupt();
+  const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
+  const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);
+  return Tell(result, lab::WriteStudy(result, {}, arguments.out), context);
+}
+
+int StudyText(const StudyArguments& arguments, const Context& context) {
   lab::StudyOptions options = lab::BudgetOptions(arguments.budget);
   lab::CompanionOptions companions = lab::CompanionBudget(arguments.budget);
   lab::Fields fields = FieldsOf(options);
@@ -50,13 +64,12 @@ int RunStudyCommand(const StudyArguments& arguments, const Context& context) {
   lab::Validate(companions, options);
   const lab::Text text = lab::TextOrReference(arguments.text, context.quiet);
   lab::WatchForInterrupt();
-  const lab::StudyResult result = lab::RunStudy(text, options, arguments.out, lab::KeepsLearntTable());
+  const lab::Subject subject = lab::SubjectOf(text, options, lab::KeepsLearntTable());
+  const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);
   // The answer is there before what takes its time beside it.
   lab::WriteStudy(result, {}, arguments.out);
-  const std::vector<lab::PageLink> beside = lab::WriteCompanions(text, result, companions, arguments.out);
-  const std::filesystem::path page = lab::WriteStudy(result, beside, arguments.out);
-  Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
-  return 0;
+  return Tell(result, lab::WriteStudy(result, lab::WriteCompanions(text, result, companions, arguments.out), arguments.out),
+              context);
 }
 
 void AddStudy(CLI::App& app, Run& run) {
@@ -75,8 +88,11 @@ void AddStudy(CLI::App& app, Run& run) {
       "Examples:\n  heed study book.txt --out report\n"
       "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report\n"
       "  heed study walks.csv --sequence walk --time seconds --target label --out report");
-  command->callback(
-      [arguments, &run] { run = [arguments](const Context& context) { return RunStudyCommand(*arguments, context); }; });
+  command->callback([arguments, &run] {
+    run = [arguments](const Context& context) {
+      return arguments->data.Given() ? StudyTable(*arguments, context) : StudyText(*arguments, context);
+    };
+  });
 }
 
 const Command kStudy(10, &AddStudy);

@@ -37,14 +37,14 @@ PageLink WriteLayers(const CompanionOptions& options, const StudyOptions& study,
   return {"Single layers: operations, steps, paths", link, ComparisonFindings(compared).at(1)};
 }
 
-PageLink WriteStacks(const Text& text, const std::string& path, const DepthOptions& options,
-                     const std::filesystem::path& folder, const std::filesystem::path& link) {
+PageLink WriteStacks(const Text& text, const DepthOptions& options, const std::filesystem::path& folder,
+                     const std::filesystem::path& link) {
   const std::filesystem::path own = folder / link.parent_path();
   Corpus corpus = MakeCorpus(text, options.context);
   corpus.validation.resize(std::min<std::size_t>(corpus.validation.size(), options.validation));
   const std::optional<ResultStore> store = StoreOf(own, text);
   const DepthResult result = MeasureDepth(corpus, options, "deep stacks", &*store);
-  WriteDepth(result, text.name, CommandOf(options, path, own), own);
+  WriteDepth(result, text.name, CommandOf(options, text.path, own), own);
   return {"Deep stacks", link, DepthConclusion(result)};
 }
 
@@ -71,7 +71,7 @@ std::vector<PageLink> WriteCompanions(const Text& text, const StudyResult& resul
   if (!study.quiet) std::fprintf(stderr, "single layers\n");
   links.push_back(WriteLayers(options, study, folder, "compare/report.html"));
   if (const std::optional<DepthOptions> depth = DeepStacks(options, study)) {
-    links.push_back(WriteStacks(text, result.path, *depth, folder, "depth/report.html"));
+    links.push_back(WriteStacks(text, *depth, folder, "depth/report.html"));
   }
   if (const std::optional<TaskOptions> tasks = Tasks(options, study)) {
     links.push_back(WriteTasks(*tasks, result, folder, "tasks/report.html"));

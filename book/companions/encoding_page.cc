@@ -81,7 +81,7 @@ void TellEncoding(const RotationCheck& check, Page& page) {
 std::vector<Figure> LearntFigures(const StudyResult& result) {
   const StudyOptions& options = result.options;
   std::vector<Figure> figures;
-  const Measurements& measured = result.contests.front().at_time;
+  const Measurements& measured = result.tasks.front().contest.at_time;
   for (const Contender& model : Attending(measured.models())) {
     const std::string& scheme = model.position;
     if (scheme == "sinusoidal" || scheme == "alibi" || !HasPicture(scheme)) continue;
@@ -89,7 +89,7 @@ std::vector<Figure> LearntFigures(const StudyResult& result) {
     drawn.scheme = scheme;
     drawn.seed = options.seed;
     FitToModel(drawn, options.width, options.heads, options.context);
-    const std::vector<Figure> all = PositionFigures(drawn, LearntTableOf(ObservedOf(measured, model, 0)));
+    const std::vector<Figure> all = PositionFigures(drawn, LearntTableOf(measured.Of(model, 0).more));
     figures.push_back(all.front());
     figures.push_back(all.back());
   }

@@ -7,7 +7,7 @@
 #include "book/depth/stack.h"
 #include "heed/error.h"
 #include "lab/data/ngrams.h"
-#include "lab/runs/run.h"
+#include "lab/runs/job.h"
 
 namespace heed::lab {
 namespace {
@@ -59,42 +59,38 @@ Json SharedSettings(const DepthOptions& options, int64_t layers) {
           {"seed", options.seed}};
 }
 
-// What they refer to must outlive the runs, whose work counts layers times steps.
-Run RunOf(const Corpus& corpus, const DepthOptions& options, StartedStack& stack) {
-  Run run;
-  run.name = "depth-start-" + ToString(stack.objective) + "-" + stack.variant + "-" + stack.position;
-  run.settings = SharedSettings(options, options.layers);
-  run.work = options.layers * kStepsOfAProfile;
-  run.timed = false;
-  run.compute = [&corpus, &options, &stack, work = run.work](const OnWork& on_work) {
-    Json result = ToJson(ProfileStarted(corpus, options, stack));
+// Of stacks the outcome is JSON alone, of which `check` knows whether it is whole; the work counts layers times steps. What
+// they refer to must outlive the jobs.
+Job JobOf(const Corpus& corpus, const DepthOptions& options, const StartedStack& stack) {
+  Job job;
+  job.name = job.label = "depth-start-" + ToString(stack.objective) + "-" + stack.variant + "-" + stack.position;
+  job.settings = SharedSettings(options, options.layers);
+  job.work = options.layers * kStepsOfAProfile;
+  job.timed = false;
+  job.compute = [&corpus, &options, &stack, work = job.work](const OnWork& on_work) {
+    Outcome outcome{.more = ToJson(ProfileStarted(corpus, options, stack))};
     on_work(work);
-    return result;
+    return outcome;
   };
-  run.take = [&options, &stack, name = run.name](const Json& result) {
-    stack.profile = ProfileFromJson(result, options.layers, options.heads);
-    return name;
-  };
-  return run;
+  job.check = [&options](const Outcome& outcome) { ProfileFromJson(outcome.more, options.layers, options.heads); };
+  return job;
 }
 
-Run RunOf(const Corpus& corpus, const DepthOptions& options, TrainedStack& stack) {
-  Run run;
-  run.name = "depth-trained-" + stack.variant + "-" + std::to_string(stack.layers);
-  run.settings = SharedSettings(options, stack.layers);
-  run.settings.update(
+Job JobOf(const Corpus& corpus, const DepthOptions& options, const TrainedStack& stack) {
+  Job job;
+  job.name = job.label = "depth-trained-" + stack.variant + "-" + std::to_string(stack.layers);
+  job.settings = SharedSettings(options, stack.layers);
+  job.settings.update(
       {{"steps", options.steps}, {"batch", options.batch}, {"lr", options.lr}, {"validation", options.validation}});
-  run.work = stack.layers * options.steps;
-  run.compute = [&corpus, &options, &variant = VariantNamed(stack.variant), layers = stack.layers](const OnWork& on_work) {
-    return ToJson(TrainStack(corpus, options, variant, layers, on_work));
+  job.work = stack.layers * options.steps;
+  job.compute = [&corpus, &options, &stack](const OnWork& on_work) {
+    return Outcome{.more = ToJson(TrainStack(corpus, options, VariantNamed(stack.variant), stack.layers, on_work))};
   };
-  run.take = [&options, &stack, name = run.name](const Json& result) {
-    TrainedStack read = TrainedStackFromJson(result, options.heads);
+  job.check = [&options, &stack](const Outcome& outcome) {
+    const TrainedStack read = TrainedStackFromJson(outcome.more, options.heads);
     if (read.variant != stack.variant || read.layers != stack.layers) throw InvalidArgument("stack: it is another one");
-    stack = std::move(read);
-    return name;
   };
-  return run;
+  return job;
 }
 
 }  // namespace
@@ -129,11 +125,14 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   Corpus evaluated = corpus;
   evaluated.validation.resize(std::min<std::size_t>(corpus.validation.size(), static_cast<std::size_t>(options.validation)));
   result.frequencies = NGrams(evaluated.train, evaluated.vocabulary.size(), 1).Losses(evaluated.validation, kDiscount).front();
-  std::vector<Run> runs;
-  runs.reserve(result.started.size() + result.trained.size());
-  for (StartedStack& stack : result.started) runs.push_back(RunOf(corpus, options, stack));
-  for (TrainedStack& stack : result.trained) runs.push_back(RunOf(corpus, options, stack));
-  DoRuns(what, runs, store, options.threads, options.quiet);
+  std::vector<Job> jobs;
+  jobs.reserve(result.started.size() + result.trained.size());
+  for (const StartedStack& stack : result.started) jobs.push_back(JobOf(corpus, options, stack));
+  for (const TrainedStack& stack : result.trained) jobs.push_back(JobOf(corpus, options, stack));
+  const std::vector<Outcome> outcomes = DoJobs(what, jobs, store, options.threads, options.quiet);
+  auto next = outcomes.begin();
+  for (StartedStack& stack : result.started) stack.profile = ProfileFromJson((next++)->more, options.layers, options.heads);
+  for (TrainedStack& stack : result.trained) stack = TrainedStackFromJson((next++)->more, options.heads);
   return result;
 }
 

@@ -36,7 +36,7 @@ struct DepthResult {
 };
 
 // Measures options.threads stacks at a time, with one progress bar on stderr; those that the store holds, where there is one,
-// are not measured again (DoRuns). Throws InvalidArgument that names the option, and Interruption on Ctrl-C.
+// are not measured again (DoJobs). Throws InvalidArgument that names the option, and Interruption on Ctrl-C.
 DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, const std::string& what = "depth",
                          const ResultStore* store = nullptr);
 

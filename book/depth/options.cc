@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "heed/error.h"
+#include "lab/report/shell_word.h"
 #include "lab/runs/choice.h"
 #include "lab/training/options.h"
 
@@ -95,7 +96,7 @@ void Validate(const DepthOptions& options) {
 
 std::string CommandOf(const DepthOptions& options, const std::string& text, const std::filesystem::path& folder) {
   DepthOptions own = options, budget = DepthBudget(options.budget);
-  return CommandLine("depth", text, options.budget, FieldsOf(own), FieldsOf(budget), folder);
+  return CommandLine("depth", text.empty() ? "" : ShellWord(text), options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 }  // namespace heed::lab

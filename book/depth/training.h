@@ -12,7 +12,7 @@
 #include "book/depth/profile.h"
 #include "lab/data/corpus.h"
 #include "lab/data/objective.h"
-#include "lab/runs/run.h"
+#include "lab/runs/job.h"
 
 namespace heed::lab {
 

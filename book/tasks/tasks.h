@@ -31,7 +31,7 @@ struct TasksResult {
 };
 
 // The runs go on side by side, under one progress bar named `what`; those that the store holds, where there is one, are not
-// repeated (DoRuns). The result is the same for any number of threads, but for the speeds. Throws InvalidArgument that names
+// repeated (DoJobs). The result is the same for any number of threads, but for the speeds. Throws InvalidArgument that names
 // the option, FileError, and Interruption on Ctrl-C.
 TasksResult RunTasks(const TaskOptions& options, const std::string& what, const ResultStore* store = nullptr);
 

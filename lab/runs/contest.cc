@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include <fmt/core.h>
 
 #include "heed/error.h"
-#include "lab/runs/run.h"
+#include "lab/runs/job.h"
 #include "lab/training/divergence.h"
 
 namespace heed::lab {
@@ -17,53 +18,50 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostSteps = int64_t{1} << 40;
-constexpr const char* kDiverged = "diverged";  // in what a run yields beside its numbers: why it has none
 const Measure kValidation = {.name = "validation_loss", .label = "Loss on the validation part"};
+const Measure kStepSeconds = {
+    .name = "step_seconds", .label = "Milliseconds a step", .digits = 3, .significant = true, .unit = 1e-3};
 
 // To three digits: what the command that is printed says is what was measured.
 double Rounded(double seconds) { return std::stod(fmt::format("{:.3g}", seconds)); }
 
-// A stage of the contest for one model. What it refers to must outlive it.
-Part StageOf(const Contest& contest, const std::string& id, const SizedContender& model, int64_t steps, double rate) {
-  Part part = {.id = id, .models = {model}, .columns = {}, .steps = steps, .settings = contest.settings, .train = {}};
-  part.settings["rate"] = rate;
-  part.timed = false;
-  return part;
+// A training that yields the loss on the validation part alone. What it refers to must outlive it.
+Job ValidationJob(const Contest& contest, const std::string& id, const SizedContender& model, int64_t steps, double rate,
+                  uint64_t seed) {
+  Job job = TrainingJob(id, model, steps, seed, contest.settings);
+  job.settings["rate"] = rate;
+  job.timed = false;
+  job.columns = {{kValidation, 0, /*optional=*/true}};
+  job.compute = [&contest, &model, steps, rate, seed](const OnWork& on_work) {
+    Outcome outcome{.values = {NAN}};
+    try {
+      outcome.values = {contest.Validate({model, steps, rate, seed}, [&on_work] { on_work(1); })};
+    } catch (const Divergence& error) {
+      outcome.diverged = error.what();
+    }
+    return outcome;
+  };
+  return job;
 }
 
-// Yields the loss on the validation part alone.
-Part ValidationStage(const Contest& contest, const std::string& id, const SizedContender& model, int64_t steps, double rate) {
-  Part part = StageOf(contest, id, model, steps, rate);
-  part.columns = {{kValidation, 0, /*optional=*/true}};
-  part.train = [&contest, steps, rate](const SizedContender& of, uint64_t seed, const OnStep& on_step) -> Outcome {
+// A training that yields all that is reported.
+Job ReportJob(const Contest& contest, const std::string& id, const SizedContender& model, int64_t steps, double rate,
+              uint64_t seed) {
+  Job job = ValidationJob(contest, id, model, steps, rate, seed);
+  job.columns = contest.columns;
+  for (Column& column : job.columns) column.optional = true;
+  job.compute = [&contest, &model, steps, rate, seed](const OnWork& on_work) {
     try {
-      return {{contest.validate({of, steps, rate, seed}, on_step)}};
+      return contest.Report({model, steps, rate, seed}, [&on_work] { on_work(1); });
     } catch (const Divergence& error) {
-      return {{NAN}, {{kDiverged, error.what()}}};
+      return Outcome{.values = std::vector<double>(contest.columns.size(), NAN), .diverged = error.what()};
     }
   };
-  return part;
-}
-
-void RequireBlocks(const Json& more, std::size_t blocks) {
-  if (more.contains(kDiverged)) return;
-  if (more.at("blocks").get<std::vector<double>>().size() != blocks) throw InvalidArgument("blocks: they are not whole");
-}
-
-// Yields all that is reported.
-Part ReportStage(const Contest& contest, const std::string& id, const SizedContender& model, int64_t steps, double rate) {
-  Part part = StageOf(contest, id, model, steps, rate);
-  part.columns = contest.columns;
-  for (Column& column : part.columns) column.optional = true;
-  part.train = [&contest, steps, rate](const SizedContender& of, uint64_t seed, const OnStep& on_step) -> Outcome {
-    try {
-      return contest.report({of, steps, rate, seed}, on_step);
-    } catch (const Divergence& error) {
-      return {std::vector<double>(contest.columns.size(), NAN), {{kDiverged, error.what()}}};
-    }
+  job.check = [&contest](const Outcome& outcome) {
+    if (outcome.diverged.empty() && outcome.blocks.size() != contest.weights.size())
+      throw InvalidArgument("blocks: they are not whole");
   };
-  part.check = [&contest](const Json& more) { RequireBlocks(more, contest.weights.size()); };
-  return part;
+  return job;
 }
 
 std::vector<Entry> EntriesOf(const Contest& contest) {
@@ -71,6 +69,27 @@ std::vector<Entry> EntriesOf(const Contest& contest) {
   entries.reserve(contest.models.size());
   for (const SizedContender& model : contest.models) entries.push_back({.model = model, .tried = {}, .curve = {}});
   return entries;
+}
+
+// A training of a second or so that yields how long a step takes.
+Job PilotJob(const Contest& contest, const SizedContender& model) {
+  Job job{.name = contest.id + "-pilot-" + model.Id(),
+          .settings = {{"encoder", model.encoder}, {"position", model.position}, {"ffn_width", model.ffn_width}},
+          .work = 1,
+          .label = model.Label(),
+          .columns = {{kStepSeconds}},
+          .compute =
+              [&contest, &model](const OnWork& on_work) {
+                const Outcome outcome{.values = {Rounded(contest.StepSeconds(model))}};
+                on_work(1);
+                return outcome;
+              },
+          .check =
+              [](const Outcome& outcome) {
+                if (!(outcome.values.front() > 0)) throw InvalidArgument("step_seconds: it is not positive");
+              }};
+  job.settings.update(contest.settings);
+  return job;
 }
 
 // Fills in how long a step takes and how many steps there are.
@@ -83,28 +102,10 @@ void Pace(const std::string& what, const Contest& contest, const ContestOptions&
   if (!options.step_seconds.empty()) {
     for (std::size_t i = 0; i < entries.size(); ++i) entries[i].step_seconds = options.step_seconds[i];
   } else {
-    std::vector<Run> runs;
-    for (Entry& entry : entries) {
-      Json settings = {
-          {"encoder", entry.model.encoder}, {"position", entry.model.position}, {"ffn_width", entry.model.ffn_width}};
-      settings.update(contest.settings);
-      runs.push_back({.name = contest.id + "-pilot-" + entry.model.Id(),
-                      .settings = std::move(settings),
-                      .work = 1,
-                      .compute =
-                          [&](const OnWork& on_work) {
-                            const double seconds = Rounded(contest.step_seconds(entry.model));
-                            on_work(1);
-                            return Json{{"step_seconds", seconds}};
-                          },
-                      .take =
-                          [&entry](const Json& result) {
-                            entry.step_seconds = result.at("step_seconds").get<double>();
-                            if (!(entry.step_seconds > 0)) throw InvalidArgument("step_seconds: it is not positive");
-                            return fmt::format("{}: {:.3g} ms a step", entry.model.Label(), 1000 * entry.step_seconds);
-                          }});
-    }
-    DoRuns(what + ": speed", runs, store, /*threads=*/1, options.conduct.quiet);
+    std::vector<Job> jobs;
+    for (const Entry& entry : entries) jobs.push_back(PilotJob(contest, entry.model));
+    const std::vector<Outcome> outcomes = DoJobs(what + ": speed", jobs, store, /*threads=*/1, options.conduct.quiet);
+    for (std::size_t i = 0; i < entries.size(); ++i) entries[i].step_seconds = outcomes[i].values.front();
   }
   for (Entry& entry : entries) {
     const double steps = std::round(options.seconds / entry.step_seconds);
@@ -134,27 +135,25 @@ void ChooseRates(const std::string& what, const Contest& contest, const ContestO
   std::vector<Choice> choices;
   choices.reserve(entries.size());
   for (Entry& entry : entries) choices.push_back({&entry, options.rates});
-  Conduct conduct = options.conduct;
-  conduct.seed += static_cast<uint64_t>(conduct.seeds), conduct.seeds = 1;
+  const uint64_t seed = options.conduct.seed + static_cast<uint64_t>(options.conduct.seeds);  // one that is not reported
   int64_t share = 8;
   for (int round = 1; std::ranges::any_of(choices, [](const Choice& choice) { return choice.left.size() > 1; }); ++round) {
-    std::vector<Part> parts;
+    std::vector<Job> jobs;
     for (const Choice& choice : choices) {
       const int64_t steps = std::max<int64_t>(1, choice.entry->steps / share);
       for (const double rate : choice.left.size() > 1 ? choice.left : std::vector<double>()) {
-        parts.push_back(
-            ValidationStage(contest, fmt::format("{}-rates-{}-{}", contest.id, round, rate), choice.entry->model, steps, rate));
+        jobs.push_back(ValidationJob(contest, fmt::format("{}-rates-{}-{}", contest.id, round, rate), choice.entry->model,
+                                     steps, rate, seed));
       }
     }
-    const std::vector<Measurements> measured =
-        RunParts(fmt::format("{}: learning rates {}", what, round), parts, conduct, store);
+    const std::vector<Outcome> outcomes =
+        DoJobs(fmt::format("{}: learning rates {}", what, round), jobs, store, options.conduct.threads, options.conduct.quiet);
     std::size_t next = 0;
     for (Choice& choice : choices) {
       if (choice.left.size() < 2) continue;
       std::vector<TriedRate> tried;
       for (const double rate : choice.left) {
-        const Measurements& one = measured[next];
-        tried.push_back({rate, parts[next].steps, one.Values(one.models().front(), one.columns().front()).front()});
+        tried.push_back({rate, jobs[next].work, outcomes[next].values.front()});
         ++next;
       }
       Halve(choice, std::move(tried));
@@ -164,99 +163,90 @@ void ChooseRates(const std::string& what, const Contest& contest, const ContestO
   for (const Choice& choice : choices) choice.entry->rate = choice.left.empty() ? 0 : choice.left.front();
 }
 
-// The trainings that count, in the order in which they are done: which of a contender's it is, and its index.
+// The trainings that count: of each contender with every seed for all its steps, for the steps of the slowest where those are
+// fewer, and with the first seed for a half and a quarter of them.
 enum class Stage { kWhole, kCommon, kHalf, kQuarter };
-struct Training {
-  Stage stage;
-  std::size_t entry;
-};
 
 class Trainings {
  public:
-  Trainings(const Contest& contest, const std::vector<Entry>& entries) : contest_(contest), entries_(entries) {
+  Trainings(const Contest& contest, const std::vector<Entry>& entries, const Conduct& conduct)
+      : contest_(contest), entries_(entries), conduct_(conduct) {
     common_ = std::numeric_limits<int64_t>::max();
     for (const Entry& entry : entries) {
       if (entry.rate > 0) common_ = std::min(common_, entry.steps);
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      const Entry& entry = entries[i];
-      if (entry.rate == 0) continue;
-      Add(Stage::kWhole, i, "", entry.steps);
-      if (entry.steps != common_) Add(Stage::kCommon, i, "-steps", common_);
-      if (entry.steps < 4) continue;
-      Add(Stage::kHalf, i, "-half", entry.steps / 2);
-      Add(Stage::kQuarter, i, "-quarter", entry.steps / 4);
+      const int64_t steps = entries[i].steps;
+      if (entries[i].rate == 0) continue;
+      Add(Stage::kWhole, i, "", steps);
+      if (steps != common_) Add(Stage::kCommon, i, "-steps", common_);
+      if (steps < 4) continue;
+      Add(Stage::kHalf, i, "-half", steps / 2);
+      Add(Stage::kQuarter, i, "-quarter", steps / 4);
     }
   }
 
-  const std::vector<Part>& parts() const { return parts_; }
+  void Do(const std::string& what, const ResultStore* store) {
+    outcomes_ = DoJobs(what, jobs_, store, conduct_.threads, conduct_.quiet);
+  }
   int64_t common() const { return common_; }
   bool Differ() const {
-    return std::ranges::any_of(trainings_, [](const Training& training) { return training.stage == Stage::kCommon; });
+    return std::ranges::any_of(first_, [](const auto& job) { return job.first.first == Stage::kCommon; });
   }
 
-  // What was measured in a stage, where it was done.
-  const Measurements* Of(Stage stage, std::size_t entry, const std::vector<Measurements>& measured) const {
-    for (std::size_t i = 0; i < trainings_.size(); ++i) {
-      if (trainings_[i].stage == stage && trainings_[i].entry == entry) return &measured[i];
+  // All contenders in one table: of the stage, or where there is none of it, of the whole training; without numbers where a
+  // contender could not be trained.
+  Measurements Gathered(Stage stage) const {
+    std::vector<Column> columns = contest_.columns;
+    for (Column& column : columns) column.optional = true;
+    Measurements all(contest_.id, columns, contest_.models, conduct_.seed, conduct_.seeds);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      auto first = first_.find({stage, i});
+      if (first == first_.end()) first = first_.find({Stage::kWhole, i});
+      if (first == first_.end()) continue;
+      for (std::size_t s = 0; s < static_cast<std::size_t>(conduct_.seeds); ++s) all.Put(i, s, outcomes_[first->second + s]);
     }
-    return nullptr;
+    return all;
+  }
+
+  // The losses on the validation part by steps, of the first seed; nothing where a quarter of the steps is none.
+  std::vector<CurvePoint> CurveOf(std::size_t entry) const {
+    const auto quarter = first_.find({Stage::kQuarter, entry});
+    if (quarter == first_.end()) return {};
+    const auto column = std::ranges::find(contest_.columns, kValidation.name, [](const Column& of) { return of.measure.name; });
+    const double whole = outcomes_[first_.at({Stage::kWhole, entry})].values[column - contest_.columns.begin()];
+    const int64_t steps = entries_[entry].steps;
+    return {{steps / 4, outcomes_[quarter->second].values.front()},
+            {steps / 2, outcomes_[first_.at({Stage::kHalf, entry})].values.front()},
+            {steps, whole}};
   }
 
  private:
   void Add(Stage stage, std::size_t i, const std::string& name, int64_t steps) {
     const Entry& entry = entries_[i];
     const bool reported = stage == Stage::kWhole || stage == Stage::kCommon;
-    parts_.push_back((reported ? ReportStage : ValidationStage)(contest_, contest_.id + name, entry.model, steps, entry.rate));
-    if (!reported) parts_.back().seeds = 1;
-    trainings_.push_back({stage, i});
+    first_[{stage, i}] = jobs_.size();
+    for (int64_t s = 0; s < (reported ? conduct_.seeds : 1); ++s) {
+      jobs_.push_back((reported ? ReportJob : ValidationJob)(contest_, contest_.id + name, entry.model, steps, entry.rate,
+                                                             conduct_.seed + static_cast<uint64_t>(s)));
+    }
   }
 
   const Contest& contest_;
   const std::vector<Entry>& entries_;
+  const Conduct& conduct_;
   int64_t common_;
-  std::vector<Part> parts_;
-  std::vector<Training> trainings_;
+  std::vector<Job> jobs_;
+  std::map<std::pair<Stage, std::size_t>, std::size_t> first_;  // a contender's first job in a stage
+  std::vector<Outcome> outcomes_;
 };
-
-// All contenders in one table: of the stage, or where there is none of it, of the whole training; without numbers where a
-// contender could not be trained.
-Measurements Gathered(const Contest& contest, const ContestOptions& options, Stage stage, const Trainings& trainings,
-                      const std::vector<Measurements>& measured) {
-  std::vector<Column> columns = contest.columns;
-  for (Column& column : columns) column.optional = true;
-  Measurements all(contest.id, columns, contest.models, options.conduct.seed, options.conduct.seeds);
-  for (std::size_t i = 0; i < contest.models.size(); ++i) {
-    const Measurements* own = trainings.Of(stage, i, measured);
-    if (own == nullptr) own = trainings.Of(Stage::kWhole, i, measured);
-    for (int64_t s = 0; own != nullptr && s < options.conduct.seeds; ++s) {
-      all.Put(i, static_cast<std::size_t>(s), own->Of(contest.models[i], static_cast<std::size_t>(s)));
-    }
-  }
-  return all;
-}
-
-double FirstSeed(const Measurements& measured) {
-  return measured.Values(measured.models().front(), measured.ColumnOf(kValidation.name)).front();
-}
-
-void FillCurves(const Trainings& trainings, const std::vector<Measurements>& measured, std::vector<Entry>& entries) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Measurements* quarter = trainings.Of(Stage::kQuarter, i, measured);
-    if (quarter == nullptr) continue;
-    const int64_t steps = entries[i].steps;
-    entries[i].curve = {{steps / 4, FirstSeed(*quarter)},
-                        {steps / 2, FirstSeed(*trainings.Of(Stage::kHalf, i, measured))},
-                        {steps, FirstSeed(*trainings.Of(Stage::kWhole, i, measured))}};
-  }
-}
 
 std::vector<Judged> JudgeAll(const Measurements& measured, const std::vector<Entry>& entries, bool with_gains,
                              const std::vector<double>& weights) {
   std::vector<Score> scores;
   scores.reserve(entries.size());
   for (const Entry& entry : entries)
-    scores.push_back({BlockLosses(measured, entry.model), with_gains ? entry.Gain() : std::nan("")});
+    scores.push_back({measured.BlockLosses(entry.model), with_gains ? entry.Gain() : std::nan("")});
   return Judge(scores, weights);
 }
 
@@ -320,16 +310,6 @@ std::vector<const Entry*> ContestResult::InTheRunning() const {
   return running;
 }
 
-std::vector<std::vector<double>> BlockLosses(const Measurements& measured, const Contender& model) {
-  std::vector<std::vector<double>> losses;
-  for (int64_t s = 0; s < measured.seeds(); ++s) {
-    const Json& more = measured.More(model, static_cast<std::size_t>(s));
-    if (!more.contains("blocks")) return {};
-    losses.push_back(more.at("blocks").get<std::vector<double>>());
-  }
-  return losses;
-}
-
 std::vector<Judged> JudgeSome(const ContestResult& result,
                               const std::function<std::vector<std::vector<double>>(const Entry& entry)>& losses) {
   std::vector<Score> scores;
@@ -346,17 +326,16 @@ ContestResult Hold(const std::string& what, const Contest& contest, const Contes
   Pace(what, contest, options, store, entries);
   for (Entry& entry : entries) entry.rate = options.rates.front();
   if (options.rates.size() > 1) ChooseRates(what, contest, options, store, entries);
-  const Trainings trainings(contest, entries);
-  const std::vector<Measurements> measured = RunParts(what, trainings.parts(), options.conduct, store);
-  FillCurves(trainings, measured, entries);
-  ContestResult result{
-      options.rates, entries, Gathered(contest, options, Stage::kWhole, trainings, measured), {}, {}, {}, 0, {}};
+  Trainings trainings(contest, entries, options.conduct);
+  trainings.Do(what, store);
+  for (std::size_t i = 0; i < entries.size(); ++i) entries[i].curve = trainings.CurveOf(i);
+  ContestResult result{options.rates, entries, trainings.Gathered(Stage::kWhole), {}, {}, {}, 0, {}};
   RequireSurvivor(result.at_time);
   result.common_steps = trainings.common();
   result.weights = contest.weights;
   result.verdict = JudgeAll(result.at_time, entries, /*with_gains=*/true, contest.weights);
   if (trainings.Differ()) {
-    result.at_steps = Gathered(contest, options, Stage::kCommon, trainings, measured);
+    result.at_steps = trainings.Gathered(Stage::kCommon);
     result.steps_verdict = JudgeAll(*result.at_steps, entries, /*with_gains=*/false, contest.weights);
   }
   return result;

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/report/result_store.h"
-#include "lab/runs/experiment.h"
 #include "lab/runs/measurements.h"
 #include "lab/runs/verdict.h"
 
@@ -27,22 +26,33 @@ struct Trial {
 };
 using OnStep = std::function<void()>;
 
-// What is contested. The functions are called side by side, each training in the calling thread, and may throw Divergence,
-// which is a result, and Interruption on Ctrl-C.
-struct Contest {
-  std::string id;  // begins the names of its runs: "causal"
+// What is contested: models, how they are trained and measured. The functions are called side by side, each training in the
+// calling thread, and may throw Divergence, which is a result, and Interruption on Ctrl-C.
+class Contest {
+ public:
+  virtual ~Contest() = default;
+
+  std::string id;  // begins the names of its jobs: "causal"
   Models models;   // their Ids differ
-  // What its runs depend on beside model, steps, rate, seed and what the store's results share.
+  // What its trainings depend on beside model, steps, rate, seed and what the store's results share.
   nlohmann::ordered_json settings;
-  // The loss on the validation part after training.
-  std::function<double(const Trial& trial, const OnStep& on_step)> validate;
-  // What is measured after training, by these columns, "loss" on the test part first and "validation_loss" among them; `more`
-  // holds "blocks", the loss on each block of the test part.
+  // What is measured of a model, "loss" on the test part first and "validation_loss" among them.
   std::vector<Column> columns;
-  std::function<Outcome(const Trial& trial, const OnStep& on_step)> report;
-  std::vector<double> weights;  // of the blocks: how many predictions each holds
+  std::vector<double> weights;  // of the blocks of the test part: how many predictions each holds
+
+  // The loss on the validation part after training.
+  virtual double Validate(const Trial& trial, const OnStep& on_step) const = 0;
+  // What is measured after training, with the loss on each block.
+  virtual Outcome Report(const Trial& trial, const OnStep& on_step) const = 0;
   // The thread's own seconds in a step of training, measured while nothing else of this program runs.
-  std::function<double(const SizedContender& model)> step_seconds;
+  virtual double StepSeconds(const SizedContender& model) const = 0;
+};
+
+struct Conduct {
+  uint64_t seed = 0;  // runs of a model have the seeds seed, seed + 1, ..
+  int64_t seeds = 1;
+  int threads = 1;  // runs side by side, each with one thread; but for times, results do not depend on it
+  bool quiet = true;
 };
 
 struct ContestOptions {
@@ -106,16 +116,13 @@ struct ContestResult {
 //    with a seed that is not reported.
 // 3. Every model with every seed for all its steps, and with the first seed for a half and a quarter of them; the faster ones
 //    once more for the steps of the slowest.
-// Runs that the store holds, where there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence
-// where every model diverges, and what DoRuns throws.
+// Jobs that the store holds, where there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence
+// where every model diverges, and what DoJobs throws.
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store);
 
 // A verdict over those entries for which `losses` has any: [seeds, blocks] as in Score. Empty where none has.
 std::vector<Judged> JudgeSome(const ContestResult& result,
                               const std::function<std::vector<std::vector<double>>(const Entry& entry)>& losses);
-
-// The losses of a model on each block of the test part, by seed; empty where a run diverged. For Judge.
-std::vector<std::vector<double>> BlockLosses(const Measurements& measured, const Contender& model);
 
 nlohmann::ordered_json ToJson(const ContestResult& result);
 

@@ -100,7 +100,7 @@ std::string StepsFinding(const ContestResult& result) {
 
 std::string SchemeFinding(const ContestResult& result) {
   const std::vector<Judged> verdict = JudgeSome(result, [&](const Entry& entry) {
-    return entry.model.attends() ? BlockLosses(result.at_time, entry.model) : std::vector<std::vector<double>>();
+    return entry.model.attends() ? result.at_time.BlockLosses(entry.model) : std::vector<std::vector<double>>();
   });
   return verdict.size() < 2 ? "" : StandingFinding(result, verdict);
 }

@@ -56,6 +56,14 @@ Field Seeds(int64_t& seeds);
 Field Seed(uint64_t& seed);
 Field SideBySide(int& threads);  // how many runs go on at a time
 
+// Groups of fields that commands share: how large a model is,
+std::vector<Field> ShapeFields(int64_t& layers, int64_t& heads, int64_t& width);
+// how a training of a contest goes, see ContestOptions,
+std::vector<Field> ScheduleFields(int64_t& batch, double& seconds, int64_t& steps, std::vector<double>& rates,
+                                  std::vector<double>& step_seconds);
+// and how often what is compared is run.
+std::vector<Field> ProtocolFields(int64_t& seeds, uint64_t& seed, int& threads);
+
 // A struct of options describes itself by
 //   std::vector<Field> FieldsOf(Options& options);
 using Fields = std::vector<Field>;
@@ -68,10 +76,10 @@ nlohmann::ordered_json SettingsOf(const Fields& fields);
 // on.
 nlohmann::ordered_json RunSettingsOf(const Fields& fields);
 // What to type for the same numbers, with every word quoted where a shell needs it:
-//   heed COMMAND [ARGUMENT] [--budget BUDGET] [flags where `fields` and those of the budget's own options differ] --out FOLDER
-// where an empty budget is none, and the others are then the defaults.
-std::string CommandLine(const std::string& command, const std::string& argument, const std::string& budget,
-                        const Fields& fields, const Fields& of_budget, const std::filesystem::path& folder);
+//   heed COMMAND [WORDS] [--budget BUDGET] [flags where `fields` and those of the budget's own options differ] --out FOLDER
+// where `words` are quoted already, and an empty budget is none: the others are then the defaults.
+std::string CommandLine(const std::string& command, const std::string& words, const std::string& budget, const Fields& fields,
+                        const Fields& of_budget, const std::filesystem::path& folder);
 
 }  // namespace heed::lab
 

@@ -29,13 +29,36 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
+nlohmann::ordered_json ToJson(const Outcome& outcome) {
+  nlohmann::ordered_json values = nlohmann::ordered_json::array(), longer = nlohmann::ordered_json::object();
+  for (const double value : outcome.values) values.push_back(NumberOrNull(value));
+  for (const auto& [length, losses] : outcome.longer) longer[std::to_string(length)] = losses;
+  return {{"values", std::move(values)},
+          {"blocks", outcome.blocks},
+          {"longer", std::move(longer)},
+          {"diverged", outcome.diverged},
+          {"more", outcome.more}};
+}
+
+Outcome OutcomeFromJson(const nlohmann::ordered_json& json) {
+  Outcome outcome;
+  for (const nlohmann::ordered_json& value : json.at("values"))
+    outcome.values.push_back(value.is_null() ? NAN : value.get<double>());
+  outcome.blocks = json.at("blocks").get<std::vector<double>>();
+  for (const auto& [length, losses] : json.at("longer").items())
+    outcome.longer[std::stoll(length)] = losses.get<std::vector<double>>();
+  outcome.diverged = json.at("diverged").get<std::string>();
+  outcome.more = json.at("more");
+  return outcome;
+}
+
 Measurements::Measurements(std::string part, std::vector<Column> columns, Models models, uint64_t first_seed, int64_t seeds)
     : part_(std::move(part)),
       columns_(std::move(columns)),
       models_(std::move(models)),
       first_seed_(first_seed),
       seeds_(seeds),
-      outcomes_(models_.size() * seeds, {std::vector<double>(columns_.size(), NAN)}) {}
+      outcomes_(models_.size() * seeds, Outcome{.values = std::vector<double>(columns_.size(), NAN)}) {}
 
 void Measurements::Put(std::size_t model, std::size_t seed, Outcome outcome) {
   if (outcome.values.size() != columns_.size()) {
@@ -85,6 +108,19 @@ bool Measurements::Reaches(const Contender& model, const Column& column) const {
 Spread Measurements::Over(const Contender& model, const Column& column) const { return SpreadOf(Values(model, column)); }
 
 const Outcome& Measurements::Of(const Contender& model, std::size_t seed) const { return At(IndexOf(model), seed); }
+
+std::vector<std::vector<double>> Measurements::BlockLosses(const Contender& model, int64_t longer) const {
+  std::vector<std::vector<double>> losses;
+  for (int64_t s = 0; s < seeds_; ++s) {
+    const Outcome& outcome = Of(model, static_cast<std::size_t>(s));
+    const auto at_length = outcome.longer.find(longer);
+    const std::vector<double>* blocks = longer == 0 ? &outcome.blocks : nullptr;
+    if (at_length != outcome.longer.end()) blocks = &at_length->second;
+    if (blocks == nullptr || blocks->empty()) return {};
+    losses.push_back(*blocks);
+  }
+  return losses;
+}
 
 Models Measurements::Ranked(const Column& column, const Models& among) const {
   Models ranked;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,15 @@ using Models = std::vector<SizedContender>;
 
 // What one run measured.
 struct Outcome {
-  std::vector<double> values;     // by column; NaN where the model does not reach
-  nlohmann::ordered_json more{};  // what is no number; null where there is nothing
+  std::vector<double> values{};                     // by column; NaN where the model does not reach
+  std::vector<double> blocks{};                     // of a contest: the loss on each block of the test part
+  std::map<int64_t, std::vector<double>> longer{};  // the same in longer windows, by their length, as far as the model reaches
+  std::string diverged{};                           // why there are no numbers; empty where there are
+  nlohmann::ordered_json more{};                    // what else there is to know; null where there is nothing
 };
+// Numbers survive the way to JSON and back bit by bit. The second throws nlohmann::json::exception where there is no outcome.
+nlohmann::ordered_json ToJson(const Outcome& outcome);
+Outcome OutcomeFromJson(const nlohmann::ordered_json& json);
 
 // Of one part of an experiment, whose runs yield the same columns: an objective, a task.
 class Measurements {
@@ -47,7 +54,9 @@ class Measurements {
   bool Reaches(const Contender& model, const Column& column) const;
   Spread Over(const Contender& model, const Column& column) const;  // needs Reaches
   const Outcome& Of(const Contender& model, std::size_t seed) const;
-  const nlohmann::ordered_json& More(const Contender& model, std::size_t seed) const { return Of(model, seed).more; }
+  // The losses on each block of the test part by seed, [seeds, blocks], in windows of this length where one is given. Empty
+  // where a run diverged or does not reach the length.
+  std::vector<std::vector<double>> BlockLosses(const Contender& model, int64_t longer = 0) const;
 
   // Those that reach, the best mean first; all models unless told which.
   Models Ranked(const Column& column, const Models& among) const;

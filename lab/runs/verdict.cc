@@ -34,7 +34,7 @@ Row Differences(const Row& a, const Row& b) {
 }
 
 // Those that have losses, once averaged over the blocks and once over the seeds.
-struct Table {
+struct LossTable {
   std::vector<std::size_t> contenders;
   std::vector<Row> by_seed, by_block;  // [contenders, seeds], [contenders, blocks]
   Row weights;                         // of the blocks
@@ -50,8 +50,8 @@ void RequireShape(const std::vector<Row>& losses, std::size_t seeds, std::size_t
   if (!whole) throw InvalidArgument("scores: expected a finite loss of every contender for every seed and block");
 }
 
-Table TableOf(const std::vector<Score>& scores, const Row& weights) {
-  Table table{{}, {}, {}, weights};
+LossTable TableOf(const std::vector<Score>& scores, const Row& weights) {
+  LossTable table{{}, {}, {}, weights};
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const std::vector<Row>& losses = scores[i].losses;
     if (losses.empty()) continue;
@@ -70,7 +70,7 @@ Table TableOf(const std::vector<Score>& scores, const Row& weights) {
 }
 
 // The variance of a difference between two contenders' losses with one seed, by all contenders together.
-double CommonVariance(const Table& table) {
+double CommonVariance(const LossTable& table) {
   const std::size_t seeds = table.by_seed.front().size();
   Row of_seed(seeds, 0.0);
   for (const Row& row : table.by_seed) {
@@ -88,7 +88,7 @@ double CommonVariance(const Table& table) {
 // Gaps to one contender under other seeds.
 class SeedChance {
  public:
-  explicit SeedChance(const Table& table) : seeds_(static_cast<double>(table.by_seed.front().size())) {
+  explicit SeedChance(const LossTable& table) : seeds_(static_cast<double>(table.by_seed.front().size())) {
     if (seeds_ < 2 || table.size() < 2) return;
     const double freedom = static_cast<double>(table.size() - 1) * (seeds_ - 1);
     common_ = CommonVariance(table);
@@ -112,7 +112,7 @@ class SeedChance {
 // 95 % of the draws keep to in all pairs.
 class BlockChance {
  public:
-  explicit BlockChance(const Table& table) : table_(table), blocks_(table.weights.size()) {
+  explicit BlockChance(const LossTable& table) : table_(table), blocks_(table.weights.size()) {
     if (blocks_ < 2 || table.size() < 2) return;
     Draw();
     Row largest(kResamples, 0.0);
@@ -163,7 +163,7 @@ class BlockChance {
     return std::sqrt(squares / static_cast<double>(kResamples));
   }
 
-  const Table& table_;
+  const LossTable& table_;
   std::size_t blocks_;
   std::vector<Row> means_;  // [contenders, draws]
   double quantile_ = 0;
@@ -193,7 +193,7 @@ std::string ToString(Standing standing) {
 }
 
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights) {
-  const Table table = TableOf(scores, weights);
+  const LossTable table = TableOf(scores, weights);
   std::vector<std::size_t> order(table.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return MeanOf(table.by_seed[i]); });

@@ -11,6 +11,7 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostWindows = 512;   // of a forecast's validation and of its test, evenly spread
+constexpr int64_t kMostBlocks = 32;     // of the test part
 constexpr int64_t kStepsAtOnce = 8192;  // of an evaluation, which bounds its memory
 constexpr double kFarthest = 1e15;      // in typical changes; squares of a float are finite up to there
 
@@ -23,26 +24,25 @@ std::vector<SeriesWindow> Thinned(std::vector<SeriesWindow> windows, int64_t mos
 
 }  // namespace
 
-SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesOptions& options)
-    : data_(data), batch_(options.batch), context_(options.context), horizon_(options.horizon), cut_(options.longest) {
+SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut) {
   RequireMagnitudes(data_);
   if (Forecasts()) {
-    SplitByTime(options.validation);
+    SplitByTime(cut_.share);
   } else {
-    SplitBySequence(options.validation);
+    SplitBySequence(cut_.share);
   }
   Standardise();
 }
 
 int64_t SeriesBatches::outputs() const {
-  if (Forecasts()) return horizon_;
+  if (Forecasts()) return cut_.horizon;
   return data_.goal == SeriesGoal::kClassification ? std::ssize(data_.classes) : 1;
 }
 
-int64_t SeriesBatches::longest() const { return Forecasts() ? context_ : std::min(cut_, data_.Longest()); }
+int64_t SeriesBatches::longest() const { return Forecasts() ? cut_.context : std::min(cut_.longest, data_.Longest()); }
 
 SeriesWindow SeriesBatches::WholeOf(int64_t sequence) const {
-  const int64_t steps = data_.sequences[sequence].steps, kept = std::min(steps, cut_);
+  const int64_t steps = data_.sequences[sequence].steps, kept = std::min(steps, cut_.longest);
   return {sequence, steps - kept, kept};
 }
 
@@ -63,17 +63,17 @@ void SeriesBatches::SplitByTime(double share) {
     const StepParts parts = SplitSteps(steps, share);
     training_.push_back({s, 0, parts.training_end});
     test_steps_.push_back({s, parts.validation_end, steps - parts.validation_end});
-    training_count_ += std::max<int64_t>(0, parts.training_end - context_ - horizon_ + 1);
+    training_count_ += std::max<int64_t>(0, parts.training_end - cut_.context - cut_.horizon + 1);
     starts_.push_back(training_count_);
     const auto add = [&](int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) {
-      for (int64_t last = std::max(begin, context_) - 1; last + horizon_ < end; ++last)
-        windows.push_back({s, last - context_ + 1, context_});
+      for (int64_t last = std::max(begin, cut_.context) - 1; last + cut_.horizon < end; ++last)
+        windows.push_back({s, last - cut_.context + 1, cut_.context});
     };
     add(parts.training_end, parts.validation_end, validation_);
     add(parts.validation_end, steps, test_);
   }
   if (training_count_ == 0 || validation_.empty() || test_.empty()) {
-    throw InvalidArgument("context: windows of " + std::to_string(context_) + " steps and " + std::to_string(horizon_) +
+    throw InvalidArgument("context: windows of " + std::to_string(cut_.context) + " steps and " + std::to_string(cut_.horizon) +
                           " to foretell do not fit the sequences of " + data_.name + ", the longest of which has " +
                           std::to_string(data_.Longest()) + " steps, the end of which is for validation and for testing");
   }
@@ -103,7 +103,7 @@ void SeriesBatches::Standardise() {
   }
   time_unit_ = Median(std::move(differences));
   StandardiseTarget(targets);
-  if (data_.has_times) RequireTimes(data_, time_unit_, Forecasts() ? context_ : cut_, Forecasts());
+  if (data_.has_times) RequireTimes(data_, time_unit_, Forecasts() ? cut_.context : cut_.longest, Forecasts());
 }
 
 void SeriesBatches::StandardiseTarget(const std::vector<double>& targets) {
@@ -124,7 +124,8 @@ std::vector<double> SeriesBatches::ForetoldChanges() const {
   std::vector<double> changes;
   for (const SeriesWindow& part : training_) {
     const std::vector<double>& targets = data_.sequences[part.sequence].targets;
-    for (int64_t step = 0; step + horizon_ < part.steps; ++step) changes.push_back(targets[step + horizon_] - targets[step]);
+    for (int64_t step = 0; step + cut_.horizon < part.steps; ++step)
+      changes.push_back(targets[step + cut_.horizon] - targets[step]);
   }
   return changes;
 }
@@ -132,7 +133,7 @@ std::vector<double> SeriesBatches::ForetoldChanges() const {
 SeriesWindow SeriesBatches::TrainingWindow(int64_t index) const {
   if (!Forecasts()) return WholeOf(training_[index].sequence);
   const int64_t sequence = std::upper_bound(starts_.begin(), starts_.end(), index) - starts_.begin();
-  return {sequence, index - (sequence > 0 ? starts_[sequence - 1] : 0), context_};
+  return {sequence, index - (sequence > 0 ? starts_[sequence - 1] : 0), cut_.context};
 }
 
 std::vector<SeriesWindow> SeriesBatches::TrainingWindows(int64_t most) const {
@@ -144,8 +145,8 @@ std::vector<SeriesWindow> SeriesBatches::TrainingWindows(int64_t most) const {
 
 SeriesBatch SeriesBatches::Draw(Random& random) const {
   std::vector<SeriesWindow> windows;
-  windows.reserve(batch_);
-  for (int64_t i = 0; i < batch_; ++i) {
+  windows.reserve(cut_.batch);
+  for (int64_t i = 0; i < cut_.batch; ++i) {
     windows.push_back(TrainingWindow(static_cast<int64_t>(random.Below(training_count_))));
   }
   return Make(windows, /*last_step_only=*/false);
@@ -211,41 +212,48 @@ void SeriesBatches::Score(const SeriesWindow& window, int64_t row, int64_t step,
   } else if (!Forecasts()) {
     batch.values.push_back(static_cast<float>((sequence.targets[place] - target_mean_) / target_scale_));
   } else {
-    for (int64_t h = 1; h <= horizon_; ++h) {
+    for (int64_t h = 1; h <= cut_.horizon; ++h) {
       batch.values.push_back(static_cast<float>((sequence.targets[place + h] - sequence.targets[place]) / target_scale_));
     }
   }
 }
 
-SeriesBaseline SeriesBatches::Baseline() const {
-  SeriesBaseline baseline;
+std::vector<std::vector<SeriesWindow>> SeriesBatches::TestBlocks() const {
+  const int64_t count = std::min(kMostBlocks, test_count());
+  std::vector<std::vector<SeriesWindow>> blocks;
+  blocks.reserve(count);
+  for (int64_t b = 0; b < count; ++b)
+    blocks.emplace_back(test_.begin() + b * test_count() / count, test_.begin() + (b + 1) * test_count() / count);
+  return blocks;
+}
+
+Baseline SeriesBatches::SimpleAnswer() const {
+  const bool classifies = data_.goal == SeriesGoal::kClassification;
+  Baseline baseline;
   baseline.looks = false;
-  double count = 0;
-  if (data_.goal != SeriesGoal::kClassification) {
-    // Standardised targets are distances from the mean, those of a forecast from the last value.
-    ForEachTest([&](const SeriesBatch& batch) {
-      for (const float value : batch.values) baseline.loss += static_cast<double>(value) * static_cast<double>(value);
-      count += static_cast<double>(batch.values.size());
-    });
-    baseline.name = Forecasts() ? "last value" : "mean";
-    baseline.loss *= error_scale() / count;
-    return baseline;
-  }
+  baseline.name = classifies ? "commonest class" : Forecasts() ? "last value" : "mean";
   std::vector<double> counts(data_.classes.size(), 1.0);  // one more than counted: never 0
-  for (const SeriesWindow& part : training_) {
+  for (const SeriesWindow& part : classifies ? training_ : std::vector<SeriesWindow>()) {
     for (const double target : data_.sequences[part.sequence].targets) counts[static_cast<std::size_t>(target)] += 1;
   }
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
-  ForEachTest([&](const SeriesBatch& batch) {
-    for (const int64_t answer : batch.classes) {
-      baseline.loss -= std::log(counts[answer] / total);
-      baseline.accuracy += answer == commonest ? 1 : 0;
-    }
-    count += static_cast<double>(batch.classes.size());
-  });
-  baseline.name = "commonest class";
-  baseline.loss /= count, baseline.accuracy /= count;
+  double all = 0;
+  for (const std::vector<SeriesWindow>& block : TestBlocks()) {
+    double sum = 0, count = 0;
+    ForEach(block, [&](const SeriesBatch& batch) {
+      // Standardised targets are distances from the mean, those of a forecast from the last value.
+      for (const float value : batch.values) sum += static_cast<double>(value) * static_cast<double>(value) * error_scale();
+      for (const int64_t answer : batch.classes) {
+        sum -= std::log(counts[answer] / total);
+        baseline.accuracy += answer == commonest ? 1 : 0;
+      }
+      count += static_cast<double>(classifies ? batch.classes.size() : batch.values.size());
+    });
+    baseline.blocks.push_back(sum / count);
+    baseline.loss += sum, all += count;
+  }
+  baseline.loss /= all, baseline.accuracy /= all;
   return baseline;
 }
 

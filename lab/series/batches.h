@@ -8,13 +8,21 @@
 #include <vector>
 
 #include "lab/data/random.h"
-#include "lab/series/baseline.h"
+#include "lab/runs/baseline.h"
 #include "lab/series/data.h"
-#include "lab/series/options.h"
 #include "lab/series/scale.h"
 #include "lab/series/split.h"
 
 namespace heed::lab {
+
+// How labelled sequences are cut into batches and parts.
+struct SeriesCut {
+  int64_t batch = 16;      // sequences or windows a step
+  int64_t context = 32;    // of a forecast: steps of a window
+  int64_t horizon = 1;     // of a forecast: values foretold after the window
+  int64_t longest = 1024;  // steps of a sequence that are read, the last ones; bounds time and memory
+  double share = 0.2;      // for validation, and as much again to test: of the sequences, or of the end of each for a forecast
+};
 
 // Rows end to end, each padded to the steps of the longest.
 struct SeriesBatch {
@@ -41,7 +49,7 @@ class SeriesBatches {
  public:
   // Throws InvalidArgument where the data are too few, and FileError that names the place of a number which is too large or too
   // small to compute with, see magnitudes.h. `data` must outlive the object.
-  SeriesBatches(const SeriesData& data, const SeriesOptions& options);
+  SeriesBatches(const SeriesData& data, const SeriesCut& cut);
 
   const SeriesData& data() const { return data_; }
   int64_t width() const { return data_.Width() + (data_.has_times ? 1 : 0); }
@@ -56,6 +64,8 @@ class SeriesBatches {
   std::vector<SeriesWindow> TrainingWindows(int64_t most) const;
   const std::vector<SeriesWindow>& validation_windows() const { return validation_; }
   const std::vector<SeriesWindow>& test_windows() const { return test_; }
+  // The windows of the test part in at most 32 groups that follow one another: sequences, or times of a forecast.
+  std::vector<std::vector<SeriesWindow>> TestBlocks() const;
   // The steps of each sequence that belong to the part.
   const std::vector<SeriesWindow>& training_steps() const { return training_; }
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
@@ -69,10 +79,8 @@ class SeriesBatches {
   // All of the part once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch&)>;
   void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
-  void ForEachValidation(const Visit& visit) const { ForEach(validation_, visit); }
-  void ForEachTest(const Visit& visit) const { ForEach(test_, visit); }
   // What is answered without looking at the features: the commonest class, the mean, the last value.
-  SeriesBaseline Baseline() const;
+  Baseline SimpleAnswer() const;
 
  private:
   // Of a column in the training part.
@@ -95,7 +103,7 @@ class SeriesBatches {
   SeriesWindow TrainingWindow(int64_t index) const;
 
   const SeriesData& data_;
-  int64_t batch_, context_, horizon_, cut_;
+  SeriesCut cut_;
   std::vector<SeriesWindow> training_, test_steps_;
   std::vector<int64_t> starts_;  // forecast: windows that begin in the sequences before and in this one
   int64_t training_count_ = 0;

@@ -89,8 +89,9 @@ Examples SeriesExamples::Thinned(const std::vector<SeriesWindow>& windows, int64
   return {at::cat(X), at::cat(y)};
 }
 
-void SeriesExamples::ForEachTest(const std::function<void(const Examples&)>& visit) const {
-  batches_.ForEachTest([&](const SeriesBatch& batch) {
+void SeriesExamples::ForEach(const std::vector<SeriesWindow>& windows,
+                             const std::function<void(const Examples&)>& visit) const {
+  batches_.ForEach(windows, [&](const SeriesBatch& batch) {
     const int64_t scored = std::ssize(batch.scored);
     for (int64_t first = 0; first < scored; first += kRowsAtOnce) {
       if (Interrupted()) throw Interruption("interrupted while simple methods were measured");

@@ -49,8 +49,8 @@ class SeriesExamples {
   Examples Training(int64_t most) const;
   Examples Validation(int64_t most) const;
   int64_t TestRows() const { return RowsOf(batches_.test_windows()); }
-  // The whole part, some rows at a time.
-  void ForEachTest(const std::function<void(const Examples&)>& visit) const;
+  // All of these windows, some rows at a time.
+  void ForEach(const std::vector<SeriesWindow>& windows, const std::function<void(const Examples&)>& visit) const;
   // What of the training part was left out by Training(most), and of the cells; empty: nothing.
   std::string Limits(int64_t most) const;
 

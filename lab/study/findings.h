@@ -10,22 +10,21 @@
 
 namespace heed::lab {
 
-// Whether the best model beats what only counts, runs of characters for the next one, frequencies for hidden ones: judged as
-// one more contender, by seeds and blocks.
-std::string WorthFinding(const StudyResult& result, Objective objective);
+// Whether the best model beats the best of what needs no model, which is judged as one more contender, by seeds and blocks.
+std::string WorthFinding(const StudyResult& result, const StudiedTask& task);
 // Which model to take, or which cannot be told apart, in a sentence.
-std::string ChoiceFinding(const StudyResult& result, Objective objective);
-// Whether those who lead at the training length lead in longer windows too.
-std::string LengthFinding(const StudyResult& result, Objective objective);
+std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task);
+// Whether those who lead at the training length lead in longer windows too; empty where there are none.
+std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
 // What the study leaves open.
 std::string LimitsFinding(const StudyResult& result);
 
-// Whether attention without positions gets beyond the frequencies of characters, next to the best scheme. Empty where
-// attention without positions did not learn to fill in hidden characters.
+// Whether attention without positions gets beyond the frequencies of characters at filling in hidden ones, next to the best
+// scheme. Empty where attention without positions did not learn that.
 std::string OrderFinding(const StudyResult& result);
 
-// What to type next: training the model that is to be taken, or, where this budget does not decide, the study of those in the
-// running with four times the time.
+// What to type next: training the model of a text that is to be taken, or, where this budget does not decide, the study of
+// those in the running with four times the time. A table is studied again for at least two models.
 std::string NextCommand(const StudyResult& result);
 
 // What the page begins with: whether it is worth a model, and which.

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "lab/study/findings.h"
-#include "lab/study/plan.h"
 #include "lab/study/study.h"
 #include "lab/training/initialisation.h"
 
@@ -12,66 +11,57 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The models of all objectives, each with its own.
-Json ModelsJson(const StudyResult& result, bool whole) {
-  Json models = Json::array();
-  for (const ContestResult& contest : result.contests) {
-    const Measurements& measured = contest.at_time;
-    for (Json& model : measured.Json(whole ? std::vector<std::string>() : std::vector<std::string>{"training_loss"})) {
-      model["objective"] = measured.part();
-      models.push_back(std::move(model));
-    }
-  }
-  return models;
-}
+constexpr int kFormat = 1;  // of study.json; a change that breaks its readers raises it
 
 Json SettingsJson(const StudyResult& result) {
   StudyOptions options = result.options;
+  const TrainOptions training = TrainingOf(options, 1, 1, options.seed);
   Json json = {{"budget", options.budget}};
   json.update(SettingsOf(FieldsOf(options)));
   json["runs_side_by_side"] = options.threads;
   json["threads_of_a_run"] = 1;
   json["initial_deviation"] = InitialDeviation(options.width);
-  const Entry& any = result.contests.front().entries.front();
-  json["training"] = ToJson(TrainingOf(options, Objective::kCausal, {any.model, any.steps, any.rate, options.seed}));
-  for (const char* varies :
-       {"encoder", "position", "objective", "ffn_width", "seed", "steps", "warmup", "lr", "min_lr", "eval_every"}) {
-    json["training"].erase(varies);
-  }
+  json["optimiser"] = {{"beta1", training.beta1},
+                       {"beta2", training.beta2},
+                       {"zero_rate", training.zero_rate},
+                       {"weight_decay", training.weight_decay},
+                       {"clip", training.clip}};
   return json;
 }
 
-Json ContestsJson(const StudyResult& result) {
-  Json contests = Json::object();
-  for (const ContestResult& contest : result.contests) contests[contest.at_time.part()] = ToJson(contest);
-  return contests;
+Json ToJson(const Baseline& baseline, bool classifies) {
+  Json json = {{"name", baseline.name},
+               {"setting", baseline.setting},
+               {"limits", baseline.limits},
+               {"loss", baseline.loss},
+               {"blocks", baseline.blocks}};
+  if (classifies) json["accuracy"] = baseline.accuracy;
+  return json;
 }
 
-Json CountedJson(const CountedText& counted) {
-  return {{"runs_of_characters", {{"order", counted.order}, {"discount", counted.discount}, {"loss", MeanOf(counted.losses)}}},
-          {"previous_character", MeanOf(counted.one_before)},
-          {"frequencies", MeanOf(counted.frequencies)}};
+Json ToJson(const StudiedTask& task, bool whole) {
+  const bool curve = task.contest.at_time.ColumnsOf("training_loss").size() > 1;
+  const std::vector<std::string> left_out(curve && !whole ? 1 : 0, "training_loss");
+  Json json = {{"task", task.id}, {"purpose", task.question.purpose}, {"baselines", Json::array()}};
+  const bool classifies = !task.contest.at_time.ColumnsOf("accuracy").empty();
+  for (const Baseline& baseline : task.baselines) json["baselines"].push_back(ToJson(baseline, classifies));
+  json.update(ToJson(task.contest));
+  json["models"] = task.contest.at_time.Json(left_out);
+  return json;
 }
 
 }  // namespace
 
 Json StudyJson(const StudyResult& result, bool whole) {
-  return {{"text",
-           {{"name", result.text.name},
-            {"characters", result.text.characters},
-            {"fingerprint", result.text.fingerprint},
-            {"vocabulary", result.vocabulary},
-            {"block", result.block},
-            {"training", result.training},
-            {"validation", result.validation},
-            {"test", result.test}}},
-          {"settings", SettingsJson(result)},
-          {"environment", ToJson(result.environment)},
-          {"answer", Answer(result)},
-          {"conclusion", ToJson(Conclusion(result))},
-          {"baselines", CountedJson(result.counted)},
-          {"contests", ContestsJson(result)},
-          {"models", ModelsJson(result, whole)}};
+  Json json = {{"format", kFormat},
+               {"data", result.data.json},
+               {"settings", SettingsJson(result)},
+               {"environment", ToJson(result.environment)},
+               {"answer", Answer(result)},
+               {"conclusion", ToJson(Conclusion(result))},
+               {"tasks", Json::array()}};
+  for (const StudiedTask& task : result.tasks) json["tasks"].push_back(ToJson(task, whole));
+  return json;
 }
 
 }  // namespace heed::lab

@@ -1,69 +1,105 @@
 #include "lab/study/options.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "heed/error.h"
 #include "lab/runs/choice.h"
-#include "lab/training/options.h"
+#include "lab/runs/contender.h"
 
 namespace heed::lab {
+namespace {
 
-StudyOptions BudgetOptions(const std::string& budget) {
-  StudyOptions options;
-  options.budget = budget;
+constexpr double kTextDecay = 0.1, kTableDecay = 0.01;  // of the weights
+
+void SetTextBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
   options.objectives = {"causal"};
   options.rates = {3e-3, 6e-3, 1.2e-2};
-  options.layers = 2, options.heads = 4, options.width = 64, options.context = 64, options.batch = 8;
-  if (budget == "quick") {
+  options.width = 64, options.context = 64, options.batch = 8;
+  options.seconds = 16, options.validation = 16384, options.test = 65536;
+  if (options.budget == "quick") {
     options.seconds = 3, options.rates = {6e-3}, options.seeds = 2, options.validation = 8192, options.test = 32768;
-  } else if (budget == "default") {
-    options.seconds = 16, options.validation = 16384, options.test = 65536;
-  } else if (budget == "long") {
+  } else if (options.budget == "long") {
     options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
     options.seconds = 50, options.validation = 32768, options.test = 131072;
     options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
     options.positions = {"rotary", "relative", "shaw"}, options.objectives = {"causal", "masked"};
-  } else {
-    throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
   }
+}
+
+void SetTableBudget(StudyOptions& options) {
+  options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
+  options.positions = {"none", "rotary", "relative"};
+  options.rates = {1e-3, 3e-3, 1e-2, 3e-2};
+  options.width = 32, options.context = 32, options.batch = 16, options.seconds = 5;
+  if (options.budget == "quick") {
+    options.layers = 1, options.seconds = 1, options.seeds = 2, options.rates = {3e-3};
+  } else if (options.budget == "long") {
+    options.width = 64, options.seconds = 30, options.seeds = 5;
+    options.positions = {"none", "sinusoidal", "rotary", "relative", "shaw"};
+  }
+}
+
+// How many contests are held.
+std::size_t Tasks(const StudyOptions& options) { return options.kind == StudyKind::kText ? options.objectives.size() : 1; }
+
+}  // namespace
+
+StudyOptions BudgetOptions(const std::string& budget, StudyKind kind) {
+  if (budget != "quick" && budget != "default" && budget != "long")
+    throw InvalidArgument("budget: '" + budget + "' is unknown; choose quick, default or long");
+  StudyOptions options;
+  options.kind = kind, options.budget = budget;
+  kind == StudyKind::kText ? SetTextBudget(options) : SetTableBudget(options);
   return options;
 }
 
 Fields FieldsOf(StudyOptions& options) {
-  constexpr int64_t kMostSteps = int64_t{1} << 32;
-  return {
-      Encoders(options.encoders),
-      Schemes(options.positions),
-      Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
-                     "What is learnt: the next character, characters that are hidden")),
-      Whole("layers", &options.layers, 1, 64, "Layers"),
-      Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"),
-      Whole("width", &options.width, 4, 4096, "Features of a step"),
-      Whole("context", &options.context, 4, 1 << 16, "Characters of a training window"),
-      Whole("batch", &options.batch, 1, 1 << 16, "Windows a step"),
-      Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")),
-      Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")),
-      Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")),
-      Choosing(
-          OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6,
-                         "Seconds of a step of each model, which are else measured: turns time into the same steps again"))),
-      Whole("validation", &options.validation, 1, int64_t{1} << 40, "Characters of the part that rates are chosen by, at most"),
-      Whole("test", &options.test, 1, int64_t{1} << 40, "Characters of the part that is reported on, at most"),
-      Seeds(options.seeds),
-      Seed(options.seed),
-      SideBySide(options.threads)};
+  const bool text = options.kind == StudyKind::kText;
+  Fields fields = {Encoders(options.encoders), Schemes(options.positions)};
+  const auto add = [&fields](Field field) { fields.push_back(std::move(field)); };
+  if (text) {
+    add(Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
+                       "What is learnt: the next character, characters that are hidden")));
+  }
+  std::ranges::move(ShapeFields(options.layers, options.heads, options.width), std::back_inserter(fields));
+  add(Whole("context", &options.context, text ? 4 : 2, 1 << 16,
+            text ? "Characters of a training window" : "Steps of a window of a forecast"));
+  std::ranges::move(ScheduleFields(options.batch, options.seconds, options.all_steps, options.rates, options.step_seconds),
+                    std::back_inserter(fields));
+  if (text) {
+    constexpr int64_t kMost = int64_t{1} << 40;
+    add(Whole("validation", &options.validation, 1, kMost, "Characters of the part that rates are chosen by, at most"));
+    add(Whole("test", &options.test, 1, kMost, "Characters of the part that is reported on, at most"));
+  } else {
+    add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"));
+    add(Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"));
+    add(Number("validation_share", options.validation_share, 0, 0.5,
+               "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
+  }
+  std::ranges::move(ProtocolFields(options.seeds, options.seed, options.threads), std::back_inserter(fields));
+  return fields;
 }
 
 void Validate(const StudyOptions& options) {
   StudyOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-  RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size() * options.objectives.size());
+  RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size() * Tasks(options));
   RequireRising(options.rates);
 }
 
-std::string CommandOf(const StudyOptions& options, const std::string& text, const std::filesystem::path& folder) {
-  StudyOptions own = options, budget = BudgetOptions(options.budget);
-  return CommandLine("study", text, options.budget, FieldsOf(own), FieldsOf(budget), folder);
+TrainOptions TrainingOf(const StudyOptions& options, int64_t steps, double rate, uint64_t seed) {
+  TrainOptions train = ShortTraining(steps, rate, options.kind == StudyKind::kText ? kTextDecay : kTableDecay);
+  train.batch = options.batch, train.seed = seed;
+  train.eval_every = steps;
+  return train;
+}
+
+std::string CommandOf(const StudyOptions& options, const std::string& words, const std::filesystem::path& folder) {
+  StudyOptions own = options, budget = BudgetOptions(options.budget, options.kind);
+  return CommandLine("study", words, options.budget, FieldsOf(own), FieldsOf(budget), folder);
 }
 
 }  // namespace heed::lab

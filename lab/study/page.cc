@@ -1,36 +1,71 @@
-#include <cmath>
-#include <filesystem>
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include <fmt/core.h>
 
 #include "lab/report/page.h"
 #include "lab/runs/contest_page.h"
-#include "lab/study/figures.h"
 #include "lab/study/findings.h"
-#include "lab/study/plan.h"
+#include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/initialisation.h"
 
 namespace heed::lab {
 namespace {
 
-void SayOf(const std::string& subject, const std::string& finding, Page& page) {
-  if (!finding.empty()) page.Say(subject + finding);
+using namespace fmt::literals;
+
+std::vector<Reference> References(const std::vector<Baseline>& baselines, double Baseline::*number) {
+  std::vector<Reference> references;
+  references.reserve(baselines.size());
+  for (const Baseline& baseline : baselines) references.push_back({baseline.name, baseline.*number});
+  return references;
 }
 
-Table ParameterTable(const Models& models) {
-  Table table{"Feed-forward widths chosen so that the parameters are equal; counted on the built models",
-              {"Model", "Feed-forward width", "Parameters", "Difference from the mean"},
-              {}};
-  double mean = 0;
-  for (const SizedContender& model : models) mean += static_cast<double>(model.parameters) / static_cast<double>(models.size());
-  for (const SizedContender& model : models) {
-    const double percent = 100 * (static_cast<double>(model.parameters) / mean - 1);
-    const double difference = std::round(10 * percent) / 10 + 0.0;  // no minus before a zero
-    table.rows.push_back({model.Label(), std::to_string(model.ffn_width), std::to_string(model.parameters),
-                          fmt::format("{:.1f} %", difference)});
+// Losses after equal time, the best first, with what needs no model behind.
+Figure LossFigure(const StudyResult& result, const StudiedTask& task) {
+  Figure figure = StandingFigure(task.contest, References(task.baselines, &Baseline::loss));
+  figure.title =
+      fmt::format("Loss after {} each: {}", BudgetInWords(task.contest, result.options.seconds), task.question.title);
+  return figure;
+}
+
+// A measure of every model over its places: the training loss over the training, the loss over the length of the windows.
+// Nothing where no model has two.
+std::optional<Figure> CurvesOf(const StudiedTask& task, const std::string& measure, const std::string& name, std::string title,
+                               const std::string& x_label, bool log_x, const std::string& caption) {
+  const Measurements& measured = task.contest.at_time;
+  LinePlot plot{x_label, measured.ColumnOf(measure).measure.label, log_x, false, {}};
+  bool several = false;
+  for (const Contender& model : measured.models()) {
+    Series curve = Curve(measured, model, measure, model.Label());
+    several = several || curve.x.size() > 1;
+    if (!curve.x.empty()) plot.series.push_back(std::move(curve));
+  }
+  if (!several) return std::nullopt;
+  return Figure{.name = task.id + "-" + name,
+                .title = std::move(title),
+                .caption = caption + " " + SpreadNote(measured.seeds(), "The band reaches"),
+                .command = {},
+                .content = std::move(plot)};
+}
+
+// All models and what needs none, by all that is told of them.
+Table AllTable(const StudiedTask& task) {
+  const Measurements& measured = task.contest.at_time;
+  const Column& loss = measured.ColumnOf("loss");
+  const bool classifies =
+      std::ranges::any_of(measured.columns(), [](const Column& of) { return of.measure.name == "accuracy"; });
+  std::vector<Heading> headings = {{loss.measure.label, loss}};
+  if (classifies) headings.push_back({"Accuracy", measured.ColumnOf("accuracy")});
+  Table table = ScoreTable(TellStudy()("table of all", "spread"_a = SpreadInWords(measured.seeds())), measured,
+                           measured.Ranked(loss), headings);
+  std::vector<Baseline> baselines = task.baselines;
+  std::ranges::stable_sort(baselines, {}, &Baseline::loss);
+  for (const Baseline& baseline : baselines) {
+    table.rows.push_back({baseline.Label(), "no model", loss.measure.Text(baseline.loss)});
+    if (classifies) table.rows.back().push_back(measured.ColumnOf("accuracy").measure.Text(baseline.accuracy));
   }
   return table;
 }
@@ -38,40 +73,41 @@ Table ParameterTable(const Models& models) {
 // The first screen: one answer, one picture, one command.
 void Lead(const StudyResult& result, Page& page) {
   page.Say(Answer(result));
-  page.Show(ContestFigure(result, ParseObjective(result.options.objectives.front())));
+  page.Show(LossFigure(result, result.tasks.front()));
   page.Say("To go on:");
   page.Command(NextCommand(result));
 }
 
-std::string HowJudged(const StudyResult& result) {
-  return fmt::format(
-      "{} is cut into blocks of {} characters; of every ten, drawn with a fixed seed, eight train, one chooses the learning "
-      "rates ({} characters of them) and one, looked at once, is what this page reports ({} characters). {}",
-      result.text.name, result.block, result.validation, result.test, ChanceInWords(result.options.seeds, "these blocks"));
-}
-
-void TellContest(const StudyResult& result, Objective objective, Page& page) {
-  const bool causal = objective == Objective::kCausal;
-  const ContestResult& contest = *result.Of(objective);
-  page.Section(causal ? "Predicting the next character" : "Filling in hidden characters");
-  if (!causal) page.Say("Some characters of a window are hidden (15 %), and the model fills them in from both sides.");
+void TellTask(const StudyResult& result, const StudiedTask& task, Page& page) {
+  const ContestResult& contest = task.contest;
+  page.Section(task.question.title);
+  page.Say(task.question.note);
   page.Say(TimeFinding(contest, result.options.seconds));
-  SayOf("Positional encodings in attention: ", SchemeFinding(contest), page);
-  // The first screen has the first picture.
-  if (ToString(objective) != result.options.objectives.front()) {
-    page.Say(WorthFinding(result, objective) + " " + ChoiceFinding(result, objective));
-    page.Show(ContestFigure(result, objective));
+  if (const std::string schemes = SchemeFinding(contest); !schemes.empty())
+    page.Say("Positional encodings in attention: " + schemes);
+  if (&task != &result.tasks.front()) {  // the first screen has the first picture
+    page.Say(WorthFinding(result, task) + " " + ChoiceFinding(result, task));
+    page.Show(LossFigure(result, task));
   }
-  page.Show(StandingTable(contest, fmt::format("Loss on the test part in nats per character after {}",
-                                               BudgetInWords(contest, result.options.seconds))));
-  if (!causal) page.Say(OrderFinding(result));
+  page.Show(
+      StandingTable(contest, TellStudy()("table of standings", "given"_a = BudgetInWords(contest, result.options.seconds))));
+  page.Show(AllTable(task));
+  for (const Column& column : contest.at_time.ColumnsOf("accuracy")) {
+    Figure bars = BarFigure(contest.at_time, column, References(task.baselines, &Baseline::accuracy));
+    bars.title = "Share of right answers";
+    page.Show(bars);
+  }
+  std::string baselines = TellStudy()("baselines");
+  for (const Baseline& baseline : task.baselines) {
+    if (!baseline.limits.empty()) baselines += fmt::format(" {}: {}.", Sentence(baseline.name), baseline.limits);
+  }
+  page.Say(baselines);
+  if (task.id == "masked") page.Say(OrderFinding(result));
 }
 
-void TellDoubts(const StudyResult& result, Objective objective, Page& page) {
-  const std::string of = result.contests.size() == 1       ? ""
-                         : objective == Objective::kCausal ? ": next character"
-                                                           : ": hidden characters";
-  const ContestResult& contest = *result.Of(objective);
+void TellDoubts(const StudyResult& result, const StudiedTask& task, Page& page) {
+  const std::string of = result.tasks.size() == 1 ? "" : ": " + task.question.name;
+  const ContestResult& contest = task.contest;
   if (const std::string gain = GainFinding(contest); !gain.empty()) {
     page.Section("What more training would bring" + of);
     page.Say(gain);
@@ -82,28 +118,21 @@ void TellDoubts(const StudyResult& result, Objective objective, Page& page) {
     page.Say(StepsFinding(contest));
     page.Show(StepsTable(contest, fmt::format("Loss on the test part after {} steps", contest.common_steps)));
   }
-  if (const std::string lengths = LengthFinding(result, objective); !lengths.empty()) {
+  if (const std::string lengths = LengthFinding(result, task); !lengths.empty()) {
     page.Section("Longer windows than in training" + of);
     page.Say(lengths);
-    if (const auto figure = LengthFigure(result, objective)) page.Show(*figure);
+    const std::string caption = TellStudy()("figure of lengths", "context"_a = result.options.context);
+    if (const auto figure = CurvesOf(task, "loss", "lengths", "Loss over the length of the window: " + task.question.title,
+                                     "Characters in a window", /*log_x=*/true, caption))
+      page.Show(*figure);
   }
   page.Section("How they were trained" + of);
   page.Say(RateFinding(contest));
   page.Show(RateTable(contest));
   page.Say(PaceFinding(contest));
-  page.Show(CurveFigure(result, objective));
-}
-
-void Describe(const StudyResult& result, Page& page) {
-  const StudyOptions& options = result.options;
-  page.Section("The text and the models");
-  page.Say(fmt::format("{}: {} characters, {} different ones.", result.text.name, result.text.characters, result.vocabulary));
-  page.Say(
-      fmt::format("Every model is the same but for what mixes the characters: an embedding, residual layers ({} of width {}) "
-                  "of a mixing and "
-                  "a feed-forward sublayer each, and a head. All train on windows of {} characters, {} at a step.",
-                  options.layers, options.width, options.context, options.batch));
-  page.Show(ParameterTable(result.contests.front().at_time.models()));
+  if (const auto figure = CurvesOf(task, "training_loss", "curves", "Training loss over the training: " + task.question.title,
+                                   "Share of the training (%)", /*log_x=*/false, TellStudy()("figure of curves")))
+    page.Show(*figure);
 }
 
 void TellSettings(const StudyResult& result, Page& page) {
@@ -112,24 +141,20 @@ void TellSettings(const StudyResult& result, Page& page) {
   const Environment& environment = result.environment;
   std::string targets;
   for (const std::string& target : environment.simd_targets) targets += (targets.empty() ? "" : ", ") + target;
-  const Entry& any = result.contests.front().entries.front();
-  const TrainOptions training = TrainingOf(options, Objective::kCausal, {any.model, any.steps, any.rate, options.seed});
+  const TrainOptions training = TrainingOf(options, 1, 1, options.seed);
   page.Show(Table{
       "Every number of this page is in study.json, the runs one by one in runs.csv",
       {"Setting", "Value"},
-      {{"text", fmt::format("{}, fingerprint {}", result.text.name, result.text.fingerprint)},
+      {{"data", fmt::format("{}, fingerprint {}", result.data.name, result.data.fingerprint)},
        {"budget", options.budget},
        {"runs of a model", SeedsOf(options.seed, options.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
        {"context, batch", fmt::format("{}, {}", options.context, options.batch)},
-       {"given to each training", BudgetInWords(result.contests.front(), options.seconds)},
-       {"optimiser",
-        fmt::format(
-            "AdamW, a rate that rises over a fifth of the steps and falls to a tenth, parameters that start at zero at {:g} "
-            "times the rate, beta {:g} and {:g}, weight decay {:g}, gradient norm at most {:g}",
-            training.zero_rate, training.beta1, training.beta2, training.weight_decay, training.clip)},
-       {"start", fmt::format("linear layers with a standard deviation of {:.3f}, embeddings with {:.3f}",
-                             InitialDeviation(options.width), EmbeddingDeviation(options.width))},
+       {"given to each training", BudgetInWords(result.tasks.front().contest, options.seconds)},
+       {"optimiser", TellStudy()("optimiser", "zero_rate"_a = training.zero_rate, "beta1"_a = training.beta1,
+                                 "beta2"_a = training.beta2, "decay"_a = training.weight_decay, "clip"_a = training.clip)},
+       {"start",
+        TellStudy()("start", "linear"_a = InitialDeviation(options.width), "embeddings"_a = EmbeddingDeviation(options.width))},
        {"threads", fmt::format("{} runs side by side, one thread each", options.threads)},
        {"processor", environment.cpu + " (" + targets + ")"},
        {"versions",
@@ -143,19 +168,22 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   Page page("Which encoder, which positional encoding?", folder, result.command,
             SeedsOf(result.options.seed, result.options.seeds));
   Lead(result, page);
-  for (const std::string& objective : result.options.objectives) TellContest(result, ParseObjective(objective), page);
+  for (const StudiedTask& task : result.tasks) TellTask(result, task, page);
   if (!beside.empty()) page.Section("On pages of their own");
   for (const PageLink& link : beside) page.Name(link);
   page.Section("How sure this is");
-  page.Say(HowJudged(result));
+  page.Say(result.data.parts + " " + ChanceInWords(result.options.seeds, result.data.blocks));
+  page.Say(result.data.drift);
   page.Say(LimitsFinding(result));
-  for (const std::string& objective : result.options.objectives) TellDoubts(result, ParseObjective(objective), page);
-  Describe(result, page);
+  for (const StudiedTask& task : result.tasks) TellDoubts(result, task, page);
+  page.Section("The data and the models");
+  page.Say(result.data.about);
+  page.Say(result.data.models);
   TellSettings(result, page);
   std::vector<const Measurements*> measured;
-  measured.reserve(result.contests.size());
-  for (const ContestResult& contest : result.contests) measured.push_back(&contest.at_time);
-  page.Keep("runs.csv", MeasurementsCsv("objective", "at", measured));
+  measured.reserve(result.tasks.size());
+  for (const StudiedTask& task : result.tasks) measured.push_back(&task.contest.at_time);
+  page.Keep("runs.csv", MeasurementsCsv("task", "at", measured));
   page.KeepJson("study.json", StudyJson(result, true));
   return page.Write();
 }

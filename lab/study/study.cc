@@ -1,88 +1,43 @@
 #include "lab/study/study.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
-#include "lab/data/parts.h"
 #include "lab/report/figure.h"
 #include "lab/report/output_place.h"
-#include "lab/study/plan.h"
-#include "lab/training/initialisation.h"
+#include "lab/report/result_store.h"
 
 namespace heed::lab {
-namespace {
 
-int64_t Characters(const std::vector<std::vector<int32_t>>& blocks) {
-  int64_t characters = 0;
-  for (const std::vector<int32_t>& block : blocks) characters += std::ssize(block);
-  return characters;
-}
+const Baseline& StudiedTask::BestBaseline() const { return *std::ranges::min_element(baselines, {}, &Baseline::loss); }
 
-// What every run depends on beside its own options.
-nlohmann::ordered_json SharedSettings(const StudyResult& result) {
-  nlohmann::ordered_json settings = {
-      {"text", {{"characters", result.text.characters}, {"fingerprint", result.text.fingerprint}}},
-      {"block", result.block},
-      {"length_multiples", kLengthMultiples},
-      {"initial_deviation", InitialDeviation(result.options.width)}};
-  settings.update(ResultSettings(result.environment));
-  return settings;
-}
-
-// The options then tell how long a step of each model takes, so that the command that is printed gives the same steps.
-void HoldContests(const TextParts& parts, const ObserveModel& observe, const ResultStore* store, StudyResult& result) {
-  StudyOptions& options = result.options;
+StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder) {
+  Validate(options);
+  StudyResult result{options, subject.words, {}, folder, ThisEnvironment(), subject.facts, {}};
+  nlohmann::ordered_json shared = subject.settings;
+  shared.update(ResultSettings(result.environment));
+  const ResultStore store(folder / "runs", shared);
+  // They show now and not after the training.
+  RequireWritableFolder(folder);
+  RequireGnuplot();
   std::vector<double> step_seconds;
-  for (const std::string& name : options.objectives) {
-    const Objective objective = ParseObjective(name);
-    const Contest contest = ContestOf(parts, options, objective, observe);
+  for (const std::unique_ptr<StudyTask>& task : subject.tasks) {
     ContestOptions own{.seconds = options.seconds,
                        .steps = options.all_steps,
                        .rates = options.rates,
                        .step_seconds = {},
                        .conduct = {options.seed, options.seeds, options.threads, options.quiet}};
     if (!options.step_seconds.empty()) {
-      const auto first = options.step_seconds.begin() + std::ssize(result.contests) * std::ssize(contest.models);
-      own.step_seconds.assign(first, first + std::ssize(contest.models));
+      const auto first = options.step_seconds.begin() + std::ssize(result.tasks) * std::ssize(task->models);
+      own.step_seconds.assign(first, first + std::ssize(task->models));
     }
-    const char* what = objective == Objective::kCausal ? "next character" : "hidden characters";
-    result.contests.push_back(Hold(what, contest, own, store));
-    for (const Entry& entry : result.contests.back().entries) step_seconds.push_back(entry.step_seconds);
+    std::vector<Baseline> baselines = task->Baselines(options.threads);
+    result.tasks.push_back({task->id, task->question, std::move(baselines), Hold(task->question.name, *task, own, &store)});
+    for (const Entry& entry : result.tasks.back().contest.entries) step_seconds.push_back(entry.step_seconds);
   }
-  if (options.all_steps == 0) options.step_seconds = std::move(step_seconds);
-}
-
-}  // namespace
-
-const ContestResult* StudyResult::Of(Objective objective) const {
-  const auto contest = std::ranges::find(options.objectives, ToString(objective));
-  return contest == options.objectives.end() ? nullptr : &contests[contest - options.objectives.begin()];
-}
-
-StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder,
-                     const ObserveModel& observe) {
-  Validate(options);
-  TextParts parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
-  parts.validation = SpreadOut(parts.validation, options.validation);
-  parts.test = SpreadOut(parts.test, options.test);
-
-  StudyResult result;
-  result.options = options;
-  result.path = text.path, result.folder = folder;
-  result.environment = ThisEnvironment();
-  result.text = Identify(text);
-  result.vocabulary = parts.vocabulary.size();
-  result.block = parts.block;
-  result.training = parts.train.size();
-  result.validation = Characters(parts.validation), result.test = Characters(parts.test);
-  const ResultStore store(folder / "runs", SharedSettings(result));
-  // They show now and not after the training.
-  RequireWritableFolder(folder);
-  RequireGnuplot();
-  result.counted = CountText(parts.train, result.vocabulary, parts.validation, parts.test);
-  HoldContests(parts, observe, &store, result);
-  result.command = CommandOf(result.options, text.path, folder);
+  // The options then tell how long a step of each model takes, so that the command that is printed gives the same steps.
+  if (options.all_steps == 0) result.options.step_seconds = std::move(step_seconds);
+  result.command = CommandOf(result.options, subject.words, folder);
   return result;
 }
 

@@ -1,55 +1,96 @@
-// Which sequence encoder and which positional encoding for a text: the same small model with each, trained and measured.
+// Which sequence encoder and which positional encoding for a text, or for labelled sequences: the same small model with each,
+// trained and measured.
 #ifndef HEED_LAB_STUDY_STUDY_H_
 #define HEED_LAB_STUDY_STUDY_H_
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "lab/data/ngrams.h"
-#include "lab/data/text.h"
 #include "lab/report/environment.h"
 #include "lab/report/page.h"
+#include "lab/runs/baseline.h"
 #include "lab/runs/contest.h"
 #include "lab/study/options.h"
-#include "lab/training/run_folder.h"
 
 namespace heed::lab {
 
+struct SeriesData;
+struct Text;
 class LanguageModel;
 
-struct StudyResult {
-  StudyOptions options;
-  std::string command;  // that gives the same numbers
-  std::string path;     // of the text, as it was given; empty: the language reference
-  std::filesystem::path folder;
-  Environment environment;
-  TextIdentity text;
-  int64_t vocabulary = 0;
-  int64_t training = 0, validation = 0, test = 0, block = 0;  // characters; of validation and test those that were evaluated
-  CountedText counted;                                        // on the test part, block by block
-  std::vector<ContestResult> contests;                        // of the options' objectives, in order; see StudyColumns
+// What the page and study.json tell of the data.
+struct DataFacts {
+  std::string name, fingerprint;
+  nlohmann::ordered_json json;  // "data" of study.json
+  // Paragraphs: what the data are, what all models share, how the data are cut into parts, and which columns leave the range of
+  // the training part in the test part, empty where none does.
+  std::string about, models, parts, drift;
+  std::string blocks;  // what other data are drawn from: "these blocks"
+};
 
-  // Nothing where it was not studied.
-  const ContestResult* Of(Objective objective) const;
+// A question that a study asks of its data: an objective of a text, the goal of a table.
+struct StudyQuestion {
+  std::string name;     // "next character": begins the progress of its runs
+  std::string title;    // "Predicting the next character"
+  std::string purpose;  // "to predict the next character"
+  std::string note;     // a sentence below the title; may be empty
+};
+
+// A contest for a question.
+class StudyTask : public Contest {
+ public:
+  StudyQuestion question;
+  // What needs no model, on the same blocks; at least one. So many threads at most.
+  virtual std::vector<Baseline> Baselines(int threads) const = 0;
+};
+
+// A text or a table as a study takes it.
+struct Subject {
+  std::string words;  // behind "heed study": the file, and what tells how it is read; quoted where a shell needs it
+  DataFacts facts;
+  nlohmann::ordered_json settings;  // what all runs depend on beside the options
+  std::vector<std::unique_ptr<StudyTask>> tasks;
 };
 
 // What is kept of a trained model beside its numbers; called side by side, in the thread of each training.
 using ObserveModel = std::function<nlohmann::ordered_json(LanguageModel& model)>;
 
-// Holds a contest for every objective. Every finished run is kept in folder/runs, the pilot's among them; the next study with
-// the same settings finds it there. From the pilot on, the result is the same for any number of threads, on any machine that
-// computes the same bits. Throws InvalidArgument that names the option or the text, FileError, Divergence where every model of
-// an objective diverges, and Interruption on Ctrl-C.
-StudyResult RunStudy(const Text& text, const StudyOptions& options, const std::filesystem::path& folder,
-                     const ObserveModel& observe = nullptr);
+// Contests for the options' objectives, in order. Cuts the text into parts. Throws InvalidArgument that names the text or the
+// option.
+Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveModel& observe = nullptr);
+// A contest for the goal. `words`: of the subject. `data` must outlive it. Throws InvalidArgument that names the option, and
+// FileError that names the place of a number which is too large to compute with.
+Subject SubjectOf(const SeriesData& data, const std::string& words, const StudyOptions& options);
 
-// What was kept of the run of a model with a seed, counted from 0; null where that is nothing.
-nlohmann::ordered_json ObservedOf(const Measurements& measured, const Contender& model, std::size_t seed);
+struct StudiedTask {
+  std::string id;
+  StudyQuestion question;
+  std::vector<Baseline> baselines;
+  ContestResult contest;
+
+  const Baseline& BestBaseline() const;
+};
+
+struct StudyResult {
+  StudyOptions options;
+  std::string words, command;  // see Subject; the command that gives the same numbers
+  std::filesystem::path folder;
+  Environment environment;
+  DataFacts data;
+  std::vector<StudiedTask> tasks;  // at least one, the first of which the page answers first
+};
+
+// Measures what needs no model, then holds a contest for every task. Every finished run is kept in folder/runs, the pilot's
+// among them; the next study with the same settings finds it there. From the pilot on, the result is the same for any number
+// of threads, on any machine that computes the same bits. Throws InvalidArgument that names the option, FileError, Divergence
+// where every model of a task diverges, and Interruption on Ctrl-C.
+StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder);
 
 // Writes report.html, whose path it returns, study.json, runs.csv and the figures, each beside and renamed. The page names
 // those of `beside`. Throws FileError.

@@ -55,8 +55,9 @@ def test_the_page_is_as_a_reader_wants_it(studied):
 def test_every_model_is_measured_with_every_seed_and_objective(studied):
     folder, summary, _ = studied
     study = json.loads((folder / "study.json").read_text(encoding="utf-8"))
-    for objective in ["causal", "masked"]:
-        models = [model for model in study["models"] if model["objective"] == objective]
+    assert study["format"] == 1 and [task["task"] for task in study["tasks"]] == ["causal", "masked"]
+    for task in study["tasks"]:
+        models = task["models"]
         assert [model["model"] for model in models] == MODELS
         counts = [model["parameters"] for model in models]
         assert max(counts) <= 1.05 * min(counts)
@@ -72,7 +73,7 @@ def test_every_model_is_measured_with_every_seed_and_objective(studied):
             assert math.isclose(model["loss"]["16"]["mean"], sum(values) / 2)
             points = model["runs"][0]["training_loss"]
             assert [at for at, value in points.items() if value is not None] == ["25", "50", "75", "100"]
-    for contest in study["contests"].values():
+    for contest in study["tasks"]:
         assert {entry["model"] for entry in contest["contenders"]} == set(MODELS)
         standings = [judged["standing"] for judged in contest["verdict"]]
         assert standings[0] == "leads" and len(standings) == len(MODELS)
@@ -80,8 +81,13 @@ def test_every_model_is_measured_with_every_seed_and_objective(studied):
         assert losses == sorted(losses)
         for entry in contest["contenders"]:
             assert entry["rate"] in [0.003, 0.01] and len(entry["rates"]) == 2 and len(entry["curve"]) == 3
+        for baseline in contest["baselines"]:
+            assert len(baseline["blocks"]) > 1
+            assert math.isclose(baseline["loss"], sum(baseline["blocks"]) / len(baseline["blocks"]))
     assert study["settings"]["seeds"] == 2
-    assert study["text"]["test"] > 0 and study["text"]["validation"] > 0
+    names = [[baseline["name"] for baseline in task["baselines"]] for task in study["tasks"]]
+    assert names[1] == ["frequencies of characters"] == names[0][:1] and re.fullmatch(r"counting runs of \d characters", names[0][-1])
+    assert study["data"]["kind"] == "text" and study["data"]["test"] > 0 and study["data"]["validation"] > 0
     assert study["environment"]["libtorch"] and study["environment"]["cpu"]
     assert summary["conclusion"] == study["conclusion"] and summary["answer"] == study["answer"]
     assert summary["page"] == str(folder / "report.html")
@@ -160,7 +166,7 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     assert first.returncode == 0, first.stderr
     assert "next character: speed" in first.stderr
     study = json.loads(first.stdout)
-    steps = {entry["model"]: entry["steps"] for entry in study["contests"]["causal"]["contenders"]}
+    steps = {entry["model"]: entry["steps"] for entry in study["tasks"][0]["contenders"]}
     pace = study["settings"]["step_seconds"]
     assert [round(0.2 / seconds) for seconds in pace] == [steps["gru"], steps["convolution"]]
     page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
@@ -171,7 +177,7 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     again = run(*words[1:], "--threads", 1, "--json")
     assert again.returncode == 0, again.stderr
     assert "speed" not in again.stderr
-    assert json.loads(again.stdout)["contests"] == study["contests"]
+    assert json.loads(again.stdout)["tasks"] == study["tasks"]
     for name in ["runs.csv", "causal-standing.csv", "causal-gain.csv", "causal-curves.csv"]:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
@@ -200,7 +206,7 @@ def test_contenders_that_differ_by_name_alone_are_called_a_tie(book, tmp_path):
     for name, chosen in [("steps", {"steps": 40}), ("time", {"steps": 0, "seconds": 0.5, "step-seconds": "0.004,0.0042"})]:
         result = run("study", book, "--out", tmp_path / name, *tiny(encoders="convolution,dilated", seeds=3, **chosen), "--json")
         assert result.returncode == 0, result.stderr
-        verdict = json.loads(result.stdout)["contests"]["causal"]["verdict"]
+        verdict = json.loads(result.stdout)["tasks"][0]["verdict"]
         assert verdict[0]["standing"] == "leads" and verdict[1]["standing"] in ["tied", "undecided"], verdict
         assert (verdict[1]["gap"] == 0) == (name == "steps")
 
@@ -210,7 +216,7 @@ def test_what_diverges_is_a_row_of_the_result(book, tmp_path):
     chosen = {"encoders": "rnn,convolution", "steps": 24}
     result = run("study", book, "--out", tmp_path / "a", *tiny(rates="0.003,1e10", **chosen), "--json")
     assert result.returncode == 0, result.stderr
-    for entry in json.loads(result.stdout)["contests"]["causal"]["contenders"]:
+    for entry in json.loads(result.stdout)["tasks"][0]["contenders"]:
         assert entry["rate"] == 0.003
         assert [tried["validation_loss"] is None for tried in entry["rates"]] == [False, True]
     assert "diverged" in (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
@@ -230,7 +236,7 @@ def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book
     again = run("study", book, "--out", folder, *tiny(**WHOLE), "--json")
     assert again.returncode == 0, again.stderr
     assert kept() == before
-    assert json.loads(again.stdout)["models"] == summary["models"]
+    assert json.loads(again.stdout)["tasks"] == summary["tasks"]
 
 
 def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
@@ -284,7 +290,7 @@ def test_a_choice_of_models(book, tmp_path):
     encoders = "attention,gru-attention,decomposable"
     result = run("study", book, "--out", tmp_path / "r", *tiny(seeds=1, encoders=encoders, positions="alibi"), "--json")
     assert result.returncode == 0, result.stderr
-    models = [model["model"] for model in json.loads(result.stdout)["models"]]
+    models = [model["model"] for model in json.loads(result.stdout)["tasks"][0]["models"]]
     assert models == ["attention-alibi", "gru-attention", "decomposable"]
 
 

@@ -7,8 +7,8 @@ private headers (its src/) are its own; tests and benches of a room may see what
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
 Schemes: no file of the engine names a positional scheme but those of its folder.
-Experiments: inside lab an include points to the same folder or to the left in CORE; every other folder of lab and book is an
-experiment, which sees the core and no other experiment. The pages beside a study (book/companions) see all.
+Experiments: inside lab an include points to the same folder or to the left in LAB; every other folder of lab and book is an
+experiment, which sees CORE and no other experiment. The pages beside a study (book/companions) see all.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab, book and cli makes text of JSON. Links in
 documents lead to files and headings.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
@@ -21,6 +21,7 @@ import sys
 ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
 FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
 CORE = ["report", "data", "training", "runs"]
+LAB = [*CORE, "series", "study"]
 WHOLE = "companions"
 # Rooms that know no framework.
 FRAMEWORKLESS = ("engine", "inference")
@@ -122,11 +123,9 @@ def check_experiments(source, target):
     mine, theirs = source.parts[1], target.parts[1]
     if mine in (theirs, WHOLE):
         return None
-    if theirs not in CORE:
-        return f"{theirs} is an experiment, which {WHOLE} alone sees"
-    if mine in CORE and CORE.index(theirs) > CORE.index(mine):
-        return f"in the core of lab, {theirs} does not lie to the left of {mine}"
-    return None
+    if mine in LAB and theirs in LAB:
+        return None if LAB.index(theirs) < LAB.index(mine) else f"in lab, {theirs} does not lie to the left of {mine}"
+    return None if theirs in CORE else f"{theirs} is an experiment, which {WHOLE} alone sees"
 
 
 def check_include(source, target):

@@ -58,26 +58,31 @@ struct Formula {
            1e-4 * static_cast<double>(trial.seed % 3);
   }
 
-  Contest Of() {
-    const Measure loss = {.name = "loss", .label = "Loss", .phrase = "{} nats"};
-    const Measure validation = {.name = "validation_loss", .label = "Validation"};
-    Contest contest;
-    contest.id = "causal";
-    contest.models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}, {{"convolution", "none"}, 8, 100}};
-    contest.settings = {{"width", 4}};
-    contest.columns = {{loss, 8}, {validation}};
-    contest.weights = {1, 1, 2};
-    contest.validate = [this](const Trial& trial, const OnStep& on_step) { return Loss(trial, on_step, false); };
-    contest.report = [this](const Trial& trial, const OnStep& on_step) -> Outcome {
-      const double value = Loss(trial, on_step, true);
-      return {{value, value}, {{"blocks", {value + 0.1, value - 0.1, value}}}};
-    };
-    contest.step_seconds = [this](const SizedContender& model) {
-      ++paced;
-      return step_seconds.at(model.encoder);
-    };
-    return contest;
-  }
+  class FormulaContest : public Contest {
+   public:
+    explicit FormulaContest(Formula& formula) : formula_(formula) {
+      const Measure loss = {.name = "loss", .label = "Loss", .phrase = "{} nats"};
+      const Measure validation = {.name = "validation_loss", .label = "Validation"};
+      id = "causal";
+      models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}, {{"convolution", "none"}, 8, 100}};
+      settings = {{"width", 4}};
+      columns = {{loss, 8}, {validation}};
+      weights = {1, 1, 2};
+    }
+    double Validate(const Trial& trial, const OnStep& on_step) const override { return formula_.Loss(trial, on_step, false); }
+    Outcome Report(const Trial& trial, const OnStep& on_step) const override {
+      const double value = formula_.Loss(trial, on_step, true);
+      return {.values = {value, value}, .blocks = {value + 0.1, value - 0.1, value}};
+    }
+    double StepSeconds(const SizedContender& model) const override {
+      ++formula_.paced;
+      return formula_.step_seconds.at(model.encoder);
+    }
+
+   private:
+    Formula& formula_;
+  };
+  FormulaContest Of() { return FormulaContest(*this); }
 
   std::set<Asked> Of(bool reported) const {
     std::set<Asked> of;
@@ -96,8 +101,7 @@ ContestOptions Options() {
 
 TEST(ContestTest, TimeBecomesStepsAndRatesAreHalved) {
   Formula sample;
-  const Contest contest = sample.Of();
-  const ContestResult result = Hold("test", contest, Options(), nullptr);
+  const ContestResult result = Hold("test", sample.Of(), Options(), nullptr);
   EXPECT_EQ(sample.paced, 3);
   ASSERT_EQ(result.entries.size(), 3U);
   EXPECT_EQ(result.entries[0].steps, 800);  // 16 s of 20 ms

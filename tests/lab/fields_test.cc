@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "lab/report/shell_word.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {
@@ -69,7 +70,7 @@ TEST(FieldsTest, TheCommandNamesWhatDiffersFromTheBudget) {
   options.threads = 5;
   budget.tasks = {"copy"};
   EXPECT_EQ(
-      CommandLine("study", "it's.txt", "long", FieldsOf(options), FieldsOf(budget), "my out"),
+      CommandLine("study", ShellWord("it's.txt"), "long", FieldsOf(options), FieldsOf(budget), "my out"),
       "heed study 'it'\\''s.txt' --budget long --steps 12 --encoders gru --tasks none --train-lengths 8,16 --lr 0.1 --seed 8 "
       "--out 'my out'");
 }

@@ -14,8 +14,8 @@
 namespace heed::lab {
 namespace {
 
-SeriesOptions Options() {
-  SeriesOptions options = SeriesBudget("quick");
+SeriesCut Options() {
+  SeriesCut options;
   options.context = 4;
   return options;
 }
@@ -33,11 +33,11 @@ std::string ReadingError(int changed, const std::string& cells, const std::strin
   try {
     const SeriesData data = ReadSeriesCsv(path, {.target = "y", .sequence = "", .time = "t", .features = {}, .goal = goal});
     const SeriesBatches batches(data, Options());
-    batches.ForEachValidation([](const SeriesBatch& batch) {
+    batches.ForEach(batches.validation_windows(), [](const SeriesBatch& batch) {
       for (const float value : batch.features) EXPECT_TRUE(std::isfinite(value * value));
       for (const float value : batch.values) EXPECT_TRUE(std::isfinite(value * value));
     });
-    EXPECT_TRUE(std::isfinite(batches.Baseline().loss) && batches.Baseline().loss > 0);
+    EXPECT_TRUE(std::isfinite(batches.SimpleAnswer().loss) && batches.SimpleAnswer().loss > 0);
   } catch (const FileError& error) {
     const std::string message = error.what();
     EXPECT_EQ(message.find(path.string() + ": "), 0u) << message;
@@ -90,7 +90,7 @@ TEST(MagnitudesTest, SmallFeaturesKeepTheirDeviation) {
   }
   data.sequences.push_back(one);
   const SeriesBatches batches(data, Options());
-  batches.ForEachValidation([](const SeriesBatch& batch) {
+  batches.ForEach(batches.validation_windows(), [](const SeriesBatch& batch) {
     for (const float value : batch.features) EXPECT_NEAR(std::abs(value), 1, 1e-6);  // rounding to float
   });
 }

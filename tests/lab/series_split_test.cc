@@ -89,7 +89,7 @@ TEST(SeriesRangeTest, TellsWhatLeavesTheTrainingPart) {
     one.targets.push_back(static_cast<double>(-i));
   }
   data.sequences.push_back(one);
-  SeriesOptions options;
+  SeriesCut options;
   options.context = 4;
   const std::vector<SeriesRange> left = RangesLeft(SeriesBatches(data, options));
   ASSERT_EQ(left.size(), 2u);

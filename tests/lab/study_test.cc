@@ -15,10 +15,8 @@
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "lab/runs/contest_page.h"
-#include "lab/study/figures.h"
 #include "lab/study/findings.h"
-#include "lab/study/plan.h"
-#include "lab/study/run.h"
+#include "lab/study/text_study.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/language_model.h"
 #include "tests/error_text.h"
@@ -59,11 +57,9 @@ StudyResult Studied(const std::vector<Lost>& lost, const std::string& objective 
   StudyResult result;
   result.options = Tiny();
   result.options.objectives = {objective};
-  result.folder = "report", result.path = "book.txt", result.text.name = "book.txt";
+  result.folder = "report", result.words = "book.txt", result.data.name = "book.txt";
   const std::size_t blocks = lost.front().losses.front().size();
-  result.counted = {4, 0.5, std::vector<double>(blocks, 2.5), std::vector<double>(blocks, 3.0),
-                    std::vector<double>(blocks, 2.8)};
-  const std::vector<Column> all = StudyColumns(result.options);
+  const std::vector<Column> all = TextColumns(result.options);
   Models models;
   for (const Lost& one : lost) models.push_back({{one.encoder, one.position}, 64, 1000});
   Measurements measured(objective, {all[0], all[1]}, models, 0, std::ssize(lost.front().losses));
@@ -74,15 +70,20 @@ StudyResult Studied(const std::vector<Lost>& lost, const std::string& objective 
       const std::vector<double>& losses = lost[m].losses[s];
       std::vector<double> longer = losses;
       for (double& loss : longer) loss += 1;
-      nlohmann::ordered_json more = {{"blocks", losses}, {"longer", nlohmann::ordered_json::object()}};
       const double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(blocks);
       const bool ends = lost[m].position == "learned";
-      if (!ends) more["longer"]["16"] = longer;
-      contest.at_time.Put(m, s, {{mean, ends ? NAN : mean + 1}, more});
+      Outcome outcome{.values = {mean, ends ? NAN : mean + 1}, .blocks = losses};
+      if (!ends) outcome.longer[16] = longer;
+      contest.at_time.Put(m, s, outcome);
     }
   }
-  contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return BlockLosses(contest.at_time, entry.model); });
-  result.contests.push_back(std::move(contest));
+  contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return contest.at_time.BlockLosses(entry.model); });
+  const std::string purpose = objective == "causal" ? "to predict the next character" : "to fill in hidden characters";
+  std::vector<Baseline> baselines = {
+      {.name = "frequencies of characters", .blocks = std::vector<double>(blocks, 3.0), .loss = 3.0, .looks = false}};
+  if (objective == "causal")
+    baselines.push_back({.name = "counting runs of 4 characters", .blocks = std::vector<double>(blocks, 2.5), .loss = 2.5});
+  result.tasks.push_back({objective, {"name", "Title", purpose, {}}, baselines, std::move(contest)});
   return result;
 }
 
@@ -100,7 +101,7 @@ TEST(StudyOptionsTest, TheCommandHasEveryOptionThatDiffersFromTheBudgets) {
   StudyOptions options = BudgetOptions("quick");
   EXPECT_EQ(CommandOf(options, "", "report"), "heed study --budget quick --out report");
   options.encoders = {"attention", "gru"}, options.seeds = 5, options.seed = 3;
-  EXPECT_EQ(CommandOf(options, "my book.txt", "out"),
+  EXPECT_EQ(CommandOf(options, "'my book.txt'", "out"),
             "heed study 'my book.txt' --budget quick --encoders attention,gru --seeds 5 --seed 3 --out out");
   options = BudgetOptions("long");
   options.all_steps = 7, options.step_seconds = {0.01, 0.0025};
@@ -150,8 +151,8 @@ TEST(StudyPlanTest, ParametersAreEqualWithinFivePerCentInEveryBudget) {
       EXPECT_EQ(models.size(), std::string(budget) == "long" ? 7u : 5u);
       double least = INFINITY, most = 0;
       for (const SizedContender& model : models) {
-        const TrainOptions training = TrainingOf(BudgetOptions(budget), objective, {model, 100, 1e-3, 0});
-        EXPECT_EQ(LanguageModel(training.model, vocabulary)->ParameterCount(), model.parameters) << model.Id();
+        const ModelOptions built = ModelOf(BudgetOptions(budget), objective, model, model.ffn_width);
+        EXPECT_EQ(LanguageModel(built, vocabulary)->ParameterCount(), model.parameters) << model.Id();
         least = std::min<double>(least, model.parameters), most = std::max<double>(most, model.parameters);
       }
       EXPECT_LE(most, 1.05 * least) << budget;
@@ -198,26 +199,32 @@ TEST(StudyPlanTest, RefusesATableThatOutweighsTheModel) {
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { PlanModels(options, Objective::kCausal, vocabulary); }), "learned"));
 }
 
-TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfCounting) {
-  const auto worth = [](double loss) { return WorthFinding(Studied({{"gru", "none", About(loss)}}), Objective::kCausal); };
-  EXPECT_TRUE(worth(2.0).starts_with("A model is worth training")) << worth(2.0);
-  EXPECT_TRUE(Holds(worth(2.0), "0.498 less than counting runs of 4 characters")) << worth(2.0);
-  EXPECT_TRUE(worth(2.6).starts_with("Counting does better")) << worth(2.6);
-  EXPECT_TRUE(Holds(worth(2.6), "runs of 4 characters")) << worth(2.6);
-  EXPECT_TRUE(worth(2.498).starts_with("Whether a model is worth training is open")) << worth(2.498);
-  const std::string once = WorthFinding(Studied({{"gru", "none", {About(2.0).front()}}}), Objective::kCausal);
+TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfWhatNeedsNone) {
+  const auto worth = [](const StudyResult& result) { return WorthFinding(result, result.tasks.front()); };
+  const auto of = [&](double loss) { return worth(Studied({{"gru", "none", About(loss)}})); };
+  EXPECT_TRUE(of(2.0).starts_with("A model is worth training: after 5 steps each, the best, the GRU, has 2.00")) << of(2.0);
+  EXPECT_TRUE(Holds(of(2.0), "0.498 less than counting runs of 4 characters")) << of(2.0);
+  EXPECT_TRUE(of(2.6).starts_with("A model is not worth training")) << of(2.6);
+  EXPECT_TRUE(Holds(of(2.6), "more than counting runs of 4 characters with 2.500 nats per character")) << of(2.6);
+  EXPECT_TRUE(of(2.498).starts_with("Whether a model is worth training is open")) << of(2.498);
+  EXPECT_FALSE(Holds(of(2.6), "what can be foretold")) << of(2.6);
+  const std::string once = worth(Studied({{"gru", "none", {About(2.0).front()}}}));
   EXPECT_TRUE(once.starts_with("Whether a model is worth training is open")) << "one seed tells nothing: " << once;
+  const std::string hidden = worth(Studied({{"gru", "none", About(3.5)}}, "masked"));
+  EXPECT_TRUE(Holds(hidden, "more than the frequencies of characters with 3.000")) << hidden;
+  EXPECT_TRUE(Holds(hidden, "not of what can be foretold")) << hidden;
 }
 
 TEST(StudyFindingsTest, TheChoiceNamesAllThatMayBeBest) {
+  const auto choice = [](const StudyResult& result) { return ChoiceFinding(result, result.tasks.front()); };
   const StudyResult one = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.3)}});
-  EXPECT_TRUE(Holds(ChoiceFinding(one, Objective::kCausal), "take the GRU")) << ChoiceFinding(one, Objective::kCausal);
+  EXPECT_EQ(choice(one), "To predict the next character, take the GRU: after 5 steps it is ahead of all others.");
   EXPECT_TRUE(Holds(NextCommand(one), "heed train book.txt --objective causal --encoder gru")) << NextCommand(one);
   StudyResult two = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.0)}, {"rnn", "none", About(3.0)}});
-  EXPECT_TRUE(Holds(ChoiceFinding(two, Objective::kCausal), "which of the GRU and the LSTM is best"))
-      << ChoiceFinding(two, Objective::kCausal);
-  ASSERT_EQ(two.contests.front().verdict[2].standing, Standing::kBehind);
-  two.contests.front().verdict[2].standing = Standing::kUndecided;
+  EXPECT_TRUE(Holds(choice(two), "which of the GRU and the LSTM is best")) << choice(two);
+  std::vector<Judged>& verdict = two.tasks.front().contest.verdict;
+  ASSERT_EQ(verdict[2].standing, Standing::kBehind);
+  verdict[2].standing = Standing::kUndecided;
   EXPECT_EQ(
       NextCommand(two),
       "heed study book.txt --budget quick --encoders gru,lstm,rnn --positions none,learned --layers 1 --heads 2 --width 16 "
@@ -227,11 +234,11 @@ TEST(StudyFindingsTest, TheChoiceNamesAllThatMayBeBest) {
 TEST(StudyFindingsTest, SchemesAreJudgedAmongThemselves) {
   const StudyResult result =
       Studied({{"attention", "alibi", About(2.2)}, {"gru", "none", About(2.0)}, {"attention", "rotary", About(2.1)}});
-  const std::string text = SchemeFinding(result.contests.front());
+  const std::string text = SchemeFinding(result.tasks.front().contest);
   EXPECT_TRUE(Holds(text, "Attention with rotary positions leads with 2.1")) << text;
   EXPECT_TRUE(Holds(text, "Behind: attention with ALiBi by 0.100")) << text;
   EXPECT_FALSE(Holds(text, "GRU")) << text;
-  EXPECT_EQ(SchemeFinding(Studied({{"attention", "alibi", About(2.2)}, {"gru", "none", About(2)}}).contests.front()), "");
+  EXPECT_EQ(SchemeFinding(Studied({{"attention", "alibi", About(2.2)}, {"gru", "none", About(2)}}).tasks.front().contest), "");
 }
 
 TEST(StudyFindingsTest, OrderFindingTellsWhatPositionsAreWorth) {
@@ -246,9 +253,9 @@ TEST(StudyFindingsTest, OrderFindingTellsWhatPositionsAreWorth) {
 }
 
 TEST(StudyFindingsTest, LengthFindingNamesWhereATableEnds) {
-  const std::string text = LengthFinding(
-      Studied({{"attention", "learned", About(2.0)}, {"attention", "alibi", About(2.1)}, {"gru", "none", About(2.5)}}),
-      Objective::kCausal);
+  const StudyResult result =
+      Studied({{"attention", "learned", About(2.0)}, {"attention", "alibi", About(2.1)}, {"gru", "none", About(2.5)}});
+  const std::string text = LengthFinding(result, result.tasks.front());
   EXPECT_TRUE(Holds(text, "In windows of 16: Attention with ALiBi leads with 3.10")) << text;
   EXPECT_TRUE(Holds(text, "Behind: the GRU")) << text;
   EXPECT_TRUE(Holds(text, "The table of learned positions ends")) << text;
@@ -265,14 +272,14 @@ TEST(StudyFindingsTest, LimitsNameWhatWasLeftOut) {
 TEST(StudyTest, ResultsAreTheSameBitsForAnyNumberOfThreads) {
   const ScratchFolder first, second;
   StudyOptions options = Tiny();
-  const StudyResult a = RunStudy(Lines(100), options, first.path());
+  const StudyResult a = RunStudy(SubjectOf(Lines(100), options), options, first.path());
   options.threads = 3;
-  const StudyResult b = RunStudy(Lines(100), options, second.path());
-  ASSERT_EQ(a.contests.size(), 2u);
+  const StudyResult b = RunStudy(SubjectOf(Lines(100), options), options, second.path());
+  ASSERT_EQ(a.tasks.size(), 2u);
   for (const std::size_t objective : {0, 1}) {
-    EXPECT_EQ(ToJson(a.contests[objective]).dump(), ToJson(b.contests[objective]).dump());
-    const Measurements& measured = a.contests[objective].at_time;
-    EXPECT_EQ(measured.Json().dump(), b.contests[objective].at_time.Json().dump());
+    EXPECT_EQ(ToJson(a.tasks[objective].contest).dump(), ToJson(b.tasks[objective].contest).dump());
+    const Measurements& measured = a.tasks[objective].contest.at_time;
+    EXPECT_EQ(measured.Json().dump(), b.tasks[objective].contest.at_time.Json().dump());
     ASSERT_EQ(measured.models().size(), 3u);
     const std::vector<Column> losses = measured.ColumnsOf("loss");
     for (const SizedContender& model : measured.models()) {
@@ -291,7 +298,7 @@ TEST(StudyTest, CtrlCStopsAndFinishedRunsOfTheSameSettingsAreNotRepeated) {
   StudyOptions options = Tiny();
   options.objectives = {"causal"};
   const auto study = [&](const StudyOptions& changed, int64_t lines) {
-    return ToJson(RunStudy(Lines(lines), changed, folder.path()).contests.front()).dump();
+    return ToJson(RunStudy(SubjectOf(Lines(lines), changed), changed, folder.path()).tasks.front().contest).dump();
   };
   const std::string models = study(options, 100);
   // Of three models: two seeds, a half and a quarter.
@@ -318,24 +325,22 @@ TEST(StudyTest, KeepsWhatIsObservedOfEveryRunThatIsReported) {
   options.objectives = {"causal"}, options.encoders = {"gru"};
   const auto observe = [](LanguageModel& model) { return nlohmann::ordered_json{{"parameters", model->ParameterCount()}}; };
   for (int time = 0; time < 2; ++time) {  // trained, and from the store
-    const StudyResult result = RunStudy(Lines(100), options, folder.path(), observe);
-    const Measurements& measured = result.contests.front().at_time;
+    const StudyResult result = RunStudy(SubjectOf(Lines(100), options, observe), options, folder.path());
+    const Measurements& measured = result.tasks.front().contest.at_time;
     for (const std::size_t seed : {0, 1}) {
-      EXPECT_EQ(ObservedOf(measured, measured.models().front(), seed),
+      EXPECT_EQ(measured.Of(measured.models().front(), seed).more,
                 (nlohmann::ordered_json{{"parameters", measured.models().front().parameters}}));
     }
   }
   const ScratchFolder other;
-  const StudyResult without = RunStudy(Lines(100), options, other.path());
-  const Measurements& measured = without.contests.front().at_time;
-  EXPECT_TRUE(ObservedOf(measured, measured.models().front(), 0).is_null());
+  const StudyResult without = RunStudy(SubjectOf(Lines(100), options), options, other.path());
+  const Measurements& measured = without.tasks.front().contest.at_time;
+  EXPECT_TRUE(measured.Of(measured.models().front(), 0).more.is_null());
 }
 
 TEST(StudyTest, RefusesATextTooShortForTheLongestWindow) {
-  const ScratchFolder folder;
-  const std::string message = WhatOf<InvalidArgument>([&] { RunStudy(Lines(5), Tiny(), folder.path()); });
+  const std::string message = WhatOf<InvalidArgument>([&] { SubjectOf(Lines(5), Tiny()); });
   EXPECT_TRUE(Holds(message, "'lines'") && Holds(message, "330")) << message;
-  EXPECT_TRUE(folder.Names().empty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "lab/series/baseline.h"
+#include "lab/series/baselines.h"
 
 #include <algorithm>
 #include <cmath>
@@ -28,22 +28,26 @@ constexpr int64_t kLeastRows = 64;             // however large
 
 int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<int64_t>(1, each), kLeastRows, kMostRows); }
 
-SeriesBaseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, const FittedMethod& method) {
-  SeriesBaseline baseline;
+Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, const FittedMethod& method) {
+  Baseline baseline;
   baseline.setting = method.setting;
   double rows = 0;
-  examples.ForEachTest([&](const Examples& some) {
-    const at::Tensor answers = method.answer(some.X);
-    const double count = static_cast<double>(some.rows());
-    baseline.loss += MeanLoss(answers, some.y) * count;
-    if (some.classes()) baseline.accuracy += answers.argmax(1).eq(some.y).sum().item<double>();
-    rows += count;
-  });
+  for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
+    double sum = 0, count = 0;
+    examples.ForEach(block, [&](const Examples& some) {
+      const at::Tensor answers = method.answer(some.X);
+      sum += MeanLoss(answers, some.y) * static_cast<double>(some.rows());
+      if (some.classes()) baseline.accuracy += answers.argmax(1).eq(some.y).sum().item<double>();
+      count += static_cast<double>(some.rows());
+    });
+    baseline.blocks.push_back(sum * batches.error_scale() / count);
+    baseline.loss += sum, rows += count;
+  }
   baseline.loss *= batches.error_scale() / rows, baseline.accuracy /= rows;
   return baseline;
 }
 
-SeriesBaseline Regression(const SeriesBatches& batches) {
+Baseline Regression(const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
   const SeriesExamples examples(batches);
   const bool classifies = batches.data().goal == SeriesGoal::kClassification;
@@ -55,47 +59,45 @@ SeriesBaseline Regression(const SeriesBatches& batches) {
     const at::AutoGradMode grad(true);
     return FitLogistic(training, validation, examples.outputs());
   };
-  SeriesBaseline baseline = MeasureMethod(batches, examples, fit());
+  Baseline baseline = MeasureMethod(batches, examples, fit());
   baseline.name = classifies ? "logistic regression" : "ridge regression";
   baseline.limits = examples.Limits(most);
   return baseline;
 }
 
-SeriesBaseline NearestNeighbours(const SeriesBatches& batches) {
+Baseline NearestNeighbours(const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
   const SeriesExamples examples(batches);
   const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
                                 Bounded(kMostDistances, (examples.TestRows() + kMostValidation) * examples.cells()));
   const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
   const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
-  SeriesBaseline baseline = MeasureMethod(batches, examples, FitNeighbours(training, validation, classes));
+  Baseline baseline = MeasureMethod(batches, examples, FitNeighbours(training, validation, classes));
   baseline.name = "nearest neighbours";
   baseline.limits = examples.Limits(most);
   return baseline;
 }
 
-SeriesBaseline LastSeason(const SeriesBatches& batches) {
+Baseline LastSeason(const SeriesBatches& batches) {
   const int64_t season = BestSeason(batches);
-  SeriesBaseline baseline;
+  Baseline baseline;
   baseline.looks = false;
   baseline.name = "last season", baseline.setting = fmt::format("{} steps", season);
   baseline.loss = SeasonLoss(batches, batches.test_windows(), season);
+  for (const std::vector<SeriesWindow>& block : batches.TestBlocks())
+    baseline.blocks.push_back(SeasonLoss(batches, block, season));
   return baseline;
 }
 
 }  // namespace
 
-std::string SeriesBaseline::Label() const { return setting.empty() ? name : fmt::format("{} ({})", name, setting); }
-
-std::string SeriesBaseline::Phrase() const { return looks ? Label() : "the " + Label(); }
-
-std::vector<SeriesBaseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
-  std::vector<std::function<SeriesBaseline(const SeriesBatches&)>> methods = {
-      [](const SeriesBatches& some) { return some.Baseline(); }};
+std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
+  std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {
+      [](const SeriesBatches& some) { return some.SimpleAnswer(); }};
   if (batches.data().goal == SeriesGoal::kForecast) methods.emplace_back(LastSeason);
   methods.emplace_back(Regression);
   methods.emplace_back(NearestNeighbours);
-  std::vector<SeriesBaseline> baselines(methods.size());
+  std::vector<Baseline> baselines(methods.size());
   Progress progress("simple methods", std::ssize(methods), /*quiet=*/true);
   SideBySide(std::ssize(methods), threads, progress, 0, [&](int64_t i, std::atomic<int64_t>& done) {
     baselines[i] = methods[i](batches);
@@ -103,12 +105,8 @@ std::vector<SeriesBaseline> SeriesBaselines(const SeriesBatches& batches, int th
     return baselines[i].name;
   });
   // What a table of numbers cannot hold is no answer.
-  std::erase_if(baselines, [](const SeriesBaseline& baseline) { return !std::isfinite(baseline.loss); });
+  std::erase_if(baselines, [](const Baseline& baseline) { return !std::isfinite(baseline.loss); });
   return baselines;
-}
-
-const SeriesBaseline& BestOf(const std::vector<SeriesBaseline>& baselines) {
-  return *std::ranges::min_element(baselines, {}, &SeriesBaseline::loss);
 }
 
 }  // namespace heed::lab

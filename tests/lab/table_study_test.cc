@@ -1,4 +1,4 @@
-#include "lab/series/series.h"
+#include "lab/study/table_study.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,9 @@
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "lab/runs/contest_page.h"
-#include "lab/series/findings.h"
-#include "lab/series/run.h"
+#include "lab/series/data.h"
+#include "lab/study/findings.h"
+#include "lab/study/study.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/timed_attention.h"
 #include "tests/error_text.h"
@@ -50,13 +51,19 @@ SeriesData Wave(int64_t steps) {
   return data;
 }
 
-SeriesOptions Small(std::vector<std::string> encoders, std::vector<std::string> positions = {"none"}) {
-  SeriesOptions options = SeriesBudget("quick");
+StudyOptions Small(std::vector<std::string> encoders, std::vector<std::string> positions = {"none"}) {
+  StudyOptions options = BudgetOptions("quick", StudyKind::kTable);
   options.encoders = std::move(encoders), options.positions = std::move(positions);
   options.width = 16, options.heads = 2, options.seeds = 1, options.context = 6;
   options.all_steps = 150;
   return options;
 }
+
+StudyResult Study(const SeriesData& data, const StudyOptions& options, const ScratchFolder& folder) {
+  return RunStudy(SubjectOf(data, "data.csv --target y", options), options, folder.path());
+}
+
+const Measurements& Scores(const StudyResult& result) { return result.tasks.front().contest.at_time; }
 
 TEST(TimedAttentionTest, WholeTimesGiveTheEncoderItself) {
   torch::manual_seed(1);
@@ -105,83 +112,85 @@ TEST(SequenceModelTest, PaddingDoesNotMatter) {
   }
 }
 
-TEST(SeriesTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
+TEST(TableStudyTest, OrderIsNeededWhereOnlyOrderTellsClassesApart) {
   const ScratchFolder folder;
-  SeriesOptions options = Small({"attention", "gru"}, {"none", "sinusoidal"});
+  StudyOptions options = Small({"attention", "gru"}, {"none", "sinusoidal"});
   options.all_steps = 250;
-  const SeriesResult result = RunSeries(Spikes(240), options, folder.path());
-  const Models& models = result.scores().models();
+  const SeriesData data = Spikes(240);
+  const StudyResult result = Study(data, options, folder);
+  const Models& models = Scores(result).models();
   ASSERT_EQ(models.size(), 3u);
   const auto accuracy = [&](const Contender& model) {
-    return result.scores().Over(model, result.scores().ColumnOf("accuracy")).mean;
+    return Scores(result).Over(model, Scores(result).ColumnOf("accuracy")).mean;
   };
   EXPECT_LE(accuracy(models[0]), 0.75) << "attention without positions";
   EXPECT_GE(accuracy(models[1]), 0.9) << "with sinusoidal positions";
   EXPECT_GE(accuracy(models[2]), 0.9) << "GRU";
-  EXPECT_TRUE(Holds(SchemeFinding(result.contest), "Attention with sinusoidal positions leads"))
-      << SchemeFinding(result.contest);
+  EXPECT_TRUE(Holds(SchemeFinding(result.tasks.front().contest), "Attention with sinusoidal positions leads"))
+      << SchemeFinding(result.tasks.front().contest);
 }
 
-TEST(SeriesTest, AForecastBeatsTheLastValueOfAWave) {
+TEST(TableStudyTest, AForecastBeatsTheLastValueOfAWave) {
   const ScratchFolder folder;
-  const SeriesResult result = RunSeries(Wave(200), Small({"gru"}), folder.path());
-  ASSERT_EQ(result.baselines.size(), 4u);
-  EXPECT_NEAR(result.baselines[0].loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
-  EXPECT_EQ(result.baselines[1].Label(), "last season (4 steps)");
-  EXPECT_LE(result.baselines[1].loss, 1e-20);
-  EXPECT_LE(result.baselines[2].loss, 1e-6) << "minus the last value but one is linear in the window";
-  EXPECT_LE(result.scores().Over(result.scores().models().front(), result.loss()).mean, 0.5);
-  const std::string worth = SeriesWorthFinding(result);
-  EXPECT_EQ(worth.find("A model is not worth it: the best, the GRU, has a mean squared error of "), 0u) << worth;
+  const SeriesData data = Wave(200);
+  const StudyResult result = Study(data, Small({"gru"}), folder);
+  ASSERT_EQ(result.tasks.front().baselines.size(), 4u);
+  EXPECT_NEAR(result.tasks.front().baselines[0].loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
+  EXPECT_EQ(result.tasks.front().baselines[1].Label(), "last season (4 steps)");
+  EXPECT_LE(result.tasks.front().baselines[1].loss, 1e-20);
+  EXPECT_LE(result.tasks.front().baselines[2].loss, 1e-6) << "minus the last value but one is linear in the window";
+  EXPECT_LE(Scores(result).Over(Scores(result).models().front(), Scores(result).ColumnOf("loss")).mean, 0.5);
+  EXPECT_TRUE(Holds(NextCommand(result), "heed study data.csv --target y --budget quick --encoders gru"))
+      << NextCommand(result);
 }
 
-TEST(SeriesTest, WhatIsReportedIsMeasuredOnTheTestPart) {
+TEST(TableStudyTest, WhatIsReportedIsMeasuredOnTheTestPart) {
   SeriesData data = Wave(200);
   Random random(6);
   std::vector<double>& targets = data.sequences[0].targets;
   for (std::size_t i = 161; i < targets.size(); ++i) targets[i] = 1000 * random.Uniform();  // no method foretells these
   data.sequences[0].features = targets;
   const ScratchFolder folder;
-  SeriesOptions options = Small({"gru"});
+  StudyOptions options = Small({"gru"});
   options.all_steps = 2;
-  const SeriesResult result = RunSeries(data, options, folder.path());
-  EXPECT_GT(result.scores().Over(result.scores().models().front(), result.loss()).mean, 1e4);
-  for (const SeriesBaseline& baseline : result.baselines) EXPECT_GT(baseline.loss, 1e4) << baseline.name;
+  const StudyResult result = Study(data, options, folder);
+  EXPECT_GT(Scores(result).Over(Scores(result).models().front(), Scores(result).ColumnOf("loss")).mean, 1e4);
+  for (const Baseline& baseline : result.tasks.front().baselines) EXPECT_GT(baseline.loss, 1e4) << baseline.name;
 }
 
-TEST(SeriesTest, BlocksHoldTheWholeTestPartInOrder) {
+TEST(TableStudyTest, BlocksHoldTheWholeTestPartInOrder) {
   const SeriesData data = Wave(500);
-  const SeriesBatches batches(data, Small({"gru"}));
-  const std::vector<std::vector<SeriesWindow>> blocks = TestBlocks(batches);
+  const SeriesBatches batches(data, CutOf(Small({"gru"})));
+  const std::vector<std::vector<SeriesWindow>> blocks = batches.TestBlocks();
   EXPECT_EQ(blocks.size(), 32u);
   std::size_t next = 0;
   for (const std::vector<SeriesWindow>& block : blocks) {
     for (const SeriesWindow& window : block) EXPECT_EQ(window.first, batches.test_windows()[next++].first);
   }
   EXPECT_EQ(next, batches.test_windows().size());
-  SeriesOptions options = Small({"gru"});
+  StudyOptions options = Small({"gru"});
   options.all_steps = 1;
   const ScratchFolder folder;
-  const SeriesResult result = RunSeries(data, options, folder.path());
-  const Contender& gru = result.scores().models().front();
-  const std::vector<double> losses = BlockLosses(result.scores(), gru).front();
+  const StudyResult result = Study(data, options, folder);
+  const Contender& gru = Scores(result).models().front();
+  const std::vector<double> losses = Scores(result).BlockLosses(gru).front();
   double weighted = 0, answers = 0;
   for (std::size_t b = 0; b < losses.size(); ++b) {
-    EXPECT_EQ(result.contest.weights[b], static_cast<double>(blocks[b].size())) << "one value foretold a window";
-    weighted += result.contest.weights[b] * losses[b], answers += result.contest.weights[b];
+    EXPECT_EQ(result.tasks.front().contest.weights[b], static_cast<double>(blocks[b].size())) << "one value foretold a window";
+    weighted += result.tasks.front().contest.weights[b] * losses[b], answers += result.tasks.front().contest.weights[b];
   }
-  EXPECT_NEAR(weighted / answers, result.scores().Over(gru, result.loss()).mean, 1e-9);
+  EXPECT_NEAR(weighted / answers, Scores(result).Over(gru, Scores(result).ColumnOf("loss")).mean, 1e-9);
 }
 
-TEST(SeriesTest, LossesHaveOneUnit) {
+TEST(TableStudyTest, LossesHaveOneUnit) {
   const ScratchFolder folder, eightfold_folder;
-  SeriesOptions options = Small({"gru"});
+  StudyOptions options = Small({"gru"});
   options.all_steps = 1, options.rates = {1e-9};
   SeriesData data = Wave(200);
   const auto losses = [&](const SeriesData& some, const ScratchFolder& place) {
-    const SeriesResult result = RunSeries(some, options, place.path());
+    const StudyResult result = Study(some, options, place);
     const auto of = [&](const char* measure) {
-      return result.scores().Over(result.scores().models().front(), result.scores().ColumnOf(measure)).mean;
+      return Scores(result).Over(Scores(result).models().front(), Scores(result).ColumnOf(measure)).mean;
     };
     return std::pair(of("loss"), of("training_loss"));
   };
@@ -197,82 +206,87 @@ TEST(SeriesTest, LossesHaveOneUnit) {
   EXPECT_NEAR(training_eightfold / training, 64, 1e-3);
 }
 
-TEST(SeriesTest, FinishedRunsAreKeptForTheSameData) {
+TEST(TableStudyTest, FinishedRunsAreKeptForTheSameData) {
   const ScratchFolder folder;
-  SeriesOptions options = Small({"convolution"});
+  StudyOptions options = Small({"convolution"});
   options.all_steps = 2;
   SeriesData data = Spikes(20);
-  const std::string models = RunSeries(data, options, folder.path()).scores().Json().dump();
+  const std::string models = Scores(Study(data, options, folder)).Json().dump();
   const auto file = folder.path() / "runs" / "classification-convolution-seed-0.json";
   const auto written = std::filesystem::last_write_time(file);
-  EXPECT_EQ(RunSeries(data, options, folder.path()).scores().Json().dump(), models);
+  EXPECT_EQ(Scores(Study(data, options, folder)).Json().dump(), models);
   EXPECT_EQ(std::filesystem::last_write_time(file), written);
   data.fingerprint = "another";
-  RunSeries(data, options, folder.path());
+  Study(data, options, folder);
   EXPECT_NE(std::filesystem::last_write_time(file), written) << "other data are another run";
 }
 
-// Three models with two seeds each, beside these baselines.
-SeriesResult ResultOf(std::vector<SeriesBaseline> baselines, double best = 1.0, double second = 1.5) {
-  const Models models = {{{"gru", "none"}, 8, 100}, {{"rnn", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
-  ContestResult contest{
-      {3e-3}, {}, Measurements("regression", SeriesMeasures(SeriesGoal::kRegression), models, 0, 2), {}, {}, {}, 10, {1, 1}};
-  const double losses[][2] = {{best, second}, {1.5, 2.5}, {2.5, 3.0}};
+// Two models with three seeds each, on six blocks that hardly differ, beside these baselines.
+StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0) {
+  const Models models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
+  ContestResult contest{{3e-3},
+                        {},
+                        Measurements("regression", TableColumns(SeriesGoal::kRegression), models, 0, 3),
+                        {},
+                        {},
+                        {},
+                        10,
+                        std::vector<double>(6, 1.0)};
   for (std::size_t m = 0; m < models.size(); ++m) {
     contest.entries.push_back({.model = models[m], .steps = 10, .rate = 3e-3, .tried = {}, .curve = {}});
-    for (std::size_t s = 0; s < 2; ++s) {
-      const double loss = losses[m][s];
-      contest.at_time.Put(m, s, {{loss, 0, 0}, {{"blocks", {loss - 0.1, loss + 0.1}}}});
+    for (std::size_t s = 0; s < 3; ++s) {
+      std::vector<double> blocks;
+      for (std::size_t b = 0; b < 6; ++b)
+        blocks.push_back(best + static_cast<double>(m) + 0.001 * static_cast<double>((s * 7 + b * 3) % 5));
+      contest.at_time.Put(m, s, {.values = {MeanOf(blocks), 0, 0}, .blocks = blocks});
     }
   }
-  contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return BlockLosses(contest.at_time, entry.model); });
-  SeriesResult result{{}, {}, {}, std::move(baselines), std::move(contest)};
-  result.data.goal = SeriesGoal::kRegression;
+  contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return contest.at_time.BlockLosses(entry.model); });
+  StudyResult result;
+  result.options = Small({"gru", "lstm"});
+  result.tasks.push_back({"regression", {"regression", "Estimating y", "to estimate y", {}}, baselines, std::move(contest)});
   return result;
 }
 
-SeriesBaseline Simple(const std::string& name, double loss, bool looks) {
-  return {.name = name, .setting = {}, .limits = {}, .loss = loss, .accuracy = 0, .looks = looks};
+Baseline Simple(const std::string& name, double loss, bool looks) {
+  return {.name = name, .blocks = std::vector<double>(6, loss), .loss = loss, .looks = looks};
 }
 
-TEST(SeriesFindingsTest, SaysWhetherAModelIsWorthIt) {
-  const std::string gru = "the best, the GRU, has a mean squared error of 1.25 (1 to 1.5), ";
+TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
   const auto worth = [](double regression, double mean) {
-    return SeriesWorthFinding(ResultOf({Simple("mean", mean, false), Simple("ridge regression", regression, true)}));
+    const StudyResult result = ResultOf({Simple("mean", mean, false), Simple("ridge regression", regression, true)});
+    return WorthFinding(result, result.tasks.front());
   };
-  EXPECT_EQ(worth(2.5, 4), "A model is worth it: " + gru +
-                               "0.5 times as much as ridge regression, the best without a model, with a mean squared error of "
-                               "2.5.");
-  EXPECT_EQ(worth(0.5, 4).find("A model is not worth it: " + gru + "2.5 times as much as ridge regression,"), 0u)
+  EXPECT_TRUE(
+      worth(2.5, 4).starts_with("A model is worth training: after 10 steps each, the best, the GRU, has a mean squared "
+                                "error of 1.002, which is 1.498 less than ridge regression ("))
+      << worth(2.5, 4);
+  EXPECT_TRUE(
+      worth(0.5, 4).starts_with("A model is not worth training: after 10 steps each, the best, the GRU, has a mean "
+                                "squared error of 1.002, which is 0.502 more than ridge regression with a mean squared "
+                                "error of 0.5 ("))
       << worth(0.5, 4);
-  EXPECT_EQ(worth(1.3, 4).find("A model is hardly worth it, ridge regression will do as well: " + gru), 0u)
-      << "seeds are on both sides: " << worth(1.3, 4);
-  EXPECT_EQ(worth(1.1, 4).find("A model is hardly worth it"), 0u) << worth(1.1, 4);
-  EXPECT_EQ(worth(0.99, 4).find("A model is not worth it"), 0u) << worth(0.99, 4);
-  const std::string close = SeriesWorthFinding(ResultOf({Simple("ridge regression", 1.05, true)}, 1.0, 1.02));
-  EXPECT_EQ(close.find("A model is hardly worth it"), 0u) << "less by four of a hundred: " << close;
-  const std::string nothing = worth(4, 0.25);
-  EXPECT_EQ(nothing.find("Nothing beats the mean: " + gru + "5 times as much as the mean, the best without a model"), 0u)
-      << nothing;
-  EXPECT_TRUE(Holds(nothing, "That tells of these models and methods, not of what can be foretold.")) << nothing;
-  EXPECT_EQ(worth(4, 1.3).find("Nothing clearly beats the mean: " + gru), 0u) << worth(4, 1.3);
-  EXPECT_FALSE(Holds(worth(4, 2.5), "That tells of")) << worth(4, 2.5);
-  const SeriesResult result = ResultOf({Simple("mean", 4, false)});
-  const std::string models = TimeFinding(result.contest, result.options.seconds);
-  EXPECT_TRUE(Holds(models, "After 10 steps each: The GRU leads with a mean squared error of 1.25")) << models;
-  EXPECT_TRUE(Holds(models, "The RNN (0.75 behind) and the LSTM (1.5 behind) cannot be told apart")) << models;
-  EXPECT_EQ(SchemeFinding(ResultOf({Simple("mean", 4, false)}).contest), "");
+  EXPECT_FALSE(Holds(worth(0.5, 4), "foretold")) << worth(0.5, 4);
+  EXPECT_TRUE(worth(1.002, 4).starts_with("Whether a model is worth training is open")) << worth(1.002, 4);
+  EXPECT_TRUE(Holds(worth(4, 0.5), "more than the mean with")) << worth(4, 0.5);
+  EXPECT_TRUE(worth(4, 0.5).ends_with("That tells of these models and methods, not of what can be foretold.")) << worth(4, 0.5);
+  const StudyResult result = ResultOf({Simple("mean", 4, false)});
+  EXPECT_EQ(ChoiceFinding(result, result.tasks.front()),
+            "To estimate y, take the GRU: after 10 steps it is ahead of all others.");
 }
 
-TEST(SeriesFindingsTest, IsItWorthAModelIsAskedFirst) {
-  SeriesResult result = ResultOf({Simple("mean", 4, false)});
-  EXPECT_EQ(SeriesConclusion(result).front().question, "Is it worth a model?");
-  EXPECT_EQ(SeriesConclusion(result).size(), 3u) << "no attention, no curve, no rates, no column that leaves its range";
-  result.data.left = {{"x", 1, 2, 0.5, 12.25, 0.25}};
+TEST(TableStudyTest, ColumnsThatLeaveTheirRangeAreNamed) {
+  EXPECT_EQ(DriftFinding({}), "");
   EXPECT_EQ(
-      SeriesConclusion(result).back().answer,
+      DriftFinding({{"x", 1, 2, 0.5, 12.25, 0.25}}),
       "The test part leaves the range of the training part: x (1 to 2 there, 0.5 to 12.25 in the test part, 25 % of whose "
       "values lie outside).");
+  EXPECT_TRUE(Holds(DriftFinding(std::vector<SeriesRange>(7, {"x", 1, 2, 0.5, 12.25, 0.25})), "and 2 more columns."));
+  StudyResult result = ResultOf({Simple("mean", 4, false)});
+  EXPECT_EQ(Conclusion(result).front().question, "Is it worth a model?");
+  const std::size_t before = Conclusion(result).size();
+  result.data.drift = "It leaves.";
+  EXPECT_EQ(Conclusion(result).size(), before + 1);
 }
 
 }  // namespace

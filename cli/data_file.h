@@ -1,0 +1,32 @@
+// Labelled sequences in a file, for commands that take them as well as a text.
+#ifndef HEED_CLI_DATA_FILE_H_
+#define HEED_CLI_DATA_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "lab/series/data.h"
+
+namespace heed::cli {
+
+// What the options tell of the data.
+struct DataArguments {
+  std::string target, sequence, time, goal;
+  std::vector<std::string> features;
+
+  // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither
+  // target nor goal does.
+  bool Given() const;
+  // The file and these options as they are typed, quoted where a shell needs it.
+  std::string Words(const std::string& path) const;
+};
+
+void AddDataOptions(CLI::App& command, DataArguments& arguments);
+
+// Throws InvalidArgument that names the option, and FileError.
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
+
+}  // namespace heed::cli
+
+#endif  // HEED_CLI_DATA_FILE_H_

@@ -1,0 +1,23 @@
+// What is reached on labelled sequences without a sequence model: simple answers and simple methods.
+#ifndef HEED_LAB_SERIES_BASELINES_H_
+#define HEED_LAB_SERIES_BASELINES_H_
+
+#include <vector>
+
+#include "lab/runs/baseline.h"
+
+namespace heed::lab {
+
+class SeriesBatches;
+
+// SeriesBatches::SimpleAnswer(), then for
+//   classification  logistic regression and nearest neighbours,
+//   regression      ridge regression and nearest neighbours,
+//   forecast        the last season, ridge regression and nearest neighbours on the window minus its last value,
+// the methods on the cells of SeriesExamples. So many side by side as `threads` says, each with one thread: the numbers do not
+// depend on it. Throws Interruption on Ctrl-C.
+std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_BASELINES_H_

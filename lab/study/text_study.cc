@@ -1,0 +1,208 @@
+#include "lab/study/text_study.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "heed/error.h"
+#include "lab/data/ngrams.h"
+#include "lab/data/parts.h"
+#include "lab/report/shell_word.h"
+#include "lab/study/prose.h"
+#include "lab/study/study.h"
+#include "lab/training/evaluation.h"
+#include "lab/training/initialisation.h"
+#include "lab/training/language_model.h"
+#include "lab/training/run_folder.h"
+#include "lab/training/short_run.h"
+
+namespace heed::lab {
+namespace {
+
+using namespace fmt::literals;
+using Blocks = std::vector<std::vector<int32_t>>;
+
+// What the tasks of a text share.
+struct StudiedText {
+  StudyOptions options;
+  TextParts parts;
+  CountedText counted;
+  ObserveModel observe;
+};
+
+int64_t Characters(const Blocks& blocks) {
+  int64_t characters = 0;
+  for (const std::vector<int32_t>& block : blocks) characters += std::ssize(block);
+  return characters;
+}
+
+// Block by block, in windows of `length` characters.
+std::vector<double> BlockLosses(LanguageModel& model, const Blocks& blocks, int64_t length) {
+  std::vector<double> losses;
+  losses.reserve(blocks.size());
+  for (const std::vector<int32_t>& block : blocks) losses.push_back(Evaluate(model, block, length).loss);
+  return losses;
+}
+
+void RequireEqual(const Models& models) {
+  const auto [least, most] = std::ranges::minmax_element(models, {}, &SizedContender::parameters);
+  if (static_cast<double>(most->parameters) <= (1.0 + kLargestDeviation) * static_cast<double>(least->parameters)) return;
+  throw InvalidArgument("width: no feed-forward width makes the parameters equal within 5 %: " + least->Label() + " has " +
+                        std::to_string(least->parameters) + ", " + most->Label() + " " + std::to_string(most->parameters) +
+                        "; choose a larger width or a shorter context");
+}
+
+class TextTask : public StudyTask {
+ public:
+  TextTask(std::shared_ptr<StudiedText> text, Objective objective) : text_(std::move(text)), objective_(objective) {
+    const bool causal = objective == Objective::kCausal;
+    id = ToString(objective);
+    question = causal ? StudyQuestion{"next character", "Predicting the next character", "to predict the next character", {}}
+                      : StudyQuestion{"hidden characters", "Filling in hidden characters", "to fill in hidden characters",
+                                      TellStudy()("note hidden")};
+    models = PlanModels(text_->options, objective, text_->parts.vocabulary);
+    settings = RunSettingsOf(FieldsOf(text_->options));
+    columns = TextColumns(text_->options);
+    weights.assign(text_->parts.test.size(), 1.0);  // blocks are equally long
+  }
+
+  double Validate(const Trial& trial, const OnStep& on_step) const override {
+    ShortRun run = TrainShortly(text_->parts.vocabulary, text_->parts.train, Training(trial), on_step);
+    return ValidationLoss(run.model);
+  }
+
+  Outcome Report(const Trial& trial, const OnStep& on_step) const override {
+    ShortRun run = TrainShortly(text_->parts.vocabulary, text_->parts.train, Training(trial), on_step);
+    Outcome outcome;
+    for (const int64_t multiple : kLengthMultiples) {
+      const int64_t length = multiple * text_->options.context;
+      outcome.values.push_back(NAN);
+      if (length > run.model->longest()) continue;
+      std::vector<double> losses = BlockLosses(run.model, text_->parts.test, length);
+      outcome.values.back() = MeanOf(losses);
+      (multiple == 1 ? outcome.blocks : outcome.longer[length]) = std::move(losses);
+    }
+    outcome.values.push_back(ValidationLoss(run.model));
+    outcome.values.insert(outcome.values.end(), run.curve.begin(), run.curve.end());
+    if (text_->observe) outcome.more = text_->observe(run.model);
+    return outcome;
+  }
+
+  double StepSeconds(const SizedContender& model) const override {
+    return lab::StepSeconds(text_->parts.vocabulary, text_->parts.train,
+                            Training({model, 1, text_->options.rates.front(), text_->options.seed}));
+  }
+
+  std::vector<Baseline> Baselines(int /*threads*/) const override {
+    const CountedText& counted = text_->counted;
+    const auto baseline = [](std::string name, const std::vector<double>& blocks, bool looks) {
+      return Baseline{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = looks};
+    };
+    std::vector<Baseline> baselines = {baseline("frequencies of characters", counted.frequencies, /*looks=*/false)};
+    if (objective_ == Objective::kMasked) return baselines;
+    baselines.push_back(baseline("counting pairs of characters", counted.one_before, /*looks=*/true));
+    if (counted.order > 2) baselines.push_back(baseline(CountingName(counted), counted.losses, /*looks=*/true));
+    return baselines;
+  }
+
+ private:
+  TrainOptions Training(const Trial& trial) const {
+    TrainOptions train = TrainingOf(text_->options, trial.steps, trial.rate, trial.seed);
+    train.model = ModelOf(text_->options, objective_, trial.model, trial.model.ffn_width);
+    return train;
+  }
+
+  double ValidationLoss(LanguageModel& model) const {
+    return MeanOf(BlockLosses(model, text_->parts.validation, text_->options.context));
+  }
+
+  std::shared_ptr<StudiedText> text_;
+  Objective objective_;
+};
+
+DataFacts FactsOf(const Text& text, const StudiedText& studied) {
+  const TextIdentity identity = Identify(text);
+  const TextParts& parts = studied.parts;
+  const int64_t validation = Characters(parts.validation), test = Characters(parts.test);
+  const Prose& tell = TellStudy();
+  return {.name = identity.name,
+          .fingerprint = identity.fingerprint,
+          .json = {{"kind", "text"},
+                   {"name", identity.name},
+                   {"characters", identity.characters},
+                   {"fingerprint", identity.fingerprint},
+                   {"vocabulary", parts.vocabulary.size()},
+                   {"block", parts.block},
+                   {"training", parts.train.size()},
+                   {"validation", validation},
+                   {"test", test}},
+          .about = tell("text about", "name"_a = identity.name, "characters"_a = identity.characters,
+                        "different"_a = parts.vocabulary.size()),
+          .models = tell("text models", "layers"_a = studied.options.layers, "width"_a = studied.options.width,
+                         "context"_a = studied.options.context, "batch"_a = studied.options.batch),
+          .parts = tell("text parts", "name"_a = identity.name, "block"_a = parts.block, "validation"_a = validation,
+                        "test"_a = test),
+          .drift = {},
+          .blocks = "these blocks"};
+}
+
+}  // namespace
+
+ModelOptions ModelOf(const StudyOptions& options, Objective objective, const Contender& contender, int64_t ffn_width) {
+  ModelOptions model;
+  model.encoder = contender.encoder;
+  model.position = contender.position;
+  model.objective = objective;
+  model.layers = options.layers;
+  model.heads = options.heads;
+  model.width = options.width;
+  model.context = options.context;
+  model.ffn_width = ffn_width;
+  return model;
+}
+
+Models PlanModels(const StudyOptions& options, Objective objective, const Vocabulary& vocabulary) {
+  const auto count = [&](const Contender& contender, int64_t ffn_width) {
+    return LanguageModel(ModelOf(options, objective, contender, ffn_width), vocabulary)->ParameterCount();
+  };
+  Models models = EqualContenders(options.encoders, options.positions, options.width, 4 * options.width, count);
+  RequireEqual(models);
+  return models;
+}
+
+std::vector<Column> TextColumns(const StudyOptions& options) {
+  const Measure loss = {
+      .name = "loss", .label = "Loss on the test part (nats per character)", .phrase = "{} nats per character"};
+  const Measure validation = {.name = "validation_loss", .label = "Loss on the validation part (nats per character)"};
+  const Measure training = {.name = "training_loss", .label = "Training loss (nats per character)"};
+  std::vector<Column> columns;
+  for (const int64_t multiple : kLengthMultiples)
+    columns.push_back({loss, multiple * options.context, /*optional=*/multiple > 1});
+  columns.push_back({validation});
+  for (int64_t point = 1; point <= kCurvePoints; ++point)
+    columns.push_back({training, 100 * point / kCurvePoints, /*optional=*/true});
+  return columns;
+}
+
+Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveModel& observe) {
+  Validate(options);
+  auto studied = std::make_shared<StudiedText>();
+  studied->options = options, studied->observe = observe;
+  TextParts& parts = studied->parts;
+  parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
+  parts.validation = SpreadOut(parts.validation, options.validation);
+  parts.test = SpreadOut(parts.test, options.test);
+  studied->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
+  Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(text, *studied), {}, {}};
+  subject.settings = {{"text", {{"characters", std::ssize(text.characters)}, {"fingerprint", subject.facts.fingerprint}}},
+                      {"block", parts.block},
+                      {"length_multiples", kLengthMultiples},
+                      {"initial_deviation", InitialDeviation(options.width)}};
+  for (const std::string& objective : options.objectives)
+    subject.tasks.push_back(std::make_unique<TextTask>(studied, ParseObjective(objective)));
+  return subject;
+}
+
+}  // namespace heed::lab
