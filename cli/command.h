@@ -12,11 +12,17 @@
 
 namespace heed::cli {
 
+// What a shell is told, for --help and the manual page.
+inline constexpr char kExitCodes[] =
+    "0: done. 1: it failed, as a file that cannot be read or written. 2: an argument is wrong. 130: Ctrl-C ended it; what was "
+    "finished is kept.";
+
 // The options that every command has.
 struct Context {
   bool json = false;   // results as JSON on stdout
   bool quiet = false;  // no messages and no progress on stderr
   uint64_t seed = 0;
+  bool seed_given = false;
   int threads = 0;     // 0: as many as this process may use
   std::string config;  // that options came from, see config.h
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iostream>
 #include <string_view>
 #include <type_traits>
 #include <variant>
@@ -44,6 +45,7 @@ void Take(const lab::Field& field, const std::string& word, std::vector<double>&
 void Take(const lab::Field& field, const std::string& word, std::vector<std::string>& value) {
   value = ParseNames(field, word);
 }
+void Take(const lab::Field&, const std::string& word, lab::Objective& value) { value = lab::ParseObjective(word); }
 template <class T>
 void Take(const lab::Field&, const T& word, T& value) {
   value = word;
@@ -57,23 +59,40 @@ std::string DefaultOf(const lab::Field& field) {
 
 }  // namespace
 
-void FieldFlags::Add(CLI::App& command, const lab::Fields& fields) {
-  const auto add = [&]<class T>(const lab::Field& field, const T*) {
-    const auto keep = [this, name = field.name](const Word<T>& word) { given_[name] = word; };
-    CLI::Option* option = nullptr;
+CLI::Option* FieldFlags::AddFlag(CLI::App& command, const lab::Field& field, const std::string& flag,
+                                 const std::function<void()>& notice) {
+  const auto add = [&]<class T>(const T* place) {
+    const auto keep = [this, notice, name = field.name](const Word<T>& word) {
+      if (notice) notice();
+      given_[name] = word;
+    };
     if constexpr (std::is_same_v<T, bool>) {
-      option = command.add_flag_function(
-          field.Flag(), [keep](int64_t count) { keep(count > 0); }, field.text);
-      option->check(CLI::IsMember({"true", "false"}));
+      const std::string both = *place ? flag + ",!--no-" + flag.substr(2) : flag;
+      return command
+          .add_flag_function(
+              both, [keep](int64_t count) { keep(count > 0); }, field.text)
+          ->check(CLI::IsMember({"true", "false"}));
     } else {
-      option = command.add_option_function<Word<T>>(field.Flag(), keep, field.text);
-      if (of_ == Of::kCommand) option->default_str(DefaultOf(field));
+      return command.add_option_function<Word<T>>(flag, keep, field.text);
     }
-    if (of_ == Of::kBudget) option->group("Instead of the budget's");
   };
+  return std::visit(add, field.value);
+}
+
+void FieldFlags::Add(CLI::App& command, const lab::Fields& fields) {
   for (const lab::Field& field : fields) {
     if (field.source != lab::Field::Source::kOwn || !names_.insert(field.name).second) continue;
-    std::visit([&](const auto* place) { add(field, place); }, field.value);
+    CLI::Option* option = AddFlag(command, field, field.Flag(), {});
+    if (of_ == Of::kBudget) option->group("Instead of the budget's");
+    if (!field.group.empty()) option->group(field.group);
+    const bool told = field.text.find("default: ") != std::string::npos || std::holds_alternative<bool*>(field.value);
+    if (of_ == Of::kCommand && !told) option->default_str(DefaultOf(field));
+    for (const std::string& old : field.old) {
+      const bool off = old.front() == '!';
+      const std::string now = off ? field.Flag() + "=false" : field.Flag(), name = old.substr(off ? 1 : 0);
+      const auto notice = [name, now] { std::cerr << "heed: --" + name + " is now " + now + "\n"; };
+      AddFlag(command, field, (off ? "!--" : "--") + name, notice)->group("");
+    }
   }
 }
 

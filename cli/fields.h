@@ -1,16 +1,17 @@
-// Flags from the description of an experiment's options (lab/runs/fields.h).
+// Flags from the description of a command's options (lab/options/fields.h).
 #ifndef HEED_CLI_FIELDS_H_
 #define HEED_CLI_FIELDS_H_
 
 #include <any>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::cli {
 
@@ -40,6 +41,9 @@ class FieldFlags {
   void Apply(const lab::Fields& fields, const char* what) const;
 
  private:
+  CLI::Option* AddFlag(CLI::App& command, const lab::Field& field, const std::string& flag,
+                       const std::function<void()>& notice);
+
   Of of_;
   std::set<std::string> names_;            // of all fields
   std::map<std::string, std::any> given_;  // by the field's name: a number, or the word that stands for anything else

@@ -55,7 +55,8 @@ void AddCommonOptions(CLI::App& app, Context& context) {
     command->add_flag("--json", context.json, "Print results as JSON");
     command->add_option("--seed", context.seed, "Start of every random choice")
         ->check(CLI::NonNegativeNumber)
-        ->capture_default_str();
+        ->capture_default_str()
+        ->each([&context](const std::string&) { context.seed_given = true; });
     command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
         ->check(CLI::Range(1, 1024));
     AddName(*command, "--config", context.config,
@@ -168,9 +169,10 @@ int main(int argc, char** argv) {
   heed::cli::OpenStandardStreams();
 
   CLI::App app("Self-attention with positions on the CPU: train, measure and compare sequence encoders.", "heed");
-  app.set_version_flag("--version", "heed " HEED_VERSION);
+  app.set_version_flag("-v,--version", "heed " HEED_VERSION);
   app.require_subcommand(1);
-  app.footer("Run 'heed COMMAND --help' for the options of a command and an example.");
+  app.footer(std::string("Run 'heed help COMMAND' for the options of a command and an example.\n\nExit codes: ") +
+             heed::cli::kExitCodes);
   heed::cli::Context context;
   heed::cli::Run run;
   for (const auto& [place, add] : heed::cli::Command::All()) add(app, run);

@@ -3,18 +3,19 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/fields.h"
 #include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/reference_text.h"
@@ -33,89 +34,41 @@
 namespace heed::cli {
 namespace {
 
+// Of the model, then of its training.
+lab::Fields AllFields(lab::TrainOptions& options) {
+  lab::Fields fields = FieldsOf(options.model);
+  std::ranges::move(FieldsOf(options), std::back_inserter(fields));
+  return fields;
+}
+
 struct TrainArguments {
-  CLI::App* command = nullptr;
-  std::string text, out, objective = "causal";
+  explicit TrainArguments(CLI::App& command) : flags(command, AllFields(defaults), FieldFlags::Of::kCommand) {}
+
+  lab::TrainOptions defaults;
+  FieldFlags flags;
+  std::string text, out;
   bool resume = false, distributed = false;
   double time_out = 300;
   int64_t sequence_ranks = 1;
-  lab::TrainOptions options;
 
   // Whether an option of config.json's name was given on the command line.
-  bool Given(std::string name) const {
-    std::replace(name.begin(), name.end(), '_', '-');
-    const CLI::Option* option = command->get_option_no_throw("--" + name);
-    return option != nullptr && option->count() > 0;
+  bool Given(const std::string& name, const Context& context) const {
+    return flags.Given(name) || (name == "seed" && context.seed_given);
   }
 };
 
-void AddModelOptions(CLI::App& command, lab::ModelOptions& model, std::string& objective) {
-  const auto add = [&](const char* name, auto& value, const std::string& text) {
-    return command.add_option(name, value, text)->capture_default_str()->group("Model");
-  };
-  add("--encoder", model.encoder, fmt::format("One of {}", fmt::join(lab::EncoderNames(), ", ")));
-  add("--position", model.position,
-      fmt::format("One of {}; of attention alone, the other encoders take none", fmt::join(lab::PositionSchemeNames(), ", ")));
-  add("--objective", objective, "causal: the next character; masked: hidden characters from both sides");
-  add("--layers", model.layers, "Layers");
-  add("--heads", model.heads, "Heads of attention; divides the width");
-  add("--width", model.width, "Features of a step");
-  add("--context", model.context, "Steps of a training window");
-  add("--ffn-width", model.ffn_width, "Width of the feed-forward sublayer; 0: none, -1: 4 * width");
-  add("--kernel", model.kernel, "Kernel of the convolutions");
-  add("--max-distance", model.max_distance,
-      "relative, shaw, transformer_xl, deberta, decomposable: where offsets are clipped; t5: where they share a bucket; "
-      "cope: the number of positions; "
-      "0: half the context");
-  add("--dropout", model.dropout, "Probability of dropping, in training");
-  add("--precision", model.precision, "float32 or float64");
-  add("--query-key-norm", model.query_key_norm,
-      fmt::format("One of {}: how attention normalises queries and keys", fmt::join(lab::QueryKeyNormNames(), ", ")));
-  command.add_flag("--bias,!--no-bias", model.bias, "Biases in the attention's projections (the default)")->group("Model");
-  command.add_flag("--tied,!--untied", model.tied, "Head and embedding share one matrix; --untied is the default")
-      ->group("Model");
-}
-
-void AddTrainingOptions(CLI::App& command, lab::TrainOptions& options) {
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return command.add_option(name, value, text)->group("Training");
-  };
-  add("--batch", options.batch, "Windows a step")->capture_default_str();
-  add("--steps", options.steps, "Steps")->capture_default_str();
-  add("--lr", options.lr, "Learning rate after the warm-up")->capture_default_str();
-  add("--min-lr", options.min_lr, "Learning rate at the last step; default: a tenth of --lr");
-  add("--warmup", options.warmup, "Steps of linear warm-up; default: a fifth of --steps")->check(CLI::NonNegativeNumber);
-  add("--zero-rate", options.zero_rate, "Rate of parameters that start at zero, in units of --lr")->capture_default_str();
-  add("--beta1", options.beta1, "AdamW's decay of the mean gradient")->capture_default_str();
-  add("--beta2", options.beta2, "AdamW's decay of the mean square")->capture_default_str();
-  add("--weight-decay", options.weight_decay, "Of matrices only")->capture_default_str();
-  add("--clip", options.clip, "Largest norm of the gradient; 0: no limit")->capture_default_str();
-  add("--eval-every", options.eval_every, "Steps between passes over the validation split")->capture_default_str();
-}
-
 lab::TrainOptions FreshOptions(const TrainArguments& arguments, const Context& context) {
-  lab::TrainOptions options = arguments.options;
+  lab::TrainOptions options;
+  arguments.flags.Apply(AllFields(options), "heed train");
   options.seed = context.seed;
-  options.model.objective = lab::ParseObjective(arguments.objective);
-  if (!arguments.Given("min_lr")) options.min_lr = options.lr / 10;
-  if (!arguments.Given("position") && options.model.encoder != "attention") options.model.position = "none";
+  if (!arguments.flags.Given("min_lr")) options.min_lr = options.lr / 10;
+  if (!arguments.flags.Given("position") && options.model.encoder != "attention") options.model.position = "none";
   return options;
 }
 
-std::map<std::string, std::string> Values(const lab::TrainOptions& options) {
+std::map<std::string, std::string> Values(lab::TrainOptions options) {
   std::map<std::string, std::string> values;
-  const auto collect = [&](const char* name, const auto& field) {
-    std::ostringstream text;
-    text.precision(17);
-    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, lab::Objective>) {
-      text << ToString(field);
-    } else {
-      text << std::boolalpha << field;
-    }
-    values[name] = text.str();
-  };
-  lab::VisitModelFields(options.model, collect);
-  lab::VisitTrainFields(options, collect);
+  for (const lab::Field& field : AllFields(options)) values[field.name] = field.Text();
   return values;
 }
 
@@ -128,7 +81,7 @@ std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments,
   const std::set<std::string> changeable = {"lr", "min_lr", "weight_decay", "clip"};
   std::string changes;
   for (const auto& [name, value] : stored) {
-    if (!arguments.Given(name) || asked.at(name) == value) continue;
+    if (!arguments.Given(name, context) || asked.at(name) == value) continue;
     if (!changeable.contains(name)) {
       throw InvalidArgument(fmt::format("{}: the run in {} began with {}, not {}; leave the option out to resume it", name,
                                         arguments.out, value, asked.at(name)));
@@ -138,10 +91,10 @@ std::optional<lab::TrainOptions> ChangedOptions(const TrainArguments& arguments,
   if (changes.empty()) return std::nullopt;
   if (!context.quiet) std::fprintf(stderr, "heed: from here on %s\n", lab::Printable(changes).c_str());
   lab::TrainOptions options = config.options;
-  if (arguments.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
-  if (arguments.Given("min_lr")) options.min_lr = fresh.min_lr;
-  if (arguments.Given("weight_decay")) options.weight_decay = fresh.weight_decay;
-  if (arguments.Given("clip")) options.clip = fresh.clip;
+  if (arguments.flags.Given("lr")) options.lr = fresh.lr, options.min_lr = fresh.min_lr;
+  if (arguments.flags.Given("min_lr")) options.min_lr = fresh.min_lr;
+  if (arguments.flags.Given("weight_decay")) options.weight_decay = fresh.weight_decay;
+  if (arguments.flags.Given("clip")) options.clip = fresh.clip;
   return options;
 }
 
@@ -293,9 +246,8 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
 }
 
 void AddTrain(CLI::App& app, Run& run) {
-  auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
-  arguments->command = command;
+  const auto arguments = std::make_shared<TrainArguments>(*command);
   AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
   AddName(*command, "--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
       ->required();
@@ -303,8 +255,6 @@ void AddTrain(CLI::App& app, Run& run) {
       "--resume", arguments->resume,
       "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip may "
       "be new, as after numbers that were no longer finite");
-  AddModelOptions(*command, arguments->options.model, arguments->objective);
-  AddTrainingOptions(*command, arguments->options);
   CLI::Option* distributed = command->add_flag(
       "--distributed", arguments->distributed,
       "One of the processes that torchrun starts: each trains its share of every batch, with the results of one");

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/suites/call_case.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

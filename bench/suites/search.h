@@ -10,7 +10,7 @@
 
 #include "bench/suites/bench.h"
 #include "bench/suites/random_call.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

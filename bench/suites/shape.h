@@ -8,7 +8,7 @@
 
 #include "bench/suites/bench.h"
 #include "heed/attention.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

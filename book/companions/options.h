@@ -9,7 +9,7 @@
 
 #include "book/depth/options.h"
 #include "book/tasks/options.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 #include "lab/study/options.h"
 
 namespace heed::lab {

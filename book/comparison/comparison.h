@@ -16,7 +16,7 @@
 #include "book/comparison/layers.h"
 #include "book/comparison/numbers.h"
 #include "lab/report/figure.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

@@ -9,7 +9,7 @@
 #include "book/comparison/layers/linear_recurrence.h"
 #include "book/comparison/layers/lstm.h"
 #include "book/comparison/layers/rnn.h"
-#include "lab/runs/choice.h"
+#include "lab/options/choice.h"
 
 namespace heed::lab {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

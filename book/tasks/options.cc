@@ -5,7 +5,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/position_choice.h"
-#include "lab/runs/choice.h"
+#include "lab/options/choice.h"
 #include "lab/runs/contender.h"
 #include "lab/training/options.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "book/tasks/task.h"
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 

@@ -12,7 +12,7 @@
 #include "book/tasks/suite/reversal.h"
 #include "book/tasks/suite/selective_copy.h"
 #include "heed/error.h"
-#include "lab/runs/choice.h"
+#include "lab/options/choice.h"
 
 namespace heed::lab {
 

@@ -80,7 +80,7 @@ Job PilotJob(const Contest& contest, const SizedContender& model) {
           .columns = {{kStepSeconds}},
           .compute =
               [&contest, &model](const OnWork& on_work) {
-                const Outcome outcome{.values = {Rounded(contest.StepSeconds(model))}};
+                Outcome outcome{.values = {Rounded(contest.StepSeconds(model))}};
                 on_work(1);
                 return outcome;
               },
@@ -103,6 +103,7 @@ void Pace(const std::string& what, const Contest& contest, const ContestOptions&
     for (std::size_t i = 0; i < entries.size(); ++i) entries[i].step_seconds = options.step_seconds[i];
   } else {
     std::vector<Job> jobs;
+    jobs.reserve(entries.size());
     for (const Entry& entry : entries) jobs.push_back(PilotJob(contest, entry.model));
     const std::vector<Outcome> outcomes = DoJobs(what + ": speed", jobs, store, /*threads=*/1, options.conduct.quiet);
     for (std::size_t i = 0; i < entries.size(); ++i) entries[i].step_seconds = outcomes[i].values.front();

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "heed/error.h"
-#include "lab/runs/choice.h"
+#include "lab/options/choice.h"
 #include "lab/runs/contender.h"
 
 namespace heed::lab {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 #include "lab/training/options.h"
 
 namespace heed::lab {

@@ -1,12 +1,13 @@
 #include "lab/training/options.h"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 
 #include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/positions.h"
 #include "heed/positions.h"
+#include "lab/report/figure.h"
 #include "lab/training/query_key_norm.h"
 
 namespace heed::lab {
@@ -18,34 +19,12 @@ constexpr int64_t kMaxLayers = 1024, kMaxWidth = 1 << 16, kMaxContext = 1 << 20,
 // computed.
 constexpr int64_t kMaxByPosition = 1 << 27, kMaxByOffset = 1 << 25;
 
-std::string Show(double value) {
-  std::string text = std::to_string(value);
-  if (value != 0.0 && (std::abs(value) < 1e-3 || std::abs(value) >= 1e15)) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%g", value);
-    text = digits;
-  }
-  return text;
-}
-
-void RequireRange(const char* name, int64_t value, int64_t low, int64_t high) {
-  if (value < low || value > high) {
-    throw InvalidArgument(std::string(name) + ": " + std::to_string(value) + " is outside " + std::to_string(low) + ".." +
-                          std::to_string(high));
-  }
-}
-
-void Require(bool holds, const char* name, double value, const char* expected) {
-  if (!holds) throw InvalidArgument(std::string(name) + ": " + Show(value) + " is not " + expected);
-}
-
 // The buckets that the encoder makes for t5.
 T5Options T5OptionsOf(const ModelOptions& model) {
   return {nn::PositionOptions().buckets, RelativeDistance(model), model.objective != Objective::kCausal};
 }
 
 void ValidateHeads(const ModelOptions& model) {
-  RequireRange("heads", model.heads, 1, kMaxWidth);
   if (model.width % model.heads != 0) {
     throw InvalidArgument("width: " + std::to_string(model.width) + " is not divisible by " + std::to_string(model.heads) +
                           " heads");
@@ -101,8 +80,50 @@ void ValidateTables(const ModelOptions& model) {
 
 }  // namespace
 
-std::vector<std::string> EncoderNames() { return nn::EncoderNames(); }
-std::vector<std::string> PositionSchemeNames() { return nn::PositionSchemeNames(); }
+Fields FieldsOf(ModelOptions& model) {
+  Field untied = Switch("tied", model.tied, "Head and embedding share one matrix");
+  untied.old = {"!untied"};
+  return Grouped(
+      {Names("encoder", &model.encoder, EncoderNames(), "Encoder"),
+       Names("position", &model.position, PositionSchemeNames(),
+             "Positional scheme of attention; the other encoders take none"),
+       {.name = "objective",
+        .value = &model.objective,
+        .text = "causal: the next character; masked: hidden characters from both sides"},
+       Whole("layers", &model.layers, 1, kMaxLayers, "Layers"),
+       Whole("heads", &model.heads, 1, kMaxWidth, "Heads of attention; divides the width"),
+       Whole("width", &model.width, 1, kMaxWidth, "Features of a step"),
+       Whole("context", &model.context, 1, kMaxContext, "Steps of a training window"),
+       Whole("ffn_width", &model.ffn_width, -1, 4 * kMaxWidth, "Width of the feed-forward sublayer; 0: none, -1: 4 * width"),
+       Whole("kernel", &model.kernel, 1, 1 << 10, "Kernel of the convolutions"),
+       Whole("max_distance", &model.max_distance, 0, kMaxContext,
+             "relative, shaw, transformer_xl, deberta, decomposable: where offsets are clipped; t5: where they share a bucket; "
+             "cope: the number of positions; 0: half the context"),
+       NumberFrom("dropout", model.dropout, 0, 1, "Probability of dropping, in training"),
+       Switch("bias", model.bias, "Biases in the attention's projections"),
+       untied,
+       Names("precision", &model.precision, {"float32", "float64"}, "Of the weights and all that is computed"),
+       Names("query_key_norm", &model.query_key_norm, QueryKeyNormNames(), "How attention normalises queries and keys")},
+      "Model");
+}
+
+Fields FieldsOf(TrainOptions& train) {
+  constexpr int64_t kMostSteps = int64_t{1} << 40;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return Grouped(
+      {Whole("batch", &train.batch, 1, kMaxBatch, "Windows a step"), Whole("steps", &train.steps, 1, kMostSteps, "Steps"),
+       Number("lr", train.lr, 0, kInfinity, "Learning rate after the warm-up"),
+       NumberFrom("min_lr", train.min_lr, 0, kInfinity, "Learning rate at the last step; default: a tenth of --lr"),
+       Whole("warmup", &train.warmup, -1, kMostSteps, "Steps of linear warm-up; -1: a fifth of --steps"),
+       NumberFrom("beta1", train.beta1, 0, 1, "AdamW's decay of the mean gradient"),
+       NumberFrom("beta2", train.beta2, 0, 1, "AdamW's decay of the mean square"),
+       Number("zero_rate", train.zero_rate, 0, kInfinity, "Rate of parameters that start at zero, in units of --lr"),
+       NumberFrom("weight_decay", train.weight_decay, 0, kInfinity, "Of matrices only"),
+       NumberFrom("clip", train.clip, 0, kInfinity, "Largest norm of the gradient; 0: no limit"),
+       Whole("eval_every", &train.eval_every, 1, kMostSteps, "Steps between passes over the validation split"),
+       Seed(train.seed)},
+      "Training");
+}
 
 TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay) {
   TrainOptions training;
@@ -114,21 +135,11 @@ TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay) {
 }
 
 void Validate(const ModelOptions& model) {
-  const bool has_heads = nn::HasHeads(model.encoder);  // throws where the encoder is unknown
-  RequireRange("layers", model.layers, 1, kMaxLayers);
-  RequireRange("width", model.width, 1, kMaxWidth);
-  RequireRange("context", model.context, 1, kMaxContext);
-  RequireRange("ffn_width", model.ffn_width, -1, 4 * kMaxWidth);
-  RequireRange("kernel", model.kernel, 1, 1 << 10);
-  RequireRange("max_distance", model.max_distance, 0, kMaxContext);
-  Require(model.dropout >= 0.0 && model.dropout < 1.0, "dropout", model.dropout, "in [0, 1)");
-  if (model.precision != "float32" && model.precision != "float64") {
-    throw InvalidArgument("precision: '" + model.precision + "' is unknown; choose float32 or float64");
-  }
-  if (has_heads) ValidateHeads(model);
-  if (ParseQueryKeyNorm(model.query_key_norm) != nn::QueryKeyNormKind::kNone && model.encoder != "attention") {
+  ModelOptions checked = model;
+  Check(FieldsOf(checked));
+  if (nn::HasHeads(model.encoder)) ValidateHeads(model);
+  if (model.query_key_norm != "none" && model.encoder != "attention")
     throw InvalidArgument("query_key_norm: '" + model.query_key_norm + "' needs the attention encoder, got " + model.encoder);
-  }
   if (model.encoder == "attention") {
     ValidatePosition(model);
   } else if (model.position != "none") {
@@ -140,17 +151,10 @@ void Validate(const ModelOptions& model) {
 
 void Validate(const TrainOptions& train) {
   Validate(train.model);
-  RequireRange("batch", train.batch, 1, kMaxBatch);
-  RequireRange("steps", train.steps, 1, int64_t{1} << 40);
-  RequireRange("warmup", train.warmup, -1, int64_t{1} << 40);
-  RequireRange("eval_every", train.eval_every, 1, int64_t{1} << 40);
-  Require(train.lr > 0.0 && std::isfinite(train.lr), "lr", train.lr, "a positive number");
-  Require(train.min_lr >= 0.0 && train.min_lr <= train.lr, "min_lr", train.min_lr, "between 0 and lr");
-  Require(train.beta1 >= 0.0 && train.beta1 < 1.0, "beta1", train.beta1, "in [0, 1)");
-  Require(train.beta2 >= 0.0 && train.beta2 < 1.0, "beta2", train.beta2, "in [0, 1)");
-  Require(train.zero_rate > 0.0 && std::isfinite(train.zero_rate), "zero_rate", train.zero_rate, "a positive number");
-  Require(train.weight_decay >= 0.0 && std::isfinite(train.weight_decay), "weight_decay", train.weight_decay, "0 or more");
-  Require(train.clip >= 0.0 && std::isfinite(train.clip), "clip", train.clip, "0 or more");
+  TrainOptions checked = train;
+  Check(FieldsOf(checked));
+  if (train.min_lr > train.lr)
+    throw InvalidArgument("min_lr: " + FormatNumber(train.min_lr) + " is not between 0 and lr, " + FormatNumber(train.lr));
 }
 
 int64_t WarmUp(const TrainOptions& train) { return train.warmup < 0 ? train.steps / 5 : train.warmup; }

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "lab/data/objective.h"
+#include "lab/options/fields.h"
+#include "lab/options/names.h"
 
 namespace heed::lab {
 
-// The encoders and positional schemes of heed/nn.
-std::vector<std::string> EncoderNames();
-std::vector<std::string> PositionSchemeNames();
 // "none", "l2", "rms": how queries and keys are normalised, those of nn::QueryKeyNormKind.
 std::vector<std::string> QueryKeyNormNames();
 
@@ -53,41 +52,9 @@ struct TrainOptions {
   uint64_t seed = 0;
 };
 
-// Calls visit(name, field) for every field; the names are those of config.json and, with '-' for '_', of the command line.
-template <class Options, class Visit>
-void VisitModelFields(Options& model, Visit visit) {
-  visit("encoder", model.encoder);
-  visit("position", model.position);
-  visit("objective", model.objective);
-  visit("layers", model.layers);
-  visit("heads", model.heads);
-  visit("width", model.width);
-  visit("context", model.context);
-  visit("ffn_width", model.ffn_width);
-  visit("kernel", model.kernel);
-  visit("max_distance", model.max_distance);
-  visit("dropout", model.dropout);
-  visit("bias", model.bias);
-  visit("tied", model.tied);
-  visit("precision", model.precision);
-  visit("query_key_norm", model.query_key_norm);
-}
-
-template <class Options, class Visit>
-void VisitTrainFields(Options& train, Visit visit) {
-  visit("batch", train.batch);
-  visit("steps", train.steps);
-  visit("lr", train.lr);
-  visit("min_lr", train.min_lr);
-  visit("warmup", train.warmup);
-  visit("beta1", train.beta1);
-  visit("beta2", train.beta2);
-  visit("zero_rate", train.zero_rate);
-  visit("weight_decay", train.weight_decay);
-  visit("clip", train.clip);
-  visit("eval_every", train.eval_every);
-  visit("seed", train.seed);
-}
+// By their names in config.json; the second of the training alone, with its seed.
+Fields FieldsOf(ModelOptions& model);
+Fields FieldsOf(TrainOptions& train);
 
 // Of short runs that are compared: the warm-up of the defaults, then the rate falls to a tenth of lr.
 TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay);

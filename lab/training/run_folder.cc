@@ -3,6 +3,7 @@
 #include <limits>
 #include <sstream>
 #include <string_view>
+#include <variant>
 
 #include <nlohmann/json.hpp>
 
@@ -79,21 +80,25 @@ void ReadField(const Json& object, const char* name, bool& field) {
   field = value.get<bool>();
 }
 
+// Options have no field of another type.
 template <class T>
-void WriteField(Json& object, const char* name, const T& field) {
-  object[name] = field;
+void ReadField(const Json&, const char* name, T&) {
+  WrongType(name, "of a known type");
 }
 
-void WriteField(Json& object, const char* name, const Objective& field) { object[name] = ToString(field); }
+void ReadFields(const Json& object, const Fields& fields) {
+  for (const Field& field : fields) {
+    if (IsLater(field.name) && !object.contains(field.name)) continue;
+    std::visit([&](auto* place) { ReadField(object, field.name.c_str(), *place); }, field.value);
+  }
+}
 
 Json ToJson(const RunConfig& config) {
-  Json model = Json::object(), training = Json::object();
-  VisitModelFields(config.options.model, [&](const char* name, const auto& field) { WriteField(model, name, field); });
-  VisitTrainFields(config.options, [&](const char* name, const auto& field) { WriteField(training, name, field); });
+  TrainOptions options = config.options;
   return {
       {"format", kFormat},
-      {"model", model},
-      {"training", training},
+      {"model", SettingsOf(FieldsOf(options.model))},
+      {"training", SettingsOf(FieldsOf(options))},
       {"vocabulary", EncodeUtf8(config.vocabulary.characters())},
       {"text", {{"name", config.text.name}, {"characters", config.text.characters}, {"fingerprint", config.text.fingerprint}}},
       {"threads", config.threads}};
@@ -109,13 +114,9 @@ RunConfig FromJson(const Json& json) {
   if (!model.is_object() || !training.is_object() || !text.is_object()) {
     throw FieldError{"'model', 'training' and 'text' are not all objects"};
   }
-  VisitModelFields(config.options.model, [&](const char* name, auto& field) {
-    if (!IsLater(name) || model.contains(name)) ReadField(model, name, field);
-  });
+  ReadFields(model, FieldsOf(config.options.model));
   config.options.zero_rate = kEarlierZeroRate;
-  VisitTrainFields(config.options, [&](const char* name, auto& field) {
-    if (!IsLater(name) || training.contains(name)) ReadField(training, name, field);
-  });
+  ReadFields(training, FieldsOf(config.options));
   Validate(config.options);
   std::string vocabulary;
   ReadField(json, "vocabulary", vocabulary);

@@ -2,12 +2,13 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 from heed_program import SMALL, run
 
 COMMANDS = [
-    "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info",
+    "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info", "help",
 ]
 
 
@@ -19,6 +20,42 @@ def test_version_and_help_go_to_stdout():
     assert overview.returncode == 0
     for command in COMMANDS:
         assert command in overview.stdout
+    assert "130: Ctrl-C ended it" in overview.stdout
+    assert run("-v").stdout == version.stdout
+    assert run("help").stdout == overview.stdout
+    assert run("help", "train").stdout == run("train", "--help").stdout
+
+
+def test_shells_complete_commands_and_their_flags():
+    script = run("help", "--completion", "bash").stdout
+    ask = '\nCOMP_WORDS=({}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _heed; echo "${{COMPREPLY[@]}}"'
+    asked = ["heed st", "heed train --sequ", "heed train --out /", "heed study --budget quick --step"]
+    answer = subprocess.run(["bash", "-c", script + "".join(ask.format(words) for words in asked)], capture_output=True, text=True, check=True)
+    commands, flags, files, study = answer.stdout.splitlines()
+    assert commands == "study" and flags == "--sequence-ranks"
+    assert "/usr" in files.split()
+    assert study.split() == ["--steps", "--step-seconds"]
+    zsh = run("help", "--completion", "zsh").stdout
+    assert zsh.startswith("#compdef heed\n") and "'--sequence-ranks[" in zsh
+    for command in COMMANDS:
+        assert f"\n    {command}) flags=" in script and f"\n    {command}) _arguments" in zsh
+
+
+def test_the_manual_page_has_every_command_and_flag():
+    page = run("help", "--man").stdout
+    assert page.startswith(".TH HEED 1") and ".SH EXIT STATUS" in page
+    for command in COMMANDS:
+        assert f".SS heed {command}\n" in page
+        for flag in re.findall(r"^  (--[a-z-]+)", run(command, "--help").stdout, re.MULTILINE):
+            assert flag.replace("-", "\\-") in page, flag
+
+
+def test_a_flag_of_an_earlier_version_is_taken_and_says_what_replaces_it(text, tmp_path):
+    folder = tmp_path / "run"
+    result = run("train", text, "--out", folder, *SMALL, "--untied", "--steps", 1)
+    assert result.returncode == 0 and "heed: --untied is now --tied=false" in result.stderr
+    assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["model"]["tied"] is False
+    assert "--untied" not in run("train", "--help").stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -35,6 +72,8 @@ def test_every_command_explains_itself_with_an_example(command):
     [
         ([], "subcommand"),
         (["trian"], "did you mean 'train'?"),
+        (["help", "trian"], "did you mean 'train'?"),
+        (["help", "--completion", "fish"], "--completion"),
         (["egnerate"], "did you mean 'generate'?"),
         (["xyzzyx"], "not a command"),
         (["info", "--colour"], "--colour"),

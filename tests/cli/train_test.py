@@ -89,7 +89,7 @@ def test_an_encoder_with_attention_of_its_own_is_evaluated_and_generates(text, t
 def test_the_program_lists_the_names_it_knows(text, tmp_path, option, names):
     result = run("train", text, "--out", tmp_path / "run", "--" + option, "nonsense")
     assert result.returncode == 2
-    assert result.stderr.strip().endswith("expected one of " + ", ".join(names))
+    assert result.stderr.strip().endswith("choose among " + ", ".join(names[:-1]) + " or " + names[-1])
     for command in ["train", "study"]:
         assert ", ".join(names) in " ".join(run(command, "--help").stdout.split())
 
@@ -194,7 +194,7 @@ def test_a_model_in_float64_goes_through_every_command(text, tmp_path):
         result = run(*command, "--quiet")
         assert result.returncode == 0, (command, result.stderr)
     refused = run("train", text, "--out", tmp_path / "other", "--precision", "bfloat16")
-    assert refused.returncode == 2 and "precision: 'bfloat16' is unknown; choose float32 or float64" in refused.stderr
+    assert refused.returncode == 2 and "precision: 'bfloat16' is unknown; choose among float32 or float64" in refused.stderr
 
 
 def test_text_comes_from_standard_input(text, tmp_path):
@@ -214,7 +214,7 @@ def test_text_comes_from_standard_input(text, tmp_path):
         (["--position", "rotary", "--width", "12"], 2, "even head width"),
         (["--position", "t5", "--max-distance", "5"], 2, "max_distance"),
         (["--objective", "both"], 2, "objective"),
-        (["--query-key-norm", "layer"], 2, "query_key_norm: 'layer' is unknown; expected one of none, l2, rms"),
+        (["--query-key-norm", "layer"], 2, "query_key_norm: 'layer' is unknown; choose among none, l2 or rms"),
         (["--encoder", "gru", "--query-key-norm", "l2"], 2, "query_key_norm: 'l2' needs the attention encoder, got gru"),
         (["--steps", "0"], 2, "steps"),
         (["--steps", "many"], 2, "--steps"),

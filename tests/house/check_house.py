@@ -20,7 +20,7 @@ import sys
 
 ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
 FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
-CORE = ["report", "data", "training", "runs"]
+CORE = ["report", "data", "options", "training", "runs"]
 LAB = [*CORE, "series", "study"]
 WHOLE = "companions"
 # Rooms that know no framework.

@@ -1,4 +1,4 @@
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 #include <limits>
 #include <string>
@@ -49,7 +49,7 @@ TEST(FieldsTest, AreCheckedByTheirDescription) {
   EXPECT_EQ(Fault({.lengths = {16, 65}}), "train_lengths: 65 is outside 1..64");
   EXPECT_EQ(Fault({.lengths = {}}), "train_lengths: expected one number or several");
   EXPECT_EQ(Fault({.scheme = "spiral"}), "scheme: 'spiral' is unknown; choose among none or alibi");
-  EXPECT_EQ(Fault({.lr = 0}), "lr: 0 is not between 0 and inf");
+  EXPECT_EQ(Fault({.lr = 0}), "lr: 0 is not a positive number");
   EXPECT_NE(Fault({.lr = std::numeric_limits<double>::quiet_NaN()}), "");
   EXPECT_NE(Fault({.lr = std::numeric_limits<double>::infinity()}), "");
   EXPECT_EQ(Fault({.threads = 0}), "threads: 0 is outside 1..1024");

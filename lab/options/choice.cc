@@ -1,4 +1,4 @@
-#include "lab/runs/choice.h"
+#include "lab/options/choice.h"
 
 #include <algorithm>
 #include <set>

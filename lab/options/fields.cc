@@ -1,14 +1,15 @@
-#include "lab/runs/fields.h"
+#include "lab/options/fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
 #include "heed/error.h"
+#include "lab/options/choice.h"
+#include "lab/options/names.h"
 #include "lab/report/figure.h"
 #include "lab/report/shell_word.h"
-#include "lab/runs/choice.h"
-#include "lab/training/options.h"
 
 namespace heed::lab {
 namespace {
@@ -22,6 +23,7 @@ std::string Spaced(const std::vector<std::string>& names) {
 std::string TextOf(bool value) { return value ? "true" : "false"; }
 std::string TextOf(const std::string& value) { return value; }
 std::string TextOf(double value) { return FormatNumber(value); }
+std::string TextOf(Objective value) { return ToString(value); }
 template <class T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
 std::string TextOf(T value) {
@@ -38,10 +40,15 @@ void CheckValue(const Field&, bool) {}
 void CheckValue(const Field&, uint64_t) {}  // every seed is one
 void CheckValue(const Field& field, int64_t value) { RequireRange(field.name.c_str(), value, field.low, field.high); }
 void CheckValue(const Field& field, int value) { CheckValue(field, int64_t{value}); }
+void CheckValue(const Field&, Objective) {}  // both are
+std::string RangeOf(const Field& field) {
+  if (field.above == 0 && std::isinf(field.below)) return field.from ? "0 or more" : "a positive number";
+  const std::string low = TextOf(field.above), high = TextOf(field.below);
+  return field.from ? "in [" + low + ", " + high + ")" : "between " + low + " and " + high;
+}
 void CheckValue(const Field& field, double value) {
-  if (value > field.above && value < field.below) return;
-  throw InvalidArgument(field.name + ": " + TextOf(value) + " is not between " + TextOf(field.above) + " and " +
-                        TextOf(field.below));
+  if ((value > field.above || (field.from && value == field.above)) && value < field.below) return;
+  throw InvalidArgument(field.name + ": " + TextOf(value) + " is not " + RangeOf(field));
 }
 template <class T>
 void CheckValue(const Field& field, const std::vector<T>& values) {
@@ -52,6 +59,12 @@ void CheckValue(const Field& field, const std::vector<std::string>& values) {
   if (!values.empty() || !field.empty) RequireKnown(field.name.c_str(), values, field.known);
 }
 void CheckValue(const Field& field, const std::string& value) { CheckValue(field, std::vector<std::string>{value}); }
+
+template <class T>
+nlohmann::ordered_json JsonOf(const T& value) {
+  return value;
+}
+nlohmann::ordered_json JsonOf(const Objective& value) { return ToString(value); }
 
 bool OfTheMachine(const Field& field) { return field.source == Field::Source::kMachine; }
 
@@ -93,6 +106,17 @@ Field Switch(std::string name, bool& value, std::string text) {
 
 Field Number(std::string name, double& value, double above, double below, std::string text) {
   return {.name = std::move(name), .value = &value, .text = std::move(text), .above = above, .below = below};
+}
+
+Field NumberFrom(std::string name, double& value, double low, double below, std::string text) {
+  Field field = Number(std::move(name), value, low, below, std::move(text));
+  field.from = true;
+  return field;
+}
+
+std::vector<Field> Grouped(std::vector<Field> fields, const std::string& group) {
+  for (Field& field : fields) field.group = group;
+  return fields;
 }
 
 Field Choosing(Field field) {
@@ -148,7 +172,7 @@ void Check(const Fields& fields) {
 nlohmann::ordered_json SettingsOf(const Fields& fields) {
   nlohmann::ordered_json settings;
   for (const Field& field : fields) {
-    if (!OfTheMachine(field)) std::visit([&](const auto* place) { settings[field.name] = *place; }, field.value);
+    if (!OfTheMachine(field)) std::visit([&](const auto* place) { settings[field.name] = JsonOf(*place); }, field.value);
   }
   return settings;
 }

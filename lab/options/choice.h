@@ -1,6 +1,6 @@
 // Checks of what somebody chose, with errors that say what there is to choose.
-#ifndef HEED_LAB_RUNS_CHOICE_H_
-#define HEED_LAB_RUNS_CHOICE_H_
+#ifndef HEED_LAB_OPTIONS_CHOICE_H_
+#define HEED_LAB_OPTIONS_CHOICE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -27,4 +27,4 @@ void RequireRising(const std::vector<double>& rates);
 
 }  // namespace heed::lab
 
-#endif  // HEED_LAB_RUNS_CHOICE_H_
+#endif  // HEED_LAB_OPTIONS_CHOICE_H_

@@ -1,7 +1,7 @@
-// One description of an experiment's options. Their flags, their checks, their settings in JSON and the command that is printed
+// One description of a command's options. Their flags, their checks, their settings in JSON and the command that is printed
 // beside a figure all come from it.
-#ifndef HEED_LAB_RUNS_FIELDS_H_
-#define HEED_LAB_RUNS_FIELDS_H_
+#ifndef HEED_LAB_OPTIONS_FIELDS_H_
+#define HEED_LAB_OPTIONS_FIELDS_H_
 
 #include <cstdint>
 #include <filesystem>
@@ -11,13 +11,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lab/data/objective.h"
+
 namespace heed::lab {
 
 struct Field {
   // Where a value comes from. kCommon: from a flag that every command has, as --seed. kMachine: likewise, and the numbers that
   // are measured do not depend on it, as --threads.
   enum class Source { kOwn, kCommon, kMachine };
-  using Value = std::variant<bool*, int64_t*, uint64_t*, int*, double*, std::string*, std::vector<int64_t>*,
+  using Value = std::variant<bool*, int64_t*, uint64_t*, int*, double*, std::string*, Objective*, std::vector<int64_t>*,
                              std::vector<double>*, std::vector<std::string>*>;
 
   std::string name;                     // in settings; the flag is --name with '-' for '_'
@@ -26,10 +28,13 @@ struct Field {
   std::vector<std::string> known = {};  // of names: those to choose among
   bool empty = false;                   // of lists: whether "none" is one
   int64_t low = 0, high = 0;            // of whole numbers: the range, both ends of which are allowed
-  double above = 0, below = 0;          // of other numbers: what they lie between, ends left out
+  double above = 0, below = 0;          // of other numbers: what they lie between, ends left out,
+  bool from = false;                    // but for `above` itself where this is set
   Source source = Source::kOwn;
   // Tells which runs there are or how many steps they have; what a run of so many steps measures does not depend on it.
   bool chooses = false;
+  std::string group = {};             // its heading in --help
+  std::vector<std::string> old = {};  // flags of earlier versions that are taken for it; "!name" turns a switch off
 
   std::string Flag() const;
   // As it is given on the command line: the shortest text that reads back as the same number, lists with commas or "none".
@@ -43,12 +48,16 @@ Field Whole(std::string name, Field::Value value, int64_t low, int64_t high, std
 Field Names(std::string name, Field::Value value, std::vector<std::string> known, const std::string& text);
 // The same where "none" is a list.
 Field OrNone(Field field);
-// A flag alone: true where it is given.
+// A flag alone: true where it is given, and false as --no-NAME where it is true by default.
 Field Switch(std::string name, bool& value, std::string text);
 // Between above and below; one or a list of them.
 Field Number(std::string name, double& value, double above, double below, std::string text);
+// From `low`, which is allowed.
+Field NumberFrom(std::string name, double& value, double low, double below, std::string text);
 Field Numbers(std::string name, std::vector<double>& values, double above, double below, std::string text);
 Field Choosing(Field field);
+// All of them below one heading of --help.
+std::vector<Field> Grouped(std::vector<Field> fields, const std::string& group);
 // The models of an experiment: encoders, schemes of attention, runs of each.
 Field Encoders(std::vector<std::string>& encoders);
 Field Schemes(std::vector<std::string>& positions);
@@ -83,4 +92,4 @@ std::string CommandLine(const std::string& command, const std::string& words, co
 
 }  // namespace heed::lab
 
-#endif  // HEED_LAB_RUNS_FIELDS_H_
+#endif  // HEED_LAB_OPTIONS_FIELDS_H_

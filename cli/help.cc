@@ -1,0 +1,192 @@
+// heed help: what --help says, completion for shells and a manual page, all from the description of the options.
+#include <algorithm>
+#include <cctype>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "cli/command.h"
+#include "cli/suggestion.h"
+#include "heed/error.h"
+#include "heed/safetensors.h"
+
+namespace heed::cli {
+namespace {
+
+std::vector<const CLI::App*> CommandsOf(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+// Options that --help shows; arguments without a flag are left out.
+std::vector<const CLI::Option*> OptionsOf(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) { return !option->get_group().empty() && option->nonpositional(); });
+}
+
+// "--out", "-h": as they are typed.
+std::vector<std::string> FlagsOf(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : OptionsOf(command)) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::string Spaced(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+std::vector<std::string> NamesOf(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : CommandsOf(app)) names.push_back(command->get_name());
+  return names;
+}
+
+std::string BashCompletion(const CLI::App& app) {
+  std::string cases;
+  for (const CLI::App* command : CommandsOf(app))
+    cases += fmt::format("    {}) flags=\"{}\" ;;\n", command->get_name(), Spaced(FlagsOf(*command)));
+  return fmt::format(
+      "_heed() {{\n"
+      "  local word=\"${{COMP_WORDS[COMP_CWORD]}}\" flags=\"\"\n"
+      "  if [ \"$COMP_CWORD\" = 1 ]; then\n"
+      "    COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))\n"
+      "    return\n"
+      "  fi\n"
+      "  case \"${{COMP_WORDS[1]}}\" in\n{}  esac\n"
+      "  case \"$word\" in\n"
+      "    -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")) ;;\n"
+      "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+      "  esac\n"
+      "}}\n"
+      "complete -o filenames -F _heed heed\n",
+      Spaced(NamesOf(app)), cases);
+}
+
+// Text within '[...]' of a specification that stands in single quotes.
+std::string ForZsh(const std::string& text) {
+  std::string quoted;
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else if (c == '[' || c == ']' || c == ':' || c == '\\') {
+      quoted += std::string("\\") + c;
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted;
+}
+
+std::string ZshCompletion(const CLI::App& app) {
+  std::string commands, cases;
+  for (const CLI::App* command : CommandsOf(app)) {
+    commands += fmt::format(" '{}:{}'", command->get_name(), ForZsh(command->get_description()));
+    cases += fmt::format("    {}) _arguments", command->get_name());
+    for (const CLI::Option* option : OptionsOf(*command)) {
+      for (const std::string& name : option->get_lnames()) {
+        const bool takes = option->get_expected_max() > 0 && option->get_items_expected_max() > 0;
+        cases += fmt::format(" '--{}[{}]{}'", name, ForZsh(option->get_description()), takes ? ":value:_files" : "");
+      }
+    }
+    cases += " '*:file:_files' ;;\n";
+  }
+  return fmt::format(
+      "#compdef heed\n"
+      "_heed() {{\n"
+      "  if (( CURRENT == 2 )); then\n"
+      "    local -a commands=({})\n"
+      "    _describe command commands\n"
+      "    return\n"
+      "  fi\n"
+      "  local command=$words[2]\n"
+      "  shift words\n"
+      "  (( CURRENT-- ))\n"
+      "  case $command in\n{}  esac\n"
+      "}}\n"
+      "compdef _heed heed\n",
+      commands, cases);
+}
+
+// A line of roff in which nothing is a command or an escape.
+std::string ForRoff(const std::string& text) {
+  std::string escaped;
+  bool starts = true;
+  for (const char c : text) {
+    if (starts && (c == '.' || c == '\'')) escaped += "\\&";
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      escaped += c;
+    }
+    starts = c == '\n';
+  }
+  return escaped;
+}
+
+std::string ManualPage(const CLI::App& app) {
+  std::string page = fmt::format(".TH HEED 1 \"\" \"heed " HEED_VERSION
+                                 "\"\n.SH NAME\nheed \\- {}\n.SH SYNOPSIS\n.B heed\n.I COMMAND\n[OPTIONS]\n.SH COMMANDS\n",
+                                 ForRoff(app.get_description()));
+  for (const CLI::App* command : CommandsOf(app)) {
+    page += fmt::format(".SS heed {}\n{}\n", command->get_name(), ForRoff(command->get_description()));
+    for (const CLI::Option* option : OptionsOf(*command))
+      page += fmt::format(".TP\n\\fB{}\\fR\n{}\n", ForRoff(option->get_name(false, true)), ForRoff(option->get_description()));
+    if (!command->get_footer().empty()) page += fmt::format(".PP\n.nf\n{}\n.fi\n", ForRoff(command->get_footer()));
+  }
+  return page + fmt::format(".SH EXIT STATUS\n{}\n", ForRoff(kExitCodes));
+}
+
+struct HelpArguments {
+  std::string command, completion;
+  bool man = false;
+};
+
+int RunHelp(const CLI::App& app, const HelpArguments& arguments) {
+  if (!arguments.completion.empty()) {
+    std::cout << (arguments.completion == "bash" ? BashCompletion(app) : ZshCompletion(app));
+    return 0;
+  }
+  if (arguments.man) {
+    std::cout << ManualPage(app);
+    return 0;
+  }
+  if (arguments.command.empty()) {
+    // help() itself would tell of the command that was chosen, which is this one.
+    std::cout << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
+    return 0;
+  }
+  const std::vector<std::string> names = NamesOf(app);
+  if (std::ranges::find(names, arguments.command) == names.end()) {
+    const std::string nearest = Nearest(arguments.command, names);
+    throw InvalidArgument("COMMAND: '" + ShownName(arguments.command) + "' is not a command" +
+                          (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+  }
+  std::cout << app.get_subcommand(arguments.command)->help("heed");
+  return 0;
+}
+
+void AddHelp(CLI::App& app, Run& run) {
+  CLI::App* command = app.add_subcommand("help", "Tell what a command does, with all its options");
+  const auto arguments = std::make_shared<HelpArguments>();
+  command->add_option("COMMAND", arguments->command, "Name of a command; default: the list of all");
+  command
+      ->add_option("--completion", arguments->completion, "Print a script that completes commands and flags; one of bash, zsh")
+      ->check(CLI::IsMember({"bash", "zsh"}));
+  command->add_flag("--man", arguments->man, "Print the manual page");
+  command->footer(
+      "Examples:\n  heed help study\n  heed help --completion bash > ~/.local/share/bash-completion/completions/heed\n"
+      "  heed help --man | man -l -");
+  command->callback([arguments, &app, &run] { run = [arguments, &app](const Context&) { return RunHelp(app, *arguments); }; });
+}
+
+const Command kHelp(5, &AddHelp);
+
+}  // namespace
+}  // namespace heed::cli
