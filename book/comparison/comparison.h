@@ -15,8 +15,8 @@
 #include "book/comparison/layer.h"
 #include "book/comparison/layers.h"
 #include "book/comparison/numbers.h"
-#include "lab/report/figure.h"
 #include "lab/options/fields.h"
+#include "lab/report/figure.h"
 
 namespace heed::lab {
 
