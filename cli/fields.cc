@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <iostream>
+#include <cstdio>
 #include <string_view>
 #include <type_traits>
 #include <variant>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 
@@ -90,7 +92,7 @@ void FieldFlags::Add(CLI::App& command, const lab::Fields& fields) {
     for (const std::string& old : field.old) {
       const bool off = old.front() == '!';
       const std::string now = off ? field.Flag() + "=false" : field.Flag(), name = old.substr(off ? 1 : 0);
-      const auto notice = [name, now] { std::cerr << "heed: --" + name + " is now " + now + "\n"; };
+      const auto notice = [name, now] { fmt::print(stderr, "heed: --{} is now {}\n", name, now); };
       AddFlag(command, field, (off ? "!--" : "--") + name, notice)->group("");
     }
   }
