@@ -1,17 +1,12 @@
 // heed help: what --help says, completion for shells and a manual page, all from the description of the options.
-#include <algorithm>
-#include <cctype>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "cli/command.h"
-#include "cli/suggestion.h"
-#include "heed/error.h"
-#include "heed/safetensors.h"
 
 namespace heed::cli {
 namespace {
@@ -34,12 +29,6 @@ std::vector<std::string> FlagsOf(const CLI::App& command) {
   return flags;
 }
 
-std::string Spaced(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
-  return text;
-}
-
 std::vector<std::string> NamesOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : CommandsOf(app)) names.push_back(command->get_name());
@@ -49,7 +38,7 @@ std::vector<std::string> NamesOf(const CLI::App& app) {
 std::string BashCompletion(const CLI::App& app) {
   std::string cases;
   for (const CLI::App* command : CommandsOf(app))
-    cases += fmt::format("    {}) flags=\"{}\" ;;\n", command->get_name(), Spaced(FlagsOf(*command)));
+    cases += fmt::format("    {}) flags=\"{}\" ;;\n", command->get_name(), fmt::join(FlagsOf(*command), " "));
   return fmt::format(
       "_heed() {{\n"
       "  local word=\"${{COMP_WORDS[COMP_CWORD]}}\" flags=\"\"\n"
@@ -64,7 +53,7 @@ std::string BashCompletion(const CLI::App& app) {
       "  esac\n"
       "}}\n"
       "complete -o filenames -F _heed heed\n",
-      Spaced(NamesOf(app)), cases);
+      fmt::join(NamesOf(app), " "), cases);
 }
 
 // Text within '[...]' of a specification that stands in single quotes.
@@ -108,7 +97,7 @@ std::string ZshCompletion(const CLI::App& app) {
       "  (( CURRENT-- ))\n"
       "  case $command in\n{}  esac\n"
       "}}\n"
-      "compdef _heed heed\n",
+      "if [ \"$funcstack[1]\" = _heed ]; then _heed \"$@\"; else compdef _heed heed; fi\n",
       commands, cases);
 }
 
@@ -144,7 +133,7 @@ std::string ManualPage(const CLI::App& app) {
 }
 
 struct HelpArguments {
-  std::string command, completion;
+  std::string completion;
   bool man = false;
 };
 
@@ -157,25 +146,14 @@ int RunHelp(const CLI::App& app, const HelpArguments& arguments) {
     std::cout << ManualPage(app);
     return 0;
   }
-  if (arguments.command.empty()) {
-    // help() itself would tell of the command that was chosen, which is this one.
-    std::cout << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
-    return 0;
-  }
-  const std::vector<std::string> names = NamesOf(app);
-  if (std::ranges::find(names, arguments.command) == names.end()) {
-    const std::string nearest = Nearest(arguments.command, names);
-    throw InvalidArgument("COMMAND: '" + ShownName(arguments.command) + "' is not a command" +
-                          (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
-  }
-  std::cout << app.get_subcommand(arguments.command)->help("heed");
+  // help() itself would tell of the command that was chosen, which is this one.
+  std::cout << app.get_formatter()->make_help(&app, app.get_name(), CLI::AppFormatMode::Normal);
   return 0;
 }
 
 void AddHelp(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("help", "Tell what a command does, with all its options");
+  CLI::App* command = app.add_subcommand("help", "List the commands; with a COMMAND behind it, tell what that does");
   const auto arguments = std::make_shared<HelpArguments>();
-  command->add_option("COMMAND", arguments->command, "Name of a command; default: the list of all");
   command
       ->add_option("--completion", arguments->completion, "Print a script that completes commands and flags; one of bash, zsh")
       ->check(CLI::IsMember({"bash", "zsh"}));

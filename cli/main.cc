@@ -70,25 +70,35 @@ int Fail(const std::string& message, ExitCode code) {
   return code;
 }
 
+// What was typed, where "help COMMAND" is another way to type "COMMAND --help".
+std::vector<std::string> Arguments(int argc, char** argv) {
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (arguments.size() > 1 && arguments[0] == "help" && !arguments[1].starts_with('-')) {
+    arguments.erase(arguments.begin());
+    arguments.emplace_back("--help");
+  }
+  return arguments;
+}
+
 // A command that does not exist, named with the nearest that does. CLI11 itself would only say that it was not expected.
-std::string UnknownCommand(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return {};
+std::string UnknownCommand(const CLI::App& app, const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front().starts_with('-')) return {};
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
-  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return {};
-  std::string message = "'" + ShownName(argv[1]) + "' is not a command";
-  const std::string nearest = Nearest(argv[1], names);
+  if (std::ranges::find(names, arguments.front()) != names.end()) return {};
+  std::string message = "'" + ShownName(arguments.front()) + "' is not a command";
+  const std::string nearest = Nearest(arguments.front(), names);
   if (!nearest.empty()) message += "; did you mean '" + nearest + "'?";
   return message + "\nRun 'heed --help' for the list of commands.";
 }
 
-int Parse(CLI::App& app, int argc, char** argv, bool& proceed) {
-  const std::string unknown = UnknownCommand(app, argc, argv);
+int Parse(CLI::App& app, const std::vector<std::string>& given, bool& proceed) {
+  const std::string unknown = UnknownCommand(app, given);
   if (!unknown.empty()) return Fail(unknown, kUsage);
   try {
-    std::vector<std::string> arguments = WithConfig(app, {argv + 1, argv + argc});
+    std::vector<std::string> arguments = WithConfig(app, given);
     std::ranges::reverse(arguments);  // as CLI11 takes them
     app.parse(arguments);
     proceed = true;
@@ -179,6 +189,6 @@ int main(int argc, char** argv) {
   heed::cli::AddCommonOptions(app, context);
 
   bool proceed = false;
-  const int code = heed::cli::Parse(app, argc, argv, proceed);
+  const int code = heed::cli::Parse(app, heed::cli::Arguments(argc, argv), proceed);
   return heed::cli::Finished(proceed ? heed::cli::Execute(run, context, app) : code);
 }

@@ -34,7 +34,7 @@ struct StudyArguments {
   DataArguments data;
 };
 
-// The page and the conclusion.
+// Prints the conclusion and where the page is.
 int Tell(const lab::StudyResult& result, const std::filesystem::path& page, const Context& context) {
   Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
   return 0;

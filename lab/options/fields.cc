@@ -144,27 +144,6 @@ Field SideBySide(int& threads) {
   return {.name = "threads", .value = &threads, .low = 1, .high = 1024, .source = Field::Source::kMachine};
 }
 
-std::vector<Field> ShapeFields(int64_t& layers, int64_t& heads, int64_t& width) {
-  return {Whole("layers", &layers, 1, 64, "Layers"), Whole("heads", &heads, 1, 4096, "Heads of attention; divides the width"),
-          Whole("width", &width, 4, 4096, "Features of a step")};
-}
-
-std::vector<Field> ScheduleFields(int64_t& batch, double& seconds, int64_t& steps, std::vector<double>& rates,
-                                  std::vector<double>& step_seconds) {
-  constexpr int64_t kMostSteps = int64_t{1} << 32;
-  return {Whole("batch", &batch, 1, 1 << 16, "Windows, or sequences, a step"),
-          Choosing(Number("seconds", seconds, 0, 1e6, "Seconds of one core that each training is given")),
-          Choosing(Whole("steps", &steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")),
-          Choosing(Numbers("rates", rates, 0, 1e12, "Learning rates to choose among, rising")),
-          Choosing(OrNone(
-              Numbers("step_seconds", step_seconds, 0, 1e6,
-                      "Seconds of a step of each model, which are else measured: turns time into the same steps again")))};
-}
-
-std::vector<Field> ProtocolFields(int64_t& seeds, uint64_t& seed, int& threads) {
-  return {Seeds(seeds), Seed(seed), SideBySide(threads)};
-}
-
 void Check(const Fields& fields) {
   for (const Field& field : fields) field.Check();
 }

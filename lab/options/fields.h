@@ -65,14 +65,6 @@ Field Seeds(int64_t& seeds);
 Field Seed(uint64_t& seed);
 Field SideBySide(int& threads);  // how many runs go on at a time
 
-// Groups of fields that commands share: how large a model is,
-std::vector<Field> ShapeFields(int64_t& layers, int64_t& heads, int64_t& width);
-// how a training of a contest goes, see ContestOptions,
-std::vector<Field> ScheduleFields(int64_t& batch, double& seconds, int64_t& steps, std::vector<double>& rates,
-                                  std::vector<double>& step_seconds);
-// and how often what is compared is run.
-std::vector<Field> ProtocolFields(int64_t& seeds, uint64_t& seed, int& threads);
-
 // A struct of options describes itself by
 //   std::vector<Field> FieldsOf(Options& options);
 using Fields = std::vector<Field>;

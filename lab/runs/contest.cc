@@ -19,8 +19,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostSteps = int64_t{1} << 40;
 const Measure kValidation = {.name = "validation_loss", .label = "Loss on the validation part"};
-const Measure kStepSeconds = {
-    .name = "step_seconds", .label = "Milliseconds a step", .digits = 3, .significant = true, .unit = 1e-3};
+const Measure kStepSeconds = {.name = "step_seconds",
+                              .label = "Seconds of a step",
+                              .phrase = "{} ms a step",
+                              .digits = 3,
+                              .significant = true,
+                              .unit = 1e-3};
 
 // To three digits: what the command that is printed says is what was measured.
 double Rounded(double seconds) { return std::stod(fmt::format("{:.3g}", seconds)); }

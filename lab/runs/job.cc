@@ -64,10 +64,11 @@ Outcome Compute(const Job& job, const OnWork& on_work) {
   return outcome;
 }
 
-// "parity, GRU: 0.98".
+// "causal, GRU: 1.402 nats per character".
 std::string Note(const Job& job, const Outcome& outcome) {
   for (std::size_t i = 0; i < job.columns.size(); ++i) {
-    if (std::isfinite(outcome.values[i])) return job.label + ": " + job.columns[i].measure.Text(outcome.values[i]);
+    const double value = outcome.values[i];
+    if (std::isfinite(value)) return job.label + ": " + job.columns[i].measure.Phrase({value, value, value});
   }
   return job.label;
 }

@@ -1,7 +1,6 @@
 #include "lab/study/options.h"
 
-#include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "heed/error.h"
 #include "lab/options/choice.h"
@@ -57,28 +56,38 @@ StudyOptions BudgetOptions(const std::string& budget, StudyKind kind) {
 
 Fields FieldsOf(StudyOptions& options) {
   const bool text = options.kind == StudyKind::kText;
+  constexpr int64_t kMostSteps = int64_t{1} << 32, kMostCharacters = int64_t{1} << 40;
   Fields fields = {Encoders(options.encoders), Schemes(options.positions)};
   const auto add = [&fields](Field field) { fields.push_back(std::move(field)); };
   if (text) {
     add(Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
                        "What is learnt: the next character, characters that are hidden")));
   }
-  std::ranges::move(ShapeFields(options.layers, options.heads, options.width), std::back_inserter(fields));
+  add(Whole("layers", &options.layers, 1, 64, "Layers"));
+  add(Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"));
+  add(Whole("width", &options.width, 4, 4096, "Features of a step"));
   add(Whole("context", &options.context, text ? 4 : 2, 1 << 16,
-            text ? "Characters of a training window" : "Steps of a window of a forecast"));
-  std::ranges::move(ScheduleFields(options.batch, options.seconds, options.all_steps, options.rates, options.step_seconds),
-                    std::back_inserter(fields));
+            "Characters of a training window; of a forecast: steps of a window"));
+  add(Whole("batch", &options.batch, 1, 1 << 16, "Windows, or sequences, a step"));
+  add(Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")));
+  add(Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")));
+  add(Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")));
+  add(Choosing(
+      OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6,
+                     "Seconds of a step of each model, which are else measured: turns time into the same steps again"))));
   if (text) {
-    constexpr int64_t kMost = int64_t{1} << 40;
-    add(Whole("validation", &options.validation, 1, kMost, "Characters of the part that rates are chosen by, at most"));
-    add(Whole("test", &options.test, 1, kMost, "Characters of the part that is reported on, at most"));
+    add(Whole("validation", &options.validation, 1, kMostCharacters,
+              "Characters of the part that rates are chosen by, at most"));
+    add(Whole("test", &options.test, 1, kMostCharacters, "Characters of the part that is reported on, at most"));
   } else {
     add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"));
     add(Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"));
     add(Number("validation_share", options.validation_share, 0, 0.5,
                "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
   }
-  std::ranges::move(ProtocolFields(options.seeds, options.seed, options.threads), std::back_inserter(fields));
+  add(Seeds(options.seeds));
+  add(Seed(options.seed));
+  add(SideBySide(options.threads));
   return fields;
 }
 

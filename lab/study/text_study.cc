@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "heed/error.h"
@@ -28,8 +29,8 @@ using Blocks = std::vector<std::vector<int32_t>>;
 struct StudiedText {
   StudyOptions options;
   TextParts parts;
-  CountedText counted;
   ObserveModel observe;
+  std::optional<CountedText> counted;  // once a task has asked for it
 };
 
 int64_t Characters(const Blocks& blocks) {
@@ -96,7 +97,9 @@ class TextTask : public StudyTask {
   }
 
   std::vector<Baseline> Baselines(int /*threads*/) const override {
-    const CountedText& counted = text_->counted;
+    const TextParts& parts = text_->parts;
+    if (!text_->counted) text_->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
+    const CountedText& counted = *text_->counted;
     const auto baseline = [](std::string name, const std::vector<double>& blocks, bool looks) {
       return Baseline{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = looks};
     };
@@ -194,7 +197,6 @@ Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveMo
   parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
   parts.validation = SpreadOut(parts.validation, options.validation);
   parts.test = SpreadOut(parts.test, options.test);
-  studied->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
   Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(text, *studied), {}, {}};
   subject.settings = {{"text", {{"characters", std::ssize(text.characters)}, {"fingerprint", subject.facts.fingerprint}}},
                       {"block", parts.block},

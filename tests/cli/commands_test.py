@@ -24,6 +24,7 @@ def test_version_and_help_go_to_stdout():
     assert run("-v").stdout == version.stdout
     assert run("help").stdout == overview.stdout
     assert run("help", "train").stdout == run("train", "--help").stdout
+    assert run("help", "help").stdout == run("help", "--help").stdout
 
 
 def test_shells_complete_commands_and_their_flags():

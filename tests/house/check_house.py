@@ -9,6 +9,7 @@ and no other part of the engine sees the reference.
 Schemes: no file of the engine names a positional scheme but those of its folder.
 Experiments: inside lab an include points to the same folder or to the left in LAB; every other folder of lab and book is an
 experiment, which sees CORE and no other experiment. The pages beside a study (book/companions) see all.
+Texts: the sources beside a file *_prose.txt tell all of its texts and no other.
 Files: at most MAX_LINES lines, named after a noun, no unfinished business; one of lab, book and cli makes text of JSON. Links in
 documents lead to files and headings.
 Tensors: nn asks them for their address in one file, which refuses those whose memory does not hold their numbers.
@@ -201,6 +202,16 @@ def without_blocks(path):
     return re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
+def check_prose(root, path):
+    """Of a file *_prose.txt: texts that no source beside it names, and names that a source tells and the file has not."""
+    texts = {line for line in (root / path).read_text(encoding="utf-8").splitlines() if line and not line.startswith(" ")}
+    sources = {source: source.read_text(encoding="utf-8") for source in sorted((root / path).parent.glob("*.cc"))}
+    yield from (f"{path}: no source beside it tells '{name}'" for name in sorted(texts) if not any(f'"{name}"' in text for text in sources.values()))
+    for source, text in sources.items():
+        told = set(re.findall(r'\b[Tt]ell(?:Study\(\))?\("([^"]+)"', text))
+        yield from (f"{source.relative_to(root)}: {path.name} has no text '{name}'" for name in sorted(told - texts))
+
+
 def check_links(root, path):
     for target, anchor in LINK.findall(without_blocks(path)):
         if "://" in target:
@@ -221,6 +232,8 @@ def check(root):
                 yield from check_scheme_names(root, path)
             if path.suffix in (".cc", ".h", ".inc", ".py", ".cmake", ".js") or path.name == "CMakeLists.txt":
                 yield from check_file(root, path)
+            if path.name.endswith("_prose.txt"):
+                yield from check_prose(root, path.relative_to(root))
     for path in [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md")), *sorted((root / "examples").rglob("*.md"))]:
         yield from check_links(root, path)
 
