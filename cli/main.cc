@@ -19,6 +19,7 @@
 
 #include "cli/command.h"
 #include "cli/config.h"
+#include "cli/idle_threads.h"
 #include "cli/place.h"
 #include "cli/suggestion.h"
 #include "heed/error.h"
@@ -174,6 +175,7 @@ void OpenStandardStreams() {
 }  // namespace heed::cli
 
 int main(int argc, char** argv) {
+  heed::cli::LetIdleThreadsSleep(argc, argv);
   // A file that outgrows a limit is then an error of the write, like a full disk, instead of a sudden end.
   std::signal(SIGXFSZ, SIG_IGN);
   heed::cli::OpenStandardStreams();

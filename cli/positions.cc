@@ -23,7 +23,7 @@
 namespace heed::cli {
 namespace {
 
-struct Arguments {
+struct PositionsArguments {
   lab::PositionsOptions options;
   std::string columns;  // empty: the book's, or the last four of a table too narrow for them
   std::string out;
@@ -46,7 +46,7 @@ std::pair<int64_t, int64_t> ParseColumns(const std::string& text) {
 
 // What a run has trained, as far as it trains; the sizes become those of its model. The columns that are drawn are its first,
 // at most four, of heads.
-std::optional<lab::SchemeTable> OpenRun(Arguments& arguments) {
+std::optional<lab::SchemeTable> OpenRun(PositionsArguments& arguments) {
   if (arguments.run.empty()) return std::nullopt;
   lab::PositionsOptions& options = arguments.options;
   const lab::RunFolder folder(arguments.run);
@@ -79,7 +79,7 @@ void PrintText(const lab::PositionsResult& result) {
   fmt::print("{}\n", result.check->Passed() ? "passed" : "FAILED");
 }
 
-int RunPositions(Arguments arguments, const Context& context) {
+int RunPositions(PositionsArguments arguments, const Context& context) {
   lab::PositionsOptions& options = arguments.options;
   options.seed = context.seed;
   const std::optional<lab::SchemeTable> trained = OpenRun(arguments);
@@ -99,7 +99,7 @@ int RunPositions(Arguments arguments, const Context& context) {
 }
 
 void AddPositions(CLI::App& app, Run& run) {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PositionsArguments>();
   lab::PositionsOptions& options = arguments->options;
   CLI::App* command =
       app.add_subcommand("positions", "Draw a positional scheme, say what it does and check what belongs to it");

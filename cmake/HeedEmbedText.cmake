@@ -3,11 +3,11 @@ add_custom_target(heed_embedded_texts)
 
 # Turns text files into C++ string constants, so that a script or a style sheet is a file of its own in the tree:
 #
-#   heed_embed_text(TARGET SOURCE HEADER FILE...)
+#   heed_embed_text(TARGET HEADER FILE...)
 #
-# gives SOURCE, a file of TARGET, the header HEADER to include, with `inline constexpr std::string_view kPageCss` for page.css, in
+# gives TARGET the header HEADER to include, with `inline constexpr std::string_view kPageCss` for page.css, in
 # namespace heed::lab::text. Built again when a file changes.
-function(heed_embed_text target source header)
+function(heed_embed_text target header)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${header})
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
   add_custom_command(OUTPUT ${out}
@@ -20,5 +20,5 @@ function(heed_embed_text target source header)
   add_custom_target(${embedding} DEPENDS ${out})
   add_dependencies(${target} ${embedding})
   add_dependencies(heed_embedded_texts ${embedding})
-  set_property(SOURCE ${source} TARGET_DIRECTORY ${target} APPEND PROPERTY INCLUDE_DIRECTORIES ${CMAKE_CURRENT_BINARY_DIR}/embedded)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/embedded)
 endfunction()

@@ -13,7 +13,7 @@ namespace {
 // Rows and columns of a table: low enough that their product does not overflow.
 constexpr int64_t kMost = int64_t{1} << 30;
 
-void CheckSizes(const char* encoding, int64_t num_hiddens, int64_t max_len) {
+void CheckTableSizes(const char* encoding, int64_t num_hiddens, int64_t max_len) {
   if (num_hiddens < 1 || max_len < 1 || num_hiddens > kMost || max_len > kMost) {
     throw InvalidArgument(std::string(encoding) + ": expected num_hiddens and max_len of 1 to 2^30, got " +
                           std::to_string(num_hiddens) + " and " + std::to_string(max_len));
@@ -62,7 +62,7 @@ std::vector<float> SinusoidalRows(const SinusoidalOptions& options, int64_t firs
 PositionalEncoding::PositionalEncoding(int64_t num_hiddens, int64_t max_len, LengthPolicy length_policy,
                                        SinusoidalOptions table)
     : num_hiddens_(num_hiddens), max_len_(max_len), length_policy_(length_policy), options_(table) {
-  CheckSizes("PositionalEncoding", num_hiddens, max_len);
+  CheckTableSizes("PositionalEncoding", num_hiddens, max_len);
   table_ = SinusoidalRows(options_, 0, max_len, num_hiddens);
 }
 
@@ -87,7 +87,7 @@ void PositionalEncoding::Forward(View<const float, 3> X, View<float, 3> out, int
 
 LearnedPositions::LearnedPositions(int64_t num_hiddens, int64_t max_len, LengthPolicy length_policy)
     : num_hiddens_(num_hiddens), max_len_(max_len), length_policy_(length_policy) {
-  CheckSizes("LearnedPositions", num_hiddens, max_len);
+  CheckTableSizes("LearnedPositions", num_hiddens, max_len);
   if (length_policy == LengthPolicy::kExtend) {
     throw InvalidArgument("LearnedPositions: a learned table cannot be extended; choose LengthPolicy::kError or kClamp");
   }

@@ -15,13 +15,13 @@
 namespace heed {
 namespace {
 
-using Shape = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 using Targets = std::vector<WeightTarget>;
 
 // An attention layer and the shapes of its projections' weights.
 struct AttentionShapes {
   const AttentionHeads& heads;
-  Shape query, key, value, output;
+  Extents query, key, value, output;
   bool has_bias = false;
 };
 
@@ -49,7 +49,7 @@ class Exporter {
     const std::string path = layer.path.empty() ? "" : layer.path + ".";
     const auto shape = [&](const char* projection) {
       const auto found = index_.find(path + projection + ".weight");
-      return found == index_.end() ? Shape() : targets_[found->second].facts.shape;
+      return found == index_.end() ? Extents() : targets_[found->second].facts.shape;
     };
     const AttentionShapes shapes{layer,        shape("W_q"), shape("W_k"),
                                  shape("W_v"), shape("W_o"), index_.contains(path + "W_q.bias")};
@@ -58,7 +58,7 @@ class Exporter {
 
   void CheckLimits(const AttentionShapes& layer) {
     if (table_.attention.empty()) return;  // any layers of these names
-    for (const Shape& shape : {layer.query, layer.key, layer.value, layer.output}) {
+    for (const Extents& shape : {layer.query, layer.key, layer.value, layer.output}) {
       if (shape.size() != 2) return Refuse(layer, "other projections than four matrices");
     }
     const AttentionLimits& limits = table_.limits;
@@ -151,7 +151,7 @@ class Exporter {
     return projection == "W_k" || projection == "W_v" ? layer->heads.kv_heads : layer->heads.heads;
   }
 
-  static bool CanLayOut(const Shape& shape, const WeightExport::Part& part) {
+  static bool CanLayOut(const Extents& shape, const WeightExport::Part& part) {
     const auto whole_heads = [&](std::size_t dimension) { return part.heads > 0 && shape[dimension] % part.heads == 0; };
     switch (part.layout) {
       case Layout::kSame:
@@ -171,7 +171,7 @@ class Exporter {
   void CheckStack(WeightExport::Tensor& tensor) {
     if (!ThirdOf(tensor.parts.front().layout)) return;
     std::ranges::sort(tensor.parts, {}, [](const WeightExport::Part& part) { return ThirdOf(part.layout)->place; });
-    const Shape& shape = targets_[tensor.parts.front().target].facts.shape;
+    const Extents& shape = targets_[tensor.parts.front().target].facts.shape;
     bool is_whole = tensor.parts.size() == 3;
     for (std::size_t i = 0; is_whole && i < 3; ++i) {
       const WeightExport::Part& part = tensor.parts[i];

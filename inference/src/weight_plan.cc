@@ -25,10 +25,10 @@ constexpr char kStrictness[] =
     "; every parameter and every buffer of the module's state dict needs a source, every source a place (a prefix takes a "
     "part of a checkpoint), and nothing was changed";
 
-using Shape = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
 // The heads that a framework's own layer keeps as a dimension; 0 where the layout has none.
-int64_t HeadsOf(const Shape& theirs, Layout layout) {
+int64_t HeadsOf(const Extents& theirs, Layout layout) {
   if (layout == Layout::kHeadsIn && theirs.size() == 3) return theirs[1];
   const bool first = layout == Layout::kHeadsOut || layout == Layout::kHeadsBias;
   return first && !theirs.empty() ? theirs[0] : 0;
@@ -212,7 +212,7 @@ class Planner {
     if (!ours.floating && theirs.type != ours.type) {
       return fault(who + " is of type " + theirs.type + ", " + whom + " of type " + ours.type);
     }
-    const std::optional<Shape> shape = ShapeInHeed(theirs.shape, place.layout);
+    const std::optional<Extents> shape = ShapeInHeed(theirs.shape, place.layout);
     if (shape != ours.shape) {
       const bool turned = shape && place.layout != Layout::kSame;
       return fault(who + (turned ? ", in heed's layout " + ShapeText(*shape) + "," : "") + " does not fit " + whom);
@@ -265,26 +265,26 @@ std::optional<std::vector<int64_t>> ShapeInHeed(const std::vector<int64_t>& thei
     case Layout::kReversed:
       return theirs;
     case Layout::kTransposed:
-      if (rank == 2) return Shape{theirs[1], theirs[0]};
+      if (rank == 2) return Extents{theirs[1], theirs[0]};
       break;
     case Layout::kHeadsIn:
-      if (rank == 3) return Shape{theirs[1] * theirs[2], theirs[0]};
+      if (rank == 3) return Extents{theirs[1] * theirs[2], theirs[0]};
       break;
     case Layout::kHeadsOut:
-      if (rank == 3) return Shape{theirs[2], theirs[0] * theirs[1]};
+      if (rank == 3) return Extents{theirs[2], theirs[0] * theirs[1]};
       break;
     case Layout::kHeadsBias:
-      if (rank == 2) return Shape{theirs[0] * theirs[1]};
+      if (rank == 2) return Extents{theirs[0] * theirs[1]};
       break;
     default: {
       const Third third = *ThirdOf(layout);
       if (rank <= static_cast<std::size_t>(third.dimension) || theirs[third.dimension] % 3 != 0) break;
       if (third.dimension == 0) {
-        Shape shape = theirs;
+        Extents shape = theirs;
         shape[0] /= 3;
         return shape;
       }
-      if (rank == 2) return Shape{theirs[1] / 3, theirs[0]};
+      if (rank == 2) return Extents{theirs[1] / 3, theirs[0]};
       break;
     }
   }

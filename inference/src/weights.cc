@@ -15,7 +15,7 @@
 namespace heed {
 namespace {
 
-using Shape = std::vector<int64_t>;
+using Extents = std::vector<int64_t>;
 
 constexpr char kFloat[] = "F32";  // the type of all parameters
 
@@ -25,14 +25,14 @@ bool IsFloating(ElementType element) {
 }
 
 // Where numbers come from, once everything else about them is known to be right.
-struct Source {
+struct ReadableSource {
   WeightSource facts;
   std::function<std::vector<float>()> read;
   bool in_range = true;  // once they were read
 };
-using Sources = std::map<std::string, Source>;
+using ReadableSources = std::map<std::string, ReadableSource>;
 
-int64_t Count(const Shape& shape) {
+int64_t Count(const Extents& shape) {
   int64_t count = 1;
   for (const int64_t extent : shape) count *= extent;
   return count;
@@ -73,8 +73,8 @@ std::vector<float> ReadFloats(const StoredTensor& stored, bool& in_range) {
   }
 }
 
-Source SourceOf(const StoredTensor& stored) {
-  Source source;
+ReadableSource SourceOf(const StoredTensor& stored) {
+  ReadableSource source;
   const SafetensorsEntry& entry = *stored.entry;
   source.facts.facts = {entry.shape, entry.type->name, entry.type->element && IsFloating(*entry.type->element), {}, {}};
   if (!entry.type->element) {
@@ -105,7 +105,7 @@ std::vector<float> RowsReversed(const std::vector<float>& theirs, int64_t rows) 
 }
 
 // The numbers of `theirs`, which has the shape `shape`, as heed lays them out.
-std::vector<float> InHeed(std::vector<float> theirs, const Shape& shape, Layout layout) {
+std::vector<float> InHeed(std::vector<float> theirs, const Extents& shape, Layout layout) {
   if (const std::optional<Third> third = ThirdOf(layout)) {
     if (third->dimension == 1) theirs = Turned(theirs, shape[0]);
     const auto size = static_cast<std::ptrdiff_t>(theirs.size() / 3);
@@ -128,7 +128,7 @@ bool SameNumbers(const std::vector<float>& a, const std::vector<float>& b) {
   return std::ranges::equal(a, b, [](float x, float y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-void Load(const Parameters& parameters, Sources& sources, Framework framework, const std::string& prefix) {
+void Load(const Parameters& parameters, ReadableSources& sources, Framework framework, const std::string& prefix) {
   std::vector<WeightTarget> targets;
   targets.reserve(parameters.list.size());
   for (const Parameter& parameter : parameters.list) {
@@ -146,7 +146,7 @@ void Load(const Parameters& parameters, Sources& sources, Framework framework, c
       staged.emplace(copy.target, std::vector<float>(static_cast<std::size_t>(Count(target.facts.shape))));
       continue;
     }
-    Source& source = sources.at(copy.source);
+    ReadableSource& source = sources.at(copy.source);
     std::vector<float> numbers = InHeed(source.read(), source.facts.facts.shape, copy.layout);
     if (!source.in_range) {
       faults.push_back("source '" + ShownName(copy.source) + "' holds numbers beyond the range of " + kFloat +
@@ -178,9 +178,9 @@ void Parameters::Add(const std::string& name, Parameters inner) {
 }
 
 void LoadWeights(const Parameters& parameters, const std::string& path, Framework framework, const std::string& prefix) {
-  Sources sources;
+  ReadableSources sources;
   for (const auto& [name, stored] : OpenTensors(path)) {
-    Source& source = sources[name] = SourceOf(stored);
+    ReadableSource& source = sources[name] = SourceOf(stored);
     source.read = [stored = stored, &source] { return ReadFloats(stored, source.in_range); };
   }
   try {
@@ -192,7 +192,7 @@ void LoadWeights(const Parameters& parameters, const std::string& path, Framewor
 
 void LoadWeights(const Parameters& parameters, const std::map<std::string, Array>& arrays, Framework framework,
                  const std::string& prefix) {
-  Sources sources;
+  ReadableSources sources;
   for (const auto& [name, array] : arrays) {
     const std::string who = "source '" + ShownName(name) + "'";
     if (!IsTensorName(name)) throw InvalidArgument(who + ": a name of 1 to 1024 bytes without NUL is expected");
@@ -203,7 +203,7 @@ void LoadWeights(const Parameters& parameters, const std::map<std::string, Array
       throw InvalidArgument(who + ": its shape holds " + std::to_string(Count(array.shape)) + " numbers, its values are " +
                             std::to_string(array.values.size()));
     }
-    Source& source = sources[name];
+    ReadableSource& source = sources[name];
     source.facts.facts = {array.shape, kFloat, true, {}, {}};
     source.read = [values = array.values] { return std::vector<float>(values.begin(), values.end()); };
   }

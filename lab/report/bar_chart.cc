@@ -11,13 +11,13 @@ namespace heed::lab {
 namespace {
 
 // Okabe and Ito's, light enough for a surface.
-constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
+constexpr const char* kBarColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
 constexpr char kGrey[] = "#8a939c";
 
 // As gnuplot's variable colours take it.
 std::string ColourOf(const BarChart& chart, std::size_t bar) {
   const int group = chart.groups.empty() ? 0 : chart.groups[bar];
-  return std::string("0x") + ((group < 0 ? kGrey : kColours[static_cast<std::size_t>(group) % std::size(kColours)]) + 1);
+  return std::string("0x") + ((group < 0 ? kGrey : kBarColours[static_cast<std::size_t>(group) % std::size(kBarColours)]) + 1);
 }
 
 std::string ShortNumber(double value) {

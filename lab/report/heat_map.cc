@@ -49,12 +49,12 @@ HeatMap Reduced(const HeatMap& map, int64_t most_rows, int64_t most_columns) {
   return reduced;
 }
 
-struct Range {
+struct Extent {
   double low, high;
 };
 
-Range FiniteRange(const std::vector<double>& values) {
-  Range range{INFINITY, -INFINITY};
+Extent FiniteRange(const std::vector<double>& values) {
+  Extent range{INFINITY, -INFINITY};
   for (const double value : values) {
     if (std::isfinite(value)) range = {std::min(range.low, value), std::max(range.high, value)};
   }
@@ -64,7 +64,7 @@ Range FiniteRange(const std::vector<double>& values) {
 }
 
 // Cells of one colour are one path in units of cells; equal neighbours in a row are one rectangle.
-std::string Cells(const HeatMap& map, const Range& range) {
+std::string Cells(const HeatMap& map, const Extent& range) {
   const auto level = [&](int64_t row, int64_t column) {
     const double value = map.values[static_cast<std::size_t>(row * map.columns + column)];
     if (!std::isfinite(value)) return kNotFinite;
@@ -104,7 +104,7 @@ std::string Line(double x1, double y1, double x2, double y2) {
 
 constexpr double kTick = 5, kGap = 4;  // pixels: a tick mark, and between it and its label
 
-std::string ColourBar(const Box& box, const Range& range, const Ticks& ticks) {
+std::string ColourBar(const Box& box, const Extent& range, const Ticks& ticks) {
   std::string bar = "<linearGradient id=\"blues\" x1=\"0\" y1=\"1\" x2=\"0\" y2=\"0\">";
   for (int i = 0; i < 9; ++i) {
     bar += "<stop offset=\"" + Pixels(i * 12.5) + "%\" stop-color=\"" + Colour((kLevels - 1) * i / 8) + "\"/>";
@@ -144,7 +144,7 @@ std::string Axes(const HeatMap& map, const Box& box, const Ticks& across, const 
 }  // namespace
 
 std::string DrawHeatMap(const Figure& figure, const HeatMap& map) {
-  const Range range = FiniteRange(map.values);
+  const Extent range = FiniteRange(map.values);
   const Ticks levels = RoundTicks(range.low, range.high, 5);
   const Ticks down = IndexTicks(map.rows, figure.height / 45);
   const double bar_room = 16 + 14 + kTick + kGap + Widest(levels) + 10;  // space, bar, tick, gap, label, space

@@ -27,7 +27,7 @@ const std::vector<int64_t> kExtremes{kLeast,        kLeast + 1, -kFarthest - 1, 
 constexpr Shape kShape{2, 2, 2, 5, 6, 8, 8};
 
 // Eps of the largest of a few scores of N(0, 1) numbers.
-constexpr double kTolerance = 64 * std::numeric_limits<double>::epsilon();
+constexpr double kRounding = 64 * std::numeric_limits<double>::epsilon();
 
 class Extremes : public ::testing::Test {
  protected:
@@ -42,8 +42,8 @@ class Extremes : public ::testing::Test {
     }
     const reference::Result expected =
         reference::Compute(attention, p.Queries(p.q), p.Keys(p.k), p.Values(p.v), p.Outputs(p.d_out), {});
-    for (std::size_t x = 0; x < p.out.size(); ++x) EXPECT_NEAR(p.out[x], expected.out[x], kTolerance) << what;
-    for (std::size_t x = 0; x < p.d_k.size(); ++x) EXPECT_NEAR(p.d_k[x], expected.d.k[x], 8 * kTolerance) << what;
+    for (std::size_t x = 0; x < p.out.size(); ++x) EXPECT_NEAR(p.out[x], expected.out[x], kRounding) << what;
+    for (std::size_t x = 0; x < p.d_k.size(); ++x) EXPECT_NEAR(p.d_k[x], expected.d.k[x], 8 * kRounding) << what;
     return true;
   }
 

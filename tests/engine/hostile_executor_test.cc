@@ -61,13 +61,13 @@ class Stragglers {
   std::vector<std::thread> threads_;
 };
 
-struct Case {
+struct Misrule {
   std::string name;
   std::shared_ptr<Executor> executor;
   bool throws = false;
 };
 
-std::vector<Case> Cases() {
+std::vector<Misrule> Misrules() {
   const auto make = [](const Unruly::Act& act) { return std::make_shared<Unruly>(act); };
   const auto count = [](std::function<int(int)> say) {
     // A caller that trusted the first answer gets as many calls as the last would allow.
@@ -171,7 +171,7 @@ TEST(UnrulyExecutors, ChangeNothingOrThrow) {
   std::vector<Numbers> expected;
   expected.reserve(calls.size());
   for (const auto& call : calls) expected.push_back(call(serial));
-  for (const Case& c : Cases())
+  for (const Misrule& c : Misrules())
     for (std::size_t x = 0; x < calls.size(); ++x) {
       SCOPED_TRACE(c.name + ", call " + std::to_string(x));
       if (c.throws) {

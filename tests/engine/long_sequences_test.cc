@@ -23,10 +23,10 @@ double Told(const char* file, const std::string& field) {
   return -1;
 }
 
-// Numbers of a fixed sequence in -1 .. 1.
-class Numbers {
+// NumberSequence of a fixed sequence in -1 .. 1.
+class NumberSequence {
  public:
-  explicit Numbers(uint64_t seed) : state_(seed) {}
+  explicit NumberSequence(uint64_t seed) : state_(seed) {}
   float operator()() {
     state_ = state_ * 6364136223846793005 + 1442695040888963407;
     return static_cast<float>(static_cast<int64_t>(state_) >> 40) * 0x1p-23F;
@@ -37,7 +37,7 @@ class Numbers {
 };
 
 std::vector<float> Filled(int64_t count, uint64_t seed) {
-  Numbers numbers(seed);
+  NumberSequence numbers(seed);
   std::vector<float> array(static_cast<std::size_t>(count));
   for (float& x : array) x = numbers();
   return array;
@@ -108,7 +108,7 @@ TEST(LongSequences, RowsBeyondTwoToThe31ElementsAreFound) {
   constexpr int64_t d = 64, n = (int64_t{1} << 31) / d + 5000, window = 64, kStretch = 300;
   if (Told("/proc/meminfo", "MemAvailable") < 10) GTEST_SKIP() << "needs 10 GiB";
   static_assert(n * d > int64_t{1} << 31);
-  Numbers numbers(1);
+  NumberSequence numbers(1);
   std::vector<BFloat16> keys(static_cast<std::size_t>(n * d)), out(keys.size());
   std::vector<float> query(d);
   for (float& x : query) x = ToFloat(ToBFloat16(numbers()));

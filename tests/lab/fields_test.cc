@@ -13,7 +13,7 @@
 namespace heed::lab {
 namespace {
 
-struct Options {
+struct SampleOptions {
   int64_t steps = 300;
   std::vector<std::string> encoders = {"gru", "lstm"}, tasks = {};
   std::vector<int64_t> lengths = {16, 32};
@@ -23,7 +23,7 @@ struct Options {
   int threads = 2;
 };
 
-Fields FieldsOf(Options& options) {
+Fields FieldsOf(SampleOptions& options) {
   return {Whole("steps", &options.steps, 1, 1000, "Steps"),
           Names("encoders", &options.encoders, {"attention", "gru", "lstm"}, "Encoders"),
           OrNone(Names("tasks", &options.tasks, {"copy"}, "Tasks")),
@@ -34,8 +34,8 @@ Fields FieldsOf(Options& options) {
           SideBySide(options.threads)};
 }
 
-std::string Fault(const Options& options) {
-  Options own = options;
+std::string Fault(const SampleOptions& options) {
+  SampleOptions own = options;
   return WhatOf<InvalidArgument>([&] { Check(FieldsOf(own)); });
 }
 
@@ -56,14 +56,14 @@ TEST(FieldsTest, AreCheckedByTheirDescription) {
 }
 
 TEST(FieldsTest, SettingsHoldAllThatResultsDependOn) {
-  Options options;
+  SampleOptions options;
   EXPECT_EQ(
       SettingsOf(FieldsOf(options)).dump(),
       R"({"steps":300,"encoders":["gru","lstm"],"tasks":[],"train_lengths":[16,32],"scheme":"alibi","lr":0.003,"seed":7})");
 }
 
 TEST(FieldsTest, TheCommandNamesWhatDiffersFromTheBudget) {
-  Options options, budget;
+  SampleOptions options, budget;
   EXPECT_EQ(CommandLine("study", "", "quick", FieldsOf(options), FieldsOf(budget), "out"),
             "heed study --budget quick --out out");
   options.steps = 12, options.encoders = {"gru"}, options.lengths = {8, 16}, options.lr = 0.1, options.seed = 8;
@@ -76,7 +76,7 @@ TEST(FieldsTest, TheCommandNamesWhatDiffersFromTheBudget) {
 }
 
 TEST(FieldsTest, HelpListsTheNames) {
-  Options options;
+  SampleOptions options;
   const Fields fields = FieldsOf(options);
   EXPECT_EQ(fields[1].text, "Encoders; some of attention, gru, lstm, or all");
   EXPECT_EQ(fields[2].text, "Tasks; some of copy, or all, or none");

@@ -1,7 +1,6 @@
 // Names and values from files, whatever they hold, in messages and on pages: one printable line of UTF-8, cut, with the file's
 // name.
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -40,10 +39,6 @@ bool Shows(const std::string& text) {
   return decoded.read == text.size() && std::ranges::none_of(decoded.characters, [](char32_t c) {
            return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e);
          });
-}
-
-void Write(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 struct Case {
@@ -103,7 +98,7 @@ TEST(OutsideText, StandsInErrorsPrintableAndCut) {
     for (std::size_t i = 0; i < kHostile.size(); ++i) {
       const ScratchFolder scratch;
       const std::filesystem::path path = scratch.path() / one.file;
-      Write(path, one.contents(kHostile[i]));
+      WriteBytes(path, one.contents(kHostile[i]));
       const std::string what = WhatOf<Error>([&] { one.read(path); });
       EXPECT_TRUE(Holds(what, one.file)) << one.name << " " << i;
       EXPECT_TRUE(Shows(what)) << one.name << " " << i;

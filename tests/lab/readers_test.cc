@@ -108,10 +108,6 @@ void Attack(const std::string& whole, const std::function<void(const std::string
   EXPECT_GT(refused, 100);
 }
 
-void Write(const std::filesystem::path& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
 std::string Read(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -121,7 +117,7 @@ TEST(DamagedFiles, Texts) {
   const ScratchFolder scratch;
   const std::filesystem::path path = scratch.path() / "text";
   Attack("Grüße, 世界 \xF0\x9F\x98\x80\nsecond line\n", [&](const std::string& bytes) {
-    Write(path, bytes);
+    WriteBytes(path, bytes);
     ReadText(path.string());
   });
 }
@@ -133,7 +129,7 @@ TEST(DamagedFiles, Tables) {
   for (int row = 0; row < 12; ++row)
     table += std::string(row < 6 ? "a," : "b,") + std::to_string(row) + ",0.5,-1e3," + (row % 2 ? "up\n" : "down\n");
   Attack(table, [&](const std::string& bytes) {
-    Write(path, bytes);
+    WriteBytes(path, bytes);
     ReadSeriesCsv(path, {.target = "y", .sequence = "who", .time = "when", .features = {}, .goal = ""});
   });
 }
@@ -156,11 +152,11 @@ TEST(DamagedFiles, Runs) {
   folder.WriteConfig(config);
   folder.WriteMetrics(std::vector<Metrics>(3));
   Attack(Read(folder.config()), [&](const std::string& bytes) {
-    Write(folder.config(), bytes);
+    WriteBytes(folder.config(), bytes);
     folder.ReadConfig();
   });
   Attack(Read(folder.metrics()), [&](const std::string& bytes) {
-    Write(folder.metrics(), bytes);
+    WriteBytes(folder.metrics(), bytes);
     folder.ReadMetrics(1000);
   });
 }

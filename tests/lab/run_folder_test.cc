@@ -17,7 +17,7 @@
 namespace heed::lab {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 RunConfig SampleConfig() {
   RunConfig config;
@@ -91,33 +91,34 @@ TEST(RunFolder, DamagedConfigurationsAreRefusedByName) {
   const ScratchFolder scratch;
   const RunFolder folder(scratch.path());
   folder.WriteConfig(SampleConfig());
-  const Json good = Json::parse(ReadFile(folder.config()));
+  const PlainJson good = PlainJson::parse(ReadFile(folder.config()));
   const auto expect = [&](const std::string& word, auto damage) {
-    Json json = good;
+    PlainJson json = good;
     damage(json);
     WriteFile(folder.config(), json.dump());
     ExpectFileError(folder.config(), word, [&] { folder.ReadConfig(); });
   };
-  expect("object", [](Json& j) { j = Json::array(); });
-  expect("format", [](Json& j) { j["format"] = 2; });
-  expect("format", [](Json& j) { j.erase("format"); });
-  expect("model", [](Json& j) { j["model"] = 3; });
-  expect("layers", [](Json& j) { j["model"].erase("layers"); });
-  expect("layers", [](Json& j) { j["model"]["layers"] = 2.5; });
-  expect("layers", [](Json& j) { j["model"]["layers"] = -1; });
-  expect("layers", [](Json& j) { j["model"]["layers"] = ~uint64_t{0}; });
-  expect("width", [](Json& j) { j["model"]["width"] = "16"; });
-  expect("width", [](Json& j) { j["model"]["width"] = 1 << 30; });
-  expect("encoder", [](Json& j) { j["model"]["encoder"] = "oracle"; });
-  expect("'rotating'", [](Json& j) { j["model"]["encoder"] = "attention", j["model"]["position"] = "rotating"; });
-  expect("even head width",
-         [](Json& j) { j["model"]["encoder"] = "attention", j["model"]["position"] = "rotary", j["model"]["width"] = 10; });
-  expect("objective", [](Json& j) { j["model"]["objective"] = "both"; });
-  expect("bias", [](Json& j) { j["model"]["bias"] = 1; });
-  expect("lr", [](Json& j) { j["training"]["lr"] = "fast"; });
-  expect("seed", [](Json& j) { j["training"]["seed"] = -1; });
-  expect("vocabulary", [](Json& j) { j["vocabulary"] = ""; });
-  expect("vocabulary", [](Json& j) { j["vocabulary"] = "ba"; });
+  expect("object", [](PlainJson& j) { j = PlainJson::array(); });
+  expect("format", [](PlainJson& j) { j["format"] = 2; });
+  expect("format", [](PlainJson& j) { j.erase("format"); });
+  expect("model", [](PlainJson& j) { j["model"] = 3; });
+  expect("layers", [](PlainJson& j) { j["model"].erase("layers"); });
+  expect("layers", [](PlainJson& j) { j["model"]["layers"] = 2.5; });
+  expect("layers", [](PlainJson& j) { j["model"]["layers"] = -1; });
+  expect("layers", [](PlainJson& j) { j["model"]["layers"] = ~uint64_t{0}; });
+  expect("width", [](PlainJson& j) { j["model"]["width"] = "16"; });
+  expect("width", [](PlainJson& j) { j["model"]["width"] = 1 << 30; });
+  expect("encoder", [](PlainJson& j) { j["model"]["encoder"] = "oracle"; });
+  expect("'rotating'", [](PlainJson& j) { j["model"]["encoder"] = "attention", j["model"]["position"] = "rotating"; });
+  expect("even head width", [](PlainJson& j) {
+    j["model"]["encoder"] = "attention", j["model"]["position"] = "rotary", j["model"]["width"] = 10;
+  });
+  expect("objective", [](PlainJson& j) { j["model"]["objective"] = "both"; });
+  expect("bias", [](PlainJson& j) { j["model"]["bias"] = 1; });
+  expect("lr", [](PlainJson& j) { j["training"]["lr"] = "fast"; });
+  expect("seed", [](PlainJson& j) { j["training"]["seed"] = -1; });
+  expect("vocabulary", [](PlainJson& j) { j["vocabulary"] = ""; });
+  expect("vocabulary", [](PlainJson& j) { j["vocabulary"] = "ba"; });
   WriteFile(folder.config(), good.dump().substr(0, 100));
   ExpectFileError(folder.config(), "JSON", [&] { folder.ReadConfig(); });
   std::filesystem::remove(folder.config());
@@ -178,9 +179,9 @@ TEST(Checkpoint, TensorsThatDoNotFitAreRefusedByName) {
   expect("state of the run", [&](nn::Safetensors& s) { s.tensors.erase("torch_generator"); });
   expect("generator", [&](nn::Safetensors& s) { s.tensors["torch_generator"] = at::zeros({3}, at::kByte); });
   expect("malformed", [&](nn::Safetensors& s) { s.metadata["progress"] = "{"; });
-  const auto progress = [&](const char* key, const Json& value) {
+  const auto progress = [&](const char* key, const PlainJson& value) {
     return [&good, key, value](nn::Safetensors& s) {
-      Json json = Json::parse(good.metadata.at("progress"));
+      PlainJson json = PlainJson::parse(good.metadata.at("progress"));
       json[key] = value;
       s.metadata["progress"] = json.dump();
     };

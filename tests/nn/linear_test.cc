@@ -23,7 +23,7 @@ bool HasBoth() {
   return at::globalContext().hasMKLDNN() && at::globalContext().hasMKL() && at::get_cpu_capability() == "AVX512";
 }
 
-struct LinearTest : testing::Test {
+struct LinearTest : ::testing::Test {
   at::Tensor weight = at::randn({kOut, kIn}).requires_grad_(), bias = at::randn({kOut}).requires_grad_();
 
   at::Tensor Input(int64_t rows) { return at::randn({2, rows / 2, kIn}).requires_grad_(); }

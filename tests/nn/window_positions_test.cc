@@ -21,11 +21,13 @@
 namespace heed::nn {
 namespace {
 
-constexpr int64_t kHeads = 2, kWidth = 8, kHigh = 3, kWide = 4, kTokens = kHigh * kWide;
+constexpr int64_t kGridHeads = 2, kGridWidth = 8, kHigh = 3, kWide = 4, kTokens = kHigh * kWide;
 
-struct Operands {
-  explicit Operands(int64_t queries = kTokens, int64_t keys = kTokens, int64_t batch = 2)
-      : q(Random({batch, kHeads, queries, kWidth})), k(Random({batch, 1, keys, kWidth})), v(Random({batch, 1, keys, kWidth})) {}
+struct GridOperands {
+  explicit GridOperands(int64_t queries = kTokens, int64_t keys = kTokens, int64_t batch = 2)
+      : q(Random({batch, kGridHeads, queries, kGridWidth})),
+        k(Random({batch, 1, keys, kGridWidth})),
+        v(Random({batch, 1, keys, kGridWidth})) {}
   at::Tensor q, k, v;
 };
 
@@ -39,7 +41,7 @@ at::Tensor Grid() {
 at::Tensor Looked(const at::Tensor& table, const at::Tensor& query, const at::Tensor& key) {
   const at::Tensor d = query.unsqueeze(1) - key;
   const at::Tensor row = (d.select(2, 0) + kHigh - 1) * (2 * kWide - 1) + d.select(2, 1) + kWide - 1;
-  return table.index_select(0, row.flatten()).view({query.size(0), key.size(0), kHeads}).permute({2, 0, 1});
+  return table.index_select(0, row.flatten()).view({query.size(0), key.size(0), kGridHeads}).permute({2, 0, 1});
 }
 
 template <class Holder>
@@ -51,9 +53,9 @@ Holder Stirred(Holder scheme) {
 }
 
 TEST(SwinBiasTest, AddsTheNumberOfBothDifferences) {
-  const SwinBias scheme = Stirred(SwinBias(kHeads, WindowShape(kHigh, kWide)));
-  EXPECT_EQ(scheme->weight.sizes(), at::IntArrayRef({5 * 7, kHeads}));
-  const Operands in;
+  const SwinBias scheme = Stirred(SwinBias(kGridHeads, WindowShape(kHigh, kWide)));
+  EXPECT_EQ(scheme->weight.sizes(), at::IntArrayRef({5 * 7, kGridHeads}));
+  const GridOperands in;
   const at::Tensor expected =
       attention(in.q, in.k, in.v, AttentionOptions().bias(Looked(scheme->weight, Grid(), Grid()))).output;
   const auto output = [&](const AttentionOptions& options) { return attention(in.q, in.k, in.v, options).output; };
@@ -72,8 +74,8 @@ TEST(SwinBiasTest, AddsTheNumberOfBothDifferences) {
 }
 
 TEST(SwinBiasTest, PartsOfAWindowStandWhereTheyAre) {
-  const SwinBias scheme = Stirred(SwinBias(kHeads, WindowShape(kHigh, kWide)));
-  const Operands in;
+  const SwinBias scheme = Stirred(SwinBias(kGridHeads, WindowShape(kHigh, kWide)));
+  const GridOperands in;
   const auto moved = AttentionOptions().position(scheme).query_offset(7).key_offset(2);
   const at::Tensor part = attention(in.q.slice(2, 7), in.k.slice(2, 2), in.v.slice(2, 2), moved).output;
   const auto looked = AttentionOptions().bias(Looked(scheme->weight, Grid().slice(0, 7), Grid().slice(0, 2)));
@@ -81,8 +83,8 @@ TEST(SwinBiasTest, PartsOfAWindowStandWhereTheyAre) {
 }
 
 TEST(SwinBiasTest, PackedSequencesEqualEachAlone) {
-  const SwinBias scheme = Stirred(SwinBias(kHeads, WindowShape(kHigh, kWide)));
-  const Operands in(10, 14, 1);
+  const SwinBias scheme = Stirred(SwinBias(kGridHeads, WindowShape(kHigh, kWide)));
+  const GridOperands in(10, 14, 1);
   const std::vector<int64_t> queries{0, 3, 3, 10}, keys{0, 5, 6, 14};
   const auto slice = [](const at::Tensor& t, const std::vector<int64_t>& starts, std::size_t b) {
     return t.slice(2, starts[b], starts[b + 1]);
@@ -98,7 +100,7 @@ TEST(SwinBiasTest, PackedSequencesEqualEachAlone) {
 
 // A user's scheme of one axis, whose table counts every second step.
 struct SecondSteps : AttentionPosition {
-  at::Tensor bias = Random({kHeads, 9});
+  at::Tensor bias = Random({kGridHeads, 9});
 
   AttentionTensors tensors() const override {
     AttentionTensors tensors;
@@ -115,7 +117,7 @@ struct SecondSteps : AttentionPosition {
 TEST(PlacesTest, OrderAndTablesCountByThem) {
   const auto scheme = std::make_shared<SecondSteps>();
   const auto causal = [&] { return AttentionOptions().causal(true).position(scheme); };
-  const Operands in(5, 7);
+  const GridOperands in(5, 7);
   const auto plain = AttentionOptions().causal(true).relative_bias(scheme->bias);
   EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, causal()).output, attention(in.q, in.k, in.v, plain).output));
   const at::Tensor query = at::arange(4, 9), key = at::arange(2, 9);
@@ -124,7 +126,7 @@ TEST(PlacesTest, OrderAndTablesCountByThem) {
   EXPECT_TRUE(at::equal(attention(in.q, in.k, in.v, causal().query_positions(query).key_positions(key)).output,
                         attention(in.q, in.k, in.v, halved).output));
   // Packed: lists are placed sequence by sequence, also those that only count up.
-  const Operands packed(5, 7, 1);
+  const GridOperands packed(5, 7, 1);
   const at::Tensor queries = at::tensor({0, 2, 5}, at::kLong), keys = at::tensor({0, 4, 7}, at::kLong);
   const at::Tensor ends = attention(packed.q, packed.k, packed.v, causal().packed(queries, keys)).output;
   const auto halves = [](int64_t begin, int64_t end) { return at::div(at::arange(begin, end), 2, "floor"); };
@@ -140,7 +142,7 @@ TEST(PlacesTest, OrderAndTablesCountByThem) {
 
 TEST(SwinV2BiasTest, IsTheNetworkOfLogarithmicDifferences) {
   for (const WindowShape pretrained : {WindowShape(), WindowShape(2, 3)}) {
-    const SwinV2Bias scheme = Stirred(SwinV2Bias(kHeads, WindowShape(kHigh, kWide), 6, pretrained));
+    const SwinV2Bias scheme = Stirred(SwinV2Bias(kGridHeads, WindowShape(kHigh, kWide), 6, pretrained));
     const double high = pretrained.height > 0 ? 1 : kHigh - 1, wide = pretrained.width > 0 ? 2 : kWide - 1;
     for (int64_t y = 1 - kHigh; y < kHigh; ++y) {
       for (int64_t x = 1 - kWide; x < kWide; ++x) {
@@ -155,7 +157,7 @@ TEST(SwinV2BiasTest, IsTheNetworkOfLogarithmicDifferences) {
         EXPECT_TRUE(at::allclose(row, expected, 0, 1e-12)) << y << ", " << x;
       }
     }
-    const Operands in;
+    const GridOperands in;
     const auto looked = AttentionOptions().bias(Looked(scheme->table(), Grid(), Grid()));
     EXPECT_TRUE(at::allclose(attention(in.q, in.k, in.v, AttentionOptions().position(scheme)).output,
                              attention(in.q, in.k, in.v, looked).output, 0, 1e-12));
@@ -165,23 +167,23 @@ TEST(SwinV2BiasTest, IsTheNetworkOfLogarithmicDifferences) {
 
 TEST(WindowBiasesTest, GradientsReachTheirNumbers) {
   const auto check = [](const auto& scheme) {
-    const Operands in(5, 5, 1);
+    const GridOperands in(5, 5, 1);
     std::vector<at::Tensor> leaves = scheme->parameters();
     for (const at::Tensor& operand : {in.q, in.k, in.v}) leaves.push_back(operand.set_requires_grad(true));
     testing::ExpectLeafGradientsMatch([&] { return attention(in.q, in.k, in.v, AttentionOptions().position(scheme)).output; },
                                       leaves);
   };
-  check(Stirred(SwinBias(kHeads, WindowShape(2, 3))));
-  check(Stirred(SwinV2Bias(kHeads, WindowShape(2, 3), 4)));
+  check(Stirred(SwinBias(kGridHeads, WindowShape(2, 3))));
+  check(Stirred(SwinV2Bias(kGridHeads, WindowShape(2, 3), 4)));
 }
 
 // A block by itself turns as Rotary does.
 TEST(AxialRotaryTest, TurnsEachBlockByItsAxis) {
-  const Operands in;
+  const GridOperands in;
   const at::Tensor places = Random({2, kTokens, 2}) * 5;
   for (const RotaryLayout layout : {RotaryLayout::kHalf, RotaryLayout::kInterleaved}) {
-    const AxialRotary scheme(kWidth, 2, 100.0, layout);
-    const Rotary block(kWidth / 2, RotaryOptions{.base = 100.0}, layout);
+    const AxialRotary scheme(kGridWidth, 2, 100.0, layout);
+    const Rotary block(kGridWidth / 2, RotaryOptions{.base = 100.0}, layout);
     const auto turned = [&](const at::Tensor& x) {
       return at::cat({block->rotate_query(x.narrow(3, 0, 4), places.select(2, 0)),
                       block->rotate_query(x.narrow(3, 4, 4), places.select(2, 1))},
@@ -201,9 +203,9 @@ TEST(AxialRotaryTest, TurnsEachBlockByItsAxis) {
 }
 
 TEST(AxialRotaryTest, PackedSequencesReadTheirPlaces) {
-  const Operands in(5, 5, 1);
+  const GridOperands in(5, 5, 1);
   const at::Tensor starts = at::tensor({0, 3, 5}, at::kLong), places = Random({2, 3, 2});
-  const AxialRotary scheme(kWidth);
+  const AxialRotary scheme(kGridWidth);
   const auto listed = [&](const at::Tensor& where) {
     return AttentionOptions().position(scheme).query_positions(where).key_positions(where);
   };
@@ -255,7 +257,7 @@ TEST(AxesTest, ClonesAreIndependentAndEqual) {
 }
 
 TEST(AxesTest, RefusalsNameTheArgument) {
-  const Operands in;
+  const GridOperands in;
   const at::Tensor places = Grid().unsqueeze(0);
   const auto refused = [&](const AttentionOptions& options, const std::vector<std::string>& parts) {
     ExpectRefused([&] { attention(in.q, in.k, in.v, options); }, parts);
@@ -263,10 +265,10 @@ TEST(AxesTest, RefusalsNameTheArgument) {
   const auto listed = [&](const auto& scheme, const at::Tensor& where) {
     return AttentionOptions().position(scheme).query_positions(where).key_positions(where);
   };
-  const SwinBias swin(kHeads, WindowShape(kHigh, kWide));
-  const AxialRotary axial(kWidth);
+  const SwinBias swin(kGridHeads, WindowShape(kHigh, kWide));
+  const AxialRotary axial(kGridWidth);
   refused(AttentionOptions().query_positions(places).key_positions(places), {"query_positions", "[1, 12, 2]", "axes"});
-  refused(AttentionOptions().key_positions(places).position(Alibi(kHeads)), {"key_positions", "schemes that have axes"});
+  refused(AttentionOptions().key_positions(places).position(Alibi(kGridHeads)), {"key_positions", "schemes that have axes"});
   refused(listed(axial, places).causal(true), {"causal", "several axes"});
   refused(listed(swin, places).causal(Causal::kTopLeft), {"causal", "several axes"});
   refused(listed(axial, places).window(3, 3), {"window", "several axes"});
@@ -275,7 +277,7 @@ TEST(AxesTest, RefusalsNameTheArgument) {
   refused(listed(swin, places).score(ScoreProgram(program::Score() * program::KeyPosition())), {"score", "several axes"});
   refused(listed(swin, places).mask_program(MaskProgram(program::KeyPosition() < 3)), {"mask_program", "several axes"});
   refused(AttentionOptions().position(swin).window(3, -1), {"window", "several axes"});
-  refused(listed(AxialRotary(kWidth, 4), places), {"query_positions", "[batch, steps, 4]"});
+  refused(listed(AxialRotary(kGridWidth, 4), places), {"query_positions", "[batch, steps, 4]"});
   refused(listed(axial, places.to(at::kFloat)), {"query_positions", "int64 or float64"});
   refused(listed(axial, places.slice(1, 1)), {"query_positions", "[2, 12, 2], got [1, 11, 2]"});
   refused(AttentionOptions().position(axial), {"AxialRotary: query_positions", "got none"});
@@ -302,7 +304,7 @@ TEST(AxesTest, RefusalsNameTheArgument) {
       [] {
         KeyValueCache().append(Random({1, 1, 2, 8}), Random({1, 1, 2, 8}), AxialRotary(8).ptr());
       },
-      {"key_positions"});
+      "key_positions");
 }
 
 }  // namespace

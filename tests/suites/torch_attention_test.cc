@@ -33,13 +33,13 @@ CallCase Case(const std::string& text) { return ParseCase(text, "--case"); }
 
 // Relative to the largest of an array, of sums of up to some hundred products of normal numbers. LibTorch's 16-bit paths round
 // scores, weights and their gradients where heed rounds what it stores; those errors add up as a random walk.
-double Tolerance(BenchType type) {
+double ToleranceOfCalls(BenchType type) {
   if (type == BenchType::kDouble) return 1e-12;
   if (type == BenchType::kFloat) return 2e-5;
   return type == BenchType::kBFloat16 ? 8 * std::ldexp(1.0, -8) : 8 * std::ldexp(1.0, -11);
 }
 
-void ExpectAgreement(const NamedTensors& heed, const NamedTensors& torch, double tolerance, const std::string& words) {
+void ExpectAgreementOfCalls(const NamedTensors& heed, const NamedTensors& torch, double tolerance, const std::string& words) {
   ASSERT_EQ(heed.size(), torch.size()) << words;
   for (std::size_t x = 0; x < heed.size(); ++x) {
     ASSERT_EQ(heed[x].first, torch[x].first) << words;
@@ -62,7 +62,7 @@ TEST(TorchAttentionTest, EveryWayOfARandomCallComputesWhatHeedDoes) {
     const std::vector<std::string> ways = contenders.TorchWays();
     for (std::size_t way = 0; way < ways.size(); ++way) {
       contenders.SetTorchWay(way);
-      ExpectAgreement(heed, contenders.Run(BenchSide::kTorch, c.pass), Tolerance(c.type), Words(c, ways[way]));
+      ExpectAgreementOfCalls(heed, contenders.Run(BenchSide::kTorch, c.pass), ToleranceOfCalls(c.type), Words(c, ways[way]));
     }
   }
 }
