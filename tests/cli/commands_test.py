@@ -1,11 +1,12 @@
 """What every command promises: exit codes, messages on stderr, data on stdout."""
 
 import json
+import os
 import re
 import subprocess
 
 import pytest
-from heed_program import SMALL, run
+from heed_program import SMALL, program, run
 
 COMMANDS = [
     "study", "train", "eval", "generate", "inspect", "positions", "compare", "depth", "tasks", "bench", "check", "info", "help",
@@ -287,3 +288,24 @@ def test_a_table_is_not_taken_for_a_text(tmp_path, command):
     assert result.returncode == 2
     assert "Walks.CSV" in result.stderr and "--target" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "chosen", "spins"),
+    [("train", {}, 1000), ("study", {}, 1000), ("train", {"GOMP_SPINCOUNT": "7"}, 7), ("train", {"OMP_WAIT_POLICY": "passive"}, 0), ("bench", {}, None)],
+)
+def test_idle_threads_sleep_soon_unless_the_user_says_how_they_wait(command, chosen, spins):
+    """libgomp itself tells what it reads, at each start of the program; None: its own choice, which is far more."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    result = run(command, "--help", env=kept | chosen | {"OMP_DISPLAY_ENV": "verbose"})
+    assert result.returncode == 0, result.stderr
+    told = [int(count) for count in re.findall(r"GOMP_SPINCOUNT = '(\d+)'", result.stderr)]
+    assert len(told) == (2 if not chosen and spins else 1)
+    assert told[-1] == spins if spins is not None else told[-1] > 1000
+
+
+def test_the_program_runs_by_naming_the_loader():
+    loader = re.search(r"interpreter: (\S+?)\]", subprocess.run(["readelf", "-l", program()], capture_output=True, text=True, check=True).stdout)
+    kept = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")}
+    result = subprocess.run([loader.group(1), program(), "train", "--help"], capture_output=True, text=True, env=kept, check=False)
+    assert result.returncode == 0, result.stderr

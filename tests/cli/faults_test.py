@@ -139,18 +139,6 @@ def test_the_first_signal_ends_a_command_that_waits_for_its_text(trained, tmp_pa
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(("chosen", "spins"), [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)])
-def test_idle_threads_sleep_soon_unless_the_user_says_how_they_wait(tmp_path, chosen, spins):
-    environment = {name: value for name, value in os.environ.items() if name not in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")} | chosen
-    waiting = [program(), "train", "-", "--out", str(tmp_path / "new")]
-    with subprocess.Popen(waiting, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdin.write(b"a" * (1 << 20))  # more than a pipe holds: then the command is reading
-        process.stdin.flush()
-        seen = dict(line.split("=", 1) for line in pathlib.Path(f"/proc/{process.pid}/environ").read_text().split("\0") if "=" in line)
-        process.kill()
-    assert seen.get("GOMP_SPINCOUNT") == spins
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -23,7 +23,7 @@ double Told(const char* file, const std::string& field) {
   return -1;
 }
 
-// NumberSequence of a fixed sequence in -1 .. 1.
+// A fixed sequence of numbers in -1 .. 1.
 class NumberSequence {
  public:
   explicit NumberSequence(uint64_t seed) : state_(seed) {}

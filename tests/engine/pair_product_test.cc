@@ -51,9 +51,9 @@ constexpr uint16_t kQuietNan = 0x7FC0;
 float Flushed(float x) { return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x; }
 float Value(uint16_t bits) { return Flushed(ToFloat(BFloat16{bits})); }
 
-class RandomRows {
+class RandomNumbers {
  public:
-  explicit RandomRows(uint64_t seed) : engine_(seed) {}
+  explicit RandomNumbers(uint64_t seed) : engine_(seed) {}
 
   // Of sizes near 1, or of all sizes, denormal ones among them.
   uint16_t Bits(bool all) {
@@ -91,14 +91,14 @@ float Expected(const Product& p, const std::vector<uint16_t>& a, const std::vect
   return p.accumulates ? std::fma(sum, p.factor, held) : sum * p.factor;
 }
 
-std::vector<uint16_t> Drawn(RandomRows& random, int64_t count, bool all) {
+std::vector<uint16_t> Drawn(RandomNumbers& random, int64_t count, bool all) {
   std::vector<uint16_t> bits(static_cast<std::size_t>(count));
   for (uint16_t& x : bits) x = random.Bits(all);
   return bits;
 }
 
 void ExpectDefinition(const Product& p, bool all, const std::string& what) {
-  RandomRows random(static_cast<uint64_t>(p.rows * 1000 + p.steps * 10 + p.width));
+  RandomNumbers random(static_cast<uint64_t>(p.rows * 1000 + p.steps * 10 + p.width));
   const std::vector<uint16_t> a = Drawn(random, p.rows * p.steps, all), b = Drawn(random, p.steps * p.width, all);
   // A lies as rows, or pair by pair with the rows side by side; what is not read is no number.
   const int64_t pairs = (p.steps + 1) / 2;
@@ -153,7 +153,7 @@ TEST_P(PairProducts, AreWhatTheirDefinitionSays) {
 TEST_P(PairProducts, TilesAreRoundedToNearestEven) {
   constexpr int64_t kRows = 7, kWidth = 48;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  RandomRows random(1);
+  RandomNumbers random(1);
   hwy::AlignedFreeUniquePtr<float[]> tile = hwy::AllocateAligned<float>(kRows * kWidth);
   for (int64_t x = 0; x < kRows * kWidth; ++x) tile[static_cast<std::size_t>(x)] = random.Number();
   const float odd[] = {0.0F, -0.0F, 1e-40F, -1e-40F, kInfinity, -kInfinity, 3.4e38F, std::bit_cast<float>(0x7F800001U),
@@ -190,7 +190,7 @@ struct Results {
 
 // A call of random numbers of a size, forward and backward.
 Results Call(const Shape& s, const Attention& attention, float size) {
-  RandomRows random(5);
+  RandomNumbers random(5);
   const auto drawn = [&](int64_t count) {
     std::vector<BFloat16> numbers(static_cast<std::size_t>(count));
     for (BFloat16& x : numbers) x = ToBFloat16(size * random.Number());
@@ -249,7 +249,7 @@ TEST(PairCalls, PrecisionRoundsWeightsOfBfloat16Alone) {
   EXPECT_NE(a.Bits(), b.Bits());
 
   std::vector<float> numbers(70 * 32), out(numbers.size()), again(numbers.size());
-  RandomRows random(2);
+  RandomNumbers random(2);
   for (float& x : numbers) x = random.Number();
   const auto rows = View<const float, 4>::Contiguous(numbers.data(), {1, 1, 70, 32});
   const auto to = [](std::vector<float>& array) { return View<float, 4>::Contiguous(array.data(), {1, 1, 70, 32}); };
