@@ -36,7 +36,7 @@ struct StudyArguments {
 
 // Prints the conclusion and where the page is.
 int Tell(const lab::StudyResult& result, const std::filesystem::path& page, const Context& context) {
-  Show(context, lab::StudyJson(result, /*whole=*/false), page, [&] { PrintFindings(lab::Conclusion(result)); });
+  Show(context, lab::StudyJson(result), page, [&] { PrintFindings(lab::Conclusion(result)); });
   return 0;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include "heed/error.h"
@@ -59,6 +60,13 @@ Batch MakeBatch(const std::vector<int32_t>& tokens, const WindowOptions& options
   return MaskedBatch(tokens, starts, steps, options.mask_symbol, random);
 }
 
+// The predictions of a window's steps from `first` on alone.
+Batch From(int64_t first, Batch batch) {
+  if (first == 0) return batch;
+  const at::Tensor rows = at::arange(batch.inputs.numel()).view(batch.inputs.sizes()).slice(1, first).flatten();
+  return {batch.inputs, batch.targets.index_select(0, rows), rows};
+}
+
 }  // namespace
 
 Batch RandomBatch(const Passages& passages, const WindowOptions& options, Random& random) {
@@ -83,24 +91,30 @@ int64_t ForEachBatch(const std::vector<int32_t>& tokens, const WindowOptions& op
                      const std::function<void(const Batch&)>& visit) {
   Random random(kValidationMaskSeed);
   const int64_t usable = static_cast<int64_t>(tokens.size()) - (options.objective == Objective::kCausal ? 1 : 0);
+  const bool overlap = options.objective == Objective::kCausal && options.stride > 0 && options.stride < options.context;
+  const int64_t stride = overlap ? options.stride : options.context;
   int64_t predictions = 0;
-  const auto flush = [&](std::vector<int64_t>& starts, int64_t steps) {
+  const auto flush = [&](std::vector<int64_t>& starts, int64_t steps, int64_t first = 0) {
     if (starts.empty()) return;
-    const Batch batch = MakeBatch(tokens, options, starts, steps, random);
+    const Batch batch = From(first, MakeBatch(tokens, options, starts, steps, random));
     predictions += batch.targets.numel();
     starts.clear();
     visit(batch);
   };
   std::vector<int64_t> starts;
   int64_t start = 0;
-  for (; start + options.context <= usable; start += options.context) {
+  for (; start + options.context <= usable; start += stride) {
     starts.push_back(start);
-    if (static_cast<int64_t>(starts.size()) == options.batch) flush(starts, options.context);
+    const bool alone = overlap && start == 0;  // all of its steps predict
+    if (alone || static_cast<int64_t>(starts.size()) == options.batch)
+      flush(starts, options.context, alone ? 0 : options.context - stride);
   }
-  flush(starts, options.context);
-  if (start < usable) {
-    starts.push_back(start);
-    flush(starts, usable - start);
+  flush(starts, options.context, options.context - stride);
+  const int64_t end = start == 0 ? 0 : start - stride + options.context;  // of the last window
+  if (end < usable) {
+    const int64_t steps = std::min(usable, overlap ? options.context : usable - end);
+    starts.push_back(usable - steps);
+    flush(starts, steps, steps - (usable - end));
   }
   return predictions;
 }

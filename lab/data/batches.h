@@ -27,13 +27,18 @@ struct WindowOptions {
   int64_t context = 64;     // steps of a full window
   int64_t batch = 12;       // windows in a batch
   int32_t mask_symbol = 0;  // a token outside the vocabulary
+  // Of a pass over a text by the causal objective: where a window begins behind the one before; 0: `context`. Of windows that
+  // overlap only those steps predict that the windows before do not hold, so that each but the first has context - stride steps
+  // before it.
+  int64_t stride = 0;
 };
 
 // `batch` windows that begin at random places, each within a passage. One of them must hold at least context + 1 tokens.
 Batch RandomBatch(const Passages& passages, const WindowOptions& options, Random& random);
 
-// Every token once, in consecutive windows of `context` steps and a shorter last one, `batch` windows at a time. Causal: every
-// token but the first is predicted once. Masked: the masks are the same in every pass. Returns the number of predictions.
+// Every token once, in consecutive windows of `context` steps and a shorter last one (of windows that overlap one that ends
+// with the text), `batch` windows at a time. Causal: every token but the first is predicted once. Masked: the masks are the
+// same in every pass. Returns the number of predictions.
 int64_t ForEachBatch(const std::vector<int32_t>& tokens, const WindowOptions& options,
                      const std::function<void(const Batch&)>& visit);
 

@@ -1,10 +1,11 @@
-// A contest: contenders of equal size train for equal time, each at the learning rate that suits it, and are judged by data
-// that nothing was chosen by.
+// A contest: contenders of equal size train for equal time, each at the learning rate that suits it; those that cannot win any
+// more stop, and their seconds go to the others; who is left is judged by data that nothing was chosen by.
 #ifndef HEED_LAB_RUNS_CONTEST_H_
 #define HEED_LAB_RUNS_CONTEST_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +15,11 @@
 #include "lab/report/result_store.h"
 #include "lab/runs/measurements.h"
 #include "lab/runs/verdict.h"
+#include "lab/training/curve.h"
 
 namespace heed::lab {
 
-// One training, with a schedule of its own: the warm-up and the fall of the rate fill its steps.
+// One training. Its curve has the points of PointAfter, where `steps` are the whole.
 struct Trial {
   const SizedContender& model;
   int64_t steps;
@@ -26,8 +28,20 @@ struct Trial {
 };
 using OnStep = std::function<void()>;
 
+// A trial under way.
+class Training {
+ public:
+  virtual ~Training() = default;
+  // Goes on until so many steps are done in all, a point of its curve, or until it ends by itself. Then its curve, and of its
+  // best state so far the loss on the validation part, the one value, and on each of its blocks. The same as if it had been
+  // asked for these steps at once. Throws Divergence where it has no such state, and Interruption on Ctrl-C.
+  virtual Outcome Reach(int64_t steps, const OnStep& on_step) = 0;
+  // The same with all values, by the contest's columns, and the losses on the blocks of the test part.
+  virtual Outcome Report() = 0;
+};
+
 // What is contested: models, how they are trained and measured. The functions are called side by side, each training in the
-// calling thread, and may throw Divergence, which is a result, and Interruption on Ctrl-C.
+// calling thread.
 class Contest {
  public:
   virtual ~Contest() = default;
@@ -36,14 +50,12 @@ class Contest {
   Models models;   // their Ids differ
   // What its trainings depend on beside model, steps, rate, seed and what the store's results share.
   nlohmann::ordered_json settings;
-  // What is measured of a model, "loss" on the test part first and "validation_loss" among them.
+  // What is measured of a model, "loss" on the test part first and "validation_loss" last.
   std::vector<Column> columns;
-  std::vector<double> weights;  // of the blocks of the test part: how many predictions each holds
+  // Of the blocks of the test part and of the validation part: how many predictions each holds.
+  std::vector<double> weights, validation_weights;
 
-  // The loss on the validation part after training.
-  virtual double Validate(const Trial& trial, const OnStep& on_step) const = 0;
-  // What is measured after training, with the loss on each block.
-  virtual Outcome Report(const Trial& trial, const OnStep& on_step) const = 0;
+  virtual std::unique_ptr<Training> Begin(const Trial& trial) const = 0;
   // The thread's own seconds in a step of training, measured while nothing else of this program runs.
   virtual double StepSeconds(const SizedContender& model) const = 0;
 };
@@ -56,68 +68,77 @@ struct Conduct {
 };
 
 struct ContestOptions {
-  double seconds = 0;         // of each training, which a pilot turns into steps once;
-  int64_t steps = 0;          // or steps of each training, where not 0, and there is no pilot
+  double seconds = 0;         // of a whole training, which a pilot turns into steps once;
+  int64_t steps = 0;          // or its steps, where not 0, and there is no pilot
   std::vector<double> rates;  // those to choose among, rising
   // Of each model, in order: what the pilot is to have measured; empty: it measures.
   std::vector<double> step_seconds;
+  double tolerance = 0.01;  // share of the loss by which two models may differ and be as good as each other
   Conduct conduct;
 };
 
-// What became of a rate: the loss on the validation part after so many steps, NaN where the training diverged.
+// What became of a rate: the least loss on the validation part within so many steps, NaN where the training diverged.
 struct TriedRate {
   double rate;
   int64_t steps;
   double loss;
 };
 
-struct CurvePoint {
-  int64_t steps;
-  double loss;  // on the validation part, of the first seed; NaN where the training diverged
-};
-
-// A contender as it was prepared.
+// A contender as it was prepared and trained.
 struct Entry {
   SizedContender model;
   double step_seconds = 0;  // 0 without a pilot
-  int64_t steps = 0;        // of its trainings
+  int64_t steps = 0;        // of a whole training
   double rate = 0;          // that was chosen; 0: it diverged at all of them
   std::vector<TriedRate> tried;
-  // A quarter of the steps, half of them, all; each trained with a schedule of its own. Fewer than four steps have no curve.
-  std::vector<CurvePoint> curve;
+  int64_t reached = 0;  // steps of its longest training; fewer than `steps` where the contender was stopped
+  int64_t runs = 0;     // trainings that are reported
+  bool stopped = false;
+  std::vector<CurvePoint> curve;  // of the first seed
+  int64_t best_steps = 0;         // of the same: after which its loss was the least
 
-  // By a power law through the last two points: by how much the loss falls at twice the steps, 0 where it rose; NaN without a
-  // curve.
+  // By a power law through the best point and the one half as far: by how much the loss falls at twice the steps; 0 where
+  // training was past its best; NaN without such points.
   double Gain() const;
-  // By a power law through the first two points: what they foretell for the last; NaN without a curve.
+  // By a power law through a quarter and a half of the curve: what they foretell for its end; NaN without such points.
   double Foretold() const;
 };
 
 struct ContestResult {
   std::vector<double> rates;   // that were tried, rising
   std::vector<Entry> entries;  // in the order of the models
-  Measurements at_time;        // after equal time, or equal steps where these were asked for
+  Measurements at_time;        // of their best states within equal time, or equal steps where these were asked for
   std::vector<Judged> verdict;
-  // The same after as many steps as the slowest has; nothing where those are equal anyway.
-  std::optional<Measurements> at_steps;
-  std::vector<Judged> steps_verdict;
-  int64_t common_steps = 0;
+  double tolerance = 0;
   std::vector<double> weights;  // of the blocks
 
   bool Timed() const { return entries.front().step_seconds > 0; }
-  // Those that may be the best: the leader, and what is tied or undecided. In order of their losses.
+  // Those that may be the best: the leader, and what is tied. In order of their losses.
   std::vector<const Entry*> InTheRunning() const;
 };
 
-// 1. A pilot trains each model for a second or so, alone, and so turns time into steps; from there on only steps count, and all
-//    numbers are the same whenever and wherever the rest is computed.
-// 2. Rates by successive halving (Jamieson and Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter
-//    optimization"): all rates for an eighth of the steps, the better half for twice as many, until one is left; by validation,
-//    with a seed that is not reported.
-// 3. Every model with every seed for all its steps, and with the first seed for a half and a quarter of them; the faster ones
-//    once more for the steps of the slowest.
-// Jobs that the store holds, where there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence
-// where every model diverges, and what DoJobs throws.
+// Which contender to take, and at what price.
+struct Recommendation {
+  std::size_t contender;  // index of its entry
+  double may_lose;        // at most, to any other that was tried, with 95 %
+  bool decided;           // whether that is within the tolerance
+  // Others that are within the tolerance too, the least loss first: the one that is taken is the fastest of all these.
+  std::vector<std::size_t> as_good;
+};
+Recommendation Recommend(const ContestResult& result);
+
+// 1. A pilot trains each model alone, twice for a second or so, and turns time into steps by the shorter step; from there on
+// only
+//    steps count, and all numbers are the same whenever and wherever the rest is computed.
+// 2. Every model begins with the first seed at every rate. After a sixteenth, an eighth and a quarter of the steps the better
+//    rates go on, half of them while there are more than four, two and one (Jamieson and Talwalkar 2016, "Non-stochastic best
+//    arm identification and hyperparameter optimization"). From a quarter on a model stops that could not become the best even
+//    if its curve, and the leader's, were wrong by half of the gain that they foretell.
+// 3. What is left of the seconds that all models with all seeds would take goes to further seeds of those that may be the best,
+//    until one is known to be within half the tolerance, or the seconds are spent.
+// Validation decides all of that; the test part is looked at after whole trainings alone. Jobs that the store holds, where
+// there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence where every model diverges, and what
+// DoJobs throws.
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store);
 
 // A verdict over those entries for which `losses` has any: [seeds, blocks] as in Score. Empty where none has.

@@ -42,19 +42,6 @@ std::string NumberText(const Measure& measure, double value) {
   return std::isfinite(value) ? measure.Text(value) : std::string("n/a");
 }
 
-const std::vector<std::string> kStandingHeader = {"Model", "Loss", "Behind by", "By other seeds", "By other data", "Standing"};
-
-std::vector<std::string> StandingRow(const ContestResult& result, const Judged& judged) {
-  const Measure& loss = LossOf(result);
-  std::vector<std::string> row = {ModelOf(result, judged).Label(), NumberText(loss, judged.loss), "", "", "",
-                                  ToString(judged.standing)};
-  if (judged.standing != Standing::kLeads) {
-    row[2] = NumberText(loss, judged.gap), row[3] = RangeText(loss, judged.by_seeds);
-    row[4] = RangeText(loss, judged.by_blocks);
-  }
-  return row;
-}
-
 std::string Milliseconds(double seconds) { return fmt::format("{:.3g} ms", 1000 * seconds); }
 
 }  // namespace
@@ -73,16 +60,18 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
     const std::vector<std::string> told = Told(result, verdict, standing, tell);
     if (!told.empty()) text += " " + Sentence(before + Join(told) + after);
   };
-  add(Standing::kTied, "", " cannot be told apart from it.", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} ({} behind)", model.Phrase(), loss.Text(judged.gap));
-  });
-  add(Standing::kUndecided, "undecided at this budget: ", ".", [&](const SizedContender& model, const Judged& judged) {
-    return fmt::format("{} is {} behind ({}), and twice the training would bring it {}", model.Phrase(), loss.Text(judged.gap),
-                       RangeText(loss, judged.by_both), loss.Text(result.entries[judged.contender].Gain()));
+  add(Standing::kTied, "behind, but not surely: ", ".", [&](const SizedContender& model, const Judged& judged) {
+    return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
   });
   add(Standing::kBehind, "behind: ", ".", [&](const SizedContender& model, const Judged& judged) {
     return fmt::format("{} by {} ({})", model.Phrase(), loss.Text(judged.gap), RangeText(loss, judged.by_both));
   });
+  add(Standing::kStopped, "stopped, for it could not win any more: ", ".",
+      [&](const SizedContender& model, const Judged& judged) {
+        const Entry& entry = result.entries[judged.contender];
+        return fmt::format("{} after {} of {} steps, with {} on the validation part", model.Phrase(), entry.reached,
+                           entry.steps, loss.Text(judged.loss));
+      });
   add(Standing::kDiverged, "", " left the finite numbers.",
       [](const SizedContender& model, const Judged&) { return model.Phrase(); });
   return text;
@@ -90,12 +79,6 @@ std::string StandingFinding(const ContestResult& result, const std::vector<Judge
 
 std::string TimeFinding(const ContestResult& result, double seconds) {
   return fmt::format("After {} each: {}", BudgetInWords(result, seconds), StandingFinding(result, result.verdict));
-}
-
-std::string StepsFinding(const ContestResult& result) {
-  if (!result.at_steps) return {};
-  return fmt::format("After {} steps each, as many as the slowest does in the time: {}", result.common_steps,
-                     StandingFinding(result, result.steps_verdict));
 }
 
 std::string SchemeFinding(const ContestResult& result) {
@@ -117,7 +100,8 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
   Chosen chosen;
   std::size_t taken = 0;
   for (const Judged& judged : result.verdict) {
-    if (judged.standing == Standing::kDiverged || (judged.standing == Standing::kBehind && taken >= least)) continue;
+    const bool contends = judged.standing == Standing::kLeads || judged.standing == Standing::kTied;
+    if (judged.standing == Standing::kDiverged || (!contends && taken >= least)) continue;
     ++taken;
     const SizedContender& model = ModelOf(result, judged);
     if (std::ranges::find(chosen.encoders, model.encoder) == chosen.encoders.end()) chosen.encoders.push_back(model.encoder);
@@ -126,38 +110,35 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
   return chosen;
 }
 
-std::string ChanceInWords(int64_t seeds, const std::string& data) {
-  return fmt::format(
-      "A model is behind only where two kinds of chance together leave the leader ahead, with 95 % for all pairs of models: "
-      "other seeds (Student's t of the differences seed by seed) and other data (a bootstrap of the differences over {}); it "
-      "is tied where they do not, and the budget leaves it undecided where twice the training would bring it as far as the "
-      "least that it may be behind. {}",
-      data,
-      seeds == 1
-          ? "There is one run of each model, so nothing can be told apart."
-          : fmt::format("There are {} runs of each model; those of one seed see the same data in the same order.", seeds));
-}
-
 std::string GainFinding(const ContestResult& result) {
-  std::vector<const Entry*> known;
+  std::vector<const Entry*> rising, falling;
   double worst = 0;
   for (const Entry& entry : result.entries) {
-    if (!std::isfinite(entry.Gain()) || !std::isfinite(entry.Foretold())) continue;
-    known.push_back(&entry);
-    worst = std::max(worst, std::abs(entry.Foretold() - entry.curve.back().loss));
+    if (entry.stopped || !std::isfinite(entry.Gain())) continue;
+    (entry.best_steps < entry.curve.back().steps ? rising : falling).push_back(&entry);
+    if (std::isfinite(entry.Foretold())) worst = std::max(worst, std::abs(entry.Foretold() - entry.curve.back().validation));
   }
-  if (known.empty()) return {};
-  std::ranges::stable_sort(known, {}, &Entry::Gain);
+  std::ranges::stable_sort(falling, {}, &Entry::Gain);
   const Measure& loss = LossOf(result);
   const auto tell = [&](const Entry& entry) { return fmt::format("{} ({})", loss.Text(entry.Gain()), entry.model.Phrase()); };
-  std::string text = known.size() == 1 ? fmt::format("Twice the training would lower the loss by {}.", tell(*known.front()))
-                                       : fmt::format("Twice the training would lower the loss by {} to {}.",
-                                                     tell(*known.front()), tell(*known.back()));
-  return text +
-         fmt::format(
-             " That is read from trainings of half the steps and of all, by a power law; the same law, from a quarter and "
-             "a half, foretold the whole within {}.",
-             loss.Text(worst));
+  std::string text;
+  if (!falling.empty()) {
+    text = falling.size() == 1 ? fmt::format("Twice the training would lower the loss by {}.", tell(*falling.front()))
+                               : fmt::format("Twice the training would lower the loss by {} to {}.", tell(*falling.front()),
+                                             tell(*falling.back()));
+    text += fmt::format(
+        " A power law through the loss after half of the steps and after all tells so; the same law, from a quarter and a "
+        "half, "
+        "was at most {} away from the loss after all of them.",
+        loss.Text(worst));
+  }
+  std::vector<std::string> past;
+  past.reserve(rising.size());
+  for (const Entry* entry : rising)
+    past.push_back(fmt::format("{} (at its best after {} of {} steps)", entry->model.Phrase(), entry->best_steps,
+                               entry->curve.back().steps));
+  if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));
+  return text;
 }
 
 std::string RateFinding(const ContestResult& result) {
@@ -203,7 +184,7 @@ std::string PaceFinding(const ContestResult& result) {
   if (!has("gru") || !has("lstm")) return text;
   return text +
          " LibTorch computes an LSTM on a CPU as one fused operation and a GRU step by step: how these two compare in time "
-         "tells of implementations, not of cells; after equal steps it does not enter.";
+         "tells of implementations, not of cells; the losses over the steps tell of cells.";
 }
 
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references) {
@@ -220,9 +201,10 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
     chart.groups.push_back(group);
   };
   for (const Judged& judged : result.verdict) {
-    if (judged.standing == Standing::kDiverged) continue;
+    if (judged.standing == Standing::kDiverged || judged.standing == Standing::kStopped) continue;
     const Interval gap = judged.by_both;
-    const bool known = judged.standing != Standing::kLeads && std::isfinite(gap.low);
+    const bool compared = judged.standing == Standing::kTied || judged.standing == Standing::kBehind;
+    const bool known = compared && std::isfinite(gap.low);
     add(NameOf(result, judged), judged.loss,
         known ? Interval{leading + gap.low, leading + gap.high} : Interval{judged.loss, judged.loss},
         families.at(ModelOf(result, judged).Family()));
@@ -235,6 +217,8 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
       "Further left is better. A mark reaches as far as other seeds and other data leave open beside the leader, with 95 % for "
       "all pairs together.";
   if (!references.empty()) caption += " What is grey needs no training.";
+  if (std::ranges::any_of(result.verdict, [](const Judged& judged) { return judged.standing == Standing::kStopped; }))
+    caption += " Models that stopped early are in the table below.";
   return {.name = result.at_time.part() + "-standing",
           .title = loss.label,
           .caption = std::move(caption),
@@ -245,28 +229,27 @@ Figure StandingFigure(const ContestResult& result, const std::vector<Reference>&
 }
 
 Table StandingTable(const ContestResult& result, const std::string& caption) {
-  Table table{caption, kStandingHeader, {}};
-  for (const char* column : {"Steps", "Rate", "Gain of twice the training"}) table.header.push_back(column);
+  Table table{caption,
+              {"Model", "Loss", "Behind by", "By other seeds", "By other data", "Standing", "Runs", "Steps", "Best after",
+               "Rate", "Gain of twice the training"},
+              {}};
+  const Measure& loss = LossOf(result);
   for (const Judged& judged : result.verdict) {
     const Entry& entry = result.entries[judged.contender];
-    std::vector<std::string> row = StandingRow(result, judged);
-    row.push_back(std::to_string(entry.steps));
-    row.push_back(entry.rate > 0 ? fmt::format("{:g}", entry.rate) : "n/a");
-    row.push_back(NumberText(LossOf(result), entry.Gain()));
-    table.rows.push_back(std::move(row));
+    const bool gap = judged.standing == Standing::kTied || judged.standing == Standing::kBehind;
+    const std::string where = judged.standing == Standing::kStopped ? " in validation" : "";
+    table.rows.push_back({entry.model.Label(), NumberText(loss, judged.loss) + where, gap ? loss.Text(judged.gap) : "",
+                          gap ? RangeText(loss, judged.by_seeds) : "", gap ? RangeText(loss, judged.by_blocks) : "",
+                          ToString(judged.standing), std::to_string(entry.runs), std::to_string(entry.reached),
+                          std::to_string(entry.best_steps), entry.rate > 0 ? fmt::format("{:g}", entry.rate) : "n/a",
+                          entry.stopped ? "n/a" : NumberText(loss, entry.Gain())});
   }
-  return table;
-}
-
-Table StepsTable(const ContestResult& result, const std::string& caption) {
-  Table table{caption, kStandingHeader, {}};
-  for (const Judged& judged : result.steps_verdict) table.rows.push_back(StandingRow(result, judged));
   return table;
 }
 
 Table RateTable(const ContestResult& result) {
   const Measure& loss = LossOf(result);
-  Table table{"Loss on the validation part by learning rate, after the steps that each rate was given", {"Model"}, {}};
+  Table table{"Least loss on the validation part by learning rate, within the steps that each rate was given", {"Model"}, {}};
   for (const double rate : result.rates) table.header.push_back(fmt::format("{:g}", rate));
   for (const Entry& entry : result.entries) {
     if (entry.tried.empty()) continue;
@@ -285,19 +268,18 @@ Table RateTable(const ContestResult& result) {
 }
 
 Figure GainFigure(const ContestResult& result) {
-  LinePlot plot{"Steps of a training", "Loss on the validation part", /*log_x=*/true, /*log_y=*/false, {}};
+  LinePlot plot{"Steps", "Loss on the validation part", /*log_x=*/true, /*log_y=*/false, {}};
   for (const Entry& entry : result.entries) {
     Series series{.name = entry.model.Label(), .x = {}, .y = {}, .low = {}, .high = {}};
     for (const CurvePoint& point : entry.curve) {
-      if (!std::isfinite(point.loss)) continue;
       series.x.push_back(static_cast<double>(point.steps));
-      series.y.push_back(point.loss / LossOf(result).unit);
+      series.y.push_back(point.validation / LossOf(result).unit);
     }
     if (!series.x.empty()) plot.series.push_back(std::move(series));
   }
   return {.name = result.at_time.part() + "-gain",
           .title = "What more training brings",
-          .caption = "Each point is a training of its own, whose schedule fills its steps; the first seed.",
+          .caption = "The first seed of each model. Weights are means over the steps; the ones with the least loss are kept.",
           .command = {},
           .content = std::move(plot)};
 }

@@ -17,13 +17,11 @@ namespace heed::lab {
 // "17 s of one core", "600 steps": what each training was given.
 std::string BudgetInWords(const ContestResult& result, double seconds);
 
-// Who leads, who cannot be told apart from the leader, for whom the budget does not decide, who is behind, who diverged:
+// Who leads, who is behind, surely or not, who was stopped, who diverged:
 // "The LSTM leads with 1.402 nats per character; ..". `verdict` is one over result.entries.
 std::string StandingFinding(const ContestResult& result, const std::vector<Judged>& verdict);
-// The same with what each was given before it: after equal time, after equal steps (empty where time gave equal steps), of
-// attention's positional encodings alone (empty for fewer than two).
+// The same with what each was given before it; of attention's positional encodings alone (empty for fewer than two).
 std::string TimeFinding(const ContestResult& result, double seconds);
-std::string StepsFinding(const ContestResult& result);
 std::string SchemeFinding(const ContestResult& result);
 // The models in the running, as phrases.
 std::vector<std::string> Running(const ContestResult& result);
@@ -32,9 +30,8 @@ struct Chosen {
   std::vector<std::string> encoders, positions;  // no positions where none attends
 };
 Chosen ToGoOnWith(const ContestResult& result, std::size_t least);
-// How a verdict comes about, and how many seeds it rests on; `data`: what the bootstrap draws.
-std::string ChanceInWords(int64_t seeds, const std::string& data);
-// What twice the training would bring, and how well the whole was foretold from less. Empty without curves.
+// What twice the training would bring, and how well the whole was foretold from less; for whom more training harms. Empty
+// without curves.
 std::string GainFinding(const ContestResult& result);
 // Which rates were tried and chosen, and which lie at an edge of those tried. Empty for a single rate.
 std::string RateFinding(const ContestResult& result);
@@ -45,14 +42,12 @@ std::string PaceFinding(const ContestResult& result);
 // A dot a contender, the best first, named by its standing, with marks for the interval of its gap to the leader; then one a
 // reference.
 Figure StandingFigure(const ContestResult& result, const std::vector<Reference>& references);
-// The same as a table: loss, gap, both intervals, standing, steps, rate, gain of a doubled training.
+// The same as a table: loss, gap, both intervals, standing, runs, steps, those of the best state, rate, gain of a doubled
+// training.
 Table StandingTable(const ContestResult& result, const std::string& caption);
-// Of equal steps; empty where there are none apart from equal time.
-Table StepsTable(const ContestResult& result, const std::string& caption);
-// Losses on the validation part by rate, after the most steps that each was given.
+// Losses on the validation part by rate, within the most steps that each was given.
 Table RateTable(const ContestResult& result);
-// The loss on the validation part over the steps, each point a training with a schedule of its own; nothing to draw without
-// curves.
+// The loss on the validation part over the steps of the first seed; nothing to draw without curves.
 Figure GainFigure(const ContestResult& result);
 
 }  // namespace heed::lab

@@ -30,14 +30,15 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
 }  // namespace
 
 nlohmann::ordered_json ToJson(const Outcome& outcome) {
-  nlohmann::ordered_json values = nlohmann::ordered_json::array(), longer = nlohmann::ordered_json::object();
+  nlohmann::ordered_json values = nlohmann::ordered_json::array(), longer = nlohmann::ordered_json::object(),
+                         curve = nlohmann::ordered_json::array();
   for (const double value : outcome.values) values.push_back(NumberOrNull(value));
   for (const auto& [length, losses] : outcome.longer) longer[std::to_string(length)] = losses;
-  return {{"values", std::move(values)},
-          {"blocks", outcome.blocks},
-          {"longer", std::move(longer)},
-          {"diverged", outcome.diverged},
-          {"more", outcome.more}};
+  for (const CurvePoint& point : outcome.curve)
+    curve.push_back({point.steps, NumberOrNull(point.training), NumberOrNull(point.validation)});
+  return {{"values", std::move(values)},  {"blocks", outcome.blocks},  {"validation", outcome.validation},
+          {"longer", std::move(longer)},  {"curve", std::move(curve)}, {"best_steps", outcome.best_steps},
+          {"diverged", outcome.diverged}, {"more", outcome.more}};
 }
 
 Outcome OutcomeFromJson(const nlohmann::ordered_json& json) {
@@ -45,6 +46,12 @@ Outcome OutcomeFromJson(const nlohmann::ordered_json& json) {
   for (const nlohmann::ordered_json& value : json.at("values"))
     outcome.values.push_back(value.is_null() ? NAN : value.get<double>());
   outcome.blocks = json.at("blocks").get<std::vector<double>>();
+  outcome.validation = json.at("validation").get<std::vector<double>>();
+  for (const nlohmann::ordered_json& point : json.at("curve")) {
+    const auto number = [&](int i) { return point.at(i).is_null() ? NAN : point.at(i).get<double>(); };
+    outcome.curve.push_back({point.at(0).get<int64_t>(), number(1), number(2)});
+  }
+  outcome.best_steps = json.at("best_steps").get<int64_t>();
   for (const auto& [length, losses] : json.at("longer").items())
     outcome.longer[std::stoll(length)] = losses.get<std::vector<double>>();
   outcome.diverged = json.at("diverged").get<std::string>();
@@ -58,13 +65,15 @@ Measurements::Measurements(std::string part, std::vector<Column> columns, Models
       models_(std::move(models)),
       first_seed_(first_seed),
       seeds_(seeds),
-      outcomes_(models_.size() * seeds, Outcome{.values = std::vector<double>(columns_.size(), NAN)}) {}
+      outcomes_(models_.size()) {}
 
 void Measurements::Put(std::size_t model, std::size_t seed, Outcome outcome) {
   if (outcome.values.size() != columns_.size()) {
     throw InvalidArgument(fmt::format("measurements: {} values for {} columns", outcome.values.size(), columns_.size()));
   }
-  outcomes_[model * seeds_ + seed] = std::move(outcome);
+  std::vector<Outcome>& runs = outcomes_.at(model);
+  if (runs.size() <= seed) runs.resize(seed + 1, Outcome{.values = std::vector<double>(columns_.size(), NAN)});
+  runs[seed] = std::move(outcome);
 }
 
 const Column& Measurements::ColumnOf(const std::string& measure) const {
@@ -92,32 +101,45 @@ std::size_t Measurements::IndexOf(const Contender& model) const {
   return static_cast<std::size_t>(found - models_.begin());
 }
 
+int64_t Measurements::RunsOf(const Contender& model) const { return std::ssize(outcomes_[IndexOf(model)]); }
+
 std::vector<double> Measurements::Values(const Contender& model, const Column& column) const {
-  const std::size_t m = IndexOf(model);
   const auto c = static_cast<std::size_t>(std::ranges::find(columns_, column) - columns_.begin());
   if (c == columns_.size()) throw InvalidArgument("measurements: no column '" + column.measure.name + "'");
   std::vector<double> values;
-  for (int64_t s = 0; s < seeds_; ++s) values.push_back(At(m, s).values[c]);
+  for (const Outcome& run : outcomes_[IndexOf(model)]) values.push_back(run.values[c]);
   return values;
 }
 
 bool Measurements::Reaches(const Contender& model, const Column& column) const {
-  return std::ranges::all_of(Values(model, column), [](double value) { return std::isfinite(value); });
+  const std::vector<double> values = Values(model, column);
+  bool reaches = false;
+  for (std::size_t s = 0; s < values.size(); ++s) {
+    if (!std::isfinite(values[s]) && Of(model, s).diverged.empty()) return false;
+    reaches = reaches || std::isfinite(values[s]);
+  }
+  return reaches;
 }
 
-Spread Measurements::Over(const Contender& model, const Column& column) const { return SpreadOf(Values(model, column)); }
+Spread Measurements::Over(const Contender& model, const Column& column) const {
+  std::vector<double> values = Values(model, column);
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  return SpreadOf(values);
+}
 
-const Outcome& Measurements::Of(const Contender& model, std::size_t seed) const { return At(IndexOf(model), seed); }
+const Outcome& Measurements::Of(const Contender& model, std::size_t seed) const {
+  static const Outcome none;
+  const std::vector<Outcome>& runs = outcomes_[IndexOf(model)];
+  return seed < runs.size() ? runs[seed] : none;
+}
 
 std::vector<std::vector<double>> Measurements::BlockLosses(const Contender& model, int64_t longer) const {
   std::vector<std::vector<double>> losses;
-  for (int64_t s = 0; s < seeds_; ++s) {
-    const Outcome& outcome = Of(model, static_cast<std::size_t>(s));
+  for (const Outcome& outcome : outcomes_[IndexOf(model)]) {
     const auto at_length = outcome.longer.find(longer);
     const std::vector<double>* blocks = longer == 0 ? &outcome.blocks : nullptr;
     if (at_length != outcome.longer.end()) blocks = &at_length->second;
-    if (blocks == nullptr || blocks->empty()) return {};
-    losses.push_back(*blocks);
+    if (blocks != nullptr && !blocks->empty()) losses.push_back(*blocks);
   }
   return losses;
 }
@@ -140,7 +162,7 @@ nlohmann::ordered_json Measurements::Json(const std::vector<std::string>& withou
                                    {"ffn_width", model.ffn_width},
                                    {"parameters", model.parameters}};
     nlohmann::ordered_json runs = nlohmann::ordered_json::array();
-    for (int64_t s = 0; s < seeds_; ++s) runs.push_back({{"seed", first_seed_ + static_cast<uint64_t>(s)}});
+    for (int64_t s = 0; s < RunsOf(model); ++s) runs.push_back({{"seed", first_seed_ + static_cast<uint64_t>(s)}});
     for (const Column& column : columns_) {
       if (Has(without, column.measure.name)) continue;
       Place(column, Reaches(model, column) ? ToJson(Over(model, column)) : nlohmann::ordered_json(nullptr), json);

@@ -6,6 +6,9 @@
 #include <numeric>
 
 #include <boost/math/distributions/students_t.hpp>
+#include <boost/math/special_functions/digamma.hpp>
+#include <boost/math/special_functions/polygamma.hpp>
+#include <boost/math/special_functions/trigamma.hpp>
 
 #include "heed/error.h"
 #include "lab/data/random.h"
@@ -18,6 +21,7 @@ constexpr double kRisk = 0.05;  // of any false difference, for each kind of cha
 constexpr int64_t kResamples = 4000;
 constexpr uint64_t kBootstrapSeed = 141421;  // any fixed number: the same data give the same verdict
 constexpr Interval kNone = {NAN, NAN};
+constexpr double kNoisy = 3;  // a variance between seeds so many times the typical one is not of its kind, and stands by itself
 constexpr double kEverywhere = std::numeric_limits<double>::infinity();
 
 using Row = std::vector<double>;
@@ -36,27 +40,29 @@ Row Differences(const Row& a, const Row& b) {
 // Those that have losses, once averaged over the blocks and once over the seeds.
 struct LossTable {
   std::vector<std::size_t> contenders;
-  std::vector<Row> by_seed, by_block;  // [contenders, seeds], [contenders, blocks]
-  Row weights;                         // of the blocks
+  std::vector<Row> by_seed, by_block;  // of each contender: [seeds], [blocks]
+  std::vector<bool> fixed;
+  Row weights;  // of the blocks
 
   std::size_t size() const { return contenders.size(); }
-  double pairs() const { return 0.5 * static_cast<double>(size()) * static_cast<double>(size() - 1); }
+  double others() const { return static_cast<double>(size()) - 1; }
 };
 
-void RequireShape(const std::vector<Row>& losses, std::size_t seeds, std::size_t blocks) {
-  const bool whole = losses.size() == seeds && std::ranges::all_of(losses, [&](const Row& row) {
-                       return row.size() == blocks && std::ranges::all_of(row, [](double loss) { return std::isfinite(loss); });
-                     });
-  if (!whole) throw InvalidArgument("scores: expected a finite loss of every contender for every seed and block");
+void RequireShape(const std::vector<Row>& losses, std::size_t blocks) {
+  const bool whole = std::ranges::all_of(losses, [&](const Row& row) {
+    return row.size() == blocks && std::ranges::all_of(row, [](double loss) { return std::isfinite(loss); });
+  });
+  if (!whole) throw InvalidArgument("scores: expected a finite loss of every contender for every block");
 }
 
 LossTable TableOf(const std::vector<Score>& scores, const Row& weights) {
-  LossTable table{{}, {}, {}, weights};
+  LossTable table{{}, {}, {}, {}, weights};
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const std::vector<Row>& losses = scores[i].losses;
     if (losses.empty()) continue;
-    RequireShape(losses, table.contenders.empty() ? losses.size() : table.by_seed.front().size(), weights.size());
+    RequireShape(losses, weights.size());
     table.contenders.push_back(i);
+    table.fixed.push_back(scores[i].fixed);
     Row by_seed, by_block(weights.size(), 0.0);
     for (const Row& row : losses) {
       by_seed.push_back(WeightedMean(row, weights));
@@ -69,74 +75,139 @@ LossTable TableOf(const std::vector<Score>& scores, const Row& weights) {
   return table;
 }
 
-// The variance of a difference between two contenders' losses with one seed, by all contenders together.
-double CommonVariance(const LossTable& table) {
-  const std::size_t seeds = table.by_seed.front().size();
-  Row of_seed(seeds, 0.0);
-  for (const Row& row : table.by_seed) {
-    const double mean = MeanOf(row);
-    for (std::size_t s = 0; s < seeds; ++s) of_seed[s] += (row[s] - mean) / static_cast<double>(table.size());
+// x where trigamma(x) is `value`, by Newton's method on 1 / trigamma, which is convex (Smyth 2004, appendix).
+double InverseTrigamma(double value) {
+  constexpr int kSteps = 30;
+  double x = 0.5 + 1 / value;
+  for (int i = 0; i < kSteps; ++i) {
+    const double here = boost::math::trigamma(x);
+    x += here * (1 - here / value) / boost::math::polygamma(2, x);
   }
-  double squares = 0;
-  for (const Row& row : table.by_seed) {
-    const double mean = MeanOf(row);
-    for (std::size_t s = 0; s < seeds; ++s) squares += std::pow(row[s] - mean - of_seed[s], 2);
-  }
-  return 2 * squares / static_cast<double>((table.size() - 1) * (seeds - 1));
+  return x;
 }
 
-// Gaps to one contender under other seeds.
+// What the contenders' variances between seeds have in common: a typical one, worth so many degrees of freedom.
+struct CommonVariance {
+  double variance = 0, freedom = 0;
+};
+
+// The mean logarithm of the variances, and from how far they scatter beyond what so few seeds explain how much it tells of
+// each.
+CommonVariance CommonOf(const Row& variances, const Row& freedoms) {
+  constexpr double kMostFreedom = 8;  // so few contenders cannot show that their variances are all the same
+  Row logs;
+  double expected = 0;
+  for (std::size_t i = 0; i < variances.size(); ++i) {
+    if (!(variances[i] > 0)) continue;
+    const double half = freedoms[i] / 2;
+    logs.push_back(std::log(variances[i]) - boost::math::digamma(half) + std::log(half));
+    expected += boost::math::trigamma(half);
+  }
+  if (logs.empty()) return {};
+  const double mean = MeanOf(logs), count = static_cast<double>(logs.size());
+  if (logs.size() < 2) return {std::exp(mean), 0};
+  double scatter = -expected / count;
+  for (const double one : logs) scatter += std::pow(one - mean, 2) / (count - 1);
+  const double freedom = scatter > 0 ? 2 * InverseTrigamma(scatter) : kMostFreedom;
+  return {std::exp(mean), std::min(freedom, kMostFreedom)};
+}
+
+// Gaps between two contenders under other seeds.
 class SeedChance {
  public:
-  explicit SeedChance(const LossTable& table) : seeds_(static_cast<double>(table.by_seed.front().size())) {
-    if (seeds_ < 2 || table.size() < 2) return;
-    const double freedom = static_cast<double>(table.size() - 1) * (seeds_ - 1);
-    common_ = CommonVariance(table);
-    quantile_ = boost::math::quantile(boost::math::students_t(freedom), 1 - kRisk / (2 * table.pairs()));
+  explicit SeedChance(const LossTable& table) {
+    Row variances, freedoms;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const Row& losses = table.by_seed[i];
+      if (table.fixed[i] || losses.size() < 2) continue;
+      variances.push_back(VarianceOf(losses));
+      freedoms.push_back(static_cast<double>(losses.size()) - 1);
+    }
+    known_ = !variances.empty();
+    const CommonVariance common = CommonOf(variances, freedoms);
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const Row& losses = table.by_seed[i];
+      const double count = static_cast<double>(losses.size()), own = count - 1;
+      if (table.fixed[i]) {
+        of_means_.push_back({});
+      } else if (const double variance = own > 0 ? VarianceOf(losses) : 0; variance > kNoisy * common.variance) {
+        of_means_.push_back({variance / count, own});
+      } else if (own + common.freedom > 0) {
+        const double sum = common.freedom * common.variance + own * variance;
+        of_means_.push_back({sum / (own + common.freedom) / count, own + common.freedom});
+      } else {
+        of_means_.push_back({kEverywhere, 1});
+      }
+    }
   }
 
-  // How far the mean of these differences may be from the true one.
-  double Reach(const Row& differences) const {
-    if (seeds_ < 2) return kEverywhere;
-    const double mean = MeanOf(differences);
-    double own = 0;
-    for (const double difference : differences) own += std::pow(difference - mean, 2) / (seeds_ - 1);
-    return quantile_ * std::sqrt(std::max(own, common_) / seeds_);
+  // How far the difference of two means may be from the true one, at this level to one side.
+  double Reach(std::size_t a, std::size_t b, double level) const {
+    const auto [first, first_freedom] = of_means_[a];
+    const auto [second, second_freedom] = of_means_[b];
+    const double variance = first + second;
+    if (!known_ || !std::isfinite(variance)) return kEverywhere;
+    if (variance == 0) return 0;
+    const auto part = [](double of, double freedom) { return of == 0 ? 0 : of * of / freedom; };
+    const double freedom = variance * variance / (part(first, first_freedom) + part(second, second_freedom));
+    return boost::math::quantile(boost::math::complement(boost::math::students_t(freedom), level)) * std::sqrt(variance);
   }
 
  private:
-  double seeds_, common_ = 0, quantile_ = 0;
+  static double VarianceOf(const Row& losses) {
+    const double mean = MeanOf(losses);
+    double squares = 0;
+    for (const double loss : losses) squares += std::pow(loss - mean, 2);
+    return squares / (static_cast<double>(losses.size()) - 1);
+  }
+
+  bool known_ = false;                    // whether any contender has two seeds
+  std::vector<CommonVariance> of_means_;  // of each contender's mean over its seeds
 };
 
-// Gaps under other data: of each pair the deviation of the mean over drawn blocks, and the common number of deviations that
-// 95 % of the draws keep to in all pairs.
+// Gaps under other data: of each pair the deviation of the mean over drawn blocks, and how many deviations 95 % of the draws
+// keep to, to either side in all pairs or above one contender's gap to each other one.
 class BlockChance {
  public:
   explicit BlockChance(const LossTable& table) : table_(table), blocks_(table.weights.size()) {
+    of_one_.assign(table.size(), 0.0);
     if (blocks_ < 2 || table.size() < 2) return;
     Draw();
     Row largest(kResamples, 0.0);
+    std::vector<Row> above(table.size(), Row(kResamples, 0.0));
     for (std::size_t a = 0; a < table.size(); ++a) {
       for (std::size_t b = a + 1; b < table.size(); ++b) {
         const double center = Gap(a, b), deviation = Deviation(a, b);
         if (deviation == 0) continue;
         for (int64_t r = 0; r < kResamples; ++r) {
-          largest[r] = std::max(largest[r], std::abs(means_[b][r] - means_[a][r] - center) / deviation);
+          const double off = (means_[b][r] - means_[a][r] - center) / deviation;
+          largest[r] = std::max(largest[r], std::abs(off));
+          above[a][r] = std::max(above[a][r], off), above[b][r] = std::max(above[b][r], -off);
         }
       }
     }
-    std::ranges::sort(largest);
-    quantile_ = largest[static_cast<std::size_t>(std::ceil((1 - kRisk) * kResamples)) - 1];
+    of_pairs_ = Quantile(std::move(largest));
+    for (std::size_t a = 0; a < table.size(); ++a) of_one_[a] = Quantile(std::move(above[a]));
   }
 
-  double Reach(std::size_t a, std::size_t b) const {
+  // Of a pair among all pairs, to either side.
+  double Reach(std::size_t a, std::size_t b) const { return Reach(a, b, of_pairs_); }
+  // How much less than it seems the contender may be ahead of `other`, among its gaps to all others.
+  double ReachOf(std::size_t contender, std::size_t other) const { return Reach(contender, other, of_one_[contender]); }
+
+ private:
+  static double Quantile(Row values) {
+    std::ranges::sort(values);
+    return values[static_cast<std::size_t>(std::ceil((1 - kRisk) * kResamples)) - 1];
+  }
+
+  double Reach(std::size_t a, std::size_t b, double quantile) const {
     if (blocks_ < 2) return kEverywhere;
     // The draws spread as if the blocks' own mean were the true one, which makes too little of few blocks.
     const double few = std::sqrt(static_cast<double>(blocks_) / static_cast<double>(blocks_ - 1));
-    return few * quantile_ * Deviation(a, b);
+    return few * quantile * Deviation(a, b);
   }
 
- private:
   double Gap(std::size_t a, std::size_t b) const {
     return WeightedMean(Differences(table_.by_block[a], table_.by_block[b]), table_.weights);
   }
@@ -166,12 +237,18 @@ class BlockChance {
   const LossTable& table_;
   std::size_t blocks_;
   std::vector<Row> means_;  // [contenders, draws]
-  double quantile_ = 0;
+  double of_pairs_ = 0;
+  Row of_one_;
 };
 
-Standing StandingOf(const Judged& judged, double gain) {
-  if (judged.by_both.low <= 0) return Standing::kTied;
-  return gain >= judged.by_both.low ? Standing::kUndecided : Standing::kBehind;
+double MayLose(const LossTable& table, const Row& means, std::size_t i, const SeedChance& seeds, const BlockChance& blocks) {
+  double most = 0;
+  for (std::size_t j = 0; j < table.size(); ++j) {
+    if (j == i) continue;
+    const double reach = std::hypot(seeds.Reach(i, j, kRisk / table.others()), blocks.ReachOf(i, j));
+    most = std::max(most, means[i] - means[j] + reach);
+  }
+  return most;
 }
 
 }  // namespace
@@ -182,10 +259,10 @@ std::string ToString(Standing standing) {
       return "leads";
     case Standing::kTied:
       return "tied";
-    case Standing::kUndecided:
-      return "undecided";
     case Standing::kBehind:
       return "behind";
+    case Standing::kStopped:
+      return "stopped";
     case Standing::kDiverged:
       return "diverged";
   }
@@ -194,27 +271,31 @@ std::string ToString(Standing standing) {
 
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights) {
   const LossTable table = TableOf(scores, weights);
+  Row means;
+  means.reserve(table.size());
+  for (const Row& losses : table.by_seed) means.push_back(MeanOf(losses));
   std::vector<std::size_t> order(table.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return MeanOf(table.by_seed[i]); });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return means[i]; });
   const std::size_t leader = order.front();
   const SeedChance seeds(table);
   const BlockChance blocks(table);
   std::vector<Judged> judged;
   for (const std::size_t i : order) {
-    const Row differences = Differences(table.by_seed[leader], table.by_seed[i]);
-    Judged one{table.contenders[i], Standing::kLeads, MeanOf(table.by_seed[i]), MeanOf(differences), {}, {}, {}};
+    const double gap = means[i] - means[leader], may_lose = MayLose(table, means, i, seeds, blocks);
+    Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, may_lose};
     if (i != leader) {
-      const double of_seeds = seeds.Reach(differences), of_blocks = blocks.Reach(leader, i);
-      one.by_seeds = {one.gap - of_seeds, one.gap + of_seeds};
-      one.by_blocks = {one.gap - of_blocks, one.gap + of_blocks};
-      one.by_both = {one.gap - std::hypot(of_seeds, of_blocks), one.gap + std::hypot(of_seeds, of_blocks)};
-      one.standing = StandingOf(one, scores[one.contender].gain);
+      const double pairs = table.others() * static_cast<double>(table.size()) / 2;
+      const double of_seeds = seeds.Reach(leader, i, kRisk / (2 * pairs)), of_blocks = blocks.Reach(leader, i);
+      one.by_seeds = {gap - of_seeds, gap + of_seeds};
+      one.by_blocks = {gap - of_blocks, gap + of_blocks};
+      one.by_both = {gap - std::hypot(of_seeds, of_blocks), gap + std::hypot(of_seeds, of_blocks)};
+      one.standing = one.by_both.low > 0 ? Standing::kBehind : Standing::kTied;
     }
     judged.push_back(one);
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone});
+    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN});
   }
   return judged;
 }

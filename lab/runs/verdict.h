@@ -12,21 +12,22 @@ namespace heed::lab {
 
 // What a contender lost on the part that is reported on.
 struct Score {
-  // [seeds, blocks]: the mean over a block of the data, of the runs of each seed; the same seeds and blocks for all contenders.
-  // Empty: it diverged.
+  // [seeds, blocks]: the mean over a block of the data, of the runs of each seed; the same blocks for all contenders, which may
+  // have different numbers of seeds. Empty: it diverged.
   std::vector<std::vector<double>> losses;
-  // By how much its loss is expected to fall if the training is doubled; NaN where that is not known.
-  double gain = 0;
+  // It has no seeds: other runs would lose the same. Of a method that is not trained; `losses` is then one row.
+  bool fixed = false;
 };
 
 enum class Standing {
-  kLeads,      // the least loss of all
-  kTied,       // not told apart from the leader
-  kUndecided,  // behind the leader, but a doubled training may bring it as far: its gain reaches the least of by_both
-  kBehind,     // behind the leader
+  kLeads,   // the least loss of all
+  kTied,    // not told apart from the leader
+  kBehind,  // behind the leader
+  // It could not win any more, and has no further runs. Judge gives it to none; its loss is one on the validation part.
+  kStopped,
   kDiverged,
 };
-std::string ToString(Standing standing);  // "leads", "tied", "undecided", "behind", "diverged"
+std::string ToString(Standing standing);  // "leads", "tied", "behind", "stopped", "diverged"
 
 struct Interval {
   double low = 0, high = 0;
@@ -39,20 +40,24 @@ struct Judged {
   // Of the gap: by other seeds alone, by other data alone, by both. The reaches of the first two to either side add up as
   // deviations of independent numbers do.
   Interval by_seeds, by_blocks, by_both;
+  // Who takes this contender loses at most so much to any other, with 95 % for all contenders together: the upper ends of Hsu's
+  // intervals (Hsu 1984, "Constrained simultaneous confidence intervals for multiple comparisons with the best"). 0 where there
+  // is no other, infinite where chance is not known.
+  double may_lose;
 };
 
 // The contenders, the least loss first, those that diverged at the end. A contender is behind the leader only where two kinds
 // of chance together leave the leader ahead, with 95 % for all pairs of contenders, so that the best of many is not called the
 // winner for having been the luckiest of them:
-// - other seeds: Student's t of the differences seed by seed, at Bonferroni's level for the number of pairs. Their deviation is
-//   the larger of the pair's own and that of all contenders together, from what is left of the losses once the means of
-//   contenders and of seeds are taken off (a two-way layout, whose degrees of freedom make few seeds go further);
+// - other seeds: Welch's t (Welch 1947) at Bonferroni's level for the number of pairs. Few seeds tell little of a contender's
+//   own variance, so it is moderated by that of all contenders, as far as these are alike (Smyth 2004, "Linear models and
+//   empirical Bayes methods for assessing differential expression", section 6);
 // - other data: the bootstrap of the differences block by block (Efron and Tibshirani 1993, "An introduction to the
 //   bootstrap"), each drawn block being the same for all contenders, with the largest standardised difference over all pairs
 //   (Romano and Wolf 2005, "Exact and approximate stepdown methods for multiple hypothesis testing").
-// With one seed, or one block, nothing is told apart. `weights`: how many predictions each block holds. The result depends
-// neither on the contenders' order nor on time or machine. Throws InvalidArgument where the scores differ in shape or none has
-// a loss.
+// Where no contender has two seeds, or there is one block, nothing is told apart. `weights`: how many predictions each block
+// holds. The result depends neither on the contenders' order nor on time or machine. Throws InvalidArgument where the scores
+// differ in blocks or none has a loss.
 std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<double>& weights);
 
 nlohmann::ordered_json ToJson(const Interval& interval);

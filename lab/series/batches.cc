@@ -218,12 +218,23 @@ void SeriesBatches::Score(const SeriesWindow& window, int64_t row, int64_t step,
   }
 }
 
-std::vector<std::vector<SeriesWindow>> SeriesBatches::TestBlocks() const {
-  const int64_t count = std::min(kMostBlocks, test_count());
+std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<SeriesWindow>& windows) const {
+  const int64_t all = std::ssize(windows);
+  int64_t least = 1;  // windows of a block
+  if (Forecasts()) {
+    // Steps that the windows of the part move by, those of different sequences end to end.
+    int64_t steps = 0;
+    for (int64_t i = 1; i < all; ++i) {
+      if (windows[i].sequence == windows[i - 1].sequence) steps += windows[i].first - windows[i - 1].first;
+    }
+    const int64_t span = cut_.context + cut_.horizon;
+    least = steps == 0 ? 1 : (span * all + steps - 1) / std::max<int64_t>(1, steps);
+  }
+  const int64_t count = std::clamp<int64_t>(all / least, 1, kMostBlocks);
   std::vector<std::vector<SeriesWindow>> blocks;
   blocks.reserve(count);
   for (int64_t b = 0; b < count; ++b)
-    blocks.emplace_back(test_.begin() + b * test_count() / count, test_.begin() + (b + 1) * test_count() / count);
+    blocks.emplace_back(windows.begin() + b * all / count, windows.begin() + (b + 1) * all / count);
   return blocks;
 }
 

@@ -64,8 +64,10 @@ class SeriesBatches {
   std::vector<SeriesWindow> TrainingWindows(int64_t most) const;
   const std::vector<SeriesWindow>& validation_windows() const { return validation_; }
   const std::vector<SeriesWindow>& test_windows() const { return test_; }
-  // The windows of the test part in at most 32 groups that follow one another: sequences, or times of a forecast.
-  std::vector<std::vector<SeriesWindow>> TestBlocks() const;
+  // The windows of the part in at most 32 groups that follow one another: sequences, or times of a forecast, each at least as
+  // long as a window and what it foretells, so that what one group is scored on tells little of the next.
+  std::vector<std::vector<SeriesWindow>> TestBlocks() const { return Blocks(test_); }
+  std::vector<std::vector<SeriesWindow>> ValidationBlocks() const { return Blocks(validation_); }
   // The steps of each sequence that belong to the part.
   const std::vector<SeriesWindow>& training_steps() const { return training_; }
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
@@ -89,6 +91,7 @@ class SeriesBatches {
     double change;  // a typical one
   };
 
+  std::vector<std::vector<SeriesWindow>> Blocks(const std::vector<SeriesWindow>& windows) const;
   bool Forecasts() const { return data_.goal == SeriesGoal::kForecast; }
   void SplitBySequence(double share);
   void SplitByTime(double share);

@@ -12,24 +12,20 @@ namespace {
 
 using namespace fmt::literals;
 
-const Entry& LeaderOf(const ContestResult& contest) { return contest.entries[contest.verdict.front().contender]; }
+const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
 
-// How far the leader and the best baseline are apart, judged as if that were one more contender, on which every seed agrees.
+// How far the model that is to be taken and the best baseline are apart.
 struct Worth {
-  bool ahead;     // whether the leader is
+  bool ahead;     // whether the model is
   Judged behind;  // the one that is not
+  double loss;    // of the model
 };
 Worth WorthOf(const StudiedTask& task) {
   const ContestResult& contest = task.contest;
-  std::vector<Score> scores;
-  scores.reserve(contest.entries.size() + 1);
-  for (const Entry& entry : contest.entries) scores.push_back({contest.at_time.BlockLosses(entry.model), NAN});
-  const std::size_t leader = contest.verdict.front().contender, baseline = scores.size();
-  const auto seeds = static_cast<std::size_t>(contest.at_time.seeds());
-  scores.push_back({std::vector<std::vector<double>>(seeds, task.BestBaseline().blocks), NAN});
-  const std::vector<Judged> judged = Judge(scores, contest.weights);
-  const bool ahead = judged.front().contender == leader;
-  return {ahead, *std::ranges::find(judged, ahead ? baseline : leader, &Judged::contender)};
+  const std::vector<Judged> judged = Judge(
+      {{contest.at_time.BlockLosses(TakenOf(contest).model)}, {{task.BestBaseline().blocks}, /*fixed=*/true}}, contest.weights);
+  const bool ahead = judged.front().contender == 0;
+  return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
 }
 
 std::string Given(const StudyResult& result, const StudiedTask& task) {
@@ -63,12 +59,11 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
   const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
   const Worth worth = WorthOf(task);
   const Baseline& baseline = task.BestBaseline();
-  const double loss = task.contest.verdict.front().loss;
   const bool apart = worth.behind.standing == Standing::kBehind;
   const char* how = !apart ? "worth open" : worth.ahead ? "worth ahead" : "worth behind";
   std::string text =
-      TellStudy()(how, "given"_a = Given(result, task), "leader"_a = LeaderOf(task.contest).model.Phrase(),
-                  "loss"_a = measure.Phrase({loss, loss, loss}), "gap"_a = measure.Text(worth.behind.gap),
+      TellStudy()(how, "given"_a = Given(result, task), "taken"_a = TakenOf(task.contest).model.Phrase(),
+                  "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
@@ -77,10 +72,24 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
 
 std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
   const ContestResult& contest = task.contest;
-  const std::size_t running = contest.InTheRunning().size(), all = contest.entries.size();
-  const char* how = all == 1 ? "choice of one" : running == 1 ? "choice" : running == all ? "choice of none" : "choice of some";
-  return Sentence(TellStudy()(how, "purpose"_a = task.question.purpose, "given"_a = Given(result, task),
-                              "leader"_a = LeaderOf(contest).model.Phrase(), "running"_a = Join(Running(contest))));
+  const Recommendation taken = Recommend(contest);
+  const Measure& measure = contest.at_time.ColumnOf("loss").measure;
+  const char* how = contest.entries.size() == 1          ? "take the only one"
+                    : !std::isfinite(taken.may_lose)     ? "take by chance"
+                    : taken.decided                      ? "take"
+                    : contest.InTheRunning().size() == 1 ? "take for now"
+                                                         : "take for now of several";
+  std::string text = TellStudy()(how, "purpose"_a = task.question.purpose, "given"_a = Given(result, task),
+                                 "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
+                                 "percent"_a = 100 * contest.tolerance, "running"_a = Join(Running(contest)));
+  std::vector<std::string> others;
+  others.reserve(taken.as_good.size());
+  for (const std::size_t i : taken.as_good) others.push_back(contest.entries[i].model.Phrase());
+  if (!others.empty()) {
+    text += " " + TellStudy()(contest.Timed() ? "as good and slower" : "as good", "others"_a = Join(others),
+                              "percent"_a = 100 * contest.tolerance);
+  }
+  return Sentence(text);
 }
 
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task) {
@@ -109,7 +118,9 @@ std::string LimitsFinding(const StudyResult& result) {
   const std::vector<std::string> schemes = LeftOut(PositionSchemeNames(), options.positions);
   if (!encoders.empty()) text += " " + tell("limits encoders", "names"_a = Join(encoders));
   if (!schemes.empty()) text += " " + tell("limits schemes", "names"_a = Join(schemes));
-  if (options.seeds == 1) text += " " + tell("limits seed");
+  const bool once =
+      std::ranges::all_of(result.tasks, [](const StudiedTask& task) { return task.contest.at_time.seeds() == 1; });
+  if (once) text += " " + tell("limits seed");
   if (options.rates.size() == 1) text += " " + tell("limits rate");
   return text;
 }
@@ -137,17 +148,16 @@ std::string OrderFinding(const StudyResult& result) {
 std::string NextCommand(const StudyResult& result) {
   const ContestResult& contest = result.tasks.front().contest;
   const StudyOptions& options = result.options;
-  if (options.kind == StudyKind::kTable) return LongerStudy(result, /*least=*/2);
-  const bool undecided =
-      std::ranges::any_of(contest.verdict, [](const Judged& judged) { return judged.standing == Standing::kUndecided; });
-  if (undecided) return LongerStudy(result, /*least=*/1);
-  const Entry& entry = LeaderOf(contest);
+  const Entry& entry = TakenOf(contest);
+  const bool past = entry.best_steps < entry.reached;  // more of it harms
+  if (!Recommend(contest).decided && !past) return LongerStudy(result, /*least=*/2);
+  if (options.kind == StudyKind::kTable) return past ? "" : LongerStudy(result, /*least=*/2);
   return fmt::format(
       "heed train{}{} --objective {} --encoder {} --position {} --layers {} --heads {} --width {} --ffn-width {} --context {} "
-      "--batch {} --lr {:g} --steps {} --out {}",
+      "--batch {} --schedule free --lr {:g} --steps {} --out {}",
       result.words.empty() ? "" : " ", result.words, options.objectives.front(), entry.model.encoder, entry.model.position,
       options.layers, options.heads, options.width, entry.model.ffn_width, options.context, options.batch, entry.rate,
-      entry.steps, ShellWord((result.folder / "model").string()));
+      entry.best_steps, ShellWord((result.folder / "model").string()));
 }
 
 std::string Answer(const StudyResult& result) {
@@ -164,7 +174,6 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     findings.push_back({"How far are they apart?", TimeFinding(task.contest, result.options.seconds)});
     findings.push_back({"Which positional encoding for attention?", SchemeFinding(task.contest)});
     findings.push_back({"What would more training bring?", GainFinding(task.contest)});
-    findings.push_back({"And after equal steps?", StepsFinding(task.contest)});
     findings.push_back({"And in longer windows than in training?", LengthFinding(result, task)});
     findings.push_back({"Which learning rates?", RateFinding(task.contest)});
     findings.push_back({"How fast?", PaceFinding(task.contest)});

@@ -10,9 +10,9 @@
 
 namespace heed::lab {
 
-// Whether the best model beats the best of what needs no model, which is judged as one more contender, by seeds and blocks.
+// Whether the model that is to be taken beats the best of what needs no model, judged by seeds and blocks.
 std::string WorthFinding(const StudyResult& result, const StudiedTask& task);
-// Which model to take, or which cannot be told apart, in a sentence.
+// Which model to take, at what price, and which are as good.
 std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task);
 // Whether those who lead at the training length lead in longer windows too; empty where there are none.
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task);
@@ -23,8 +23,8 @@ std::string LimitsFinding(const StudyResult& result);
 // scheme. Empty where attention without positions did not learn that.
 std::string OrderFinding(const StudyResult& result);
 
-// What to type next: training the model of a text that is to be taken, or, where this budget does not decide, the study of
-// those in the running with four times the time. A table is studied again for at least two models.
+// What to type next: training the model of a text that is to be taken, or, where this budget does not decide and more training
+// helps, the study of those in the running with four times the time. Empty where there is nothing to propose.
 std::string NextCommand(const StudyResult& result);
 
 // What the page begins with: whether it is worth a model, and which.

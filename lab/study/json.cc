@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // of study.json; a change that breaks its readers raises it
+constexpr int kFormat = 2;  // of study.json; a change that breaks its readers raises it
 
 Json SettingsJson(const StudyResult& result) {
   StudyOptions options = result.options;
@@ -39,20 +39,18 @@ Json ToJson(const Baseline& baseline, bool classifies) {
   return json;
 }
 
-Json ToJson(const StudiedTask& task, bool whole) {
-  const bool curve = task.contest.at_time.ColumnsOf("training_loss").size() > 1;
-  const std::vector<std::string> left_out(curve && !whole ? 1 : 0, "training_loss");
+Json ToJson(const StudiedTask& task) {
   Json json = {{"task", task.id}, {"purpose", task.question.purpose}, {"baselines", Json::array()}};
   const bool classifies = !task.contest.at_time.ColumnsOf("accuracy").empty();
   for (const Baseline& baseline : task.baselines) json["baselines"].push_back(ToJson(baseline, classifies));
   json.update(ToJson(task.contest));
-  json["models"] = task.contest.at_time.Json(left_out);
+  json["models"] = task.contest.at_time.Json();
   return json;
 }
 
 }  // namespace
 
-Json StudyJson(const StudyResult& result, bool whole) {
+Json StudyJson(const StudyResult& result) {
   Json json = {{"format", kFormat},
                {"data", result.data.json},
                {"settings", SettingsJson(result)},
@@ -60,7 +58,7 @@ Json StudyJson(const StudyResult& result, bool whole) {
                {"answer", Answer(result)},
                {"conclusion", ToJson(Conclusion(result))},
                {"tasks", Json::array()}};
-  for (const StudiedTask& task : result.tasks) json["tasks"].push_back(ToJson(task, whole));
+  for (const StudiedTask& task : result.tasks) json["tasks"].push_back(ToJson(task));
   return json;
 }
 

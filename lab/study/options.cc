@@ -14,14 +14,14 @@ constexpr double kTextDecay = 0.1, kTableDecay = 0.01;  // of the weights
 void SetTextBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};
   options.objectives = {"causal"};
-  options.rates = {3e-3, 6e-3, 1.2e-2};
+  options.rates = {6e-3, 1.2e-2, 2.4e-2};
   options.width = 64, options.context = 64, options.batch = 8;
-  options.seconds = 16, options.validation = 16384, options.test = 65536;
+  options.seconds = 15, options.seeds = 4, options.validation = 16384, options.test = 49152;
   if (options.budget == "quick") {
-    options.seconds = 3, options.rates = {6e-3}, options.seeds = 2, options.validation = 8192, options.test = 32768;
+    options.seconds = 5, options.rates = {1.2e-2}, options.seeds = 2, options.validation = 8192, options.test = 32768;
   } else if (options.budget == "long") {
     options.layers = 4, options.width = 96, options.context = 128, options.batch = 16;
-    options.seconds = 50, options.validation = 32768, options.test = 131072;
+    options.seconds = 100, options.validation = 32768, options.test = 131072;
     options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
     options.positions = {"rotary", "relative", "shaw"}, options.objectives = {"causal", "masked"};
   }
@@ -31,9 +31,9 @@ void SetTableBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "dilated", "gru", "lstm"};
   options.positions = {"none", "rotary", "relative"};
   options.rates = {1e-3, 3e-3, 1e-2, 3e-2};
-  options.width = 32, options.context = 32, options.batch = 16, options.seconds = 5;
+  options.width = 32, options.context = 32, options.batch = 16, options.seconds = 8, options.seeds = 4;
   if (options.budget == "quick") {
-    options.layers = 1, options.seconds = 1, options.seeds = 2, options.rates = {3e-3};
+    options.layers = 1, options.seconds = 2, options.seeds = 2, options.rates = {3e-3};
   } else if (options.budget == "long") {
     options.width = 64, options.seconds = 30, options.seeds = 5;
     options.positions = {"none", "sinusoidal", "rotary", "relative", "shaw"};
@@ -85,6 +85,8 @@ Fields FieldsOf(StudyOptions& options) {
     add(Number("validation_share", options.validation_share, 0, 0.5,
                "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
   }
+  add(Choosing(Number("tolerance", options.tolerance, 0, 1,
+                      "Share of the loss by which two models may differ and be as good as each other")));
   add(Seeds(options.seeds));
   add(Seed(options.seed));
   add(SideBySide(options.threads));
@@ -101,7 +103,7 @@ void Validate(const StudyOptions& options) {
 
 TrainOptions TrainingOf(const StudyOptions& options, int64_t steps, double rate, uint64_t seed) {
   TrainOptions train = ShortTraining(steps, rate, options.kind == StudyKind::kText ? kTextDecay : kTableDecay);
-  train.batch = options.batch, train.seed = seed;
+  train.batch = options.batch, train.seed = seed, train.schedule = "free";
   train.eval_every = steps;
   return train;
 }

@@ -29,7 +29,8 @@ struct StudyOptions {
   int64_t all_steps = 0;                     // of each training instead; 0: by time
   std::vector<double> rates = {};            // learning rates to choose among, rising
   std::vector<double> step_seconds = {};     // by objective and model: what the pilot is to have measured, see Hold
-  int64_t seeds = 3;                         // runs of each model, with seeds seed, seed + 1, ..
+  double tolerance = 0.01;                   // see ContestOptions
+  int64_t seeds = 3;                         // runs of each model, in the mean, with seeds seed, seed + 1, ..
   uint64_t seed = 0;
   int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
   bool quiet = true;  // no messages and no progress on stderr

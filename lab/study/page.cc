@@ -31,21 +31,19 @@ Figure LossFigure(const StudyResult& result, const StudiedTask& task) {
   return figure;
 }
 
-// A measure of every model over its places: the training loss over the training, the loss over the length of the windows.
-// Nothing where no model has two.
-std::optional<Figure> CurvesOf(const StudiedTask& task, const std::string& measure, const std::string& name, std::string title,
-                               const std::string& x_label, bool log_x, const std::string& caption) {
+// The loss of every model over the length of the windows; nothing where no model has two.
+std::optional<Figure> LengthsOf(const StudiedTask& task, const std::string& caption) {
   const Measurements& measured = task.contest.at_time;
-  LinePlot plot{x_label, measured.ColumnOf(measure).measure.label, log_x, false, {}};
+  LinePlot plot{"Characters in a window", measured.ColumnOf("loss").measure.label, /*log_x=*/true, false, {}};
   bool several = false;
   for (const Contender& model : measured.models()) {
-    Series curve = Curve(measured, model, measure, model.Label());
+    Series curve = Curve(measured, model, "loss", model.Label());
     several = several || curve.x.size() > 1;
     if (!curve.x.empty()) plot.series.push_back(std::move(curve));
   }
   if (!several) return std::nullopt;
-  return Figure{.name = task.id + "-" + name,
-                .title = std::move(title),
+  return Figure{.name = task.id + "-lengths",
+                .title = "Loss over the length of the window: " + task.question.title,
                 .caption = caption + " " + SpreadNote(measured.seeds(), "The band reaches"),
                 .command = {},
                 .content = std::move(plot)};
@@ -59,8 +57,12 @@ Table AllTable(const StudiedTask& task) {
       std::ranges::any_of(measured.columns(), [](const Column& of) { return of.measure.name == "accuracy"; });
   std::vector<Heading> headings = {{loss.measure.label, loss}};
   if (classifies) headings.push_back({"Accuracy", measured.ColumnOf("accuracy")});
-  Table table = ScoreTable(TellStudy()("table of all", "spread"_a = SpreadInWords(measured.seeds())), measured,
-                           measured.Ranked(loss), headings);
+  Table table = ScoreTable(
+      TellStudy()("table of all",
+                  "spread"_a = measured.seeds() == 1
+                                   ? SpreadInWords(1)
+                                   : fmt::format("mean (least–greatest) of a model's runs, {} at most", measured.seeds())),
+      measured, measured.Ranked(loss), headings);
   std::vector<Baseline> baselines = task.baselines;
   std::ranges::stable_sort(baselines, {}, &Baseline::loss);
   for (const Baseline& baseline : baselines) {
@@ -74,8 +76,10 @@ Table AllTable(const StudiedTask& task) {
 void Lead(const StudyResult& result, Page& page) {
   page.Say(Answer(result));
   page.Show(LossFigure(result, result.tasks.front()));
+  const std::string next = NextCommand(result);
+  if (next.empty()) return;
   page.Say("To go on:");
-  page.Command(NextCommand(result));
+  page.Command(next);
 }
 
 void TellTask(const StudyResult& result, const StudiedTask& task, Page& page) {
@@ -113,26 +117,16 @@ void TellDoubts(const StudyResult& result, const StudiedTask& task, Page& page) 
     page.Say(gain);
     page.Show(GainFigure(contest));
   }
-  if (contest.at_steps) {
-    page.Section("After equal steps" + of);
-    page.Say(StepsFinding(contest));
-    page.Show(StepsTable(contest, fmt::format("Loss on the test part after {} steps", contest.common_steps)));
-  }
   if (const std::string lengths = LengthFinding(result, task); !lengths.empty()) {
     page.Section("Longer windows than in training" + of);
     page.Say(lengths);
     const std::string caption = TellStudy()("figure of lengths", "context"_a = result.options.context);
-    if (const auto figure = CurvesOf(task, "loss", "lengths", "Loss over the length of the window: " + task.question.title,
-                                     "Characters in a window", /*log_x=*/true, caption))
-      page.Show(*figure);
+    if (const auto figure = LengthsOf(task, caption)) page.Show(*figure);
   }
   page.Section("How they were trained" + of);
   page.Say(RateFinding(contest));
   page.Show(RateTable(contest));
   page.Say(PaceFinding(contest));
-  if (const auto figure = CurvesOf(task, "training_loss", "curves", "Training loss over the training: " + task.question.title,
-                                   "Share of the training (%)", /*log_x=*/false, TellStudy()("figure of curves")))
-    page.Show(*figure);
 }
 
 void TellSettings(const StudyResult& result, Page& page) {
@@ -147,7 +141,7 @@ void TellSettings(const StudyResult& result, Page& page) {
       {"Setting", "Value"},
       {{"data", fmt::format("{}, fingerprint {}", result.data.name, result.data.fingerprint)},
        {"budget", options.budget},
-       {"runs of a model", SeedsOf(options.seed, options.seeds)},
+       {"runs of a model, in the mean", std::to_string(options.seeds)},
        {"layers, heads, width", fmt::format("{}, {}, {}", options.layers, options.heads, options.width)},
        {"context, batch", fmt::format("{}, {}", options.context, options.batch)},
        {"given to each training", BudgetInWords(result.tasks.front().contest, options.seconds)},
@@ -165,14 +159,15 @@ void TellSettings(const StudyResult& result, Page& page) {
 
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
                                  const std::filesystem::path& folder) {
-  Page page("Which encoder, which positional encoding?", folder, result.command,
-            SeedsOf(result.options.seed, result.options.seeds));
+  int64_t runs = 1;  // of the model that has the most
+  for (const StudiedTask& task : result.tasks) runs = std::max(runs, task.contest.at_time.seeds());
+  Page page("Which encoder, which positional encoding?", folder, result.command, SeedsOf(result.options.seed, runs));
   Lead(result, page);
   for (const StudiedTask& task : result.tasks) TellTask(result, task, page);
   if (!beside.empty()) page.Section("On pages of their own");
   for (const PageLink& link : beside) page.Name(link);
   page.Section("How sure this is");
-  page.Say(result.data.parts + " " + ChanceInWords(result.options.seeds, result.data.blocks));
+  page.Say(result.data.parts + " " + TellStudy()("chance", "data"_a = result.data.blocks));
   page.Say(result.data.drift);
   page.Say(LimitsFinding(result));
   for (const StudiedTask& task : result.tasks) TellDoubts(result, task, page);
@@ -184,7 +179,7 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   measured.reserve(result.tasks.size());
   for (const StudiedTask& task : result.tasks) measured.push_back(&task.contest.at_time);
   page.Keep("runs.csv", MeasurementsCsv("task", "at", measured));
-  page.KeepJson("study.json", StudyJson(result, true));
+  page.KeepJson("study.json", StudyJson(result));
   return page.Write();
 }
 

@@ -26,6 +26,7 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
                        .steps = options.all_steps,
                        .rates = options.rates,
                        .step_seconds = {},
+                       .tolerance = options.tolerance,
                        .conduct = {options.seed, options.seeds, options.threads, options.quiet}};
     if (!options.step_seconds.empty()) {
       const auto first = options.step_seconds.begin() + std::ssize(result.tasks) * std::ssize(task->models);

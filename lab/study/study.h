@@ -97,8 +97,8 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,
                                  const std::filesystem::path& folder);
 
-// What is in study.json; `whole`: with the training loss over the steps of every run.
-nlohmann::ordered_json StudyJson(const StudyResult& result, bool whole);
+// What is in study.json.
+nlohmann::ordered_json StudyJson(const StudyResult& result);
 
 }  // namespace heed::lab
 

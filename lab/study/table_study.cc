@@ -11,6 +11,7 @@
 #include "heed/safetensors.h"
 #include "lab/series/baselines.h"
 #include "lab/series/levels.h"
+#include "lab/study/course_training.h"
 #include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/fit.h"
@@ -42,16 +43,16 @@ struct Tally {
 
 // A model of a table, and its training step by step: runs of one seed see the same sequences in the same order, whatever the
 // model.
-class TableModel {
+class TableLearner : public Learner {
  public:
-  TableModel(const SeriesBatches& batches, const SequenceModelOptions& model, uint64_t seed)
+  TableLearner(const SeriesBatches& batches, const SequenceModelOptions& model, uint64_t seed)
       : batches_(batches), random_(seed) {
     BuildSeeded(seed, [&] { network_ = SequenceModel(model); });
     if (batches.data().goal == SeriesGoal::kForecast) levels_.emplace(batches);
   }
 
-  SequenceModel& network() { return network_; }
-  at::Tensor NextLoss() {
+  torch::nn::Module& module() override { return *network_; }
+  at::Tensor NextLoss() override {
     batch_ = batches_.Draw(random_);
     return Loss(Answers(batch_), batch_, at::Reduction::Mean);
   }
@@ -71,12 +72,34 @@ class TableModel {
     return tally;
   }
 
-  double ValidationLoss() {
-    const Tally tally = Tallied(batches_.validation_windows());
-    return tally.loss / tally.count;
+  double loss_unit() const override { return batches_.error_scale(); }
+  ValidationLoss Validate() override {
+    ValidationLoss loss;
+    loss.mean = Over(batches_.ValidationBlocks(), loss.blocks).loss;
+    return loss;
+  }
+
+  Outcome Measured() {
+    Outcome outcome;
+    const Tally all = Over(batches_.TestBlocks(), outcome.blocks);
+    outcome.values.push_back(all.loss);
+    if (batches_.data().goal == SeriesGoal::kClassification) outcome.values.push_back(all.right);
+    return outcome;
   }
 
  private:
+  // The loss on each block; the means over all answers.
+  Tally Over(const std::vector<std::vector<SeriesWindow>>& blocks, std::vector<double>& losses) {
+    Tally all;
+    for (const std::vector<SeriesWindow>& block : blocks) {
+      const Tally tally = Tallied(block);
+      losses.push_back(tally.loss / tally.count);
+      all.loss += tally.loss, all.right += tally.right, all.count += tally.count;
+    }
+    all.loss /= all.count, all.right /= all.count;
+    return all;
+  }
+
   // [scored, outputs].
   at::Tensor Answers(const SeriesBatch& batch) {
     const bool padded = std::ranges::any_of(batch.lengths, [&](int64_t n) { return n != batch.steps; });
@@ -113,46 +136,21 @@ class TableTask : public StudyTask {
     settings = RunSettingsOf(FieldsOf(options_));
     columns = TableColumns(data.goal);
     for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) weights.push_back(AnswersIn(block));
+    for (const std::vector<SeriesWindow>& block : batches_.ValidationBlocks()) validation_weights.push_back(AnswersIn(block));
   }
 
   const SeriesBatches& batches() const { return batches_; }
 
-  double Validate(const Trial& trial, const OnStep& on_step) const override {
-    TableModel model(batches_, ModelOf(trial.model, trial.model.ffn_width), trial.seed);
-    Train(model, trial, on_step);
-    return model.ValidationLoss();
-  }
-
-  Outcome Report(const Trial& trial, const OnStep& on_step) const override {
-    TableModel model(batches_, ModelOf(trial.model, trial.model.ffn_width), trial.seed);
-    const double training_loss = Train(model, trial, on_step) * batches_.error_scale();
-    Tally all;
-    Outcome outcome;
-    for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) {
-      const Tally tally = model.Tallied(block);
-      outcome.blocks.push_back(tally.loss / tally.count);
-      all.loss += tally.loss, all.right += tally.right, all.count += tally.count;
-    }
-    outcome.values.push_back(all.loss / all.count);
-    if (batches_.data().goal == SeriesGoal::kClassification) outcome.values.push_back(all.right / all.count);
-    outcome.values.push_back(model.ValidationLoss());
-    outcome.values.push_back(training_loss);
-    return outcome;
+  std::unique_ptr<Training> Begin(const Trial& trial) const override {
+    auto learner = std::make_unique<TableLearner>(batches_, ModelOf(trial.model, trial.model.ffn_width), trial.seed);
+    TableLearner* const measured = learner.get();
+    return std::make_unique<CourseTraining>(std::move(learner), TrainingOf(options_, trial.steps, trial.rate, trial.seed),
+                                            [measured] { return measured->Measured(); });
   }
 
   double StepSeconds(const SizedContender& contender) const override {
-    TableModel model(batches_, ModelOf(contender, contender.ffn_width), options_.seed);
-    const TrainOptions endless = TrainingOf(options_, int64_t{1} << 40, options_.rates.front(), options_.seed);
-    AdamW optimizer(NamedParameters(*model.network()), endless);
-    model.network()->train();
-    int64_t step = 0;
-    return MedianSeconds([&] {
-      double seconds = 0;
-      Fit(optimizer, endless.clip, step, step + 1, [&] { return model.NextLoss(); },
-          {.on_step = [&](const FitStep& done) { seconds = done.thread_seconds; }});
-      ++step;
-      return seconds;
-    });
+    TableLearner learner(batches_, ModelOf(contender, contender.ffn_width), options_.seed);
+    return lab::StepSeconds(learner, TrainingOf(options_, 1, options_.rates.front(), options_.seed));
   }
 
   std::vector<Baseline> Baselines(int threads) const override { return SeriesBaselines(batches_, threads); }
@@ -170,13 +168,6 @@ class TableTask : public StudyTask {
     model.ffn_width = ffn_width;
     model.longest = batches_.longest();
     return model;
-  }
-
-  // Returns the mean loss over the last tenth of the steps.
-  double Train(TableModel& model, const Trial& trial, const OnStep& on_step) const {
-    return Fit(*model.network(), TrainingOf(options_, trial.steps, trial.rate, trial.seed), [&] { return model.NextLoss(); },
-               {.on_step = [&](const FitStep&) { on_step(); }})
-        .last_loss;
   }
 
   double AnswersIn(const std::vector<SeriesWindow>& block) const {
@@ -283,7 +274,6 @@ std::vector<Column> TableColumns(SeriesGoal goal) {
   std::vector<Column> columns = {{goal == SeriesGoal::kClassification ? nats : error}};
   if (goal == SeriesGoal::kClassification) columns.push_back({accuracy});
   columns.push_back({{.name = "validation_loss", .label = "Loss on the validation part"}});
-  columns.push_back({{.name = "training_loss", .label = "Training loss"}});
   return columns;
 }
 

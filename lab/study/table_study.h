@@ -15,7 +15,7 @@ namespace heed::lab {
 SeriesCut CutOf(const StudyOptions& options);
 
 // "loss" on the test part: nats, or the mean squared error in the target's own units; of a classification "accuracy"; in the
-// same units "validation_loss" and "training_loss", the mean over the last tenth of the steps.
+// same units "validation_loss".
 std::vector<Column> TableColumns(SeriesGoal goal);
 
 // Which columns leave the range of the training part in the test part, how far and how many; empty where none does.

@@ -11,13 +11,15 @@
 #include "lab/data/ngrams.h"
 #include "lab/data/parts.h"
 #include "lab/report/shell_word.h"
+#include "lab/study/course_training.h"
 #include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/evaluation.h"
+#include "lab/training/fit.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/language_model.h"
+#include "lab/training/learner.h"
 #include "lab/training/run_folder.h"
-#include "lab/training/short_run.h"
 
 namespace heed::lab {
 namespace {
@@ -39,13 +41,54 @@ int64_t Characters(const Blocks& blocks) {
   return characters;
 }
 
-// Block by block, in windows of `length` characters.
+// Block by block, in windows of `length` characters, each with at least half of them before it: at the start of a window a
+// model knows nothing of what counting knows.
 std::vector<double> BlockLosses(LanguageModel& model, const Blocks& blocks, int64_t length) {
   std::vector<double> losses;
   losses.reserve(blocks.size());
-  for (const std::vector<int32_t>& block : blocks) losses.push_back(Evaluate(model, block, length).loss);
+  for (const std::vector<int32_t>& block : blocks)
+    losses.push_back(Evaluate(model, block, length, {}, nullptr, length / 2).loss);
   return losses;
 }
+
+// A model that predicts characters, and the windows that it is trained on.
+class TextLearner : public Learner {
+ public:
+  TextLearner(const StudiedText& text, const TrainOptions& options) : text_(text), random_(options.seed) {
+    BuildSeeded(options.seed, [&] { model_ = LanguageModel(options.model, text.parts.vocabulary); });
+    windows_ = {options.model.objective, options.model.context, options.batch, model_->mask_symbol()};
+  }
+
+  torch::nn::Module& module() override { return *model_; }
+  at::Tensor NextLoss() override { return model_->Loss(RandomBatch(text_.parts.train, windows_, random_)); }
+  ValidationLoss Validate() override {
+    ValidationLoss loss;
+    loss.blocks.reserve(text_.parts.validation.size());
+    for (const std::vector<int32_t>& block : text_.parts.validation) loss.blocks.push_back(Evaluate(model_, block).loss);
+    loss.mean = MeanOf(loss.blocks);
+    return loss;
+  }
+
+  Outcome Measured() {
+    Outcome outcome;
+    for (const int64_t multiple : kLengthMultiples) {
+      const int64_t length = multiple * windows_.context;
+      outcome.values.push_back(NAN);
+      if (length > model_->longest()) continue;
+      std::vector<double> losses = BlockLosses(model_, text_.parts.test, length);
+      outcome.values.back() = MeanOf(losses);
+      (multiple == 1 ? outcome.blocks : outcome.longer[length]) = std::move(losses);
+    }
+    if (text_.observe) outcome.more = text_.observe(model_);
+    return outcome;
+  }
+
+ private:
+  const StudiedText& text_;
+  LanguageModel model_{nullptr};
+  WindowOptions windows_;
+  Random random_;
+};
 
 void RequireEqual(const Models& models) {
   const auto [least, most] = std::ranges::minmax_element(models, {}, &SizedContender::parameters);
@@ -67,33 +110,20 @@ class TextTask : public StudyTask {
     settings = RunSettingsOf(FieldsOf(text_->options));
     columns = TextColumns(text_->options);
     weights.assign(text_->parts.test.size(), 1.0);  // blocks are equally long
+    validation_weights.assign(text_->parts.validation.size(), 1.0);
   }
 
-  double Validate(const Trial& trial, const OnStep& on_step) const override {
-    ShortRun run = TrainShortly(text_->parts.vocabulary, text_->parts.train, Training(trial), on_step);
-    return ValidationLoss(run.model);
-  }
-
-  Outcome Report(const Trial& trial, const OnStep& on_step) const override {
-    ShortRun run = TrainShortly(text_->parts.vocabulary, text_->parts.train, Training(trial), on_step);
-    Outcome outcome;
-    for (const int64_t multiple : kLengthMultiples) {
-      const int64_t length = multiple * text_->options.context;
-      outcome.values.push_back(NAN);
-      if (length > run.model->longest()) continue;
-      std::vector<double> losses = BlockLosses(run.model, text_->parts.test, length);
-      outcome.values.back() = MeanOf(losses);
-      (multiple == 1 ? outcome.blocks : outcome.longer[length]) = std::move(losses);
-    }
-    outcome.values.push_back(ValidationLoss(run.model));
-    outcome.values.insert(outcome.values.end(), run.curve.begin(), run.curve.end());
-    if (text_->observe) outcome.more = text_->observe(run.model);
-    return outcome;
+  std::unique_ptr<Training> Begin(const Trial& trial) const override {
+    const TrainOptions options = OptionsOf(trial);
+    auto learner = std::make_unique<TextLearner>(*text_, options);
+    TextLearner* const measured = learner.get();
+    return std::make_unique<CourseTraining>(std::move(learner), options, [measured] { return measured->Measured(); });
   }
 
   double StepSeconds(const SizedContender& model) const override {
-    return lab::StepSeconds(text_->parts.vocabulary, text_->parts.train,
-                            Training({model, 1, text_->options.rates.front(), text_->options.seed}));
+    const TrainOptions options = OptionsOf({model, 1, text_->options.rates.front(), text_->options.seed});
+    TextLearner learner(*text_, options);
+    return lab::StepSeconds(learner, options);
   }
 
   std::vector<Baseline> Baselines(int /*threads*/) const override {
@@ -111,14 +141,10 @@ class TextTask : public StudyTask {
   }
 
  private:
-  TrainOptions Training(const Trial& trial) const {
+  TrainOptions OptionsOf(const Trial& trial) const {
     TrainOptions train = TrainingOf(text_->options, trial.steps, trial.rate, trial.seed);
     train.model = ModelOf(text_->options, objective_, trial.model, trial.model.ffn_width);
     return train;
-  }
-
-  double ValidationLoss(LanguageModel& model) const {
-    return MeanOf(BlockLosses(model, text_->parts.validation, text_->options.context));
   }
 
   std::shared_ptr<StudiedText> text_;
@@ -179,13 +205,10 @@ std::vector<Column> TextColumns(const StudyOptions& options) {
   const Measure loss = {
       .name = "loss", .label = "Loss on the test part (nats per character)", .phrase = "{} nats per character"};
   const Measure validation = {.name = "validation_loss", .label = "Loss on the validation part (nats per character)"};
-  const Measure training = {.name = "training_loss", .label = "Training loss (nats per character)"};
   std::vector<Column> columns;
   for (const int64_t multiple : kLengthMultiples)
     columns.push_back({loss, multiple * options.context, /*optional=*/multiple > 1});
   columns.push_back({validation});
-  for (int64_t point = 1; point <= kCurvePoints; ++point)
-    columns.push_back({training, 100 * point / kCurvePoints, /*optional=*/true});
   return columns;
 }
 

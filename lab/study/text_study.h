@@ -26,7 +26,7 @@ Models PlanModels(const StudyOptions& options, Objective objective, const Vocabu
 ModelOptions ModelOf(const StudyOptions& options, Objective objective, const Contender& contender, int64_t ffn_width);
 
 // "loss" on the test part in nats per character, by the characters of a window, NaN where a learned table ends;
-// "validation_loss" at the training length; "training_loss" by the share of the training in per cent.
+// "validation_loss" at the training length.
 std::vector<Column> TextColumns(const StudyOptions& options);
 
 }  // namespace heed::lab

@@ -59,6 +59,7 @@ void SaveCheckpoint(const RunFolder& folder, Trainer& trainer) {
                 NamedTensors(state.tensors.begin(), state.tensors.end()));
   nn::WriteSafetensors(folder.checkpoint().string(), state.tensors, state.metadata);
   std::map<std::string, at::Tensor> weights;
+  const MeansInUse means(trainer.optimizer());
   for (const auto& parameter : trainer.model()->named_parameters()) {
     weights.emplace(parameter.key(), parameter.value().detach());
   }

@@ -61,14 +61,15 @@ void RequireReach(const LanguageModel& model, int64_t context) {
 }
 
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context,
-                    const std::function<void(int64_t)>& on_tokens, Ranks* ranks) {
+                    const std::function<void(int64_t)>& on_tokens, Ranks* ranks, int64_t stride) {
   if (context == 0) context = model->options().context;
   RequireReach(model, context);
   const Objective objective = model->options().objective;
   if (tokens.size() < (objective == Objective::kCausal ? 2u : 1u)) {
     throw InvalidArgument("text: " + std::to_string(tokens.size()) + " characters leave nothing to predict");
   }
-  const WindowOptions windows{objective, context, std::max<int64_t>(1, kTokensPerBatch / context), model->mask_symbol()};
+  const WindowOptions windows{objective, context, std::max<int64_t>(1, kTokensPerBatch / context), model->mask_symbol(),
+                              stride};
   const EvaluationMode mode(*model);
   const at::NoGradGuard no_grad;
   const auto start = std::chrono::steady_clock::now();

@@ -21,15 +21,15 @@ struct Evaluation {
   double tokens_per_second;
 };
 
-// Every token once, in consecutive windows of `context` steps (0: the context of the training), without dropout; see
-// ForEachBatch. Leaves the model in the mode it was in. on_tokens hears how many tokens are done. Throws InvalidArgument that
-// names the context where a learned table ends before it or the text has nothing to predict, Divergence where the loss is not
-// finite, and Interruption on Ctrl-C.
+// Every token once, in windows of `context` steps (0: the context of the training) that begin `stride` steps behind each other
+// (0: `context`), without dropout; see ForEachBatch and WindowOptions. Leaves the model in the mode it was in. on_tokens hears
+// how many tokens have gone through the model. Throws InvalidArgument that names the context where a learned table ends before
+// it or the text has nothing to predict, Divergence where the loss is not finite, and Interruption on Ctrl-C.
 //
 // With ranks every one computes its share, all return the same, and one that is interrupted ends all of them. The sum is made
 // in the same order as without, unless ranks share sequences: each batch's is then made of theirs first.
 Evaluation Evaluate(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t context = 0,
-                    const std::function<void(int64_t)>& on_tokens = {}, Ranks* ranks = nullptr);
+                    const std::function<void(int64_t)>& on_tokens = {}, Ranks* ranks = nullptr, int64_t stride = 0);
 // The same for a text; InvalidArgument names a character that the model does not know.
 Evaluation Evaluate(LanguageModel& model, const Text& text, int64_t context = 0,
                     const std::function<void(int64_t)>& on_tokens = {});

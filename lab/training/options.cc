@@ -112,9 +112,11 @@ Fields FieldsOf(TrainOptions& train) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return Grouped(
       {Whole("batch", &train.batch, 1, kMaxBatch, "Windows a step"), Whole("steps", &train.steps, 1, kMostSteps, "Steps"),
+       Names("schedule", &train.schedule, {"cosine", "free"},
+             "cosine: the rate falls until the last step; free: it stays, and the weights are a mean over the steps"),
        Number("lr", train.lr, 0, kInfinity, "Learning rate after the warm-up"),
-       NumberFrom("min_lr", train.min_lr, 0, kInfinity, "Learning rate at the last step; default: a tenth of --lr"),
-       Whole("warmup", &train.warmup, -1, kMostSteps, "Steps of linear warm-up; -1: a fifth of --steps"),
+       NumberFrom("min_lr", train.min_lr, 0, kInfinity, "Learning rate at the last step of cosine; default: a tenth of --lr"),
+       Whole("warmup", &train.warmup, -1, kMostSteps, "Steps of linear warm-up; -1: a fifth of --steps, with free 100"),
        NumberFrom("beta1", train.beta1, 0, 1, "AdamW's decay of the mean gradient"),
        NumberFrom("beta2", train.beta2, 0, 1, "AdamW's decay of the mean square"),
        Number("zero_rate", train.zero_rate, 0, kInfinity, "Rate of parameters that start at zero, in units of --lr"),
@@ -157,7 +159,11 @@ void Validate(const TrainOptions& train) {
     throw InvalidArgument("min_lr: " + FormatNumber(train.min_lr) + " is not between 0 and lr, " + FormatNumber(train.lr));
 }
 
-int64_t WarmUp(const TrainOptions& train) { return train.warmup < 0 ? train.steps / 5 : train.warmup; }
+int64_t WarmUp(const TrainOptions& train) {
+  constexpr int64_t kFree = 100;
+  if (train.warmup >= 0) return train.warmup;
+  return train.schedule == "free" ? kFree : train.steps / 5;
+}
 
 int64_t FeedForwardWidth(const ModelOptions& model) { return model.ffn_width < 0 ? 4 * model.width : model.ffn_width; }
 

@@ -41,9 +41,10 @@ struct TrainOptions {
   ModelOptions model;
   int64_t batch = 12;  // windows a step
   int64_t steps = 2000;
-  double lr = 1e-3;      // after the warm-up
-  double min_lr = 1e-4;  // at the last step
-  int64_t warmup = -1;   // steps; -1: a fifth of them
+  std::string schedule = "cosine";  // or free, see AdamW: after any number of steps as good as one that fell until there
+  double lr = 1e-3;                 // after the warm-up
+  double min_lr = 1e-4;             // at the last step, of "cosine"
+  int64_t warmup = -1;              // steps; -1: a fifth of them, with "free" 100
   double beta1 = 0.9, beta2 = 0.99;
   double zero_rate = 10;      // of parameters that start at zero, in units of lr, see AdamW
   double weight_decay = 0.1;  // of matrices only
@@ -56,7 +57,8 @@ struct TrainOptions {
 Fields FieldsOf(ModelOptions& model);
 Fields FieldsOf(TrainOptions& train);
 
-// Of short runs that are compared: the warm-up of the defaults, then the rate falls to a tenth of lr.
+// Of short runs that are compared: the warm-up of the defaults, then the rate falls to a tenth of lr unless the schedule is
+// another.
 TrainOptions ShortTraining(int64_t steps, double lr, double weight_decay);
 
 int64_t WarmUp(const TrainOptions& train);  // steps, once the default is resolved

@@ -24,7 +24,9 @@ constexpr int kDeepest = 64;
 constexpr std::size_t kMostShown = 500;  // bytes of what a value is said to be
 constexpr double kEarlierZeroRate = 1;   // of runs whose config.json does not tell it
 // What config.json of an earlier version does not tell.
-bool IsLater(std::string_view name) { return name == "zero_rate" || name == "precision" || name == "query_key_norm"; }
+bool IsLater(std::string_view name) {
+  return name == "zero_rate" || name == "schedule" || name == "precision" || name == "query_key_norm";
+}
 
 // Nlohmann's own conversions cut fractions and wrap signs; a field of another type is an error here.
 struct FieldError {

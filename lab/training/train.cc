@@ -112,6 +112,7 @@ TrainResult Drive(Trainer& trainer, Journal& journal, const TrainCallbacks& call
   } catch (const RanksError& error) {
     journal.Lose(error);
   }
+  trainer.optimizer().UseMeans();
   trainer.model()->eval();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return {std::make_shared<LanguageModel>(trainer.model()), journal.TakeMetrics(), seconds};

@@ -82,6 +82,7 @@ bool Trainer::ReportDue() const {
 
 Metrics Trainer::Report() {
   double validation = 0;
+  const MeansInUse means(optimizer_);
   try {
     validation = Evaluate(model_, corpus_.validation, 0, {}, parallel_ ? &parallel_->ranks() : nullptr).loss;
   } catch (const Divergence& error) {

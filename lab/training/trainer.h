@@ -42,6 +42,7 @@ class Trainer {
 
   double tokens_per_second() const;  // since the last report
   LanguageModel& model() { return model_; }
+  AdamW& optimizer() { return optimizer_; }
 
   // All that the next step depends on. The tensors share memory with the trainer. Restore throws FileError naming `path` and
   // then leaves the trainer unfit for use.

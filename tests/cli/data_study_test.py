@@ -71,8 +71,8 @@ def test_page_and_numbers_lie_in_the_folder(studied):
     assert {"report.html", "runs.csv", "study.json", "classification-standing.svg", "classification-standing.csv", "accuracy.svg"} <= {path.name for path in folder.iterdir()}
     with open(folder / "runs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == len(MODELS) * 2 * 4
-    assert {row["measure"] for row in rows} == {"loss", "accuracy", "validation_loss", "training_loss"}
+    assert len(rows) == len(MODELS) * 2 * 3
+    assert {row["measure"] for row in rows} == {"loss", "accuracy", "validation_loss"}
     checker = [sys.executable, str(ROOT / "tests/browser/check_report.py"), str(folder / "report.html"), "--figures", "2"]
     result = subprocess.run(checker, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
     if result.returncode == 77:
@@ -83,7 +83,7 @@ def test_page_and_numbers_lie_in_the_folder(studied):
 def test_a_finished_run_is_not_repeated(studied):
     folder, summary, arguments = studied
     before = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert len(before) == len(MODELS) * 2
+    assert len(before) == len(MODELS) * 3
     again = run(*arguments)
     assert again.returncode == 0, again.stderr
     assert {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()} == before
@@ -171,15 +171,17 @@ def test_a_forecast_stands_beside_the_last_value(tmp_path):
 def test_the_first_sentence_tells_whether_it_is_worth_a_model(tmp_path):
     path = tmp_path / "rise.csv"
     path.write_text("y\n" + "\n".join(repr(i + math.sin(i)) for i in range(200)) + "\n", encoding="utf-8")
-    arguments = ["study", path, "--target", "y", "--goal", "forecast", "--out", tmp_path / "r", *tiny(context=8, seeds=4)]
+    arguments = ["study", path, "--target", "y", "--goal", "forecast", "--out", tmp_path / "r", *tiny(context=8, seeds=4, steps=40)]
     result = run(*arguments)
     assert result.returncode == 0, result.stderr
     summary = json.loads((tmp_path / "r" / "study.json").read_text(encoding="utf-8"))
     first = summary["conclusion"][0]
     assert first["question"] == "Is it worth a model?"
-    assert first["answer"].startswith("A model is not worth training: after 3 steps each, the best, ")
+    assert first["answer"].startswith("A model is not worth training: after 40 steps each, ")
     assert result.stdout.index("Is it worth a model?") < result.stdout.index("Which model?")
-    verdict, simple = summary["tasks"][0]["verdict"][0], min(summary["tasks"][0]["baselines"], key=lambda baseline: baseline["loss"])
+    taken = summary["tasks"][0]["take"]["model"]
+    verdict = next(judged for judged in summary["tasks"][0]["verdict"] if judged["model"] == taken)
+    simple = min(summary["tasks"][0]["baselines"], key=lambda baseline: baseline["loss"])
     gap = float(re.search(r"which is ([0-9.e+-]+) more than", first["answer"]).group(1))
     assert gap == pytest.approx(verdict["loss"] - simple["loss"], rel=0.01)
     page = html.unescape((tmp_path / "r" / "report.html").read_text(encoding="utf-8"))
@@ -203,6 +205,8 @@ def test_losses_of_runs_have_one_unit(tmp_path):
         assert result.returncode == 0, result.stderr
         with open(out / "runs.csv", encoding="utf-8", newline="") as file:
             losses.append({row["measure"]: float(row["value"]) for row in csv.DictReader(file)})
+        study = json.loads((out / "study.json").read_text(encoding="utf-8"))
+        losses[-1]["training_loss"] = study["tasks"][0]["contenders"][0]["curve"][0]["training_loss"]
     for measure in ("loss", "validation_loss", "training_loss"):
         assert losses[1][measure] == pytest.approx(64 * losses[0][measure], rel=1e-4)
 

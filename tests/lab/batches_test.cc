@@ -135,5 +135,26 @@ TEST(Batches, ObjectivesHaveNames) {
   EXPECT_THROW(ParseObjective("next"), InvalidArgument);
 }
 
+TEST(ForEachBatch, WindowsThatOverlapPredictEachTokenOnceWithAsManyBeforeIt) {
+  for (const int64_t count : {6, 9, 12, 13, 16, 30, 41}) {
+    std::vector<int64_t> predicted;
+    const int64_t predictions =
+        ForEachBatch(Counting(count), {Objective::kCausal, 8, 3, static_cast<int32_t>(count), 4}, [&](const Batch& batch) {
+          const at::Tensor inputs = batch.inputs.flatten();
+          for (int64_t i = 0; i < batch.targets.numel(); ++i) {
+            const int64_t row = batch.rows.defined() ? batch.rows[i].item<int64_t>() : i;
+            const int64_t target = batch.targets[i].item<int64_t>(), before = row % batch.inputs.size(1) + 1;
+            EXPECT_EQ(inputs[row].item<int64_t>(), target - 1);
+            EXPECT_GE(before, std::min<int64_t>(target, 5)) << "tokens that it is predicted from";
+            predicted.push_back(target);
+          }
+        });
+    EXPECT_EQ(predictions, count - 1);
+    std::ranges::sort(predicted);
+    ASSERT_EQ(std::ssize(predicted), count - 1) << count;
+    for (int64_t i = 0; i < count - 1; ++i) EXPECT_EQ(predicted[i], i + 1);
+  }
+}
+
 }  // namespace
 }  // namespace heed::lab

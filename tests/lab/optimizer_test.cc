@@ -114,5 +114,57 @@ TEST(AdamW, ClipsTheNormOfAllGradientsTogether) {
   EXPECT_NEAR(b.grad().item<double>(), 0.6, 1e-6);
 }
 
+TrainOptions Free() {
+  TrainOptions options = Recipe();
+  options.schedule = "free", options.steps = 7;
+  return options;
+}
+
+TEST(LearningRate, StaysWithoutASchedule) {
+  TrainOptions options = Free();
+  EXPECT_DOUBLE_EQ(LearningRate(options, 0), 1e-2 / 11);
+  for (const int64_t step : {10, 50, 100000}) EXPECT_DOUBLE_EQ(LearningRate(options, step), 1e-2);
+  options.warmup = -1;
+  EXPECT_EQ(WarmUp(options), 100) << "whatever the steps";
+}
+
+// Algorithm 1 of Defazio et al. 2024 in its own words: z moves by the gradient at y, x is the mean of all z.
+TEST(AdamW, WithoutAScheduleFollowsThePaper) {
+  const TrainOptions options = Free();
+  at::Tensor matrix = at::full({3, 5}, 0.7).set_requires_grad(true);
+  AdamW optimizer({{"matrix", matrix}}, options);
+  double x = 0.7, y = 0.7, z = 0.7, square = 0, weights = 0;
+  for (int64_t step = 0; step < 40; ++step) {
+    const double gradient = std::sin(static_cast<double>(step)) + y, rate = LearningRate(options, step);
+    optimizer.ClearGradients();
+    matrix.mutable_grad() = at::full({3, 5}, gradient);
+    optimizer.Step(step);
+    square = options.beta2 * square + (1 - options.beta2) * gradient * gradient;
+    const double size = std::sqrt(square / (1 - std::pow(options.beta2, static_cast<double>(step + 1)))) + 1e-8;
+    z -= rate * options.weight_decay * z + rate * gradient / size;
+    weights += rate * rate;
+    x += rate * rate / weights * (z - x);
+    y = (1 - options.beta1) * z + options.beta1 * x;
+    EXPECT_NEAR(matrix[0][0].item<double>(), y, 2e-6) << step;
+  }
+  optimizer.UseMeans();
+  EXPECT_NEAR(matrix[2][4].item<double>(), x, 2e-6);
+  EXPECT_GT(std::abs(x - y), 1e-4);
+  optimizer.UsePoints();
+  EXPECT_NEAR(matrix[2][4].item<double>(), y, 2e-6);
+  EXPECT_EQ(optimizer.State().size(), 4u);
+}
+
+TEST(AdamW, WithAScheduleTheWeightsToUseAreThoseThatLearn) {
+  at::Tensor matrix = at::full({2, 2}, 0.5).set_requires_grad(true);
+  AdamW optimizer({{"matrix", matrix}}, Recipe());
+  matrix.mutable_grad() = at::full({2, 2}, 1.0);
+  optimizer.Step(0);
+  const at::Tensor before = matrix.detach().clone();
+  optimizer.UseMeans();
+  EXPECT_TRUE(before.equal(matrix));
+  EXPECT_EQ(optimizer.State().size(), 2u);
+}
+
 }  // namespace
 }  // namespace heed::lab

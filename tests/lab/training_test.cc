@@ -46,12 +46,30 @@ TEST(Training, ReportsAtEveryIntervalAndAtTheEnd) {
   EXPECT_EQ(reports, (std::vector<int64_t>{5, 10, 12}));
 }
 
+TrainOptions SmallRunOf(const std::string& schedule) {
+  TrainOptions options = SmallRun();
+  options.schedule = schedule;
+  return options;
+}
+
 TEST(Training, TheReportedLossIsThatOfTheWholeValidationSplit) {
-  TrainResult result = Train(SampleText(), SmallRun());
-  const Corpus corpus = MakeCorpus(SampleText(), 16);
-  const Evaluation evaluation = Evaluate(*result.model, corpus.validation);
-  EXPECT_EQ(evaluation.predictions, 179);
-  EXPECT_EQ(evaluation.loss, result.metrics.back().val_loss);
+  for (const char* schedule : {"cosine", "free"}) {
+    TrainResult result = Train(SampleText(), SmallRunOf(schedule));
+    const Corpus corpus = MakeCorpus(SampleText(), 16);
+    const Evaluation evaluation = Evaluate(*result.model, corpus.validation);
+    EXPECT_EQ(evaluation.predictions, 179);
+    EXPECT_EQ(evaluation.loss, result.metrics.back().val_loss) << schedule;
+  }
+}
+
+// What is measured on the way leaves no trace, and what was done is the same whatever number of steps was planned.
+TEST(Training, WithoutAScheduleALongerRunBeginsAsAShorterOne) {
+  TrainOptions shorter = SmallRunOf("free"), longer = shorter;
+  longer.steps = 20, longer.eval_every = 6;
+  const TrainResult short_run = Train(SampleText(), shorter), long_run = Train(SampleText(), longer);
+  EXPECT_EQ(short_run.metrics.back().step, 12);
+  EXPECT_EQ(long_run.metrics[1].step, 12);
+  EXPECT_EQ(short_run.metrics.back().val_loss, long_run.metrics[1].val_loss);
 }
 
 TEST(Training, TheSeedDecidesEveryBit) {
@@ -103,10 +121,11 @@ TEST(Training, AResumedRunReachesTheSameBits) {
 }
 
 // Ctrl-C at step 7 of 12, then resumed: the folder ends as that of a run left alone.
-TEST(Training, AnInterruptedRunLeavesACheckpointAndGoesOn) {
+void ExpectToGoOn(const std::string& schedule) {
+  SCOPED_TRACE(schedule);
   const ScratchFolder scratch;
   const RunFolder broken(scratch.path() / "broken"), whole(scratch.path() / "whole");
-  TrainOptions options = SmallRun();
+  TrainOptions options = SmallRunOf(schedule);
   options.model.dropout = 0.1;
   Train(SampleText(), options, whole);
 
@@ -138,23 +157,31 @@ TEST(Training, AnInterruptedRunLeavesACheckpointAndGoesOn) {
   }
 }
 
+TEST(Training, AnInterruptedRunLeavesACheckpointAndGoesOn) {
+  for (const char* schedule : {"cosine", "free"}) ExpectToGoOn(schedule);
+}
+
 TEST(Training, ResumingAFinishedRunChangesNothing) {
-  const ScratchFolder scratch;
-  const RunFolder folder(scratch.path() / "run");
-  const std::vector<char> bits = Bits(*Train(SampleText(), SmallRun(), folder).model);
-  const TrainResult result = Resume(SampleText(), folder);
-  EXPECT_EQ(Bits(*result.model), bits);
-  EXPECT_EQ(result.metrics.size(), 3u);
+  for (const char* schedule : {"cosine", "free"}) {
+    const ScratchFolder scratch;
+    const RunFolder folder(scratch.path() / "run");
+    const std::vector<char> bits = Bits(*Train(SampleText(), SmallRunOf(schedule), folder).model);
+    const TrainResult result = Resume(SampleText(), folder);
+    EXPECT_EQ(Bits(*result.model), bits) << schedule;
+    EXPECT_EQ(result.metrics.size(), 3u);
+  }
 }
 
 TEST(Training, TheSavedModelIsTheTrainedOne) {
-  const ScratchFolder scratch;
-  const RunFolder folder(scratch.path() / "run");
-  const TrainResult result = Train(SampleText(), SmallRun(), folder);
-  LanguageModel loaded = LoadModel(folder);
-  EXPECT_EQ(Bits(loaded), Bits(*result.model));
-  EXPECT_EQ(loaded->vocabulary().characters(), (*result.model)->vocabulary().characters());
-  EXPECT_FALSE(loaded->is_training());
+  for (const char* schedule : {"cosine", "free"}) {
+    const ScratchFolder scratch;
+    const RunFolder folder(scratch.path() / "run");
+    const TrainResult result = Train(SampleText(), SmallRunOf(schedule), folder);
+    LanguageModel loaded = LoadModel(folder);
+    EXPECT_EQ(Bits(loaded), Bits(*result.model)) << schedule;
+    EXPECT_EQ(loaded->vocabulary().characters(), (*result.model)->vocabulary().characters());
+    EXPECT_FALSE(loaded->is_training());
+  }
 }
 
 TEST(Training, AFolderWithARunIsNotOverwritten) {

@@ -1,0 +1,395 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "heed/error.h"
+#include "lab/runs/contest.h"
+#include "lab/runs/job.h"
+#include "lab/training/divergence.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kMostSteps = int64_t{1} << 40;
+constexpr double kShares[] = {1.0 / 16, 1.0 / 8, 1.0 / 4, 1.0 / 2, 1};  // of the steps, after which rates and models stop
+constexpr double kFirstStop = 1.0 / 4;  // before, attention that will win still lies where it began
+constexpr int64_t kLeastSteps = 200;    // before which a curve foretells nothing
+constexpr double kLaw = 0.5;            // share of a gain that a curve foretells by which it may be wrong
+constexpr double kOneRun = 0.05;        // share of the loss that another seed may make, where there is one run
+constexpr double kForRates = 0.4;       // of a training's seconds that a model has for rates that are not kept
+constexpr int64_t kMostRuns = 4;        // times Conduct::seeds, of one model
+
+const Measure kStepSeconds = {.name = "step_seconds",
+                              .label = "Seconds of a step",
+                              .phrase = "{} ms a step",
+                              .digits = 3,
+                              .significant = true,
+                              .unit = 1e-3};
+
+// To three digits: what the command that is printed says is what was measured.
+double Rounded(double seconds) { return std::stod(fmt::format("{:.3g}", seconds)); }
+
+// A training of a second or so that yields how long a step takes. Each runs alone: beside another, who that is would enter.
+Job PilotJob(const Contest& contest, const SizedContender& model, int time) {
+  Job job{.name = fmt::format("{}-pilot-{}-{}", contest.id, time, model.Id()),
+          .settings = {{"encoder", model.encoder}, {"position", model.position}, {"ffn_width", model.ffn_width}},
+          .work = 1,
+          .label = model.Label(),
+          .columns = {{kStepSeconds}},
+          .compute =
+              [&contest, &model](const OnWork& on_work) {
+                Outcome outcome{.values = {Rounded(contest.StepSeconds(model))}};
+                on_work(1);
+                return outcome;
+              },
+          .check =
+              [](const Outcome& outcome) {
+                if (!(outcome.values.front() > 0)) throw InvalidArgument("step_seconds: it is not positive");
+              }};
+  job.settings.update(contest.settings);
+  return job;
+}
+
+// A contender at a rate with a seed.
+struct Lane {
+  std::size_t entry;
+  double rate;
+  uint64_t seed;
+  int64_t reached = 0;                   // steps
+  Outcome outcome{};                     // after them
+  std::unique_ptr<Training> training{};  // none where the outcome was kept by an earlier process
+
+  bool Diverged() const { return !outcome.diverged.empty(); }
+  double Validation() const {
+    double least = NAN;
+    for (const CurvePoint& point : outcome.curve) least = std::fmin(least, point.validation);
+    return Diverged() ? NAN : least;
+  }
+};
+
+// What a curve says of the loss at the whole steps, by a power law through its best point and the one half as far. Past its
+// best it says the best loss itself; where there are no such points, nothing.
+struct Foretold {
+  double loss, gain;  // gain: from the best point on
+};
+std::optional<Foretold> ForetellFrom(const std::vector<CurvePoint>& curve, int64_t whole) {
+  const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
+  if (best == curve.end()) return std::nullopt;
+  if (best + 1 != curve.end()) return Foretold{best->validation, 0};
+  const auto half = std::ranges::find_if(curve, [&](const CurvePoint& point) { return 2 * point.steps >= best->steps - 1; });
+  if (half == best || !(half->validation > 0)) return std::nullopt;
+  const double doublings = std::log2(static_cast<double>(whole) / static_cast<double>(best->steps));
+  const double loss = best->validation * std::pow(std::min(1.0, best->validation / half->validation), doublings);
+  return Foretold{loss, best->validation - loss};
+}
+
+// Twice the deviation of the mean difference between two runs by the blocks of the validation part.
+double ReachOfBlocks(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& weights) {
+  double sum = 0, weight = 0, squares = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) sum += weights[i] * (a[i] - b[i]), weight += weights[i];
+  for (std::size_t i = 0; i < weights.size(); ++i) squares += std::pow(weights[i] / weight * (a[i] - b[i] - sum / weight), 2);
+  const double blocks = static_cast<double>(weights.size());
+  return blocks < 2 ? INFINITY : 2 * std::sqrt(squares * blocks / (blocks - 1));
+}
+
+class Race {
+ public:
+  Race(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store)
+      : what_(what), contest_(contest), options_(options), store_(store) {
+    entries_.reserve(contest.models.size());
+    for (const SizedContender& model : contest.models) entries_.push_back({.model = model, .tried = {}, .curve = {}});
+  }
+
+  ContestResult Run() {
+    Pace();
+    Begin();
+    for (const double share : kShares) {
+      Round(share);
+      KeepBetterRates(share);
+      if (share >= kFirstStop) StopTheHopeless();
+      TellStandings(share);
+    }
+    if (std::ranges::none_of(entries_, [](const Entry& entry) { return entry.rate > 0; }))
+      throw Divergence("every model left the finite numbers at every rate that was tried; lower rates may help");
+    AddSeeds();
+    return Result();
+  }
+
+ private:
+  double CostOf(std::size_t entry) const { return options_.steps > 0 ? 1 : entries_[entry].step_seconds; }
+
+  void Pace() {
+    if (options_.steps > 0) {
+      for (Entry& entry : entries_) entry.steps = options_.steps;
+    } else if (!options_.step_seconds.empty()) {
+      for (std::size_t i = 0; i < entries_.size(); ++i) entries_[i].step_seconds = options_.step_seconds[i];
+    } else {
+      MeasurePace();
+    }
+    const double runs = static_cast<double>(options_.conduct.seeds) + (options_.rates.size() > 1 ? kForRates : 0);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      if (options_.steps == 0) {
+        const double steps = std::round(options_.seconds / entry.step_seconds);
+        entry.steps = static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(kMostSteps)));
+      }
+      purse_ += runs * static_cast<double>(entry.steps) * CostOf(i);
+    }
+  }
+
+  // Each model twice, with all others in between, and the shorter time: what else the machine does comes and goes.
+  void MeasurePace() {
+    std::vector<Job> jobs;
+    jobs.reserve(2 * entries_.size());
+    for (const int time : {1, 2}) {
+      for (const Entry& entry : entries_) jobs.push_back(PilotJob(contest_, entry.model, time));
+    }
+    const std::vector<Outcome> outcomes = DoJobs(what_ + ": speed", jobs, store_, /*threads=*/1, options_.conduct.quiet);
+    for (std::size_t i = 0; i < entries_.size(); ++i)
+      entries_[i].step_seconds = std::min(outcomes[i].values.front(), outcomes[entries_.size() + i].values.front());
+  }
+
+  void Begin() {
+    lanes_.resize(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      for (const double rate : options_.rates) lanes_[i].push_back({i, rate, options_.conduct.seed});
+    }
+  }
+
+  // All of them until so many of their steps, as a share, are done.
+  void Advance(const std::string& what, const std::vector<Lane*>& lanes, double share) {
+    std::vector<Job> jobs;
+    jobs.reserve(lanes.size());
+    for (Lane* lane : lanes) jobs.push_back(share < 1 ? OnTheWay(*lane, share) : Whole(*lane));
+    const std::vector<Outcome> outcomes = DoJobs(what, jobs, store_, options_.conduct.threads, options_.conduct.quiet);
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      spent_ += static_cast<double>(jobs[i].work) * CostOf(lanes[i]->entry);
+      lanes[i]->reached += jobs[i].work;
+      lanes[i]->outcome = outcomes[i];
+    }
+  }
+
+  // A training until it reaches these steps; `whole`: with all that is reported of it.
+  Job JobOf(const std::string& name, Lane& lane, int64_t steps, const std::vector<Column>& columns, bool whole) const {
+    const Entry& entry = entries_[lane.entry];
+    Job job = TrainingJob(name, entry.model, steps, lane.seed, contest_.settings);
+    job.settings["rate"] = lane.rate, job.settings["whole"] = entry.steps;
+    job.label = fmt::format("{}, {}", contest_.id, entry.model.Label());
+    job.work = steps - lane.reached;
+    job.timed = false;
+    job.columns = columns;
+    for (Column& column : job.columns) column.optional = true;
+    job.compute = [this, &lane, &entry, steps, whole, work = job.work, count = columns.size()](const OnWork& on_work) {
+      int64_t left = work;  // a training that begins anew, for its outcome was kept, does more
+      Outcome outcome;
+      try {
+        if (lane.training == nullptr) lane.training = contest_.Begin({entry.model, entry.steps, lane.rate, lane.seed});
+        outcome = lane.training->Reach(steps, [&] {
+          if (left > 0) --left, on_work(1);
+        });
+        if (whole) outcome = lane.training->Report();
+      } catch (const Divergence& error) {
+        outcome = {.values = std::vector<double>(count, NAN), .diverged = error.what()};
+      }
+      on_work(left);
+      return outcome;
+    };
+    job.check = [this, whole](const Outcome& outcome) {
+      if (!outcome.diverged.empty()) return;
+      if (outcome.blocks.size() != (whole ? contest_.weights.size() : 0) || outcome.curve.empty() ||
+          outcome.validation.size() != contest_.validation_weights.size())
+        throw InvalidArgument("blocks: they are not whole");
+    };
+    return job;
+  }
+
+  Job OnTheWay(Lane& lane, double share) const {
+    const int64_t whole = entries_[lane.entry].steps;
+    const auto asked = static_cast<int64_t>(std::llround(share * static_cast<double>(whole)));
+    const int64_t steps = PointAfter(asked - 1, whole);
+    return JobOf(fmt::format("{}-rate-{}-after-{}", contest_.id, lane.rate, steps), lane, steps, {contest_.columns.back()},
+                 /*whole=*/false);
+  }
+
+  Job Whole(Lane& lane) const { return JobOf(contest_.id, lane, entries_[lane.entry].steps, contest_.columns, /*whole=*/true); }
+
+  void Round(double share) {
+    std::vector<Lane*> going;
+    for (std::vector<Lane>& lanes : lanes_) {
+      for (Lane& lane : lanes) going.push_back(&lane);
+    }
+    Advance(fmt::format("{}: {:g} %", what_, 100 * share), going, share);
+    for (const Lane* lane : going) entries_[lane->entry].tried.push_back({lane->rate, lane->reached, lane->Validation()});
+  }
+
+  // The better half, until there are four of them after a sixteenth of the steps, two after an eighth, one after a quarter.
+  void KeepBetterRates(double share) {
+    const auto most = static_cast<std::ptrdiff_t>(std::max(1.0, std::floor(1 / (4 * share))));
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      std::vector<Lane>& lanes = lanes_[i];
+      if (entries_[i].stopped) continue;
+      std::erase_if(lanes, [](const Lane& lane) { return lane.Diverged(); });
+      std::ranges::stable_sort(lanes, {}, &Lane::Validation);
+      const std::ptrdiff_t half = std::ssize(lanes) - std::ssize(lanes) / 2,
+                           kept = share < kFirstStop ? std::max(most, half) : 1;
+      if (kept < std::ssize(lanes)) lanes.erase(lanes.begin() + kept, lanes.end());
+      entries_[i].rate = lanes.empty() ? 0 : lanes.front().rate;
+    }
+  }
+
+  std::optional<Foretold> ForetellOf(const Lane& lane) const {
+    return ForetellFrom(lane.outcome.curve, entries_[lane.entry].steps);
+  }
+
+  // Whether chance, in blocks of data and in a single run, and errors of the law may make up for what the curves foretell.
+  bool MayStillWin(const Lane& lane, const Lane& leader) const {
+    const std::optional<Foretold> own = ForetellOf(lane), best = ForetellOf(leader);
+    if (!own || !best) return true;
+    const double blocks = ReachOfBlocks(lane.outcome.validation, leader.outcome.validation, contest_.validation_weights);
+    const double chance = std::hypot(blocks, kOneRun * std::abs(best->loss));
+    return !(own->loss - best->loss > std::hypot(chance, kLaw * own->gain, kLaw * best->gain));
+  }
+
+  void StopTheHopeless() {
+    const Lane* leader = nullptr;
+    double least = INFINITY;
+    for (const std::vector<Lane>& lanes : lanes_) {
+      if (lanes.empty()) continue;
+      const std::optional<Foretold> foretold = ForetellOf(lanes.front());
+      if (foretold && foretold->loss < least) least = foretold->loss, leader = &lanes.front();
+    }
+    if (leader == nullptr) return;
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (lanes_[i].empty() || &lanes_[i].front() == leader || lanes_[i].front().reached < kLeastSteps) continue;
+      if (!MayStillWin(lanes_[i].front(), *leader)) Stop(i);
+    }
+  }
+
+  void Stop(std::size_t i) {
+    entries_[i].stopped = true;
+    stopped_.emplace(i, std::move(lanes_[i].front()));
+    stopped_.at(i).training.reset();
+    lanes_[i].clear();
+  }
+
+  // "next character, after 25 % of a training, on the validation part: LSTM 1.412, GRU 1.502; stopped: convolution".
+  void TellStandings(double share) const {
+    if (options_.conduct.quiet) return;
+    std::vector<const Lane*> order;
+    for (const std::vector<Lane>& lanes : lanes_) {
+      if (!lanes.empty()) order.push_back(&lanes.front());
+    }
+    std::ranges::stable_sort(order, {}, &Lane::Validation);
+    const Measure& loss = contest_.columns.front().measure;
+    std::vector<std::string> standing, stopped;
+    standing.reserve(order.size()), stopped.reserve(stopped_.size());
+    for (const Lane* lane : order)
+      standing.push_back(fmt::format("{} {}", entries_[lane->entry].model.Label(), loss.Text(lane->Validation())));
+    for (const auto& [i, lane] : stopped_) stopped.push_back(entries_[i].model.Label());
+    std::fprintf(stderr, "%s, after %g %% of a training, on the validation part: %s%s\n", what_.c_str(), 100 * share,
+                 fmt::format("{}", fmt::join(standing, ", ")).c_str(),
+                 stopped.empty() ? "" : fmt::format("; stopped: {}", fmt::join(stopped, ", ")).c_str());
+  }
+
+  // Whole trainings of a contender, the first seed's before the others'.
+  std::vector<std::vector<double>> ValidationOf(std::size_t i) const {
+    std::vector<std::vector<double>> losses;
+    for (const Lane& lane : lanes_[i]) {
+      if (!lane.Diverged()) losses.push_back(lane.outcome.validation);
+    }
+    return losses;
+  }
+
+  // Those that may be the best by the validation part, the least loss first; one where it is known to be within half the
+  // tolerance.
+  std::vector<std::size_t> Contending() const {
+    std::vector<Score> scores(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) scores[i].losses = ValidationOf(i);
+    const std::vector<Judged> judged = Judge(scores, contest_.validation_weights);
+    std::vector<std::size_t> contending;
+    for (const Judged& one : judged) {
+      if (one.standing == Standing::kLeads || one.standing == Standing::kTied) contending.push_back(one.contender);
+    }
+    if (judged.front().may_lose <= options_.tolerance / 2 * std::abs(judged.front().loss)) contending.resize(1);
+    return contending;
+  }
+
+  void AddSeeds() {
+    const auto most = kMostRuns * options_.conduct.seeds;
+    for (int64_t runs = 1; runs < most; ++runs) {
+      std::vector<std::size_t> contending = Contending();
+      if (contending.size() == 1 && runs >= options_.conduct.seeds) return;
+      double left = purse_ - spent_;
+      std::vector<std::size_t> chosen;
+      for (const std::size_t i : contending) {
+        left -= static_cast<double>(entries_[i].steps) * CostOf(i);
+        if (left >= 0) chosen.push_back(i);
+      }
+      if (chosen.empty()) return;
+      std::vector<Lane*> going;
+      going.reserve(chosen.size());
+      for (const std::size_t i : chosen) {
+        const uint64_t seed = options_.conduct.seed + static_cast<uint64_t>(lanes_[i].size());
+        lanes_[i].push_back({i, entries_[i].rate, seed});
+      }
+      for (const std::size_t i : chosen) going.push_back(&lanes_[i].back());
+      Advance(fmt::format("{}: run {}", what_, runs + 1), going, 1);
+      for (Lane* lane : going) lane->training.reset();
+    }
+  }
+
+  ContestResult Result() {
+    std::size_t runs = 1;
+    for (const std::vector<Lane>& lanes : lanes_) runs = std::max(runs, lanes.size());
+    std::vector<Column> columns = contest_.columns;
+    for (Column& column : columns) column.optional = true;
+    Measurements measured(contest_.id, columns, contest_.models, options_.conduct.seed, static_cast<int64_t>(runs));
+    std::vector<Score> scores(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      Entry& entry = entries_[i];
+      for (std::size_t run = 0; run < lanes_[i].size(); ++run) measured.Put(i, run, lanes_[i][run].outcome);
+      scores[i].losses = measured.BlockLosses(entry.model);
+      // After a whole training it has numbers as well.
+      if (entry.stopped && !stopped_.at(i).outcome.blocks.empty()) measured.Put(i, 0, stopped_.at(i).outcome);
+      if (lanes_[i].empty() && !entry.stopped) continue;
+      const Lane& first = entry.stopped ? stopped_.at(i) : lanes_[i].front();
+      entry.reached = first.reached, entry.curve = first.outcome.curve, entry.best_steps = first.outcome.best_steps;
+      entry.runs = std::max<int64_t>(1, measured.RunsOf(entry.model));
+    }
+    std::vector<Judged> verdict = WithStopped(Judge(scores, contest_.weights));
+    return {options_.rates, entries_, std::move(measured), std::move(verdict), options_.tolerance, contest_.weights};
+  }
+
+  std::vector<Judged> WithStopped(std::vector<Judged> verdict) const {
+    for (Judged& judged : verdict) {
+      if (!entries_[judged.contender].stopped) continue;
+      judged.standing = Standing::kStopped;
+      judged.loss = stopped_.at(judged.contender).Validation();
+    }
+    std::ranges::stable_sort(verdict, {}, [](const Judged& judged) { return judged.standing == Standing::kDiverged; });
+    return verdict;
+  }
+
+  const std::string& what_;
+  const Contest& contest_;
+  const ContestOptions& options_;
+  const ResultStore* store_;
+  std::vector<Entry> entries_;
+  std::vector<std::vector<Lane>> lanes_;  // by entry; first those of its rates, then those of its seeds
+  std::map<std::size_t, Lane> stopped_;   // by entry
+  double purse_ = 0, spent_ = 0;          // seconds, or steps
+};
+
+}  // namespace
+
+ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store) {
+  return Race(what, contest, options, store).Run();
+}
+
+}  // namespace heed::lab

@@ -1,0 +1,60 @@
+// A training that can go on at any time, is measured on its way, and of which the best state counts.
+#ifndef HEED_LAB_TRAINING_COURSE_H_
+#define HEED_LAB_TRAINING_COURSE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "lab/training/curve.h"
+#include "lab/training/fit.h"
+#include "lab/training/learner.h"
+#include "lab/training/optimizer.h"
+#include "lab/training/options.h"
+
+namespace heed::lab {
+
+// The learner's loss on the validation part is taken at the points of PointAfter, where options.steps are the whole, and the
+// weights that had the least are kept. A course ends, whatever it is asked for, once four points in a row have brought nothing
+// better, which is four times the steps of the best, and an eighth of options.steps is done; and where it diverges after a
+// first point.
+class Course {
+ public:
+  // options.schedule must be "free", which has no last step: InvalidArgument.
+  Course(std::unique_ptr<Learner> learner, const TrainOptions& options);
+
+  // Until so many steps, one of the points, are done in all. Throws Divergence where there is no state to keep, and
+  // Interruption on Ctrl-C.
+  void GoOn(int64_t steps, const FitHooks& hooks = {});
+  const std::vector<CurvePoint>& curve() const { return curve_; }
+  bool ended() const { return ended_; }
+  // Calls `measure` with the best weights in the model, which is in evaluation mode. There must be a point.
+  void AtBest(const std::function<void()>& measure);
+  const CurvePoint& best() const { return curve_[best_]; }
+  const std::vector<double>& best_blocks() const { return best_blocks_; }  // its losses on those of the validation part
+
+ private:
+  void Measure();
+
+  std::unique_ptr<Learner> learner_;
+  TrainOptions options_;
+  AdamW optimizer_;
+  int64_t step_ = 0;
+  double loss_sum_ = 0;  // over the steps since the last point
+  bool ended_ = false;
+  std::vector<CurvePoint> curve_;
+  std::size_t best_ = 0;
+  std::vector<at::Tensor> best_weights_;
+  std::vector<double> best_blocks_;
+};
+
+// This thread's own seconds in a step of such a course, see MedianSeconds.
+double StepSeconds(Learner& learner, const TrainOptions& options);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_COURSE_H_
