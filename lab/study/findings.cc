@@ -74,8 +74,10 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
   const ContestResult& contest = task.contest;
   const Recommendation taken = Recommend(contest);
   const Measure& measure = contest.at_time.ColumnOf("loss").measure;
+  const bool ahead = measure.Text(taken.may_lose) == measure.Text(0.0);
   const char* how = contest.entries.size() == 1          ? "take the only one"
                     : !std::isfinite(taken.may_lose)     ? "take by chance"
+                    : taken.decided && ahead             ? "take ahead"
                     : taken.decided                      ? "take"
                     : contest.InTheRunning().size() == 1 ? "take for now"
                                                          : "take for now of several";

@@ -218,10 +218,8 @@ TEST(StudyFindingsTest, AModelIsWorthItOnlyAheadOfWhatNeedsNone) {
 TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
   const auto choice = [](const StudyResult& result) { return ChoiceFinding(result, result.tasks.front()); };
   const StudyResult one = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.3)}});
-  EXPECT_EQ(
-      choice(one),
-      "To predict the next character, take the GRU: at this budget its loss is at most 0.000 above that of any other that "
-      "was tried (95 %).");
+  EXPECT_EQ(choice(one),
+            "To predict the next character, take the GRU: at this budget it loses nothing to any other that was tried (95 %).");
   EXPECT_TRUE(Holds(NextCommand(one), "heed train book.txt --objective causal --encoder gru")) << NextCommand(one);
   StudyResult two = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.0)}, {"rnn", "none", About(3.0)}});
   EXPECT_TRUE(choice(two).ends_with("Within 1 % of the best as well: the LSTM.")) << choice(two);

@@ -268,7 +268,7 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
   EXPECT_TRUE(worth(4, 0.5).ends_with("That tells of these models and methods, not of what can be foretold.")) << worth(4, 0.5);
   const StudyResult result = ResultOf({Simple("mean", 4, false)});
   EXPECT_EQ(ChoiceFinding(result, result.tasks.front()),
-            "To estimate y, take the GRU: at this budget its loss is at most 0 above that of any other that was tried (95 %).");
+            "To estimate y, take the GRU: at this budget it loses nothing to any other that was tried (95 %).");
 }
 
 TEST(TableStudyTest, ColumnsThatLeaveTheirRangeAreNamed) {
