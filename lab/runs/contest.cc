@@ -2,18 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace heed::lab {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The point after at most so many steps; the end where there is none.
-std::vector<CurvePoint>::const_iterator PointWithin(const std::vector<CurvePoint>& curve, int64_t steps) {
-  auto last = curve.end();
-  for (auto point = curve.begin(); point != curve.end() && point->steps <= steps; ++point) last = point;
-  return last;
-}
 
 Json ToJson(const std::vector<Judged>& verdict, const std::vector<Entry>& entries) {
   Json json = Json::array();
@@ -46,25 +40,20 @@ Json ToJson(const Entry& entry) {
                              {"validation_loss", NumberOrNull(point.validation)}});
   }
   json["gain_of_doubling"] = NumberOrNull(entry.Gain());
-  json["foretold"] = NumberOrNull(entry.Foretold());
+  json["foretold"] = NumberOrNull(entry.FromHalf());
   return json;
 }
 
 }  // namespace
 
 double Entry::Gain() const {
-  const auto best = PointWithin(curve, best_steps), half = PointWithin(curve, best_steps / 2);
-  if (best == curve.end() || half == curve.end()) return NAN;
-  if (best + 1 != curve.end()) return 0;
-  return std::max(0.0, best->validation * (1 - best->validation / half->validation));
+  const std::optional<Foretold> twice = curve.empty() ? std::nullopt : Foretell(curve, 2 * curve.back().steps);
+  return twice ? twice->gain : NAN;
 }
 
-double Entry::Foretold() const {
-  if (curve.empty()) return NAN;
-  const int64_t all = curve.back().steps;
-  const auto quarter = PointWithin(curve, all / 4), half = PointWithin(curve, all / 2);
-  if (quarter == curve.end() || half == curve.end()) return NAN;
-  return half->validation * std::min(1.0, half->validation / quarter->validation);
+double Entry::FromHalf() const {
+  const std::optional<Foretold> end = curve.empty() ? std::nullopt : Foretell(FirstHalf(curve), curve.back().steps);
+  return end ? end->loss : NAN;
 }
 
 std::vector<const Entry*> ContestResult::InTheRunning() const {

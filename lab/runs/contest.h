@@ -97,11 +97,10 @@ struct Entry {
   std::vector<CurvePoint> curve;  // of the first seed
   int64_t best_steps = 0;         // of the same: after which its loss was the least
 
-  // By a power law through the best point and the one half as far: by how much the loss falls at twice the steps; 0 where
-  // training was past its best; NaN without such points.
+  // By how much the loss falls at twice the steps, and what the first half of the curve foretells for its end, see Foretell;
+  // NaN where it foretells nothing.
   double Gain() const;
-  // By a power law through a quarter and a half of the curve: what they foretell for its end; NaN without such points.
-  double Foretold() const;
+  double FromHalf() const;
 };
 
 struct ContestResult {

@@ -111,12 +111,12 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
 }
 
 std::string GainFinding(const ContestResult& result) {
-  std::vector<const Entry*> rising, falling;
+  std::vector<const Entry*> done, falling;
   double worst = 0;
   for (const Entry& entry : result.entries) {
     if (entry.stopped || !std::isfinite(entry.Gain())) continue;
-    (entry.best_steps < entry.curve.back().steps ? rising : falling).push_back(&entry);
-    if (std::isfinite(entry.Foretold())) worst = std::max(worst, std::abs(entry.Foretold() - entry.curve.back().validation));
+    (entry.best_steps < entry.curve.back().steps ? done : falling).push_back(&entry);
+    if (std::isfinite(entry.FromHalf())) worst = std::max(worst, std::abs(entry.FromHalf() - entry.curve.back().validation));
   }
   std::ranges::stable_sort(falling, {}, &Entry::Gain);
   const Measure& loss = LossOf(result);
@@ -127,14 +127,14 @@ std::string GainFinding(const ContestResult& result) {
                                : fmt::format("Twice the training would lower the loss by {} to {}.", tell(*falling.front()),
                                              tell(*falling.back()));
     text += fmt::format(
-        " A power law through the loss after half of the steps and after all tells so; the same law, from a quarter and a "
-        "half, "
-        "was at most {} away from the loss after all of them.",
+        " A power law through the loss after half of the steps and after all tells so. The same law, from the first half "
+        "alone, "
+        "was at most {} away from the loss after all.",
         loss.Text(worst));
   }
   std::vector<std::string> past;
-  past.reserve(rising.size());
-  for (const Entry* entry : rising)
+  past.reserve(done.size());
+  for (const Entry* entry : done)
     past.push_back(fmt::format("{} (at its best after {} of {} steps)", entry->model.Phrase(), entry->best_steps,
                                entry->curve.back().steps));
   if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));

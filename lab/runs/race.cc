@@ -73,22 +73,6 @@ struct Lane {
   }
 };
 
-// What a curve says of the loss at the whole steps, by a power law through its best point and the one half as far. Past its
-// best it says the best loss itself; where there are no such points, nothing.
-struct Foretold {
-  double loss, gain;  // gain: from the best point on
-};
-std::optional<Foretold> ForetellFrom(const std::vector<CurvePoint>& curve, int64_t whole) {
-  const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
-  if (best == curve.end()) return std::nullopt;
-  if (best + 1 != curve.end()) return Foretold{best->validation, 0};
-  const auto half = std::ranges::find_if(curve, [&](const CurvePoint& point) { return 2 * point.steps >= best->steps - 1; });
-  if (half == best || !(half->validation > 0)) return std::nullopt;
-  const double doublings = std::log2(static_cast<double>(whole) / static_cast<double>(best->steps));
-  const double loss = best->validation * std::pow(std::min(1.0, best->validation / half->validation), doublings);
-  return Foretold{loss, best->validation - loss};
-}
-
 // Twice the deviation of the mean difference between two runs by the blocks of the validation part.
 double ReachOfBlocks(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& weights) {
   double sum = 0, weight = 0, squares = 0;
@@ -172,6 +156,7 @@ class Race {
       spent_ += static_cast<double>(jobs[i].work) * CostOf(lanes[i]->entry);
       lanes[i]->reached += jobs[i].work;
       lanes[i]->outcome = outcomes[i];
+      if (share == 1) lanes[i]->training.reset();
     }
   }
 
@@ -244,7 +229,7 @@ class Race {
   }
 
   std::optional<Foretold> ForetellOf(const Lane& lane) const {
-    return ForetellFrom(lane.outcome.curve, entries_[lane.entry].steps);
+    return Foretell(lane.outcome.curve, entries_[lane.entry].steps);
   }
 
   // Whether chance, in blocks of data and in a single run, and errors of the law may make up for what the curves foretell.
@@ -340,7 +325,6 @@ class Race {
       }
       for (const std::size_t i : chosen) going.push_back(&lanes_[i].back());
       Advance(fmt::format("{}: run {}", what_, runs + 1), going, 1);
-      for (Lane* lane : going) lane->training.reset();
     }
   }
 

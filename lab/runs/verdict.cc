@@ -132,7 +132,7 @@ class SeedChance {
         of_means_.push_back({});
       } else if (const double variance = own > 0 ? VarianceOf(losses) : 0; variance > kNoisy * common.variance) {
         of_means_.push_back({variance / count, own});
-      } else if (own + common.freedom > 0) {
+      } else if (own + common.freedom >= 1) {
         const double sum = common.freedom * common.variance + own * variance;
         of_means_.push_back({sum / (own + common.freedom) / count, own + common.freedom});
       } else {

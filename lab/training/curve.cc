@@ -4,6 +4,15 @@
 #include <cmath>
 
 namespace heed::lab {
+namespace {
+
+// Points are rounded, so that half of an odd number of steps may have been rounded up.
+std::span<const CurvePoint> UpToHalf(std::span<const CurvePoint> curve, int64_t steps) {
+  const auto end = std::ranges::find_if(curve, [&](const CurvePoint& point) { return 2 * point.steps > steps + 1; });
+  return curve.first(static_cast<std::size_t>(end - curve.begin()));
+}
+
+}  // namespace
 
 int64_t PointAfter(int64_t steps, int64_t whole) {
   constexpr double kPerDoubling = 2;
@@ -13,6 +22,21 @@ int64_t PointAfter(int64_t steps, int64_t whole) {
   double power = std::floor(kPerDoubling * std::log2(share)) - 1;
   while (at(power) <= steps || at(power) < least) ++power;
   return at(power);
+}
+
+std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps) {
+  const auto best = std::ranges::min_element(curve, {}, &CurvePoint::validation);
+  if (best == curve.end()) return std::nullopt;
+  if (best + 1 != curve.end()) return Foretold{best->validation, 0};
+  const std::span<const CurvePoint> before = UpToHalf(curve, best->steps);
+  if (before.empty() || !(before.back().validation > 0)) return std::nullopt;
+  const double doublings = std::log2(static_cast<double>(steps) / static_cast<double>(best->steps));
+  const double loss = best->validation * std::pow(std::min(1.0, best->validation / before.back().validation), doublings);
+  return Foretold{loss, best->validation - loss};
+}
+
+std::span<const CurvePoint> FirstHalf(std::span<const CurvePoint> curve) {
+  return curve.empty() ? curve : UpToHalf(curve, curve.back().steps);
 }
 
 }  // namespace heed::lab

@@ -3,6 +3,8 @@
 #define HEED_LAB_TRAINING_CURVE_H_
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 namespace heed::lab {
 
@@ -15,6 +17,17 @@ struct CurvePoint {
 // The first point behind so many steps of a training that is measured after whole * 2^(k/2) steps for every whole k, but not
 // before a sixty-fourth of `whole` and 8 steps, unless `whole` is less.
 int64_t PointAfter(int64_t steps, int64_t whole);
+
+// What a curve foretells: the loss on the validation part after so many steps, and how far that is below its least so far.
+struct Foretold {
+  double loss, gain;
+};
+// By a power law through its best point and the one half as far; the best loss itself where the training was past it. Nothing
+// where there are no such points.
+std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps);
+
+// The points up to the one half as far as the last, by which the last can be foretold.
+std::span<const CurvePoint> FirstHalf(std::span<const CurvePoint> curve);
 
 }  // namespace heed::lab
 

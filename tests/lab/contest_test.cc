@@ -183,7 +183,7 @@ TEST(ContestTest, GainsFollowFromTheCurve) {
   // The first seed, 5, adds 7 * 5 % 3 = 2 times its effect.
   const auto at = [](double steps) { return 1 + 2 / std::sqrt(steps) + 2e-4; };
   EXPECT_NEAR(gru.Gain(), at(800) - at(800) * at(800) / at(400), 1e-12);
-  EXPECT_NEAR(gru.Foretold(), at(400) * at(400) / at(200), 1e-12);
+  EXPECT_NEAR(gru.FromHalf(), at(400) * at(400) / at(200), 1e-12);
 }
 
 TEST(ContestTest, TheBestStateCounts) {

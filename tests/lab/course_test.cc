@@ -66,6 +66,26 @@ TEST(Curve, PointsAreHalfDoublingsOfTheWholeBeforeAndBehindIt) {
   }
 }
 
+TEST(Curve, ForetellsByThePointHalfAsFarOfOddStepsToo) {
+  for (const int64_t whole : {1000, 1029, 1031}) {
+    std::vector<CurvePoint> curve;
+    for (int64_t steps = 0; steps < whole;) {
+      steps = PointAfter(steps, whole);
+      curve.push_back({steps, 0, 10 / std::sqrt(static_cast<double>(steps))});
+    }
+    const double at_end = curve.back().validation;
+    // A power law of the steps is foretold as it is, but for the rounding of half a step in a thousand.
+    EXPECT_NEAR(Foretell(curve, 2 * whole)->loss, at_end / std::sqrt(2), 1e-3 * at_end) << whole;
+    EXPECT_NEAR(Foretell(FirstHalf(curve), whole)->loss, at_end, 2e-3 * at_end) << whole;
+    curve.back().validation *= 2;
+    EXPECT_EQ(Foretell(curve, 2 * whole)->gain, 0) << "past its best";
+  }
+  EXPECT_FALSE(Foretell({}, 10));
+  const std::vector<CurvePoint> one = {{8, 1, 1}};
+  EXPECT_FALSE(Foretell(one, 16));
+  EXPECT_FALSE(Foretell(FirstHalf(one), 8));
+}
+
 TEST(CourseTest, KeepsTheBestStateAndEndsPastIt) {
   auto learner = std::make_unique<NumberLearner>(0.4);
   NumberLearner& inside = *learner;
