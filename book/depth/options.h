@@ -47,7 +47,7 @@ struct DepthOptions {
   bool quiet = true;  // no messages and no progress on stderr
 };
 
-// "quick", "default" or "long", by the table in docs/depth.md; throws InvalidArgument that lists them.
+// "quick", "default" or "long", by the table in docs/inspect.md; throws InvalidArgument that lists them.
 DepthOptions DepthBudget(const std::string& budget);
 
 // The same with no stack of more layers than these.

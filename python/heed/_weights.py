@@ -111,7 +111,7 @@ def load_weights(
     module: what torch.compile made of one has its names.
     source: the path of a .safetensors file, of the index (.index.json) of several or of an .npz file, or a dictionary of
     tensors or arrays, nested or flat. framework: "torch", "flax", "keras", "paddle", "mxnet", "hf" (Hugging Face) or
-    "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights/README.md).
+    "nanogpt". d2l's layers there and the framework's own are told apart by their names (docs/weights.md).
     prefix: what stands before the names of the part to read, "bert.encoder.layer.3"; the rest of the source is left alone.
 
     Names that are missing, left over, of the wrong shape or type, and numbers beyond the range of the parameter's type raise

@@ -1,9 +1,9 @@
 # Installs heed into a fresh prefix, builds the consumer and the programs of earlier releases against nothing but that prefix,
 # runs them, and looks at what find_package says where something is missing.
 #   cmake -DSOURCE=heed's tree -DBUILD=its build folder -DWORK=scratch folder -DCOMPONENT=engine|inference|nn -DCOMPILER=c++
-#     -DVERSION=heed's -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf [-DREADME_PROGRAM=README.md's program
-#     for the component] [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
-foreach(argument SOURCE BUILD WORK COMPONENT COMPILER VERSION README_LINES READELF)
+#     -DVERSION=heed's -DREADME_LINES=the CMake lines of README.md -DREADELF=readelf -DDOCUMENT_PROGRAM=the program that a
+#     document has for the component [-DTORCH_FOLDER=the folder of LibTorch's libraries] [-DCLI=ON] -P this
+foreach(argument SOURCE BUILD WORK COMPONENT COMPILER VERSION README_LINES READELF DOCUMENT_PROGRAM)
   if(NOT DEFINED ${argument})
     message(FATAL_ERROR "-D${argument} is missing")
   endif()
@@ -62,15 +62,11 @@ foreach(file ${binaries})
 endforeach()
 
 file(READ ${README_LINES} lines)
-string(REGEX REPLACE "(COMPONENTS |heed::)nn" "\\1${COMPONENT}" lines "${lines}")
+string(REGEX REPLACE "(COMPONENTS |heed::)engine" "\\1${COMPONENT}" lines "${lines}")
 file(WRITE ${WORK}/readme.cmake "${lines}")
-# README.md's program compiles as it stands; of the engine alone it has none.
-set(program engine.cc)
-if(EXISTS ${README_PROGRAM})
-  set(program ${README_PROGRAM})
-endif()
+# The document's program compiles as it stands.
 set(consumer ${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR}/consumer -B ${WORK}/consumer
-  -DPROGRAM=${program} -DREADME_LINES=${WORK}/readme.cmake -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release ${search})
+  -DPROGRAM=${DOCUMENT_PROGRAM} -DREADME_LINES=${WORK}/readme.cmake -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_BUILD_TYPE=Release ${search})
 run(1 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=ON)
 if(NOT output MATCHES "heed needs Google Highway")
   message(FATAL_ERROR "CMake does not say that Highway is missing:\n${output}")
@@ -79,6 +75,11 @@ run(0 ${consumer} -DCMAKE_DISABLE_FIND_PACKAGE_hwy=OFF)
 run(0 ${CMAKE_COMMAND} --build ${WORK}/consumer)
 if(NOT COMPONENT STREQUAL inference)  # whose program takes the folder of a model
   run(0 ${WORK}/consumer/my_program)
+endif()
+if(COMPONENT STREQUAL engine)  # whose public headers a longer program uses
+  run(0 ${consumer} -B ${WORK}/options -DPROGRAM=engine.cc)
+  run(0 ${CMAKE_COMMAND} --build ${WORK}/options)
+  run(0 ${WORK}/options/my_program)
 endif()
 # What was written for an earlier release still compiles and runs; docs/compatibility.md says what may change.
 file(GLOB releases LIST_DIRECTORIES true RELATIVE ${CMAKE_CURRENT_LIST_DIR}/released ${CMAKE_CURRENT_LIST_DIR}/released/*)
@@ -101,7 +102,7 @@ if(COMPONENT STREQUAL inference)
   if(NOT output MATCHES "SONAME[^\n]*\\[libheed_c[.]so[.]${series}\\]")
     message(FATAL_ERROR "libheed_c.so has another soname than libheed_c.so.${series}:\n${output}")
   endif()
-  # Layers run as well; by pkg-config README.md's program is found too, and a program of C finds the C library.
+  # Layers run as well; by pkg-config the document's program is built too, and a program of C finds the C library.
   run(0 ${consumer} -B ${WORK}/layers -DPROGRAM=inference.cc)
   run(0 ${CMAKE_COMMAND} --build ${WORK}/layers)
   run(0 ${WORK}/layers/my_program)
@@ -113,7 +114,7 @@ if(COMPONENT STREQUAL inference)
     set(find_flags ${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} ${PKG_CONFIG} --cflags --libs)
     run(0 ${find_flags} heed-inference)
     separate_arguments(flags UNIX_COMMAND "${output}")
-    run(0 ${COMPILER} -std=c++20 ${README_PROGRAM} -o ${WORK}/by_pkg_config ${flags})
+    run(0 ${COMPILER} -std=c++20 ${DOCUMENT_PROGRAM} -o ${WORK}/by_pkg_config ${flags})
     run(0 ${find_flags} heed)
     separate_arguments(flags UNIX_COMMAND "${output}")
     run(0 ${CC} -std=c99 ${CMAKE_CURRENT_LIST_DIR}/../inference/c_header_test.c -o ${WORK}/by_c ${flags})

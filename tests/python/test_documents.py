@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 PAGES = {
     path.relative_to(ROOT).as_posix(): BLOCK.findall(path.read_text(encoding="utf-8"))
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs/weights").glob("*.md"))]
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 }
 # Those of positional schemes lie in their folders; of those made by the build the templates are looked at.
 FOLDERS = (
@@ -49,24 +49,27 @@ def test_blocks_run(page, tmp_path):
     run([text for package, text in PAGES[page] if not package], tmp_path, "-W", "error::UserWarning")
 
 
+NEEDED = [(page, package) for page, blocks in PAGES.items() for package in dict.fromkeys(package for package, _ in blocks) if package]
+
+
 @of_a_page
-@pytest.mark.parametrize("page", [page for page, blocks in PAGES.items() if any(package for package, _ in blocks)])
-def test_blocks_that_need_another_package_run(page, tmp_path):
-    for package, _ in PAGES[page]:
-        if package and importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not installed: the blocks of {page} that need it are not run")
-    run([text for _, text in PAGES[page]], tmp_path)
+@pytest.mark.parametrize(("page", "package"), NEEDED)
+def test_blocks_that_need_another_package_run(page, package, tmp_path):
+    """Those that need this package, among those that need none."""
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed: the blocks of {page} that need it are not run")
+    run([text for needed, text in PAGES[page] if needed in ("", package)], tmp_path)
 
 
 def test_the_pages_for_newcomers_have_blocks():
-    for page in ("pytorch", "the-book", "transformers", "jax"):
-        assert PAGES[f"docs/coming-from-{page}.md"], page
+    for page in ("coming-from-pytorch", "coming-from-the-book", "coming-from-transformers", "coming-from-jax", "libraries", "weights"):
+        assert PAGES[f"docs/{page}.md"], page
     assert PAGES["README.md"]
 
 
 def test_every_document_is_in_the_index():
     index = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8").splitlines()
-    pages = {path.relative_to(ROOT).with_suffix("").as_posix() for folder in ("docs", "docs/weights") for path in (ROOT / folder).glob("*.md")}
+    pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "docs").glob("*.md")}
     assert pages <= set(index)
 
 

@@ -82,7 +82,7 @@ def test_the_wheel_is_the_package_the_library_and_no_more(wheel):
 
 
 def test_what_is_installed_runs_readme_and_forgets_where_it_was_built(python, folder):
-    block = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    block = (ROOT / "README.md").read_text().split("```python\n")[2].split("```")[0]
     assert run(python, "-c", block, cwd="/").split() == ["torch.Size([2,", "4,", "100])", "torch.Size([2,", "8,", "1024,", "64])"]
     library = run(python, "-c", "import heed; print(heed.info()['library'])", cwd="/").strip()
     assert library.startswith(str(folder / "environment"))

@@ -112,8 +112,8 @@ constexpr int kAheadLines = 24;
 // tile: 64 keys keep scores (64 x 64 floats, 16 KiB) beside a tile of keys or values (64 x 64 floats) in 32 KiB of L1.
 // min_chunk: 512 keys with K, V, dK and dV of 64 floats are 512 KiB, half of a 1 MiB L2.
 // One choice serves head widths of 16 to 256: bench/engine/attention_bench with other sizes in this place gave, on AVX-512, at
-// most 3 % more (chunks of 1024 at width 32) and up to 12 % less (tiles of 32 keys at width 16); docs/performance.md has the
-// table.
+// most 3 % more (chunks of 1024 at width 32) and up to 12 % less (tiles of 32 keys at width 16); the table is
+// docs/performance/tile-sizes.csv.
 inline TileSizes ChooseTiles(int64_t q_len, int element_bytes) {
   const int64_t widest = kWidestPanelBytes / element_bytes;
   const int64_t panel = std::clamp<int64_t>((q_len + 15) / 16 * 16, 16, widest);
