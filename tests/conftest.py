@@ -1,5 +1,6 @@
 """Puts tests into the tiers of tiers.txt; with --changed, leaves out the tests of pages that a change does not concern."""
 
+import collections
 import functools
 import pathlib
 import re
@@ -11,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "house"))
 
 import changes  # noqa: E402
+import thin  # noqa: E402
 
 # What the blocks of all pages call.
 API = ("python/heed/", "engine/include/", "nn/include/", "inference/include/")
@@ -24,11 +26,12 @@ def _tiers():
         if not line or line.startswith("#"):
             continue
         tier, name = line.split(" ", 1)
-        file, test = name.split("::")
+        file, _, test = name.partition("::")
         function = test.split("[")[0].rstrip("*")
-        if tier not in ("fast", "tail", "long") or f"def {function}" not in (ROOT / file).read_text(encoding="utf-8"):
+        known = (ROOT / file).is_file() and (not test or f"def {function}" in (ROOT / file).read_text(encoding="utf-8"))
+        if tier not in ("fast", "tail", "long", "thin") or not known or (tier == "thin" and test):
             raise pytest.UsageError(f"tests/tiers.txt: there is no such tier or test: {line}")
-        rules.append((re.compile(re.escape(name).replace(r"\*", ".*")), tier))
+        rules.append((re.compile(re.escape(name if test else f"{name}::*").replace(r"\*", ".*")), tier))
     return rules
 
 
@@ -38,10 +41,16 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
+    thinned = collections.defaultdict(dict)
     for item in items:
         tier = next((tier for pattern, tier in _tiers() if pattern.fullmatch(item.nodeid)), "fast")
-        if tier != "fast":
+        if tier == "thin":
+            thinned[item.path][item.nodeid] = item
+        elif tier != "fast":
             item.add_marker(tier)
+    for cases in thinned.values():
+        for name in cases.keys() - thin.kept(cases):
+            cases[name].add_marker("long")
     if not config.getoption("--changed"):
         return
     changed = changes.changed_files()

@@ -241,12 +241,18 @@ class BlockChance {
   Row of_one_;
 };
 
-double MayLose(const LossTable& table, const Row& means, std::size_t i, const SeedChance& seeds, const BlockChance& blocks) {
-  double most = 0;
-  for (std::size_t j = 0; j < table.size(); ++j) {
+struct Bound {
+  double may_lose = 0;
+  std::size_t rival;
+};
+// `order`: by rising means, so that of several without a bound the best is the rival.
+Bound BoundOf(const LossTable& table, const Row& means, const std::vector<std::size_t>& order, std::size_t i,
+              const SeedChance& seeds, const BlockChance& blocks) {
+  Bound most{.rival = i};
+  for (const std::size_t j : order) {
     if (j == i) continue;
     const double reach = std::hypot(seeds.Reach(i, j, kRisk / table.others()), blocks.ReachOf(i, j));
-    most = std::max(most, means[i] - means[j] + reach);
+    if (const double bound = means[i] - means[j] + reach; bound > most.may_lose) most = {bound, j};
   }
   return most;
 }
@@ -282,8 +288,9 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
   const BlockChance blocks(table);
   std::vector<Judged> judged;
   for (const std::size_t i : order) {
-    const double gap = means[i] - means[leader], may_lose = MayLose(table, means, i, seeds, blocks);
-    Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, may_lose};
+    const double gap = means[i] - means[leader];
+    const Bound bound = BoundOf(table, means, order, i, seeds, blocks);
+    Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, bound.may_lose, table.contenders[bound.rival]};
     if (i != leader) {
       const double pairs = table.others() * static_cast<double>(table.size()) / 2;
       const double of_seeds = seeds.Reach(leader, i, kRisk / (2 * pairs)), of_blocks = blocks.Reach(leader, i);
@@ -295,7 +302,7 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
     judged.push_back(one);
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN});
+    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN, i});
   }
   return judged;
 }

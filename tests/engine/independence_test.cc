@@ -235,11 +235,12 @@ class Independence : public OnTarget {};
 
 TEST_P(Independence, NothingThatARowMayNotSeeChangesItsBits) {
   uint64_t seed = 100;
+  Turn turn;
   for (const Case& c : reference::Cases()) {
-    ExpectIndependentRows<float>(c, ++seed, "float32", 1);
-    ExpectIndependentRows<double>(c, ++seed, "float64", 1);
-    ExpectIndependentRows<BFloat16>(c, ++seed, "bfloat16", 1);
-    ExpectIndependentRows<BFloat16>(reference::Fused(c), ++seed, "bfloat16 fused", 1);
+    turn.Of([&] { ExpectIndependentRows<float>(c, ++seed, "float32", 1); },
+            [&] { ExpectIndependentRows<double>(c, ++seed, "float64", 1); },
+            [&] { ExpectIndependentRows<BFloat16>(c, ++seed, "bfloat16", 1); },
+            [&] { ExpectIndependentRows<BFloat16>(reference::Fused(c), ++seed, "bfloat16 fused", 1); });
   }
 }
 
@@ -248,7 +249,7 @@ TEST_P(Independence, NorInRandomCombinationsOfOptions) {
     for (const Case& c : reference::RandomCases(seed)) ExpectIndependentRows<float>(c, seed, "float32", 2);
 }
 
-HEED_ON_TARGETS(Independence);
+HEED_IN_TURN_ON_TARGETS(Independence);
 
 }  // namespace
 }  // namespace heed

@@ -12,6 +12,28 @@
 
 namespace heed {
 
+// Whether the test that runs is one of the long ones.
+inline bool IsLong() {
+  const std::string suite = ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+  return suite.starts_with("Long");
+}
+
+// What tries a case of the table in several types: the long tests try them all, the others one, another for each case.
+class Turn {
+ public:
+  // Calls one of the functions, or each.
+  template <class... Try>
+  void Of(const Try&... tries) {
+    std::size_t i = 0;
+    const std::size_t own = turn_++ % sizeof...(tries);
+    const bool all = IsLong();
+    ((all || i == own ? tries() : void(), ++i), ...);
+  }
+
+ private:
+  std::size_t turn_ = 0;
+};
+
 // What runs while a test of the suite does is the target that the test is named after.
 class OnTarget : public ::testing::TestWithParam<std::string> {
  protected:
@@ -35,11 +57,17 @@ inline std::vector<std::string> FurtherTargets() {
 
 }  // namespace heed
 
-// Instantiates a suite derived from OnTarget: the first targets in every run, the further ones among the long tests.
+// Instantiates a suite derived from OnTarget: the first targets in every run, the further ones among the long tests; or, for
+// tests that take turns, all of them there.
 #define HEED_ON_TARGETS(Suite)                                                                \
   INSTANTIATE_TEST_SUITE_P(Targets, Suite, ::testing::ValuesIn(::heed::FirstTargets()),       \
                            [](const auto& info) { return info.param; });                      \
   INSTANTIATE_TEST_SUITE_P(LongTargets, Suite, ::testing::ValuesIn(::heed::FurtherTargets()), \
+                           [](const auto& info) { return info.param; })
+#define HEED_IN_TURN_ON_TARGETS(Suite)                                                          \
+  INSTANTIATE_TEST_SUITE_P(Targets, Suite, ::testing::ValuesIn(::heed::FirstTargets()),         \
+                           [](const auto& info) { return info.param; });                        \
+  INSTANTIATE_TEST_SUITE_P(LongTargets, Suite, ::testing::ValuesIn(::heed::SupportedTargets()), \
                            [](const auto& info) { return info.param; })
 
 #endif  // HEED_TESTS_ENGINE_TARGETS_H_
