@@ -1,4 +1,4 @@
-"""tally.py, skips.py and changes.py: what they must notice."""
+"""tally.py, skips.py, changes.py and thin.py: what they must notice."""
 
 import os
 import pathlib
@@ -11,6 +11,7 @@ from unittest import mock
 import changes
 import skips
 import tally
+import thin
 
 CTEST = '<testsuite><testcase name="lab.one" classname="lab.one" time="2" status="{status}">{inner}</testcase></testsuite>'
 GTEST = '<testsuites><testsuite><testcase name="A" classname="Suite" time="1"/><testcase name="B" classname="Suite" time="1">{inner}</testcase></testsuite></testsuites>'
@@ -119,6 +120,20 @@ class Changes(unittest.TestCase):
             self.commit(folder, "second", 1)
             with mock.patch.object(changes, "ROOT", folder):
                 self.assertEqual(changes.changed_files(), {pathlib.Path("new/line.h"), pathlib.Path("second")})
+
+
+class Thin(unittest.TestCase):
+    def test_each_test_and_twice_each_word_are_kept(self):
+        names = [f"f.py::test_{test}[{scheme}-{count}]" for test in "abc" for scheme in ("t5", "shaw", "cope", "fire") for count in (1, 2, 3)]
+        kept = [thin.parts(name) for name in thin.kept([*names, "f.py::test_alone"])]
+        self.assertEqual({test for test, _ in kept}, {"f.py::test_a", "f.py::test_b", "f.py::test_c", "f.py::test_alone"})
+        words = [word for _, own in kept for word in own]
+        self.assertEqual({word: words.count(word) >= 2 for word in words}, dict.fromkeys(("t5", "shaw", "cope", "fire", "1", "2", "3"), True))
+        self.assertLessEqual(len(kept), 10)
+
+    def test_a_word_of_one_case_keeps_it(self):
+        names = ["f.py::test[one]", "f.py::test[two]"]
+        self.assertEqual(thin.kept(names), set(names))
 
 
 if __name__ == "__main__":
