@@ -1,6 +1,6 @@
 """Of tests that run over many parameters, the few cases that still show every test and every parameter.
 
-A file has 20 tests over 20 schemes: of its 400 cases 40 show each test, and each scheme twice.
+An example: a file has 20 tests over 20 schemes. Of its 400 cases 40 show each test, and each scheme twice.
 """
 
 import collections
