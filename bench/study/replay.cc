@@ -115,7 +115,7 @@ double LongestRate(const std::vector<const RecordedRun*>& runs) {
 RecordedContest::RecordedContest(const Record& record, uint64_t seed) : record_(record), seed_(seed) {
   lab::Random random(seed);
   blocks_ = Draw(record.weights.size(), random), validation_blocks_ = Draw(record.validation_weights.size(), random);
-  id = record.id, columns = record.columns;
+  id = record.id, columns = record.columns, settings = nlohmann::ordered_json::object();
   for (const RecordedModel& one : record.models) models.push_back(one.model);
   weights = At(record.weights, blocks_), validation_weights = At(record.validation_weights, validation_blocks_);
 }
