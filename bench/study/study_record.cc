@@ -75,8 +75,8 @@ std::vector<RecordedRun> RecordModel(const lab::Contest& contest, const Recorded
   for (std::size_t i = 0; i < runs.size(); ++i) {
     double sum = 0;
     for (uint64_t seed = 0; seed < seeds; ++seed) {
-      Recording& run = runs[i].emplace_back(contest, lab::Trial{model.model, record.times * model.steps, record.rates[i], seed},
-                                            model.steps / 4);
+      Recording& run =
+          runs[i].emplace_back(contest, lab::Trial{model.model, model.steps, record.rates[i], seed}, model.steps / 4);
       run.GoOn(model.steps);
       sum += run.Validation();
     }
