@@ -241,18 +241,12 @@ class BlockChance {
   Row of_one_;
 };
 
-struct Bound {
-  double may_lose = 0;
-  std::size_t rival;
-};
-// `order`: by rising means, so that of several without a bound the best is the rival.
-Bound BoundOf(const LossTable& table, const Row& means, const std::vector<std::size_t>& order, std::size_t i,
-              const SeedChance& seeds, const BlockChance& blocks) {
-  Bound most{.rival = i};
-  for (const std::size_t j : order) {
+double MayLose(const LossTable& table, const Row& means, std::size_t i, const SeedChance& seeds, const BlockChance& blocks) {
+  double most = 0;
+  for (std::size_t j = 0; j < table.size(); ++j) {
     if (j == i) continue;
     const double reach = std::hypot(seeds.Reach(i, j, kRisk / table.others()), blocks.ReachOf(i, j));
-    if (const double bound = means[i] - means[j] + reach; bound > most.may_lose) most = {bound, j};
+    most = std::max(most, means[i] - means[j] + reach);
   }
   return most;
 }
@@ -288,9 +282,8 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
   const BlockChance blocks(table);
   std::vector<Judged> judged;
   for (const std::size_t i : order) {
-    const double gap = means[i] - means[leader];
-    const Bound bound = BoundOf(table, means, order, i, seeds, blocks);
-    Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, bound.may_lose, table.contenders[bound.rival]};
+    const double gap = means[i] - means[leader], may_lose = MayLose(table, means, i, seeds, blocks);
+    Judged one{table.contenders[i], Standing::kLeads, means[i], gap, {}, {}, {}, may_lose};
     if (i != leader) {
       const double pairs = table.others() * static_cast<double>(table.size()) / 2;
       const double of_seeds = seeds.Reach(leader, i, kRisk / (2 * pairs)), of_blocks = blocks.Reach(leader, i);
@@ -302,7 +295,7 @@ std::vector<Judged> Judge(const std::vector<Score>& scores, const std::vector<do
     judged.push_back(one);
   }
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN, i});
+    if (scores[i].losses.empty()) judged.push_back({i, Standing::kDiverged, NAN, NAN, kNone, kNone, kNone, NAN});
   }
   return judged;
 }

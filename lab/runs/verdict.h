@@ -44,7 +44,6 @@ struct Judged {
   // intervals (Hsu 1984, "Constrained simultaneous confidence intervals for multiple comparisons with the best"). 0 where there
   // is no other, infinite where chance is not known.
   double may_lose;
-  std::size_t rival;  // the contender that it may lose so much to; itself where there is none
 };
 
 // The contenders, the least loss first, those that diverged at the end. A contender is behind the leader only where two kinds
