@@ -27,6 +27,8 @@ TEST(WorkspaceQuery, IsWhatCallsUse) {
 
 // One score matrix of 16384 x 16384 floats would be 1 GiB. Both passes with all their arrays (q, k, v, out and the gradients
 // of each) stay below 200 MiB, whatever is asked for, and grow with the length.
+//
+// Of the options in their list: `first`, and every one `step` places further.
 void ExpectLinear(std::size_t first, std::size_t step) {
   const auto bytes = [](const reference::Option& option, int64_t n) {
     const OptionAtLength call(option, n, 64);

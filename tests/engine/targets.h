@@ -18,7 +18,8 @@ inline bool IsLong() {
   return suite.starts_with("Long");
 }
 
-// What tries a case of the table in several types: the long tests try them all, the others one, another for each case.
+// Shares a test's types out among the cases of a table: the long tests try each case in every type, the others the first case
+// in the first type, the second in the second and so on.
 class Turn {
  public:
   // Calls one of the functions, or each.
@@ -57,17 +58,14 @@ inline std::vector<std::string> FurtherTargets() {
 
 }  // namespace heed
 
-// Instantiates a suite derived from OnTarget: the first targets in every run, the further ones among the long tests; or, for
-// tests that take turns, all of them there.
-#define HEED_ON_TARGETS(Suite)                                                                \
-  INSTANTIATE_TEST_SUITE_P(Targets, Suite, ::testing::ValuesIn(::heed::FirstTargets()),       \
-                           [](const auto& info) { return info.param; });                      \
-  INSTANTIATE_TEST_SUITE_P(LongTargets, Suite, ::testing::ValuesIn(::heed::FurtherTargets()), \
-                           [](const auto& info) { return info.param; })
-#define HEED_IN_TURN_ON_TARGETS(Suite)                                                          \
-  INSTANTIATE_TEST_SUITE_P(Targets, Suite, ::testing::ValuesIn(::heed::FirstTargets()),         \
-                           [](const auto& info) { return info.param; });                        \
-  INSTANTIATE_TEST_SUITE_P(LongTargets, Suite, ::testing::ValuesIn(::heed::SupportedTargets()), \
+// Instantiates a suite derived from OnTarget. Every run tries the first targets; the long tests try the further ones or, for
+// tests that take turns, all of them.
+#define HEED_ON_TARGETS(Suite) HEED_FIRST_AND_LONG_TARGETS(Suite, FurtherTargets)
+#define HEED_IN_TURN_ON_TARGETS(Suite) HEED_FIRST_AND_LONG_TARGETS(Suite, SupportedTargets)
+#define HEED_FIRST_AND_LONG_TARGETS(Suite, LongTargetsOf)                                    \
+  INSTANTIATE_TEST_SUITE_P(Targets, Suite, ::testing::ValuesIn(::heed::FirstTargets()),      \
+                           [](const auto& info) { return info.param; });                     \
+  INSTANTIATE_TEST_SUITE_P(LongTargets, Suite, ::testing::ValuesIn(::heed::LongTargetsOf()), \
                            [](const auto& info) { return info.param; })
 
 #endif  // HEED_TESTS_ENGINE_TARGETS_H_

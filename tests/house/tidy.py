@@ -83,8 +83,8 @@ class Tidy:
         command = re.sub(r" -c \S+", f" -c {path}", entry["command"])
         (self.folder / name / "compile_commands.json").write_text(
             json.dumps([entry | {"file": str(path), "command": command}]), encoding="utf-8")
-        result = subprocess.run([self.program, "-p", self.folder / name, "--quiet", *self.options, *options, path], text=True, capture_output=True,
-                                check=False)
+        words = [self.program, "-p", self.folder / name, "--quiet", *self.options, *options, path]
+        result = subprocess.run(words, text=True, capture_output=True, check=False)
         return "" if result.returncode == 0 else result.stdout + result.stderr
 
     def alone(self, source):
