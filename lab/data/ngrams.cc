@@ -6,26 +6,14 @@
 #include <map>
 #include <utility>
 
+#include "lab/data/run_hash.h"
+
 namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 20, kMostRuns = int64_t{1} << 21;
 constexpr int64_t kMostOrder = 12;
 constexpr double kDiscounts[] = {0.3, 0.5, 0.7, 0.9};
-
-// A step of SplitMix64 (Steele, Lea and Flood 2014), which spreads what differs little over all bits: among millions of runs a
-// collision of 64 bits is not to be expected.
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31);
-}
-
-// Tokens are numbers apart from lengths, which contexts begin with.
-uint64_t Extended(uint64_t key, int32_t token) {
-  return Mixed(key ^ Mixed((uint64_t{1} << 32) + static_cast<uint64_t>(token)));
-}
 
 // The losses of every order, averaged over blocks.
 std::vector<double> MeanLosses(const NGrams& grams, const std::vector<std::vector<int32_t>>& blocks, double discount) {
