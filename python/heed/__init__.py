@@ -4,6 +4,7 @@
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
+    heed.convert(model)                                 heed's layers in a model that is there
     heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
     heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
     heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
@@ -28,6 +29,7 @@ if TYPE_CHECKING or not _LACKS:
     from . import _library as _library, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
+    from ._conversion import Conversion, Layer, convert
     from ._flex_attention import flex_attention
     from ._flex_replacement import replace_flex_attention
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
@@ -39,13 +41,16 @@ if TYPE_CHECKING or not _LACKS:
 
 __all__ = [
     "AttentionOutput",
+    "Conversion",
     "KeyValueCache",
+    "Layer",
     "MaskProgram",
     "ScoreProgram",
     "Statistics",
     "WeightsOf",
     "attention",
     "attention_packed",
+    "convert",
     "disable",
     "enable",
     "flex_attention",
