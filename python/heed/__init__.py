@@ -5,6 +5,7 @@
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
     heed.convert(model)                                 heed's layers in a model that is there
+    heed.calls()                                        a context that counts which calls heed computed, and why not others
     heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
     heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
     heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
@@ -29,6 +30,7 @@ if TYPE_CHECKING or not _LACKS:
     from . import _library as _library, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
+    from ._calls import Call, calls
     from ._conversion import Conversion, Layer, convert
     from ._flex_attention import flex_attention
     from ._flex_replacement import replace_flex_attention
@@ -41,6 +43,7 @@ if TYPE_CHECKING or not _LACKS:
 
 __all__ = [
     "AttentionOutput",
+    "Call",
     "Conversion",
     "KeyValueCache",
     "Layer",
@@ -50,6 +53,7 @@ __all__ = [
     "WeightsOf",
     "attention",
     "attention_packed",
+    "calls",
     "convert",
     "disable",
     "enable",

@@ -46,7 +46,11 @@ class _Replacement:
         return hash(self.found)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return (self.replaced if self.everywhere or _scope.is_inside() else self.found)(*args, **kwargs)
+        return (self.replaced if self.is_on() else self.found)(*args, **kwargs)
+
+    def is_on(self) -> bool:
+        """Whether calls from here are heed's."""
+        return self.everywhere or _scope.is_inside()
 
     def replaced(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """A call inside. Modes and classes of tensors are asked first, and what is not for heed goes where it went."""
