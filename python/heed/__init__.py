@@ -9,6 +9,7 @@
     heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
     heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
     heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
+    heed.flash_attn                                     flash-attn's functions
     heed.score(f), heed.mask(f)                         functions of a score, prepared to run inside the kernel
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
@@ -27,7 +28,7 @@ from ._shared_libraries import lacks_torch
 
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
-    from . import _library as _library, nn, positions, transformers
+    from . import _library as _library, flash_attn, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
     from ._calls import Call, calls
@@ -57,6 +58,7 @@ __all__ = [
     "convert",
     "disable",
     "enable",
+    "flash_attn",
     "flex_attention",
     "info",
     "load_weights",
