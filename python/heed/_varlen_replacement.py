@@ -10,7 +10,7 @@ import torch
 from ._compiler import when_imported
 from ._flex_replacement import CodeReplacement
 from ._plain_tensors import are_plain
-from .flash_attn import Settings, varlen
+from ._flash_calls import Settings, varlen
 
 _MODULE = "torch.nn.attention.varlen"
 _everywhere = False
