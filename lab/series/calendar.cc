@@ -52,6 +52,7 @@ struct CurveForm {
   }
   std::string Setting() const {
     std::vector<std::string> names;
+    names.reserve(periods.size() + 1);
     for (const Period& period : periods) names.emplace_back(period.name);
     if (line) names.emplace_back("a line");
     return Join(names) + (logs ? ", on logarithms" : "");
