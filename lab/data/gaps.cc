@@ -1,25 +1,21 @@
 #include "lab/data/gaps.h"
 
-#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 #include <ATen/core/Tensor.h>
 
 #include "lab/data/batches.h"
-#include "lab/data/run_hash.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostCounted = int64_t{1} << 20;  // tokens
-constexpr double kGapDiscounts[] = {0.3, 0.5, 0.7, 0.9};
-
 // What is known of a hidden token.
-uint64_t NothingKnown() { return Mixed(0); }
-uint64_t LeftKnown(int32_t left) { return Extended(Mixed(1), left); }
-uint64_t RightKnown(int32_t right) { return Extended(Mixed(2), right); }
-uint64_t BothKnown(int32_t left, int32_t right) { return Extended(Extended(Mixed(3), left), right); }
+enum Known : uint64_t { kNothing, kLeft, kRight, kBoth };
+uint64_t ContextOf(Known known, std::initializer_list<int32_t> neighbours) {
+  return ContextKey(known, {neighbours.begin(), neighbours.size()});
+}
 
 double BlockLoss(const GapCounts& counts, const std::vector<int32_t>& block, const WindowOptions& windows, double discount) {
   double sum = 0;
@@ -41,55 +37,36 @@ double BlockLoss(const GapCounts& counts, const std::vector<int32_t>& block, con
 
 }  // namespace
 
-void GapCounts::Count(uint64_t context, int32_t token) {
-  Context& seen = contexts_[context];
-  ++seen.total;
-  if (++runs_[Extended(context, token)] == 1) ++seen.different;
-}
-
 GapCounts::GapCounts(const Passages& text, int64_t symbols) : symbols_(static_cast<double>(symbols)) {
-  const double share =
-      std::min(1.0, static_cast<double>(kMostCounted) / static_cast<double>(std::max<int64_t>(1, text.size())));
-  int64_t begin = 0;
-  for (const int64_t end : text.ends) {
-    const int64_t counted = begin + static_cast<int64_t>(share * static_cast<double>(end - begin));
-    for (int64_t i = begin; i < counted; ++i) {
-      const int32_t token = text.tokens[i];
-      const bool left = i > begin, right = i + 1 < counted;
-      Count(NothingKnown(), token);
-      if (left) Count(LeftKnown(text.tokens[i - 1]), token);
-      if (right) Count(RightKnown(text.tokens[i + 1]), token);
-      if (left && right) Count(BothKnown(text.tokens[i - 1], text.tokens[i + 1]), token);
+  ForEachCounted(text, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int32_t* const token = &text.tokens[i];
+      const bool left = i > begin, right = i + 1 < end;
+      counts_.Count(ContextOf(kNothing, {}), *token);
+      if (left) counts_.Count(ContextOf(kLeft, {token[-1]}), *token);
+      if (right) counts_.Count(ContextOf(kRight, {token[1]}), *token);
+      if (left && right) counts_.Count(ContextOf(kBoth, {token[-1], token[1]}), *token);
     }
-    begin = end;
-  }
-}
-
-double GapCounts::Discounted(uint64_t context, int32_t token, double discount, double below) const {
-  const auto found = contexts_.find(context);
-  if (found == contexts_.end()) return below;
-  const auto run = runs_.find(Extended(context, token));
-  const double seen = run == runs_.end() ? 0.0 : run->second;
-  return (std::max(seen - discount, 0.0) + discount * found->second.different * below) / found->second.total;
+  });
 }
 
 double GapCounts::Probability(int32_t left, int32_t token, int32_t right, double discount) const {
-  const double frequency = Discounted(NothingKnown(), token, discount, 1 / symbols_);
+  const auto from = [&](uint64_t context, double below) { return counts_.Probability(context, token, discount, below); };
+  const double frequency = from(ContextOf(kNothing, {}), 1 / symbols_);
   if (left == kHidden && right == kHidden) return frequency;
-  if (right == kHidden) return Discounted(LeftKnown(left), token, discount, frequency);
-  const double by_right = Discounted(RightKnown(right), token, discount, frequency);
+  if (right == kHidden) return from(ContextOf(kLeft, {left}), frequency);
+  const double by_right = from(ContextOf(kRight, {right}), frequency);
   if (left == kHidden) return by_right;
-  const double by_left = Discounted(LeftKnown(left), token, discount, frequency);
-  return Discounted(BothKnown(left, right), token, discount, (by_left + by_right) / 2);
+  return from(ContextOf(kBoth, {left, right}), (from(ContextOf(kLeft, {left}), frequency) + by_right) / 2);
 }
 
 std::vector<double> GapLosses(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
                               const std::vector<std::vector<int32_t>>& test, int64_t context) {
   const GapCounts counts(train, symbols);
-  WindowOptions windows{.objective = Objective::kMasked, .context = context};
-  windows.mask_symbol = static_cast<int32_t>(symbols);
+  const WindowOptions windows{
+      .objective = Objective::kMasked, .context = context, .mask_symbol = static_cast<int32_t>(symbols)};
   double best = 0, least = std::numeric_limits<double>::infinity();
-  for (const double discount : kGapDiscounts) {
+  for (const double discount : kDiscounts) {
     double sum = 0;
     for (const std::vector<int32_t>& block : validation) sum += BlockLoss(counts, block, windows, discount);
     if (sum < least) least = sum, best = discount;

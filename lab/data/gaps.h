@@ -3,37 +3,29 @@
 #define HEED_LAB_DATA_GAPS_H_
 
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
+#include "lab/data/discounted_counts.h"
 #include "lab/data/passages.h"
 
 namespace heed::lab {
 
 // How often each token stood behind its left, before its right, and between both of its neighbours. A hidden token is predicted
-// by absolute discounting as NGrams has it: from both neighbours, down to the mean of what each tells alone, down to the
-// frequencies of tokens, down to a uniform prediction. Where a neighbour is hidden too, or the window ends, the other one
-// tells.
+// from both neighbours, see DiscountedCounts, spread by the mean of what each tells alone, down to the frequencies of tokens
+// and a uniform prediction. Where a neighbour is hidden too, or the window ends, the other one tells.
 class GapCounts {
  public:
   static constexpr int32_t kHidden = -1;
 
-  // Counts at most a million tokens, the first of each passage alike. There are `symbols` different ones.
+  // Counts what ForEachCounted visits. There are `symbols` different ones.
   GapCounts(const Passages& text, int64_t symbols);
 
   // left, right: tokens, or kHidden. discount: between 0 and 1.
   double Probability(int32_t left, int32_t token, int32_t right, double discount) const;
 
  private:
-  struct Context {
-    uint32_t total = 0, different = 0;  // tokens that were seen in it
-  };
-  double Discounted(uint64_t context, int32_t token, double discount, double below) const;
-  void Count(uint64_t context, int32_t token);
-
   double symbols_;
-  std::unordered_map<uint64_t, uint32_t> runs_;     // counts by the hash of context and token
-  std::unordered_map<uint64_t, Context> contexts_;  // by their hash
+  DiscountedCounts counts_;
 };
 
 // What it loses on each block of the test part, with the discount that loses least on those of the validation part: nats per

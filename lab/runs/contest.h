@@ -54,7 +54,8 @@ class Contest {
   std::vector<Column> columns;
   // Of the blocks of the test part and of the validation part: how many predictions each holds.
   std::vector<double> weights, validation_weights;
-  double simple_loss = 0;  // of an answer that looks at no features, such as the commonest class; 0: there is none
+  // What an answer that looks at no features, such as the commonest class, loses on the validation part; 0: there is none.
+  double simple_loss = 0;
 
   virtual std::unique_ptr<Training> Begin(const Trial& trial) const = 0;
   // The thread's own seconds in a step of training, measured while nothing else of this program runs.

@@ -101,7 +101,7 @@ Baseline Season(const SeriesBatches& batches) {
 
 std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
   std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {
-      [](const SeriesBatches& some) { return some.SimpleAnswer(); }};
+      [](const SeriesBatches& some) { return some.SimpleAnswer(some.TestBlocks()); }};
   if (batches.data().goal == SeriesGoal::kForecast) {
     methods.emplace_back(Season);
     methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "Holt-Winters", FitSmoothing(some)); });

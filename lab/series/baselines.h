@@ -10,7 +10,7 @@ namespace heed::lab {
 
 class SeriesBatches;
 
-// SeriesBatches::SimpleAnswer(), then for
+// SeriesBatches::SimpleAnswer, then for
 //   classification  logistic regression, on the steps and on summaries of them, and nearest neighbours,
 //   regression      ridge regression alike, and nearest neighbours,
 //   forecast        the last season, Holt-Winters, where there are dates the calendar, and ridge regression and nearest

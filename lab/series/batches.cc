@@ -243,7 +243,7 @@ std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<S
   return blocks;
 }
 
-Baseline SeriesBatches::SimpleAnswer() const {
+Baseline SeriesBatches::SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const {
   const bool classifies = data_.goal == SeriesGoal::kClassification;
   Baseline baseline;
   baseline.looks = false;
@@ -255,7 +255,7 @@ Baseline SeriesBatches::SimpleAnswer() const {
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
   double all = 0;
-  for (const std::vector<SeriesWindow>& block : TestBlocks()) {
+  for (const std::vector<SeriesWindow>& block : blocks) {
     double sum = 0, count = 0;
     ForEach(block, [&](const SeriesBatch& batch) {
       // Standardised targets are distances from the mean, those of a forecast from the last value.

@@ -76,14 +76,17 @@ class SeriesBatches {
   double target_scale() const { return target_scale_; }
   double error_scale() const { return target_scale_ * target_scale_; }
 
+  double typical_step() const { return time_unit_; }  // the median difference of times in the training part
+
   SeriesBatch Draw(Random& random) const;
   // These windows; those of a forecast are scored at their last step alone.
   SeriesBatch Make(const std::vector<SeriesWindow>& windows) const { return Make(windows, Forecasts()); }
   // All of the part once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch&)>;
   void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
-  // What is answered without looking at the features: the commonest class, the mean, the last value.
-  Baseline SimpleAnswer() const;
+  // What is answered without looking at the features, measured on these blocks of a part: the commonest class, the mean, the
+  // last value.
+  Baseline SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const;
 
  private:
   // Of a column in the training part.

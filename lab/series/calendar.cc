@@ -11,7 +11,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include "lab/runs/contender.h"
-#include "lab/series/scale.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -19,7 +18,6 @@ namespace {
 
 constexpr int64_t kMostOfCurve = 1 << 14;  // steps of a sequence that a curve is fitted to, evenly spread
 constexpr int64_t kMostPairs = 1 << 24;    // of values and horizons that the shares are fitted to
-constexpr double kStrength = 1e-4;         // of the penalty of what is standardised: where sequences are short, curves are flat
 
 struct Period {
   const char* name;
@@ -65,16 +63,19 @@ std::vector<double> Values(const SeriesBatches& batches, int64_t sequence, bool 
   return values;
 }
 
-// The curve of a sequence at all its steps.
+// The curve of a sequence at all its steps; at its first value where it has no past. The penalty of the standardised terms is
+// the square of how many there are for a step: a long past is hardly penalised, and with a short one the curve is flat.
 std::vector<double> CurveOf(const SeriesBatches& batches, const SeriesWindow& past, const CurveForm& form,
                             const std::vector<double>& values) {
+  if (past.steps == 0) return std::vector<double>(values.size(), values.front());
   const std::vector<double>& times = batches.data().sequences[past.sequence].times;
   const at::Tensor X = form.Terms(times), y = at::tensor(values, at::kDouble).unsqueeze(1);
   const int64_t stride = std::max<int64_t>(1, past.steps / kMostOfCurve);
   const at::Tensor seen = X.slice(0, 0, past.steps, stride), level = y.slice(0, 0, past.steps, stride);
   const at::Tensor mean = seen.mean(0), deviation = (seen - mean).square().mean(0).sqrt().clamp_min(1e-12);
   const at::Tensor Z = (seen - mean) / deviation, center = level.mean();
-  const at::Tensor squares = Z.t().mm(Z) / Z.size(0) + kStrength * at::eye(Z.size(1), at::kDouble);
+  const double strength = std::pow(static_cast<double>(Z.size(1)) / static_cast<double>(Z.size(0)), 2);
+  const at::Tensor squares = Z.t().mm(Z) / Z.size(0) + strength * at::eye(Z.size(1), at::kDouble);
   const at::Tensor W = at::cholesky_solve(Z.t().mm(level - center) / Z.size(0), at::linalg_cholesky(squares));
   const at::Tensor curve = (((X - mean) / deviation).mm(W) + center).contiguous();
   return {curve.const_data_ptr<double>(), curve.const_data_ptr<double>() + curve.numel()};
@@ -105,8 +106,7 @@ FittedForecast FitCurve(const SeriesBatches& batches, const CurveForm& form, con
   for (const SeriesWindow& part : past) {
     if (Interrupted()) throw Interruption("interrupted while a calendar was fitted");
     std::vector<double>& beside = curves->beside.emplace_back(Values(batches, part.sequence, form.logs));
-    const std::vector<double>& curve =
-        curves->curve.emplace_back(part.steps == 0 ? beside : CurveOf(batches, part, form, beside));
+    const std::vector<double>& curve = curves->curve.emplace_back(CurveOf(batches, part, form, beside));
     std::ranges::transform(beside, curve, beside.begin(), std::minus<>());
   }
   const double unit = batches.target_scale();
@@ -127,13 +127,11 @@ FittedForecast FitCalendar(const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
   const SeriesData& data = batches.data();
   double span = 0;
-  std::vector<double> steps;
   for (const SeriesWindow& part : batches.training_steps()) {
     const std::vector<double>& times = data.sequences[part.sequence].times;
     if (part.steps > 0) span = std::max(span, times[part.steps - 1] - times[0]);
-    for (int64_t i = 1; i < part.steps; ++i) steps.push_back(times[i] - times[i - 1]);
   }
-  const double step = Median(std::move(steps));
+  const double step = batches.typical_step();
   std::vector<Period> periods;
   for (const Period& period : kPeriods) {
     if (span >= 1.5 * period.seconds && 2 * step <= period.seconds) periods.push_back(period);

@@ -44,12 +44,12 @@ SeriesExamples::SeriesExamples(const SeriesBatches& batches, RowOf row_of)
     : batches_(batches), row_of_(row_of), forecasts_(batches.data().goal == SeriesGoal::kForecast) {
   const bool steps_apart = !forecasts_ && !batches.pooled();
   masked_ = !forecasts_ && (steps_apart || LengthsDiffer(batches));
-  span_ = steps_apart ? 2 * kReach + 1 : batches.longest();
   const bool summarises = row_of == RowOf::kSummary;
+  span_ = summarises ? 1 : steps_apart ? 2 * kReach + 1 : batches.longest();
   const int64_t width = batches.width(), most = summarises ? kMostCells / kSummaries : kMostCells;
   const int64_t kept = std::min(most - (masked_ ? 1 : 0), width);
   for (int64_t i = 0; i < kept; ++i) columns_.push_back(i * width / kept);
-  pieces_ = summarises ? 1 : std::min(span_, kMostCells / cells_of_piece());
+  pieces_ = std::min(span_, kMostCells / cells_of_piece());
 }
 
 int64_t SeriesExamples::cells_of_piece() const {
@@ -73,7 +73,7 @@ std::string SeriesExamples::Limits(int64_t most) const {
   const int64_t rows = RowsOf(batches_.TrainingWindows(batches_.training_count()));
   std::vector<std::string> limits;
   if (rows > most) limits.push_back(fmt::format("fitted on {} of {} examples", most, rows));
-  if (row_of_ == RowOf::kSteps && pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
+  if (pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
   if (std::ssize(columns_) < batches_.width()) {
     limits.push_back(fmt::format("{} of {} columns", columns_.size(), batches_.width()));
   }

@@ -35,7 +35,8 @@ double MeanLoss(const at::Tensor& answers, const at::Tensor& y);
 
 enum class RowOf {
   kSteps,    // the features themselves
-  kSummary,  // of each column mean, deviation, least, greatest, mean absolute change and slope; and the number of steps
+  kSummary,  // of each column mean, deviation, least, greatest, mean absolute change and slope; the number of steps where they
+             // differ
 };
 
 // Of kSteps, a row's cells are the features of

@@ -37,7 +37,9 @@ class Settings(NamedTuple):
         return self if self.alibi_slopes is None or not self.by_row else self._replace(alibi_slopes=self.alibi_slopes[row])
 
     def check(self, batch: int, heads: int) -> None:
-        """ValueError for slopes of another shape."""
+        """TypeError and ValueError for slopes of another shape and for what is no window."""
+        if not isinstance(self.window_size, (tuple, list)) or len(self.window_size) != 2:
+            raise TypeError(f"window_size: expected (left, right), got {self.window_size!r}")
         slopes = self.alibi_slopes
         if slopes is not None and tuple(slopes.shape) not in ((heads,), (batch, heads)):
             raise ValueError(f"alibi_slopes: expected shape [{heads}] or [{batch}, {heads}], got {list(slopes.shape)}")
@@ -68,6 +70,8 @@ def dense(
             raise ValueError(f"{name}: expected 4 dimensions [batch, steps, heads, width], got shape {list(tensor.shape)}")
     batch, queries, heads, _ = q.shape
     settings.check(batch, heads)
+    if batch == 0:
+        settings = settings._replace(alibi_slopes=None)  # there is no row that could have slopes
     if settings.dropout_p > 0:
         more = {"seed": drawn_seed(more.get("seed")), "batch_offset": more.get("batch_offset", 0), **more}
     if settings.by_row:
@@ -96,17 +100,31 @@ def dense(
     return output, result.lse, weights
 
 
-def of_pages(
-    pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor
-) -> torch.Tensor:
+def checked_pages(pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """A block table [B, pages], 0 behind the pages that so many tokens need. ValueError where one of these is not in the pool."""
+    page, table = pool.shape[1], integers("block_table", table)
+    if table.dim() != 2 or table.shape[0] != lengths.shape[0] or bool((lengths > table.shape[1] * page).any()):
+        most = int(lengths.max()) if lengths.numel() > 0 else 0
+        raise ValueError(f"block_table: expected [{lengths.shape[0]}, pages] for {most} tokens of {page} a page, got {list(table.shape)}")
+    table = table.where(torch.arange(table.shape[1]) * page < lengths[:, None], 0)
+    if bool(((table < 0) | (table >= pool.shape[0])).any()):
+        raise ValueError(f"block_table: expected pages within 0..{pool.shape[0] - 1}, got {table.tolist()}")
+    return table
+
+
+def of_pages(pool: torch.Tensor, table: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
     """Tokens end to end [sum of lengths, H, D] of sequences whose pages lie in a pool [pages, page, H, D]: the p-th of sequence b is
     page table[b, p]."""
-    page, table = pool.shape[1], integers("block_table", table)
-    if bool((lengths > table.shape[1] * page).any()):
-        raise ValueError(f"block_table: expected pages for {int(lengths.max())} tokens, got {table.shape[1]} of {page}")
+    page, table = pool.shape[1], checked_pages(pool, table, lengths)
     row = torch.repeat_interleave(torch.arange(lengths.shape[0]), lengths)
     step = torch.arange(row.shape[0]) - torch.repeat_interleave(lengths.cumsum(0) - lengths, lengths)
     return pool[table[row, step // page], step % page]
+
+
+def _check_offsets(name: str, offsets: torch.Tensor, sequences: int, tokens: int) -> None:
+    whole = offsets.dim() == 1 and offsets.shape[0] == sequences + 1 and int(offsets[0]) == 0 and int(offsets[-1]) == tokens
+    if not whole or bool((offsets.diff() < 0).any()):
+        raise ValueError(f"{name}: expected {sequences + 1} rising numbers from 0 to {tokens}, got {offsets.tolist()}")
 
 
 def varlen(
@@ -133,8 +151,14 @@ def varlen(
         lengths = of_keys.diff() if used is None else used
         k, v, used = of_pages(k, block_table, lengths), of_pages(v, block_table, lengths), None
         of_keys = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
-    batch = of_queries.shape[0] - 1
+    batch = max(of_queries.numel() - 1, 0)
+    _check_offsets("cu_seqlens_q", of_queries, batch, q.shape[0])
+    _check_offsets("cu_seqlens_k", of_keys, batch, k.shape[0])
+    if used is not None and (used.shape != (batch,) or bool(((used < 0) | (used > of_keys.diff())).any())):
+        raise ValueError(f"seqused_k: expected lengths within those of the keys, {of_keys.diff().tolist()}, got {used.tolist()}")
     settings.check(batch, q.shape[1])
+    if batch == 0:
+        settings = settings._replace(alibi_slopes=None)  # there is no row that could have slopes
     seed = drawn_seed(None) if settings.dropout_p > 0 else None
     if not settings.by_row:
         more: dict[str, Any] = {} if used is None else {"key_lengths": used}

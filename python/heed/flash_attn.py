@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ._flash_calls import Settings, dense, varlen
+from ._flash_calls import Settings, checked_pages, dense, varlen
 from ._token_positions import integers
 from .positions import apply_rotary
 
@@ -168,12 +168,16 @@ def flash_attn_with_kvcache(
         raise ValueError("cache_seqlens: expected the lengths beside k, got none")
     lengths = integers("cache_seqlens", room if cache_seqlens is None else cache_seqlens).expand(batch)
     settings = Settings(0.0, softmax_scale, causal, window_size, softcap, alibi_slopes)
+    settings.check(batch, q.shape[2])
     rows = torch.arange(batch) if cache_batch_idx is None else integers("cache_batch_idx", cache_batch_idx)
+    if block_table is None and (rows.shape != (batch,) or bool(((rows < 0) | (rows >= k_cache.shape[0])).any())):
+        raise ValueError(f"cache_batch_idx: expected {batch} rows within 0..{k_cache.shape[0] - 1}, got {rows.tolist()}")
     if (k is None) != (v is None):
         raise ValueError("k, v: expected both or none")
     new = 0 if k is None else k.shape[1]
     if bool((lengths < 0).any()) or bool((lengths + new > room).any()):
         raise ValueError(f"cache_seqlens: expected room for {new} more tokens in {room}, got {lengths.tolist()}")
+    table = None if block_table is None else checked_pages(k_cache, block_table, lengths + new)
     if k is not None and v is not None:
         at = lengths[:, None] + torch.arange(new)
         if rotary_cos is not None and rotary_sin is not None:
@@ -185,12 +189,11 @@ def flash_attn_with_kvcache(
                 for x, p in ((q, of_queries), (k, at))
             )
         page = k_cache.shape[1]
-        index = (rows[:, None], at) if block_table is None else (integers("block_table", block_table).gather(1, at // page), at % page)
+        index = (rows[:, None], at) if table is None else (table.gather(1, at // page), at % page)
         k_cache[index], v_cache[index] = k, v
     lengths = lengths + new
     longest = int(lengths.max()) if batch > 0 else 0
-    if block_table is not None:
-        table = integers("block_table", block_table)
+    if table is not None:
         keys, values = (t[table].flatten(1, 2)[:, :longest] for t in (k_cache, v_cache))
     else:
         picked = cache_batch_idx is not None or k_cache.shape[0] != batch

@@ -231,6 +231,8 @@ def test_a_given_split_is_kept_and_written(tmp_path):
     assert "--part fold" in (tmp_path / "given" / "report.html").read_text(encoding="utf-8")
     refused = run(*arguments, "--part", "y", "--out", tmp_path / "refused")
     assert refused.returncode == 2 and "different columns" in refused.stderr
+    refused = run(*arguments, "--part", "fold", "--validation-share", "0.1", "--out", tmp_path / "refused")
+    assert refused.returncode == 2 and "--part says which rows validate" in refused.stderr
 
 
 def test_irregular_dates_are_times_of_a_forecast(tmp_path):

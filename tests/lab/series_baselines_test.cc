@@ -136,6 +136,19 @@ TEST(SeasonTest, GoesBackAsManySeasonsAsAreKnown) {
 }
 
 // By hand: the first season is 1, 3 about its mean 2, with a trend of 2 per season, 1 a step; value 4 is what they foretell.
+TEST(FitBestTest, ValidationChoosesAndThenAllOfThePastIsFitted) {
+  const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i % 4); }));
+  const SeriesBatches batches(data, Windows(10, 3));
+  std::vector<int64_t> forms, pasts;
+  const FittedForecast best = FitBest(batches, std::vector<int64_t>{3, 4, 8}, [&](int64_t season, const auto& past) {
+    forms.push_back(season), pasts.push_back(past.front().steps);
+    return FittedForecast{std::to_string(season), LastSeason(batches, season)};
+  });
+  EXPECT_EQ(best.setting, "4") << "8 is as good";
+  EXPECT_EQ(forms, (std::vector<int64_t>{3, 4, 8, 4}));
+  EXPECT_EQ(pasts, (std::vector<int64_t>{60, 60, 60, 80}));
+}
+
 TEST(SmoothingTest, FollowsTheRecursionsByHand) {
   const SmoothingRates rates{.level = 0.5, .trend = 0.5, .season = 0.5, .damping = 1};
   SmoothedParts parts;
@@ -194,6 +207,50 @@ TEST(CalendarTest, KnowsTheYearAndTheWeekAndWhatIsLeft) {
   // The disturbance three days ahead has a variance of 1/12 (1 + 1/4 + 1/16), one day ahead 1/12.
   const double expected = (1 + 1.25 + 1.3125) / 36;
   EXPECT_NEAR(ForecastLoss(batches, batches.test_windows(), fitted.foretell), expected, 0.3 * expected);
+}
+
+// A value behind a window's end, whichever, changes nothing; one of the sequences has no past at all.
+TEST(CalendarTest, ForetellsNothingFromLaterValues) {
+  const auto days = [](double later) {
+    SeriesData data =
+        Forecast(Numbers(1000, [](int64_t i) { return std::sin(static_cast<double>(i)) + static_cast<double>(i % 7); }));
+    data.has_times = data.has_dates = true;
+    data.sequences.push_back(data.sequences.front());
+    data.sequences[0].parts = {600, 800}, data.sequences[1].parts = {0, 0};
+    for (SeriesSequence& sequence : data.sequences) {
+      for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(86400.0 * static_cast<double>(i));
+      for (int64_t i = 950; i < sequence.steps; ++i) sequence.targets[i] = sequence.features[i] = later;
+    }
+    return data;
+  };
+  const SeriesData data = days(5), changed = days(-70);
+  const SeriesBatches batches(data, Windows(8, 4)), changed_batches(changed, Windows(8, 4));
+  const FittedForecast fitted = FitCalendar(batches), other = FitCalendar(changed_batches);
+  for (const int64_t sequence : {0, 1}) {
+    const SeriesWindow window{sequence, 900, 8};
+    std::vector<double> expected(4), seen(4);
+    fitted.foretell(window, expected), other.foretell(window, seen);
+    EXPECT_EQ(seen, expected) << sequence;
+    EXPECT_NE(expected[0], data.sequences[sequence].targets[window.end()]) << "it is no copy of what comes";
+  }
+}
+
+// By 20 dates of a week no year can be told, and what is told of the week stays near the values.
+TEST(CalendarTest, ShortSequencesOfAPanelHaveFlatCurves) {
+  SeriesData data = Forecast(Numbers(1000, [](int64_t i) { return static_cast<double>(i % 7); }));
+  data.has_times = data.has_dates = true;
+  data.sequences.push_back({"short", 50, {}, {}, {}});
+  Random random(4);
+  for (int64_t i = 0; i < 50; ++i) data.sequences[1].targets.push_back(random.Uniform());
+  data.sequences[1].features = data.sequences[1].targets;
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(86400.0 * static_cast<double>(i));
+  }
+  const SeriesBatches batches(data, Windows(4, 3));
+  const FittedForecast fitted = FitCalendar(batches);
+  std::vector<double> values(3);
+  fitted.foretell({1, 40, 4}, values);
+  for (const double value : values) EXPECT_NEAR(value, 0.5, 2);
 }
 
 TEST(CalendarTest, SaysNothingOfAFewHours) {

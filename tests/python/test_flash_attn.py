@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from heed import flash_attn
+from heed import _flash_calls, flash_attn
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -224,9 +224,47 @@ def test_what_does_not_fit_is_named():
         r"cache_seqlens: expected the lengths beside k": lambda: with_cache(q, k, k, q, q),
         r"cache_seqlens: expected room for 3 more tokens in 5, got \[3, 3\]": lambda: with_cache(q, k, k, q, q, cache_seqlens=3),
         r"k, v: expected both or none": lambda: with_cache(q, k, k, q, cache_seqlens=1),
-        r"block_table: expected pages for 5 tokens, got 1 of 2": lambda: flash_attn.flash_attn_varlen_func(
+        r"block_table: expected \[1, pages\] for 5 tokens of 2 a page, got \[1, 1\]": lambda: flash_attn.flash_attn_varlen_func(
             q[0], pages, pages, *lengths, block_table=table
         ),
     }.items():
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("slopes", [None, torch.ones(2, 2)], ids=["plain", "slopes_of_rows"])
+def test_offsets_that_cut_no_sequences_are_refused(slopes):
+    q, k = torch.ones(7, 2, 4), torch.ones(9, 2, 4)
+    for offsets in ([0, 2, 5], [0, 2, 50], [0, 8, 7], [1, 2, 7], [0, -1, 7]):
+        with pytest.raises(ValueError, match=r"cu_seqlens_q: expected 3 rising numbers from 0 to 7"):
+            flash_attn.flash_attn_varlen_func(q, k, k, torch.tensor(offsets), torch.tensor([0, 4, 9]), 5, 5, alibi_slopes=slopes)
+    with pytest.raises(ValueError, match=r"cu_seqlens_k: expected 3 rising numbers from 0 to 9, got \[0, 9\]"):
+        flash_attn.flash_attn_varlen_func(q, k, k, torch.tensor([0, 2, 7]), torch.tensor([0, 9]), 5, 9, alibi_slopes=slopes)
+    with pytest.raises(ValueError, match=r"seqused_k: expected lengths within those of the keys, \[4, 5\], got \[5, 5\]"):
+        _flash_calls.varlen(q, k, k, torch.tensor([0, 2, 7]), torch.tensor([0, 4, 9]), _flash_calls.Settings(alibi_slopes=slopes),
+                            used=torch.tensor([5, 5]))  # fmt: skip
+
+
+def test_a_cache_is_as_it_was_after_an_error():
+    new, cache = torch.ones(2, 1, 2, 4), torch.zeros(4, 2, 2, 4)
+    table = torch.tensor([[0, 1], [2, 3]])
+    for message, named in {
+        r"alibi_slopes: expected shape": {"alibi_slopes": torch.ones(3), "block_table": table},
+        r"block_table: expected pages within 0..3, got \[\[0, 1\], \[2, -1\]\]": {"block_table": torch.tensor([[0, 1], [2, -1]])},
+        r"block_table: expected pages within 0..3": {"block_table": torch.tensor([[0, 4], [2, 3]])},
+        r"block_table: expected \[2, pages\]": {"block_table": table[:1]},
+        r"cache_batch_idx: expected 2 rows within 0..3, got \[-1, 0\]": {"cache_batch_idx": torch.tensor([-1, 0]), "cache_seqlens": 1},
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            flash_attn.flash_attn_with_kvcache(new, cache, cache, new, new, **{"cache_seqlens": 2, **named})
+        assert not cache.any()
+    unused = torch.tensor([[0, -1], [2, 99]])  # what lies behind the tokens is not looked at
+    flash_attn.flash_attn_with_kvcache(new, cache, cache, new, new, cache_seqlens=1, block_table=unused)
+    assert cache[[0, 2], 1].all() and not cache[[1, 3]].any()
+
+
+def test_no_rows_are_no_error():
+    none = torch.ones(0, 3, 2, 4)
+    assert flash_attn.flash_attn_func(none, none, none, alibi_slopes=torch.ones(0, 2)).shape == none.shape
+    with pytest.raises(TypeError, match=r"window_size: expected \(left, right\), got None"):
+        flash_attn.flash_attn_func(none, none, none, window_size=None)
