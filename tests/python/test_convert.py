@@ -2,7 +2,13 @@
 
 import copy
 import functools
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import pickle
+import sys
+import types
 
 import pytest
 import torch
@@ -184,13 +190,47 @@ def test_models_of_transformers():
     assert any("AttentionInterface" in layer.note for layer in heed.convert(gptj).left)
 
 
-def imported(name):
-    """A package of models. torchvision's wheel for GPUs registers no operators beside a torch for the CPU, and timm, which imports
-    it, calls none of them."""
-    if name == "timm" and not hasattr(torch.ops.torchvision, "nms"):
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        imported.kept = [library, *(library.define(f"{operator}() -> ()") for operator in ("nms", "qnms"))]
-    return pytest.importorskip(name, reason=f"{name} is not installed")
+class Anything(type):
+    """A class whose members are their names."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return f"{cls.__name__}.{name}"
+
+
+class EmptyTorchvision(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands for torchvision while timm is imported, which calls nothing of it for these models. The wheel of torchvision on PyPI is
+    built for GPUs and does not load beside a torch for the CPU."""
+
+    def find_spec(self, name, path, target=None):
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] == "torchvision" else None
+
+    def create_module(self, spec):
+        def member(name):
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return Anything(name, (), {})
+
+        module = types.ModuleType(spec.name)
+        module.__getattr__ = member
+        return module
+
+    def exec_module(self, module):
+        pass
+
+
+def imported_timm():
+    if importlib.util.find_spec("timm") is None or importlib.util.find_spec("torchvision") is not None:
+        return pytest.importorskip("timm", reason="timm is not installed")
+    finder = EmptyTorchvision()
+    sys.meta_path.insert(0, finder)
+    try:
+        return importlib.import_module("timm")
+    finally:
+        sys.meta_path.remove(finder)
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
 
 
 def step(model, *args, **kwargs):
@@ -223,7 +263,7 @@ IMAGES = {
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_models_of_timm(name, heeds_calls):
-    timm = imported("timm")
+    timm = imported_timm()
     torch.manual_seed(3)
     model = getattr(timm.models, name)(**IMAGES[name]).double().eval()
     for parameter in model.parameters():
@@ -233,7 +273,7 @@ def test_models_of_timm(name, heeds_calls):
 
 
 def test_masks_of_windows_that_are_numbers(heeds_calls):
-    timm = imported("timm")
+    timm = imported_timm()
     torch.manual_seed(4)
     window = timm.models.swin_transformer.WindowAttention(8, 2, window_size=2).double()
     mask = torch.randn(3, 4, 4, dtype=torch.float64)
@@ -249,7 +289,7 @@ ATTEND = [
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("options", ATTEND, ids=lambda options: "-".join(options) or "plain")
 def test_models_of_x_transformers(options, causal, heeds_calls):
-    package = imported("x_transformers")
+    package = pytest.importorskip("x_transformers", reason="x_transformers is not installed")
     torch.manual_seed(5)
     kind = package.Decoder if causal else package.Encoder
     layers = kind(dim=16, depth=2, heads=4, attn_dim_head=4, **options)
@@ -267,6 +307,6 @@ LEFT = {
 
 @pytest.mark.parametrize("reason", LEFT)
 def test_what_heed_has_nothing_for_in_x_transformers(reason):
-    package = imported("x_transformers")
+    package = pytest.importorskip("x_transformers", reason="x_transformers is not installed")
     done = heed.convert(package.Decoder(dim=16, depth=1, heads=4, attn_dim_head=4, **LEFT[reason]))
     assert not done.changed and [layer.note.split(":")[0] for layer in done.left] == [reason]
