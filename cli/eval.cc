@@ -7,12 +7,16 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/data_file.h"
 #include "cli/place.h"
 #include "heed/error.h"
 #include "lab/data/corpus.h"
 #include "lab/data/text.h"
 #include "lab/report/json.h"
+#include "lab/report/printable.h"
 #include "lab/report/progress.h"
+#include "lab/series/kept_model.h"
+#include "lab/series/scores.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/trained_model.h"
@@ -25,6 +29,7 @@ struct EvalArguments {
   std::vector<int64_t> contexts;
   bool validation = false;
   std::string beyond = "refuse";
+  double share = 0.2;
 };
 
 lab::Beyond ParseBeyond(const std::string& name) {
@@ -74,7 +79,29 @@ void PrintTable(const std::vector<lab::Evaluation>& rows) {
   }
 }
 
+int RunTable(const EvalArguments& arguments, const Context& context) {
+  if (!arguments.contexts.empty() || arguments.validation)
+    throw InvalidArgument("context, validation: they are for a text; " + arguments.folder +
+                          " holds a model of labelled sequences");
+  if (IsNpy(arguments.text)) throw InvalidArgument("TEXT: expected a CSV file, whose columns hold the targets too");
+  const lab::KeptModel model = lab::ReadModel(arguments.folder);
+  const lab::SeriesData data = lab::ReadSeriesFor(model.form, arguments.text, /*with_targets=*/true);
+  lab::WatchForInterrupt();
+  const lab::SeriesScores scores = lab::ScoresOf(model, data, arguments.share);
+  if (context.json) {
+    nlohmann::ordered_json json = {
+        {"model", arguments.folder}, {"data", arguments.text}, {"name", model.name}, {"answers", scores.answers}};
+    for (const auto& [name, value] : scores.numbers) json[name] = value;
+    std::cout << lab::JsonText(json) << "\n";
+    return 0;
+  }
+  std::printf("%s, %lld answers\n", lab::Printable(model.name).c_str(), static_cast<long long>(scores.answers));
+  for (const auto& [name, value] : scores.numbers) std::printf("  %-8s  %.6g\n", name.c_str(), value);
+  return 0;
+}
+
 int RunEval(const EvalArguments& arguments, const Context& context) {
+  if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
   const auto model = lab::OpenModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
   const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, *model, context.quiet);
   if (context.json) {
@@ -87,9 +114,9 @@ int RunEval(const EvalArguments& arguments, const Context& context) {
 
 void AddEval(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text");
-  AddName(*command, "DIR", arguments->folder, "Folder of a training run")->required();
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input")->required();
+  CLI::App* command = app.add_subcommand("eval", "Measure how well a trained model predicts a text, or labelled sequences");
+  AddName(*command, "DIR", arguments->folder, "Folder of a training run, or of a model that a study kept")->required();
+  AddName(*command, "TEXT", arguments->text, "UTF-8 file, or CSV with targets; - for standard input")->required();
   AddList(*command, "--context", arguments->contexts, "Steps of a window, one or several; default: that of the training");
   command
       ->add_option(
@@ -97,8 +124,12 @@ void AddEval(CLI::App& app, Run& run) {
           "Windows longer than a learned position table: refuse, or clamp, where its last row stands for those it lacks")
       ->capture_default_str();
   command->add_flag("--validation", arguments->validation, "Only the last tenth of TEXT, which training on it keeps apart");
+  command->add_option("--share", arguments->share, "Of a forecast: the share of each sequence's end whose values are scored")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 1.0));
   command->footer(
-      "Examples:\n  heed eval run book.txt --context 64,128,256\n  heed eval run book.txt --context 128 --beyond clamp");
+      "Examples:\n  heed eval report/model labelled.csv\n  heed eval run book.txt --context 64,128,256\n  heed eval run "
+      "book.txt --context 128 --beyond clamp");
   command->callback([arguments, &run] { run = [arguments](const Context& context) { return RunEval(*arguments, context); }; });
 }
 

@@ -13,15 +13,7 @@
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostWindows = 512;  // of a forecast's validation and of its test, evenly spread
-constexpr int64_t kMostBlocks = 32;    // of the test part
-
-std::vector<SeriesWindow> Thinned(std::vector<SeriesWindow> windows, int64_t most) {
-  const int64_t count = std::ssize(windows), kept = std::min(most, count);
-  for (int64_t i = 0; i < kept; ++i) windows[i] = windows[i * count / kept];
-  windows.resize(kept);
-  return windows;
-}
+constexpr int64_t kMostBlocks = 32;  // of the test part
 
 }  // namespace
 
@@ -74,20 +66,16 @@ void SeriesBatches::SplitByTime() {
     test_steps_.push_back({s, parts.validation_end, steps - parts.validation_end});
     training_count_ += std::max<int64_t>(0, parts.training_end - cut_.context - cut_.horizon + 1);
     starts_.push_back(training_count_);
-    const auto add = [&](int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) {
-      for (int64_t last = std::max(begin, cut_.context) - 1; last + cut_.horizon < end; ++last)
-        windows.push_back({s, last - cut_.context + 1, cut_.context});
-    };
-    add(parts.training_end, parts.validation_end, validation_);
-    add(parts.validation_end, steps, test_);
+    form_.AddWindows(s, parts.training_end, parts.validation_end, validation_);
+    form_.AddWindows(s, parts.validation_end, steps, test_);
   }
   if (training_count_ == 0 || validation_.empty() || test_.empty()) {
     throw InvalidArgument("context: windows of " + std::to_string(cut_.context) + " steps and " + std::to_string(cut_.horizon) +
                           " to foretell do not fit the sequences of " + data_.name + ", the longest of which has " +
                           std::to_string(data_.Longest()) + " steps, the end of which is for validation and for testing");
   }
-  validation_ = Thinned(std::move(validation_), kMostWindows);
-  test_ = Thinned(std::move(test_), kMostWindows);
+  validation_ = EvenlySpread(std::move(validation_), kMostForecasts);
+  test_ = EvenlySpread(std::move(test_), kMostForecasts);
 }
 
 void SeriesBatches::Standardise() {

@@ -79,9 +79,10 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
 
 // Data for a model of this form, whose columns are found by their names; others are not looked at. Targets are read of a
-// forecast alone. From a CSV file, or standard input where the path is "-", and from X.npy, whose last feature is a forecast's
-// target. Throw FileError that names the columns which are not there, or the place of a value.
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path);
+// forecast, and of other goals where they are asked for: of classes by their names. From a CSV file, or standard input where
+// the path is "-", and from X.npy, whose last feature is a forecast's target. Throw FileError that names the columns which are
+// not there, or the place of a value.
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path, bool with_targets = false);
 SeriesData ReadArrayFor(const SeriesForm& form, const std::filesystem::path& path);
 
 }  // namespace heed::lab

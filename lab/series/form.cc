@@ -22,6 +22,11 @@ SeriesWindow SeriesForm::WindowOf(const SeriesData& data, int64_t sequence) cons
   return {sequence, all - kept, kept};
 }
 
+void SeriesForm::AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const {
+  for (int64_t last = std::max(begin, context) - 1; last + horizon < end; ++last)
+    windows.push_back({sequence, last - context + 1, context});
+}
+
 SeriesBatch SeriesForm::Make(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets) const {
   SeriesBatch batch;
   batch.rows = std::ssize(windows);

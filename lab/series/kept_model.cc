@@ -190,4 +190,12 @@ SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const st
   };
 }
 
+SeriesAnswers CheckedAnswers(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past) {
+  try {
+    return AnswersOf(model, data, past);
+  } catch (const FieldError& error) {
+    throw FileError("config.json: " + Printable(error.message, kMostShown));
+  }
+}
+
 }  // namespace heed::lab

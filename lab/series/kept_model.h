@@ -46,8 +46,10 @@ KeptModel ReadModel(const std::filesystem::path& folder);
 // Whether the folder's config.json is one of these, and not that of a language model.
 bool HoldsSeriesModel(const std::filesystem::path& folder);
 
-// `past`: see AnswersOf a method. The model and the data must outlive what is returned.
+// `past`: see AnswersOf a method. The model and the data must outlive what is returned. The second throws FileError in place of
+// FieldError, for a model from a file.
 SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
+SeriesAnswers CheckedAnswers(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
 
 }  // namespace heed::lab
 

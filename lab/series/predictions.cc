@@ -10,7 +10,6 @@
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "lab/options/settings.h"
 #include "lab/report/csv_text.h"
 #include "lab/series/magnitudes.h"
 
@@ -106,12 +105,7 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
   std::vector<SeriesWindow> past;
   for (int64_t s = 0; s < std::ssize(data.sequences); ++s) past.push_back({s, 0, data.sequences[s].steps});
   const SeriesData known = model.form.Forecasts() ? WithFuture(data, model.form) : data;
-  SeriesAnswers answers;
-  try {
-    answers = AnswersOf(model, known, past);
-  } catch (const FieldError& error) {
-    throw FileError("config.json: " + error.message);
-  }
+  const SeriesAnswers answers = CheckedAnswers(model, known, past);
   Predictions predictions{ColumnsOf(model.form), {}};
   Teller teller(model, data, predictions);
   const int64_t count = std::ssize(data.sequences);

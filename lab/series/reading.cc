@@ -179,6 +179,18 @@ std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceCol
   return sequences;
 }
 
+// Of data whose sequences have one target each; keeps that one.
+void RequireOneTarget(SeriesData& data) {
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t step = 1; step < sequence.steps; ++step) {
+      if (sequence.targets[step] == sequence.targets[0]) continue;
+      throw FileError(data.Place(sequence, step, data.target) +
+                      "it differs from the row before; the model has one answer a sequence");
+    }
+    sequence.targets.resize(1);
+  }
+}
+
 // Data of this form, without sequences yet.
 SeriesData Unread(const SeriesForm& form, const std::string& name) {
   SeriesData data;
@@ -254,7 +266,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   return data;
 }
 
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path) {
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path, bool with_targets) {
   const CsvTable table(NameOfInput(path), ReadInput(path));
   std::vector<std::string> missing;
   const auto column = [&](const std::string& name) -> int64_t {
@@ -265,15 +277,26 @@ SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& pa
   };
   SequenceColumns columns{{}, column(form.sequence), column(form.time)};
   for (const std::string& name : form.features) columns.features.push_back(column(name));
-  const int64_t target = form.Forecasts() ? column(form.target) : -1;
+  const int64_t target = form.Forecasts() || with_targets ? column(form.target) : -1;
   if (!missing.empty()) {
     throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
                                 fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
   }
   SeriesData data = Unread(form, table.name());
   std::function<double(int64_t)> target_of;
-  if (target >= 0) target_of = [&](int64_t row) { return table.Number(row, target); };
+  if (target >= 0 && !form.Classifies()) target_of = [&](int64_t row) { return table.Number(row, target); };
+  if (target >= 0 && form.Classifies()) {
+    target_of = [&](int64_t row) {
+      const auto found = std::ranges::find(form.classes, table.Text(row, target));
+      if (found == form.classes.end()) {
+        throw FileError(fmt::format("{}'{}' is no class of the model, which knows {}", table.Place(row, target),
+                                    ShownName(table.Text(row, target)), fmt::join(form.classes, ", ")));
+      }
+      return static_cast<double>(found - form.classes.begin());
+    };
+  }
   data.sequences = SequencesOf(table, columns, form.has_dates, target_of);
+  if (target >= 0 && !form.each_step) RequireOneTarget(data);
   return data;
 }
 

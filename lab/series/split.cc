@@ -56,6 +56,13 @@ void Deal(std::vector<int64_t> members, double share, Random& random, SequencePa
 
 }  // namespace
 
+std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_t most) {
+  const int64_t count = std::ssize(windows), kept = std::min(most, count);
+  for (int64_t i = 0; i < kept; ++i) windows[i] = windows[i * count / kept];
+  windows.resize(kept);
+  return windows;
+}
+
 SequenceParts SplitSequences(const SeriesData& data, double share) {
   if (data.sequences.size() < kLeast) {
     const bool whole = data.goal == SeriesGoal::kClassification && std::ranges::all_of(data.classes, IsWholeNumber);

@@ -16,6 +16,11 @@ struct SeriesWindow {
   int64_t end() const { return first + steps; }
 };
 
+// Windows of a forecast that are scored of a part, at most.
+inline constexpr int64_t kMostForecasts = 512;
+// So many of them, or all where there are fewer.
+std::vector<SeriesWindow> EvenlySpread(std::vector<SeriesWindow> windows, int64_t most);
+
 // Indices of sequences, ascending.
 struct SequenceParts {
   std::vector<int64_t> training, validation, test;

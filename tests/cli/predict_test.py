@@ -85,10 +85,34 @@ def test_a_forecast_follows_the_last_row(tmp_path):
         for row, truth in zip(rows, values[190:197], strict=True):
             assert float(row["low"]) <= float(row["high"])
             assert model.endswith("gru") or float(row["sold"]) == pytest.approx(truth, abs=0.6), model
+        reached = json.loads((tmp_path / "report" / model / "config.json").read_text(encoding="utf-8"))["reached"]["loss"]
+        scores = json.loads(run("eval", tmp_path / "report" / model, tmp_path / "sold.csv", "--json").stdout)
+        assert scores["mse"] == pytest.approx(reached, rel=1e-5, abs=1e-9), model
     array = numpy.array(values[:190]).reshape(1, 190, 1)
     numpy.save(tmp_path / "sold.npy", array)
     from_array = predicted(tmp_path / "report" / "model", tmp_path / "sold.npy")
     assert [row["sold"] for row in from_array] == [row["sold"] for row in predicted(tmp_path / "report" / "model", tmp_path / "sold.csv")]
+
+
+def test_what_a_model_reaches_on_labelled_data(studied, walks, tmp_path):
+    folder, _ = walks
+    with open(folder / "all.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    with open(tmp_path / "test.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([rows[0], *(row for row in rows if row[1] == "test")])
+    for model in (studied / "models").iterdir():
+        scores = json.loads(run("eval", model, tmp_path / "test.csv", "--json").stdout)
+        reached = json.loads((model / "config.json").read_text(encoding="utf-8"))["reached"]
+        assert scores["answers"] == 10
+        assert (scores["loss"], scores["accuracy"]) == pytest.approx((reached["loss"], reached["accuracy"]), rel=1e-5)
+        assert 0 <= scores["auc"] <= 1 and 0 <= scores["macro_f1"] <= 1
+    assert "accuracy" in run("eval", studied / "model", tmp_path / "test.csv").stdout
+    (tmp_path / "other.csv").write_text("walk,time,x,label\na,0,1,sideways\n", encoding="utf-8")
+    refused = run("eval", studied / "model", tmp_path / "other.csv")
+    assert refused.returncode == 1 and "'sideways' is no class of the model, which knows down, up" in refused.stderr
+    (tmp_path / "other.csv").write_text("walk,time,x,label\na,0,1,up\na,1,1,down\n", encoding="utf-8")
+    refused = run("eval", studied / "model", tmp_path / "other.csv")
+    assert refused.returncode == 1 and "row 3, column 'label': it differs from the row before" in refused.stderr
 
 
 def test_what_does_not_fit_is_named(studied, walks, tmp_path):

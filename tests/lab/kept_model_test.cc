@@ -16,6 +16,7 @@
 #include "lab/report/file.h"
 #include "lab/series/baselines.h"
 #include "lab/series/predictions.h"
+#include "lab/series/scores.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "tests/error_text.h"
@@ -240,6 +241,38 @@ TEST(PredictTest, WhatIsTooShortOrTooLargeIsNamed) {
   season.method = {"smoothing",
                    {{"season", 500}, {"logs", false}, {"level", 0.1}, {"trend", 0.1}, {"season_rate", 0.1}, {"damping", 1}}};
   EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(season, Days()); }), "a season of 500 needs 1000"));
+}
+
+// By hand: truths 1, 0, 1, 1 with the probabilities of class 1 below.
+TEST(ScoreTest, ClassesByHand) {
+  SeriesData data = Described(SeriesGoal::kClassification, false);
+  KeptModel model{.name = "shares", .form = {}, .method = {"simple", {{"shares", {0.25, 0.75}}}}};
+  model.form.sequence = "id", model.form.target = "y", model.form.features = {"x", "y"}, model.form.classes = data.classes;
+  model.form.mean = {0, 0}, model.form.deviation = model.form.change = {1, 1};
+  for (const double target : {1, 0, 1, 1}) data.sequences.push_back({"s", 1, {0, 0}, {}, {target}});
+  const SeriesScores scores = ScoresOf(model, data, 0.2);
+  EXPECT_EQ(scores.answers, 4);
+  ASSERT_EQ(scores.numbers.size(), 4u);
+  EXPECT_NEAR(scores.numbers[0].second, -(3 * std::log(0.75) + std::log(0.25)) / 4, 1e-12);
+  EXPECT_DOUBLE_EQ(scores.numbers[1].second, 0.75);
+  EXPECT_DOUBLE_EQ(scores.numbers[2].second, (0 + 6.0 / 7) / 2) << "F1 of the class that is never said is 0";
+  EXPECT_DOUBLE_EQ(scores.numbers[3].second, 0.5) << "equal probabilities rank nothing";
+}
+
+TEST(ScoreTest, ForecastsByHand) {
+  SeriesData data = Described(SeriesGoal::kForecast, true);
+  SeriesSequence one{"a", 10, {}, {}, {}};
+  for (int64_t i = 0; i < 10; ++i)
+    one.targets.push_back(static_cast<double>(i)), one.features.insert(one.features.end(), {0, 0});
+  data.sequences.push_back(one);
+  KeptModel model{.name = "last value", .form = {}, .method = {"simple"}, .low = {-1}, .high = {0.5}};
+  model.form.goal = "forecast", model.form.each_step = true, model.form.context = 2, model.form.features = {"x", "y"};
+  model.form.mean = {0, 0}, model.form.deviation = model.form.change = {1, 1};
+  const SeriesScores scores = ScoresOf(model, data, 0.2);
+  EXPECT_EQ(scores.answers, 2);
+  const std::vector<double> expected = {1, 1, 1, (0.1 * 2 + 0.9 * 0.5) / 2, 0};
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(scores.numbers[i].second, expected[i], 1e-6) << scores.numbers[i].first;
 }
 
 void Damage(const std::filesystem::path& file, Random& random) {
