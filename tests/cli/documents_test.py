@@ -159,10 +159,10 @@ def table(path, columns, rows):
 def what_a_reader_has(folder):
     """Files of the names that the pages take for the reader's own."""
     draw = random.Random(5)
-    words = "it is the sea that the old man and his boat come back from every day before night".split()
+    words = "It is the sea that the old man and his boat come back from every day before night.".split()
     text = " ".join(draw.choice(words) for _ in range(4000))
-    for name in ("book.txt", "letters.txt"):
-        (folder / name).write_text(text, encoding="utf-8")
+    (folder / "book.txt").write_text(text, encoding="utf-8")
+    (folder / "letters.txt").write_text(text.lower().replace(".", ""), encoding="utf-8")
     walks = [(w, s / 50, *(round(draw.gauss(0, 1) + w % 2, 3) for _ in "xyz"), ("standing", "walking")[w % 2])
              for w in range(40) for s in range(12)]
     for name in ("walks.csv", "gait.csv"):
