@@ -50,8 +50,6 @@ seeds = 1
 [compare]
 lengths = 16,32
 influence = 16
-[check]
-cases = 0
 """
 
 
@@ -136,6 +134,7 @@ READ_ONLY = [
     (r"\.venv/bin/python (bench|examples)/", "measures for minutes, or tests/examples runs it", is_a_script),
     (r"(c\+\+|cc) .*pkg-config|export PKG_CONFIG_PATH", "needs an installed heed; House.Install compiles with pkg-config", lambda words: None),
     (r"heed bench --(suite|search|n) ", "measures for minutes", is_told_by_help),
+    (r"heed check(?! --case)", "tries every case on every target for minutes; commands_test.py does it", is_told_by_help),
     (r"heed tasks .*--steps 1500 ", "trains some two hundred models", is_told_by_help),
     (r"torchrun .*(HOST|--nproc-per-node 8)", "needs several machines", is_told_by_help),
 ]
