@@ -81,19 +81,21 @@ def printed(*command):
 def is_told_by_dev(words):
     told = printed(ROOT / "dev", "help")
     assert re.search(rf"^  {words[1]}\b", told, re.MULTILINE), f"./dev has no command {words[1]}"
-    if words[1] not in ("study", "bench"):
-        assert_flags(words[2:], told)
+    if words[1] in ("study", "bench"):
+        is_told_by_help(["heed", *words[1:]])
+    else:
+        assert_flags(words, told)
 
 
 def is_told_by_help(words):
     words = words[words.index("heed") :]
     told = printed(program(), words[1], "--help")
-    assert told.count(f"Usage: heed {words[1]} "), f"heed has no command {words[1]}"
-    assert_flags(words[2:], told)
+    assert f"Usage: heed {words[1]} " in told, f"heed has no command {words[1]}"
+    assert_flags(words, told)
 
 
 def is_known_to_pip(words):
-    assert_flags(words[2:], printed(sys.executable, "-m", "pip", words[1], "--help"))
+    assert_flags(words, printed(sys.executable, "-m", "pip", words[1], "--help"))
     assert_settings(words)
 
 
@@ -115,8 +117,12 @@ def is_a_package_of_the_list(words):
 
 
 def is_a_script(words):
-    text = (ROOT / words[1]).read_text(encoding="utf-8")
-    assert_flags(words[2:], text)
+    assert_flags(words, (ROOT / words[1]).read_text(encoding="utf-8"))
+
+
+def names_a_library(words):
+    for name in re.findall(r"--libs ([\w-]+)", shlex.join(words)):
+        assert (ROOT / f"cmake/pkgconfig/{name}.pc.in").is_file(), f"pkg-config will not know {name}"
 
 
 def is_an_example(words):
@@ -132,7 +138,7 @@ READ_ONLY = [
     (r"cmake ", "compiles for minutes; House.Install does it", is_known_to_cmake),
     (r"build/bin/example_", "tests/examples runs it", is_an_example),
     (r"\.venv/bin/python (bench|examples)/", "measures for minutes, or tests/examples runs it", is_a_script),
-    (r"(c\+\+|cc) .*pkg-config|export PKG_CONFIG_PATH", "needs an installed heed; House.Install compiles with pkg-config", lambda words: None),
+    (r"(c\+\+|cc) .*pkg-config|export PKG_CONFIG_PATH", "needs an installed heed; House.Install compiles with pkg-config", names_a_library),
     (r"heed bench --(suite|search|n) ", "measures for minutes", is_told_by_help),
     (r"heed check(?! --case)", "tries every case on every target for minutes; commands_test.py does it", is_told_by_help),
     (r"heed tasks .*--steps 1500 ", "trains some two hundred models", is_told_by_help),
@@ -175,7 +181,7 @@ def what_a_reader_has(folder):
 
 @pytest.fixture
 def shell(tmp_path):
-    """Runs a line in the reader's folder, with the program and Python on the PATH; what it exports stays for later lines."""
+    """Runs a line in the reader's folder, with the program and Python on the PATH."""
     (tmp_path / "small.ini").write_text(SMALL, encoding="utf-8")
     tools, folder = tmp_path / "bin", tmp_path / "reader"
     tools.mkdir()
@@ -221,5 +227,7 @@ def test_a_wrong_command_is_found(shell):
         is_told_by_help(shlex.split("heed train book.txt --speed 3"))
     with pytest.raises(AssertionError, match="no command prove"):
         is_told_by_dev(["./dev", "prove"])
+    with pytest.raises(AssertionError, match="will not know heed-fast"):
+        names_a_library(shlex.split("cc program.c $(pkg-config --cflags --libs heed-fast)"))
     with pytest.raises(AssertionError, match="no option HEED_FAST"):
         is_known_to_cmake(shlex.split("cmake -S . -B build -DHEED_FAST=ON"))
