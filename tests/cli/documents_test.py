@@ -121,7 +121,7 @@ def is_a_script(words):
 
 
 def names_a_library(words):
-    for name in re.findall(r"--libs ([\w-]+)", shlex.join(words)):
+    for name in re.findall(r"--libs ([\w-]+)", " ".join(words)):
         assert (ROOT / f"cmake/pkgconfig/{name}.pc.in").is_file(), f"pkg-config will not know {name}"
 
 
