@@ -16,12 +16,6 @@ namespace {
 
 constexpr char kGroup[] = "For labelled sequences (CSV or NPY) instead of a text";
 
-bool IsNpy(const std::filesystem::path& path) {
-  std::string extension = path.extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return extension == ".npy";
-}
-
 // Throws InvalidArgument that names the first option which only a CSV file has.
 void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
   for (const auto& [option, given] :
@@ -32,6 +26,12 @@ void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
 }
 
 }  // namespace
+
+bool IsNpy(const std::filesystem::path& path) {
+  std::string extension = path.extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".npy";
+}
 
 bool DataArguments::Given() const {
   if (!target.empty() || !goal.empty()) return true;

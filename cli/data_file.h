@@ -2,6 +2,7 @@
 #ifndef HEED_CLI_DATA_FILE_H_
 #define HEED_CLI_DATA_FILE_H_
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "lab/series/data.h"
 
 namespace heed::cli {
+
+// Whether its name ends like an array's.
+bool IsNpy(const std::filesystem::path& path);
 
 // What the options tell of the data.
 struct DataArguments {

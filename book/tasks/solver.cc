@@ -6,6 +6,7 @@
 #include <torch/nn/functional/loss.h>
 
 #include "book/tasks/translator.h"
+#include "lab/data/view.h"
 #include "lab/training/sequence_model.h"
 #include "lab/training/step.h"
 
@@ -13,12 +14,6 @@ namespace heed::lab {
 namespace {
 
 namespace F = torch::nn::functional;
-
-// Tensors over the batch's own memory, which must outlive them.
-template <class T>
-at::Tensor View(const std::vector<T>& values, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<T*>(values.data()), shape, at::CppTypeToScalarType<T>::value);
-}
 
 at::Tensor Tokens(const TaskBatch& batch) { return View(batch.tokens, {batch.rows, batch.steps}); }
 at::Tensor Classes(const TaskBatch& batch) { return View(batch.classes, {static_cast<int64_t>(batch.classes.size())}); }

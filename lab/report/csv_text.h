@@ -21,7 +21,6 @@ class CsvText {
 
   const std::string& text() const { return text_; }
 
- private:
   static std::string Cell(const std::string& text) { return text; }
   template <class Number>
     requires std::is_arithmetic_v<Number>
@@ -33,6 +32,7 @@ class CsvText {
     }
   }
 
+ private:
   std::string text_;
 };
 

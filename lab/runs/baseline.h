@@ -2,10 +2,13 @@
 #ifndef HEED_LAB_RUNS_BASELINE_H_
 #define HEED_LAB_RUNS_BASELINE_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace heed::lab {
+
+struct KeptMethod;
 
 // Fitted on the training part, its one setting chosen on the validation part, measured on the test part.
 struct Baseline {
@@ -16,6 +19,7 @@ struct Baseline {
   double loss = 0;                  // the same on the whole part
   double accuracy = 0;              // of a classification
   bool looks = true;                // at features, and not at past targets or frequencies alone
+  std::shared_ptr<const KeptMethod> kept = {};  // to answer with; none where it cannot be kept
 
   // "ridge regression (strength 0.01)".
   std::string Label() const { return setting.empty() ? name : name + " (" + setting + ")"; }

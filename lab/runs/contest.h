@@ -4,6 +4,7 @@
 #define HEED_LAB_RUNS_CONTEST_H_
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,6 +39,8 @@ class Training {
   virtual Outcome Reach(int64_t steps, const OnStep& on_step) = 0;
   // The same with all values, by the contest's columns, and the losses on the blocks of the test part.
   virtual Outcome Report() = 0;
+  // Writes the weights of that state as a safetensors file. Throws FileError.
+  virtual void Keep(const std::filesystem::path& path) = 0;
 };
 
 // What is contested: models, how they are trained and measured. The functions are called side by side, each training in the
@@ -61,6 +64,9 @@ class Contest {
   // The thread's own seconds in a step of training, measured while nothing else of this program runs.
   virtual double StepSeconds(const SizedContender& model) const = 0;
 };
+
+// Where a store keeps the weights of a model's whole training with this seed; those of the first seed alone are kept.
+std::filesystem::path WeightsIn(const ResultStore& store, const Contest& contest, const Contender& model, uint64_t seed);
 
 struct Conduct {
   uint64_t seed = 0;  // runs of a model have the seeds seed, seed + 1, ..
@@ -146,8 +152,8 @@ Recommendation Recommend(const ContestResult& result);
 // 3. What is left of the seconds that all models with all seeds would take goes to further seeds of those that may be the best,
 //    until one is known to be within half of what counts as nothing, or the seconds are spent.
 // Validation decides all of that; the test part is looked at after whole trainings alone. Jobs that the store holds, where
-// there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence where every model diverges, and what
-// DoJobs throws.
+// there is one, are not repeated; it also keeps the weights of each model's first whole training, see WeightsIn. Progress on
+// stderr begins with `what`. Throws Divergence where every model diverges, and what DoJobs throws.
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store);
 
 // A verdict over those entries for which `losses` has any: [seeds, blocks] as in Score. Empty where none has.

@@ -170,7 +170,8 @@ class Race {
     job.timed = false;
     job.columns = columns;
     for (Column& column : job.columns) column.optional = true;
-    job.compute = [this, &lane, &entry, steps, whole, work = job.work, count = columns.size()](const OnWork& on_work) {
+    const bool keeps = whole && store_ != nullptr && lane.seed == options_.conduct.seed;
+    job.compute = [this, &lane, &entry, steps, whole, keeps, work = job.work, count = columns.size()](const OnWork& on_work) {
       int64_t left = work;  // a training that begins anew, for its outcome was kept, does more
       Outcome outcome;
       try {
@@ -179,14 +180,17 @@ class Race {
           if (left > 0) --left, on_work(1);
         });
         if (whole) outcome = lane.training->Report();
+        if (keeps) lane.training->Keep(WeightsIn(*store_, contest_, entry.model, lane.seed));
       } catch (const Divergence& error) {
         outcome = {.values = std::vector<double>(count, NAN), .diverged = error.what()};
       }
       on_work(left);
       return outcome;
     };
-    job.check = [this, whole](const Outcome& outcome) {
+    job.check = [this, &lane, &entry, whole, keeps](const Outcome& outcome) {
       if (!outcome.diverged.empty()) return;
+      if (keeps && !std::filesystem::exists(WeightsIn(*store_, contest_, entry.model, lane.seed)))
+        throw InvalidArgument("weights: they are not there");
       if (outcome.blocks.size() != (whole ? contest_.weights.size() : 0) || outcome.curve.empty() ||
           outcome.validation.size() != contest_.validation_weights.size())
         throw InvalidArgument("blocks: they are not whole");
@@ -373,6 +377,10 @@ class Race {
 };
 
 }  // namespace
+
+std::filesystem::path WeightsIn(const ResultStore& store, const Contest& contest, const Contender& model, uint64_t seed) {
+  return store.folder() / fmt::format("{}-{}-seed-{}.safetensors", contest.id, model.Id(), seed);
+}
 
 ContestResult Hold(const std::string& what, const Contest& contest, const ContestOptions& options, const ResultStore* store) {
   return Race(what, contest, options, store).Run();

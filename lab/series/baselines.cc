@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -31,9 +33,12 @@ constexpr int64_t kLeastRows = 64;             // however large
 
 int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<int64_t>(1, each), kLeastRows, kMostRows); }
 
-Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, const FittedMethod& method) {
+Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, RowOf row_of, FittedMethod method) {
   Baseline baseline;
   baseline.setting = method.setting;
+  method.kept.settings["summaries"] = row_of == RowOf::kSummary;
+  method.kept.settings["lengths_differ"] = LengthsDiffer(batches);
+  baseline.kept = std::make_shared<KeptMethod>(std::move(method.kept));
   double rows = 0;
   for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
     double sum = 0, count = 0;
@@ -62,7 +67,7 @@ Baseline Regression(const SeriesBatches& batches, RowOf row_of) {
     const at::AutoGradMode grad(true);
     return FitLogistic(training, validation, examples.outputs());
   };
-  Baseline baseline = MeasureMethod(batches, examples, fit());
+  Baseline baseline = MeasureMethod(batches, examples, row_of, fit());
   baseline.name = classifies ? "logistic regression" : "ridge regression";
   if (row_of == RowOf::kSummary) baseline.name += " on summaries";
   baseline.limits = examples.Limits(most);
@@ -76,7 +81,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
                                 Bounded(kMostDistances, (examples.TestRows() + kMostValidation) * examples.cells()));
   const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
   const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
-  Baseline baseline = MeasureMethod(batches, examples, FitNeighbours(training, validation, classes));
+  Baseline baseline = MeasureMethod(batches, examples, RowOf::kSteps, FitNeighbours(training, validation, classes));
   baseline.name = "nearest neighbours";
   baseline.limits = examples.Limits(most);
   return baseline;
@@ -86,6 +91,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
 Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, const FittedForecast& forecast) {
   Baseline baseline{.name = name, .setting = forecast.setting, .loss = NAN, .looks = false};
   if (!forecast.foretell) return baseline;
+  baseline.kept = std::make_shared<KeptMethod>(forecast.kept);
   baseline.loss = ForecastLoss(batches, batches.test_windows(), forecast.foretell);
   for (const std::vector<SeriesWindow>& block : batches.TestBlocks())
     baseline.blocks.push_back(ForecastLoss(batches, block, forecast.foretell));
@@ -94,7 +100,9 @@ Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, 
 
 Baseline Season(const SeriesBatches& batches) {
   const int64_t season = BestSeason(batches);
-  return MeasureForecast(batches, "last season", {fmt::format("{} steps", season), LastSeason(batches, season)});
+  return MeasureForecast(
+      batches, "last season",
+      {fmt::format("{} steps", season), LastSeason(batches.data(), season), {"season", {{"season", season}}}});
 }
 
 }  // namespace

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 
 #include "heed/error.h"
+#include "lab/series/kept_method.h"
 #include "lab/series/magnitudes.h"
+#include "lab/series/scale.h"
 
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostWindows = 512;   // of a forecast's validation and of its test, evenly spread
-constexpr int64_t kMostBlocks = 32;     // of the test part
-constexpr int64_t kStepsAtOnce = 8192;  // of an evaluation, which bounds its memory
-constexpr double kFarthest = 1e15;      // in typical changes; squares of a float are finite up to there
+constexpr int64_t kMostWindows = 512;  // of a forecast's validation and of its test, evenly spread
+constexpr int64_t kMostBlocks = 32;    // of the test part
 
 std::vector<SeriesWindow> Thinned(std::vector<SeriesWindow> windows, int64_t most) {
   const int64_t count = std::ssize(windows), kept = std::min(most, count);
@@ -26,21 +27,24 @@ std::vector<SeriesWindow> Thinned(std::vector<SeriesWindow> windows, int64_t mos
 
 SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut) {
   RequireMagnitudes(data_);
+  form_ = {.goal = ToString(data.goal),
+           .target = data.target,
+           .sequence = data.sequence,
+           .time = data.time,
+           .features = data.features,
+           .classes = data.classes,
+           .each_step = data.each_step,
+           .has_times = data.has_times,
+           .has_dates = data.has_dates,
+           .context = cut.context,
+           .horizon = cut.horizon,
+           .longest = std::min(cut.longest, data.Longest()),
+           .mean = {},
+           .deviation = {},
+           .change = {}};
   parts_ = SplitOf(data_, cut_.share);
   Forecasts() ? SplitByTime() : SplitBySequence();
   Standardise();
-}
-
-int64_t SeriesBatches::outputs() const {
-  if (Forecasts()) return cut_.horizon;
-  return data_.goal == SeriesGoal::kClassification ? std::ssize(data_.classes) : 1;
-}
-
-int64_t SeriesBatches::longest() const { return Forecasts() ? cut_.context : std::min(cut_.longest, data_.Longest()); }
-
-SeriesWindow SeriesBatches::WholeOf(int64_t sequence) const {
-  const int64_t steps = data_.sequences[sequence].steps, kept = std::min(steps, cut_.longest);
-  return {sequence, steps - kept, kept};
 }
 
 void SeriesBatches::SplitBySequence() {
@@ -49,9 +53,9 @@ void SeriesBatches::SplitBySequence() {
     if (parts_[s].training_end > 0) {
       training_.push_back(all);
     } else if (parts_[s].validation_end > 0) {
-      validation_.push_back(WholeOf(s));
+      validation_.push_back(form_.WindowOf(data_, s));
     } else {
-      test_.push_back(WholeOf(s)), test_steps_.push_back(all);
+      test_.push_back(form_.WindowOf(data_, s)), test_steps_.push_back(all);
     }
   }
   training_count_ = std::ssize(training_);
@@ -104,24 +108,20 @@ void SeriesBatches::Standardise() {
   }
   for (int64_t f = 0; f < data_.Width(); ++f) {
     const Moments moments = MomentsOf(columns[f]);
-    scales_.push_back({moments, ScaleOfChanges(changes[f], moments.mean)});
+    form_.mean.push_back(moments.mean), form_.deviation.push_back(moments.deviation);
+    form_.change.push_back(ScaleOfChanges(changes[f], moments.mean));
   }
-  time_unit_ = Median(std::move(differences));
+  form_.typical_step = Median(std::move(differences));
   StandardiseTarget(targets);
-  if (data_.has_times) RequireTimes(data_, time_unit_, Forecasts() ? cut_.context : cut_.longest, Forecasts());
+  RequireComputable(data_, form_);
 }
 
 void SeriesBatches::StandardiseTarget(const std::vector<double>& targets) {
   Moments moments;
   if (data_.goal != SeriesGoal::kClassification) moments = MomentsOf(targets);
-  target_mean_ = moments.mean, target_scale_ = moments.deviation;
-  if (Forecasts()) target_scale_ = ScaleOfChanges(ForetoldChanges(), moments.mean);
-  std::vector<double> means, deviations;
-  for (const Scale& scale : scales_) {
-    means.push_back(scale.moments.mean);
-    deviations.push_back(scale.moments.deviation);
-  }
-  RequireStandardised(data_, {means, deviations, target_mean_, std::min(moments.deviation, target_scale_)});
+  form_.target_mean = moments.mean, form_.target_scale = moments.deviation;
+  if (Forecasts()) form_.target_scale = ScaleOfChanges(ForetoldChanges(), moments.mean);
+  form_.target_deviation = moments.deviation;
 }
 
 // Within the training part, from each step to the farthest that is foretold.
@@ -136,7 +136,7 @@ std::vector<double> SeriesBatches::ForetoldChanges() const {
 }
 
 SeriesWindow SeriesBatches::TrainingWindow(int64_t index) const {
-  if (!Forecasts()) return WholeOf(training_[index].sequence);
+  if (!Forecasts()) return form_.WindowOf(data_, training_[index].sequence);
   const int64_t sequence = std::upper_bound(starts_.begin(), starts_.end(), index) - starts_.begin();
   return {sequence, index - (sequence > 0 ? starts_[sequence - 1] : 0), cut_.context};
 }
@@ -154,73 +154,11 @@ SeriesBatch SeriesBatches::Draw(Random& random) const {
   for (int64_t i = 0; i < cut_.batch; ++i) {
     windows.push_back(TrainingWindow(static_cast<int64_t>(random.Below(training_count_))));
   }
-  return Make(windows, /*last_step_only=*/false);
+  return form_.Make(data_, windows, Targets::kAll);
 }
 
 void SeriesBatches::ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const {
-  const int64_t at_once = std::max<int64_t>(1, kStepsAtOnce / longest()), count = std::ssize(windows);
-  for (int64_t first = 0; first < count; first += at_once) {
-    visit(Make({windows.begin() + first, windows.begin() + std::min(count, first + at_once)}));
-  }
-}
-
-SeriesBatch SeriesBatches::Make(const std::vector<SeriesWindow>& windows, bool last_step_only) const {
-  SeriesBatch batch;
-  batch.rows = std::ssize(windows);
-  for (const SeriesWindow& window : windows) batch.steps = std::max(batch.steps, window.steps);
-  batch.features.assign(batch.rows * batch.steps * width(), 0.0F);
-  batch.times.assign(batch.rows * batch.steps, 0.0);
-  for (int64_t row = 0; row < batch.rows; ++row) Fill(windows[row], row, last_step_only, batch);
-  return batch;
-}
-
-// Levels may leave the range of the training part for good, where no model has learned anything; changes seldom do.
-void SeriesBatches::FillFeatures(const SeriesSequence& sequence, int64_t step, float* out) const {
-  const double* const values = &sequence.features[step * data_.Width()];
-  for (int64_t f = 0; f < data_.Width(); ++f) {
-    const Scale& scale = scales_[f];
-    if (!Forecasts()) {
-      out[f] = static_cast<float>((values[f] - scale.moments.mean) / scale.moments.deviation);
-      continue;
-    }
-    const double change = step == 0 ? 0 : (values[f] - values[f - data_.Width()]) / scale.change;
-    out[f] = static_cast<float>(std::clamp(change, -kFarthest, kFarthest));
-  }
-}
-
-void SeriesBatches::Fill(const SeriesWindow& window, int64_t row, bool last_step_only, SeriesBatch& batch) const {
-  const SeriesSequence& sequence = data_.sequences[window.sequence];
-  batch.lengths.push_back(window.steps);
-  for (int64_t i = 0; i < batch.steps; ++i) {
-    double& time = batch.times[row * batch.steps + i];
-    if (!data_.has_times) time = static_cast<double>(i);
-    if (i >= window.steps) continue;
-    const int64_t step = window.first + i;
-    float* const out = &batch.features[(row * batch.steps + i) * width()];
-    FillFeatures(sequence, step, out);
-    if (data_.has_times) {
-      time = (sequence.times[step] - sequence.times[window.first]) / time_unit_;
-      const double since = step == 0 ? 1 : (sequence.times[step] - sequence.times[step - 1]) / time_unit_;
-      out[width() - 1] = static_cast<float>(std::log(since));
-    }
-    if (data_.each_step && (!last_step_only || i + 1 == window.steps)) Score(window, row, i, batch);
-  }
-  if (!data_.each_step) Score(window, row, 0, batch);
-}
-
-void SeriesBatches::Score(const SeriesWindow& window, int64_t row, int64_t step, SeriesBatch& batch) const {
-  const SeriesSequence& sequence = data_.sequences[window.sequence];
-  const int64_t place = data_.each_step ? window.first + step : 0;
-  batch.scored.push_back(data_.each_step ? row * batch.steps + step : row);
-  if (data_.goal == SeriesGoal::kClassification) {
-    batch.classes.push_back(static_cast<int64_t>(sequence.targets[place]));
-  } else if (!Forecasts()) {
-    batch.values.push_back(static_cast<float>((sequence.targets[place] - target_mean_) / target_scale_));
-  } else {
-    for (int64_t h = 1; h <= cut_.horizon; ++h) {
-      batch.values.push_back(static_cast<float>((sequence.targets[place + h] - sequence.targets[place]) / target_scale_));
-    }
-  }
+  form_.ForEach(data_, windows, Targets::kLast, [&](const SeriesBatch& batch, int64_t) { visit(batch); });
 }
 
 std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<SeriesWindow>& windows) const {
@@ -248,11 +186,14 @@ Baseline SeriesBatches::SimpleAnswer(const std::vector<std::vector<SeriesWindow>
   Baseline baseline;
   baseline.looks = false;
   baseline.name = classifies ? "commonest class" : Forecasts() ? "last value" : "mean";
+  KeptMethod kept{.kind = "simple"};
   std::vector<double> counts(data_.classes.size(), 1.0);  // one more than counted: never 0
   for (const SeriesWindow& part : classifies ? training_ : std::vector<SeriesWindow>()) {
     for (const double target : data_.sequences[part.sequence].targets) counts[static_cast<std::size_t>(target)] += 1;
   }
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  for (const double count : counts) kept.settings["shares"].push_back(count / total);
+  baseline.kept = std::make_shared<KeptMethod>(std::move(kept));
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
   double all = 0;
   for (const std::vector<SeriesWindow>& block : blocks) {

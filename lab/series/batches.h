@@ -9,9 +9,7 @@
 
 #include "lab/data/random.h"
 #include "lab/runs/baseline.h"
-#include "lab/series/data.h"
-#include "lab/series/scale.h"
-#include "lab/series/split.h"
+#include "lab/series/form.h"
 
 namespace heed::lab {
 
@@ -22,20 +20,6 @@ struct SeriesCut {
   int64_t horizon = 1;     // of a forecast: values foretold after the window
   int64_t longest = 1024;  // steps of a sequence that are read, the last ones; bounds time and memory
   double share = 0.2;      // for validation, and as much again to test: of the sequences, or of the end of each for a forecast
-};
-
-// Rows end to end, each padded to the steps of the longest.
-struct SeriesBatch {
-  int64_t rows = 0, steps = 0;
-  // [rows, steps, width]; 0 behind a row's length. Each column standardised; of a forecast its change since the step before, in
-  // units of its typical change. Then, where there are times, the logarithm of the time since the step before.
-  std::vector<float> features;
-  std::vector<double> times;     // [rows, steps] in typical steps from the first; without times 0, 1, ..
-  std::vector<int64_t> lengths;  // [rows], at least 1
-  std::vector<int64_t> scored;   // places in the flattened rows; the rows themselves where each has one target
-  std::vector<int64_t> classes;  // [scored], of a classification
-  // [scored, outputs] else: standardised; of a forecast what is added to the last value, in units of its typical change.
-  std::vector<float> values;
 };
 
 // Three parts: models and baselines are fitted on the first, choices are made on the second, what is reported is measured on
@@ -52,10 +36,11 @@ class SeriesBatches {
   SeriesBatches(const SeriesData& data, const SeriesCut& cut);
 
   const SeriesData& data() const { return data_; }
-  int64_t width() const { return data_.Width() + (data_.has_times ? 1 : 0); }
-  int64_t outputs() const;
-  bool pooled() const { return !data_.each_step; }  // one target a sequence
-  int64_t longest() const;                          // steps of a batch, at most
+  const SeriesForm& form() const { return form_; }
+  int64_t width() const { return form_.width(); }
+  int64_t outputs() const { return form_.outputs(); }
+  bool pooled() const { return !data_.each_step; }   // one target a sequence
+  int64_t longest() const { return form_.steps(); }  // steps of a batch, at most
   // Sequences, or windows of a forecast. Of the windows for validation and for testing at most 512 are kept, evenly spread.
   int64_t training_count() const { return training_count_; }
   int64_t validation_count() const { return std::ssize(validation_); }
@@ -73,14 +58,13 @@ class SeriesBatches {
   const std::vector<SeriesWindow>& training_steps() const { return training_; }
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
   // What a value of a batch is in the target's own units; squared errors are multiplied by its square, error_scale().
-  double target_scale() const { return target_scale_; }
-  double error_scale() const { return target_scale_ * target_scale_; }
-
-  double typical_step() const { return time_unit_; }  // the median difference of times in the training part
+  double target_scale() const { return form_.target_scale; }
+  double error_scale() const { return form_.error_scale(); }
+  double typical_step() const { return form_.typical_step; }  // the median difference of times in the training part
 
   SeriesBatch Draw(Random& random) const;
   // These windows; those of a forecast are scored at their last step alone.
-  SeriesBatch Make(const std::vector<SeriesWindow>& windows) const { return Make(windows, Forecasts()); }
+  SeriesBatch Make(const std::vector<SeriesWindow>& windows) const { return form_.Make(data_, windows, Targets::kLast); }
   // All of the part once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch&)>;
   void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
@@ -89,35 +73,23 @@ class SeriesBatches {
   Baseline SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const;
 
  private:
-  // Of a column in the training part.
-  struct Scale {
-    Moments moments;
-    double change;  // a typical one
-  };
-
   std::vector<std::vector<SeriesWindow>> Blocks(const std::vector<SeriesWindow>& windows) const;
-  bool Forecasts() const { return data_.goal == SeriesGoal::kForecast; }
+  bool Forecasts() const { return form_.Forecasts(); }
   void SplitBySequence();
   void SplitByTime();
   void Standardise();
   void StandardiseTarget(const std::vector<double>& targets);
   std::vector<double> ForetoldChanges() const;
-  SeriesBatch Make(const std::vector<SeriesWindow>& windows, bool last_step_only) const;
-  void Fill(const SeriesWindow& window, int64_t row, bool last_step_only, SeriesBatch& batch) const;
-  void FillFeatures(const SeriesSequence& sequence, int64_t step, float* out) const;
-  void Score(const SeriesWindow& window, int64_t row, int64_t step, SeriesBatch& batch) const;
-  SeriesWindow WholeOf(int64_t sequence) const;
   SeriesWindow TrainingWindow(int64_t index) const;
 
   const SeriesData& data_;
   SeriesCut cut_;
+  SeriesForm form_;
   std::vector<StepParts> parts_;  // of each sequence
   std::vector<SeriesWindow> training_, test_steps_;
   std::vector<int64_t> starts_;  // forecast: windows that begin in the sequences before and in this one
   int64_t training_count_ = 0;
   std::vector<SeriesWindow> validation_, test_;
-  std::vector<Scale> scales_;  // of features
-  double target_mean_ = 0, target_scale_ = 1, time_unit_ = 1;
 };
 
 }  // namespace heed::lab

@@ -10,6 +10,8 @@
 
 namespace heed::lab {
 
+struct SeriesForm;
+
 enum class SeriesGoal {
   kClassification,  // a class of each sequence, or of each step
   kRegression,      // a number of each sequence, or of each step
@@ -42,7 +44,7 @@ struct SeriesData {
   SeriesGoal goal = SeriesGoal::kClassification;
   std::vector<std::string> features;
   std::string target;
-  std::string time = {};  // the column; empty where there is none
+  std::string time = {}, sequence = {};  // columns; empty where there are none
   bool has_times = false;
   bool has_dates = false;            // times are dates: seconds since 1970 began in UTC
   bool each_step = false;            // targets are one a step
@@ -75,6 +77,12 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the
 // target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
+
+// Data for a model of this form, whose columns are found by their names; others are not looked at. Targets are read of a
+// forecast alone. From a CSV file, or standard input where the path is "-", and from X.npy, whose last feature is a forecast's
+// target. Throw FileError that names the columns which are not there, or the place of a value.
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path);
+SeriesData ReadArrayFor(const SeriesForm& form, const std::filesystem::path& path);
 
 }  // namespace heed::lab
 

@@ -19,11 +19,6 @@ constexpr int64_t kSummaries = 6;      // of a column
 constexpr int64_t kReach = 8;          // steps to each side of one that has its own target
 constexpr int64_t kRowsAtOnce = 4096;  // of a table that is only looked through
 
-bool LengthsDiffer(const SeriesBatches& batches) {
-  const auto steps = [&](const SeriesSequence& sequence) { return std::min(sequence.steps, batches.longest()); };
-  return std::ranges::any_of(batches.data().sequences, [&](const SeriesSequence& s) { return steps(s) != batches.longest(); });
-}
-
 // Each column less its last value in the row, from its changes.
 void LessLast(const SeriesBatch& batch, int64_t width, int64_t column, int64_t row, std::vector<double>& values) {
   const float* const changes = &batch.features[row * batch.steps * width + column];
@@ -40,30 +35,49 @@ double MeanLoss(const at::Tensor& answers, const at::Tensor& y) {
   return (answers - y).square().mean().item<double>();
 }
 
-SeriesExamples::SeriesExamples(const SeriesBatches& batches, RowOf row_of)
-    : batches_(batches), row_of_(row_of), forecasts_(batches.data().goal == SeriesGoal::kForecast) {
-  const bool steps_apart = !forecasts_ && !batches.pooled();
-  masked_ = !forecasts_ && (steps_apart || LengthsDiffer(batches));
-  const bool summarises = row_of == RowOf::kSummary;
-  span_ = summarises ? 1 : steps_apart ? 2 * kReach + 1 : batches.longest();
-  const int64_t width = batches.width(), most = summarises ? kMostCells / kSummaries : kMostCells;
-  const int64_t kept = std::min(most - (masked_ ? 1 : 0), width);
-  for (int64_t i = 0; i < kept; ++i) columns_.push_back(i * width / kept);
+bool LengthsDiffer(const SeriesBatches& batches) {
+  const auto steps = [&](const SeriesSequence& sequence) { return std::min(sequence.steps, batches.longest()); };
+  return std::ranges::any_of(batches.data().sequences, [&](const SeriesSequence& s) { return steps(s) != batches.longest(); });
+}
+
+SeriesRows::SeriesRows(const SeriesForm& form, RowOf row_of, bool lengths_differ)
+    : row_of_(row_of),
+      forecasts_(form.Forecasts()),
+      pooled_(!form.each_step),
+      width_(form.width()),
+      features_(std::ssize(form.features)),
+      outputs_(form.outputs()) {
+  const bool steps_apart = !forecasts_ && !pooled_, summarises = row_of == RowOf::kSummary;
+  masked_ = !forecasts_ && (steps_apart || lengths_differ);
+  span_ = summarises ? 1 : steps_apart ? 2 * kReach + 1 : form.steps();
+  const int64_t most = summarises ? kMostCells / kSummaries : kMostCells;
+  const int64_t kept = std::min(most - (masked_ ? 1 : 0), width_);
+  for (int64_t i = 0; i < kept; ++i) columns_.push_back(i * width_ / kept);
   pieces_ = std::min(span_, kMostCells / cells_of_piece());
 }
 
-int64_t SeriesExamples::cells_of_piece() const {
+int64_t SeriesRows::cells_of_piece() const {
   return std::ssize(columns_) * (row_of_ == RowOf::kSummary ? kSummaries : 1) + (masked_ ? 1 : 0);
 }
 
+std::vector<std::string> SeriesRows::Limits() const {
+  std::vector<std::string> limits;
+  if (pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
+  if (std::ssize(columns_) < width_) limits.push_back(fmt::format("{} of {} columns", columns_.size(), width_));
+  return limits;
+}
+
+SeriesExamples::SeriesExamples(const SeriesBatches& batches, RowOf row_of)
+    : batches_(batches), rows_(batches.form(), row_of, LengthsDiffer(batches)) {}
+
 int64_t SeriesExamples::RowsOf(const std::vector<SeriesWindow>& windows) const {
-  if (forecasts_ || batches_.pooled()) return std::ssize(windows);
+  if (batches_.form().Forecasts() || batches_.pooled()) return std::ssize(windows);
   return std::accumulate(windows.begin(), windows.end(), int64_t{0},
                          [](int64_t sum, const SeriesWindow& window) { return sum + window.steps; });
 }
 
 Examples SeriesExamples::Training(int64_t most) const {
-  const bool one_each = forecasts_ || batches_.pooled();
+  const bool one_each = batches_.form().Forecasts() || batches_.pooled();
   return Thinned(batches_.TrainingWindows(one_each ? most : batches_.training_count()), most);
 }
 
@@ -73,10 +87,7 @@ std::string SeriesExamples::Limits(int64_t most) const {
   const int64_t rows = RowsOf(batches_.TrainingWindows(batches_.training_count()));
   std::vector<std::string> limits;
   if (rows > most) limits.push_back(fmt::format("fitted on {} of {} examples", most, rows));
-  if (pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
-  if (std::ssize(columns_) < batches_.width()) {
-    limits.push_back(fmt::format("{} of {} columns", columns_.size(), batches_.width()));
-  }
+  std::ranges::move(rows_.Limits(), std::back_inserter(limits));
   return Join(limits);
 }
 
@@ -91,7 +102,7 @@ Examples SeriesExamples::Thinned(const std::vector<SeriesWindow>& windows, int64
     for (; taken < kept && taken * rows / kept < end; ++taken) chosen.push_back(taken * rows / kept - seen);
     seen = end;
     if (chosen.empty()) return;
-    const Examples examples = Flat(batch, chosen);
+    const Examples examples = rows_.Of(batch, chosen);
     X.push_back(examples.X);
     y.push_back(examples.y);
   });
@@ -100,40 +111,40 @@ Examples SeriesExamples::Thinned(const std::vector<SeriesWindow>& windows, int64
 
 void SeriesExamples::ForEach(const std::vector<SeriesWindow>& windows,
                              const std::function<void(const Examples&)>& visit) const {
-  batches_.ForEach(windows, [&](const SeriesBatch& batch) {
-    const int64_t scored = std::ssize(batch.scored);
-    for (int64_t first = 0; first < scored; first += kRowsAtOnce) {
-      if (Interrupted()) throw Interruption("interrupted while simple methods were measured");
-      std::vector<int64_t> chosen(std::min(scored - first, kRowsAtOnce));
-      std::iota(chosen.begin(), chosen.end(), first);
-      visit(Flat(batch, chosen));
-    }
-  });
+  batches_.ForEach(windows, [&](const SeriesBatch& batch) { ForEachRow(rows_, batch, visit); });
 }
 
-Examples SeriesExamples::Flat(const SeriesBatch& batch, const std::vector<int64_t>& chosen) const {
-  const int64_t rows = std::ssize(chosen), outputs = batches_.outputs();
-  const bool classes = !batch.classes.empty(), steps_apart = !forecasts_ && !batches_.pooled();
+void ForEachRow(const SeriesRows& rows, const SeriesBatch& batch, const std::function<void(const Examples&)>& visit) {
+  const int64_t scored = std::ssize(batch.scored);
+  for (int64_t first = 0; first < scored; first += kRowsAtOnce) {
+    if (Interrupted()) throw Interruption("interrupted while simple methods were measured");
+    std::vector<int64_t> chosen(std::min(scored - first, kRowsAtOnce));
+    std::iota(chosen.begin(), chosen.end(), first);
+    visit(rows.Of(batch, chosen));
+  }
+}
+
+Examples SeriesRows::Of(const SeriesBatch& batch, const std::vector<int64_t>& chosen) const {
+  const bool classes = !batch.classes.empty(), values = !batch.values.empty(), steps_apart = !forecasts_ && !pooled_;
+  const int64_t rows = std::ssize(chosen), answers = classes || values ? rows : 0;
   Examples examples{at::zeros({rows, cells()}, at::kDouble),
-                    classes ? at::empty({rows}, at::kLong) : at::empty({rows, outputs}, at::kDouble)};
+                    classes ? at::empty({answers}, at::kLong) : at::empty({answers, outputs_}, at::kDouble)};
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t scored = chosen[i], place = batch.scored[scored];
-    const int64_t row = batches_.pooled() ? place : place / batch.steps;
+    const int64_t row = pooled_ ? place : place / batch.steps;
     const int64_t begin = steps_apart ? place % batch.steps - kReach : 0;
     double* const cells_of_row = examples.X.mutable_data_ptr<double>() + i * cells();
     row_of_ == RowOf::kSummary ? Summarise(batch, row, cells_of_row) : FillRow(batch, row, begin, cells_of_row);
-    if (classes) {
-      examples.y.mutable_data_ptr<int64_t>()[i] = batch.classes[scored];
-      continue;
-    }
-    const auto values = batch.values.begin() + scored * outputs;
-    std::copy(values, values + outputs, examples.y.mutable_data_ptr<double>() + i * outputs);
+    if (classes) examples.y.mutable_data_ptr<int64_t>()[i] = batch.classes[scored];
+    if (!values) continue;
+    const auto first = batch.values.begin() + scored * outputs_;
+    std::copy(first, first + outputs_, examples.y.mutable_data_ptr<double>() + i * outputs_);
   }
   return examples;
 }
 
-void SeriesExamples::FillRow(const SeriesBatch& batch, int64_t row, int64_t begin, double* cells) const {
-  const int64_t width = batches_.width(), each = cells_of_piece(), mask = std::ssize(columns_);
+void SeriesRows::FillRow(const SeriesBatch& batch, int64_t row, int64_t begin, double* cells) const {
+  const int64_t width = width_, each = cells_of_piece(), mask = std::ssize(columns_);
   std::vector<double> counts(pieces_, 0.0), sizes(pieces_, 0.0), relative;
   const auto piece_of = [&](int64_t i) { return i * pieces_ / span_; };
   const auto is_there = [&](int64_t i) { return begin + i >= 0 && begin + i < batch.lengths[row]; };
@@ -142,7 +153,7 @@ void SeriesExamples::FillRow(const SeriesBatch& batch, int64_t row, int64_t begi
     counts[piece_of(i)] += is_there(i) ? 1 : 0;
   }
   for (int64_t c = 0; c < mask; ++c) {
-    const bool less_last = forecasts_ && columns_[c] < batches_.data().Width();
+    const bool less_last = forecasts_ && columns_[c] < features_;
     if (less_last) LessLast(batch, width, columns_[c], row, relative);
     for (int64_t i = 0; i < span_; ++i) {
       if (!is_there(i)) continue;
@@ -154,8 +165,8 @@ void SeriesExamples::FillRow(const SeriesBatch& batch, int64_t row, int64_t begi
   for (int64_t p = 0; masked_ && p < pieces_; ++p) cells[p * each + mask] = counts[p] / sizes[p];
 }
 
-void SeriesExamples::Summarise(const SeriesBatch& batch, int64_t row, double* cells) const {
-  const int64_t width = batches_.width(), steps = batch.lengths[row];
+void SeriesRows::Summarise(const SeriesBatch& batch, int64_t row, double* cells) const {
+  const int64_t width = width_, steps = batch.lengths[row];
   const double count = static_cast<double>(steps), middle = (count - 1) / 2;
   for (const int64_t column : columns_) {
     const auto value = [&](int64_t i) { return static_cast<double>(batch.features[(row * batch.steps + i) * width + column]); };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lab/series/batches.h"
+#include "lab/series/kept_method.h"
 
 namespace heed::lab {
 
@@ -20,6 +21,7 @@ double ForecastLoss(const SeriesBatches& batches, const std::vector<SeriesWindow
 struct FittedForecast {
   std::string setting;  // "12 steps"
   Forecaster foretell;
+  KeptMethod kept = {};
 };
 
 // The form that loses least on the validation part when it is fitted to the training part, the first of equals; then fitted to

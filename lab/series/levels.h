@@ -2,6 +2,8 @@
 #ifndef HEED_LAB_SERIES_LEVELS_H_
 #define HEED_LAB_SERIES_LEVELS_H_
 
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 
 #include "lab/series/batches.h"
@@ -15,6 +17,9 @@ class RelativeLevels {
  public:
   // Of a forecast.
   explicit RelativeLevels(const SeriesBatches& batches);
+  explicit RelativeLevels(at::Tensor scale) : columns_(scale.size(0)), scale_(std::move(scale)) {}
+
+  const at::Tensor& scale() const { return scale_; }  // float32 [columns]
 
   // X: [rows, steps, batches.width()], features of a batch -> [rows, steps, batches.width() + columns].
   at::Tensor operator()(const at::Tensor& X) const;
@@ -23,7 +28,7 @@ class RelativeLevels {
   at::Tensor Unscaled(const at::Tensor& X) const;
 
   int64_t columns_;
-  at::Tensor scale_;  // [columns]
+  at::Tensor scale_;
 };
 
 }  // namespace heed::lab

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <tuple>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <fmt/core.h>
@@ -22,7 +23,11 @@ class CellScale {
     const at::Tensor deviation = (X - mean_).square().mean(0).sqrt(), change = deviation > 1e-12;
     factor_ = at::where(change, 1 / deviation.masked_fill(~change, 1.0), at::zeros_like(deviation));
   }
+  CellScale(at::Tensor mean, at::Tensor factor) : mean_(std::move(mean)), factor_(std::move(factor)) {}
+
   at::Tensor operator()(const at::Tensor& X) const { return (X - mean_) * factor_; }
+  const at::Tensor& mean() const { return mean_; }
+  const at::Tensor& factor() const { return factor_; }
 
  private:
   at::Tensor mean_, factor_;
@@ -37,10 +42,22 @@ struct BestLinear {
     if (W.defined() && !(its_loss < loss)) return;
     loss = its_loss, strength = tried, W = some_W.detach().clone(), b = some_b.detach().clone();
   }
-  std::string Setting() const { return fmt::format("strength {:g}", strength); }
+  FittedMethod Fitted(const CellScale& scale, bool classes) const {
+    KeptMethod kept{.kind = "linear", .arrays = {{"mean", scale.mean()}, {"factor", scale.factor()}, {"W", W}, {"b", b}}};
+    Method answers = LinearAnswers(kept.arrays, classes);
+    return {fmt::format("strength {:g}", strength), std::move(answers), std::move(kept)};
+  }
 };
 
 }  // namespace
+
+Method LinearAnswers(const std::map<std::string, at::Tensor>& arrays, bool classes) {
+  const CellScale scale(arrays.at("mean"), arrays.at("factor"));
+  return [scale, W = arrays.at("W"), b = arrays.at("b"), classes](const at::Tensor& X) {
+    const at::Tensor answers = at::addmm(b, scale(X), W);
+    return classes ? at::log_softmax(answers, 1) : answers;
+  };
+}
 
 FittedMethod FitRidge(const Examples& training, const Examples& validation) {
   const CellScale scale(training.X);
@@ -56,7 +73,7 @@ FittedMethod FitRidge(const Examples& training, const Examples& validation) {
     const at::Tensor W = at::cholesky_solve(products, root);
     best.Try(strength, W, b, MeanLoss(at::addmm(b, seen, W), validation.y));
   }
-  return {best.Setting(), [scale, W = best.W, b = best.b](const at::Tensor& some) { return at::addmm(b, scale(some), W); }};
+  return best.Fitted(scale, /*classes=*/false);
 }
 
 FittedMethod FitLogistic(const Examples& training, const Examples& validation, int64_t classes) {
@@ -80,8 +97,7 @@ FittedMethod FitLogistic(const Examples& training, const Examples& validation, i
     const at::NoGradGuard no_grad;
     best.Try(strength, W, b, MeanLoss(at::log_softmax(at::addmm(b, seen, W), 1), validation.y));
   }
-  return {best.Setting(),
-          [scale, W = best.W, b = best.b](const at::Tensor& some) { return at::log_softmax(at::addmm(b, scale(some), W), 1); }};
+  return best.Fitted(scale, /*classes=*/true);
 }
 
 }  // namespace heed::lab

@@ -2,6 +2,9 @@
 #ifndef HEED_LAB_SERIES_LINEAR_H_
 #define HEED_LAB_SERIES_LINEAR_H_
 
+#include <map>
+#include <string>
+
 #include "lab/series/examples.h"
 
 namespace heed::lab {
@@ -15,6 +18,9 @@ FittedMethod FitRidge(const Examples& training, const Examples& validation);
 // Least (mean cross entropy + strength / 2 |W|^2) of the softmax of W x + b, by at most 100 steps of L-BFGS for each strength.
 // y is [rows], of `classes`. Throws Interruption on Ctrl-C.
 FittedMethod FitLogistic(const Examples& training, const Examples& validation, int64_t classes);
+
+// What either answers from: "mean" and "factor" of the cells, "W" [cells, outputs], "b" [outputs].
+Method LinearAnswers(const std::map<std::string, at::Tensor>& arrays, bool classes);
 
 }  // namespace heed::lab
 

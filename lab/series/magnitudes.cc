@@ -43,10 +43,11 @@ void RequireMagnitudes(const SeriesData& data) {
   }
 }
 
-void RequireStandardised(const SeriesData& data, const Standardisation& standardisation) {
-  if (Foretells(data) && standardisation.target_deviation < kLeastDeviation) {
+void RequireStandardised(const SeriesData& data, const SeriesForm& form) {
+  const double target_deviation = std::min(form.target_deviation, form.target_scale);
+  if (Foretells(data) && target_deviation < kLeastDeviation) {
     throw FileError(data.name + ": column '" + ShownName(data.target) + "': its values differ by about " +
-                    FormatNumber(standardisation.target_deviation) + ", too little for squares; give it in another unit");
+                    FormatNumber(target_deviation) + ", too little for squares; give it in another unit");
   }
   for (const SeriesSequence& sequence : data.sequences) {
     const auto require = [&](double value, double mean, double deviation, int64_t step, const std::string& column) {
@@ -56,10 +57,10 @@ void RequireStandardised(const SeriesData& data, const Standardisation& standard
                       ", deviation " + FormatNumber(deviation) + "); is it a mistake?");
     };
     ForEachFeature(data, sequence, [&](double value, int64_t step, int64_t feature) {
-      require(value, standardisation.mean[feature], standardisation.deviation[feature], step, data.features[feature]);
+      require(value, form.mean[feature], form.deviation[feature], step, data.features[feature]);
     });
     for (int64_t i = 0; Foretells(data) && i < std::ssize(sequence.targets); ++i) {
-      require(sequence.targets[i], standardisation.target_mean, standardisation.target_deviation, i, data.target);
+      require(sequence.targets[i], form.target_mean, target_deviation, i, data.target);
     }
   }
 }
@@ -77,6 +78,12 @@ void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bo
                       FormatNumber(since) + " behind the row before; times are told apart within 2^53 typical steps");
     }
   }
+}
+
+void RequireComputable(const SeriesData& data, const SeriesForm& form) {
+  RequireMagnitudes(data);
+  RequireStandardised(data, form);
+  if (form.has_times) RequireTimes(data, form.typical_step, form.steps(), form.Forecasts());
 }
 
 }  // namespace heed::lab

@@ -3,9 +3,8 @@
 #define HEED_LAB_SERIES_MAGNITUDES_H_
 
 #include <cstdint>
-#include <vector>
 
-#include "lab/series/data.h"
+#include "lab/series/form.h"
 
 namespace heed::lab {
 
@@ -14,19 +13,17 @@ namespace heed::lab {
 // Features, times and numbers to foretell lie within +-1e100: sums of squares of many of them are finite then.
 void RequireMagnitudes(const SeriesData& data);
 
-// Of the training part; features by column.
-struct Standardisation {
-  const std::vector<double>&mean, &deviation;
-  double target_mean, target_deviation;
-};
-// Standardised, no feature and no number to foretell is beyond 1e15, whose squares a float holds; the squared deviation of the
-// target, in which errors are told, does not vanish.
-void RequireStandardised(const SeriesData& data, const Standardisation& standardisation);
+// Standardised by the form, no feature and no number to foretell is beyond 1e15, whose squares a float holds; the squared
+// deviation of the target, in which errors are told, does not vanish.
+void RequireStandardised(const SeriesData& data, const SeriesForm& form);
 
 // Times lie within 2^53 typical steps of the first of their window, beyond which they would lose whole steps, and differ by
 // more than what vanishes beside a typical step. Windows of `steps` steps begin at every step (sliding) or are the ends of
 // sequences.
 void RequireTimes(const SeriesData& data, double typical_step, int64_t steps, bool sliding);
+
+// All three of data that a model of this form is to read.
+void RequireComputable(const SeriesData& data, const SeriesForm& form);
 
 }  // namespace heed::lab
 

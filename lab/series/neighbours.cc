@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -60,6 +61,12 @@ class Neighbours {
 
 }  // namespace
 
+Method NeighbourAnswers(const std::map<std::string, at::Tensor>& arrays, int64_t neighbours, int64_t classes) {
+  return [all = Neighbours({arrays.at("X"), arrays.at("y")}, classes), neighbours](const at::Tensor& X) {
+    return all.Answer(all.Nearest(X, neighbours), neighbours);
+  };
+}
+
 FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes) {
   const Neighbours neighbours(training, classes);
   const at::Tensor nearest = neighbours.Nearest(validation.X, neighbours.most());
@@ -69,8 +76,9 @@ FittedMethod FitNeighbours(const Examples& training, const Examples& validation,
     const double loss = MeanLoss(neighbours.Answer(nearest, k), validation.y);
     if (loss < least) least = loss, best = k;
   }
-  return {best == 1 ? "1 neighbour" : fmt::format("{} neighbours", best),
-          [neighbours, best](const at::Tensor& some) { return neighbours.Answer(neighbours.Nearest(some, best), best); }};
+  KeptMethod kept{"neighbours", {{"neighbours", best}}, {{"X", training.X}, {"y", training.y}}};
+  Method answers = NeighbourAnswers(kept.arrays, best, classes);
+  return {best == 1 ? "1 neighbour" : fmt::format("{} neighbours", best), std::move(answers), std::move(kept)};
 }
 
 }  // namespace heed::lab

@@ -2,6 +2,10 @@
 #ifndef HEED_LAB_SERIES_NEIGHBOURS_H_
 #define HEED_LAB_SERIES_NEIGHBOURS_H_
 
+#include <cstdint>
+#include <map>
+#include <string>
+
 #include "lab/series/examples.h"
 
 namespace heed::lab {
@@ -11,6 +15,9 @@ namespace heed::lab {
 // k is 1, 2, 4, .. up to 128, by the loss on the validation examples. classes: 0 where y holds values. Throws Interruption on
 // Ctrl-C.
 FittedMethod FitNeighbours(const Examples& training, const Examples& validation, int64_t classes);
+
+// What it answers from: "X" [examples, cells], "y" as Examples has it; and k.
+Method NeighbourAnswers(const std::map<std::string, at::Tensor>& arrays, int64_t neighbours, int64_t classes);
 
 }  // namespace heed::lab
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
@@ -17,6 +18,7 @@
 #include "lab/series/csv_table.h"
 #include "lab/series/data.h"
 #include "lab/series/date.h"
+#include "lab/series/form.h"
 #include "lab/series/npy_file.h"
 
 namespace heed::lab {
@@ -153,6 +155,39 @@ void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t
   }
 }
 
+// Places of columns in a table; -1: there is none.
+struct SequenceColumns {
+  std::vector<int64_t> features;
+  int64_t sequence, time;
+};
+
+// The sequences of a table, in the order in which they begin. target_of(row) is not called where it is empty.
+std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, bool has_dates,
+                                        const std::function<double(int64_t row)>& target_of) {
+  std::vector<SeriesSequence> sequences;
+  for (const auto& [id, rows] : Grouped(table, columns.sequence)) {
+    SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
+    for (const int64_t row : rows) {
+      one.rows.push_back(table.Line(row));
+      for (const int64_t column : columns.features) one.features.push_back(table.Number(row, column));
+      if (columns.time >= 0) one.times.push_back(has_dates ? table.Date(row, columns.time) : table.Number(row, columns.time));
+      if (target_of) one.targets.push_back(target_of(row));
+    }
+    CheckTimes(table, rows, columns.time, one.times);
+    sequences.push_back(std::move(one));
+  }
+  return sequences;
+}
+
+// Data of this form, without sequences yet.
+SeriesData Unread(const SeriesForm& form, const std::string& name) {
+  SeriesData data;
+  data.name = name, data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
+  data.time = form.time, data.sequence = form.sequence, data.classes = form.classes;
+  data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step;
+  return data;
+}
+
 // One target a sequence where it never changes within one, except for a forecast.
 void JoinTargets(SeriesData& data) {
   data.each_step = data.goal == SeriesGoal::kForecast;
@@ -183,6 +218,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
   data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time + (part < 0 ? "" : '\0' + columns.part));
   data.target = table.columns()[target], data.time = time < 0 ? "" : table.columns()[time];
+  data.sequence = sequence < 0 ? "" : table.columns()[sequence];
   data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
   data.has_times = time >= 0;
   const bool forecast = data.goal == SeriesGoal::kForecast;
@@ -206,19 +242,38 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
     data.classes = ClassNames(data.name, names);
     for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[data.classes[i]] = static_cast<double>(i);
   }
-  for (const auto& [id, rows] : Grouped(table, sequence)) {
-    SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
-    for (const int64_t row : rows) {
-      one.rows.push_back(table.Line(row));
-      for (const int64_t column : features) one.features.push_back(table.Number(row, column));
-      if (time >= 0) one.times.push_back(data.has_dates ? table.Date(row, time) : table.Number(row, time));
-      one.targets.push_back(class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target)));
-    }
-    CheckTimes(table, rows, time, one.times);
-    if (part >= 0) one.parts = PartsOf(table, rows, part, /*whole=*/!forecast);
-    data.sequences.push_back(std::move(one));
+  data.sequences = SequencesOf(table, {features, sequence, time}, data.has_dates, [&](int64_t row) {
+    return class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target));
+  });
+  if (part >= 0) {
+    std::size_t s = 0;
+    for (const auto& [id, rows] : Grouped(table, sequence))
+      data.sequences[s++].parts = PartsOf(table, rows, part, /*whole=*/!forecast);
   }
   JoinTargets(data);
+  return data;
+}
+
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path) {
+  const CsvTable table(NameOfInput(path), ReadInput(path));
+  std::vector<std::string> missing;
+  const auto column = [&](const std::string& name) -> int64_t {
+    if (name.empty()) return -1;
+    const auto found = std::ranges::find(table.columns(), name);
+    if (found == table.columns().end()) missing.push_back("'" + ShownName(name) + "'");
+    return found - table.columns().begin();
+  };
+  SequenceColumns columns{{}, column(form.sequence), column(form.time)};
+  for (const std::string& name : form.features) columns.features.push_back(column(name));
+  const int64_t target = form.Forecasts() ? column(form.target) : -1;
+  if (!missing.empty()) {
+    throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
+                                fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
+  }
+  SeriesData data = Unread(form, table.name());
+  std::function<double(int64_t)> target_of;
+  if (target >= 0) target_of = [&](int64_t row) { return table.Number(row, target); };
+  data.sequences = SequencesOf(table, columns, form.has_dates, target_of);
   return data;
 }
 
@@ -285,6 +340,28 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.sequences.push_back(std::move(one));
   }
   data.each_step = y.values.empty() || y.shape.size() == 2;
+  return data;
+}
+
+SeriesData ReadArrayFor(const SeriesForm& form, const std::filesystem::path& path) {
+  const NpyArray X = ReadNpy(path);
+  const int64_t columns = std::ssize(form.features);
+  const bool one = columns == 1 && X.shape.size() == 2;
+  if (form.has_times || X.values.empty() || (!one && (X.shape.size() != 3 || X.shape[2] != columns))) {
+    throw FileError(fmt::format("{}: the model reads {}, got an array of [{}]", X.name,
+                                form.has_times ? "times, which an array has not" : fmt::format("[rows, steps, {}]", columns),
+                                fmt::join(X.shape, ", ")));
+  }
+  SeriesData data = Unread(form, X.name);
+  const int64_t steps = X.shape[1];
+  for (int64_t row = 0; row < X.shape[0]; ++row) {
+    SeriesSequence sequence{std::to_string(row), steps, {}, {}, {}};
+    const auto begin = X.values.begin() + row * steps * columns;
+    sequence.features.assign(begin, begin + steps * columns);
+    for (int64_t step = 0; form.Forecasts() && step < steps; ++step)
+      sequence.targets.push_back(sequence.features[step * columns + columns - 1]);
+    data.sequences.push_back(std::move(sequence));
+  }
   return data;
 }
 

@@ -10,9 +10,9 @@ constexpr int64_t kMostSquares = int64_t{1} << 28;  // that are summed to choose
 
 }  // namespace
 
-Forecaster LastSeason(const SeriesBatches& batches, int64_t season) {
-  return [&batches, season](const SeriesWindow& window, std::vector<double>& values) {
-    const std::vector<double>& targets = batches.data().sequences[window.sequence].targets;
+Forecaster LastSeason(const SeriesData& data, int64_t season) {
+  return [&data, season](const SeriesWindow& window, std::vector<double>& values) {
+    const std::vector<double>& targets = data.sequences[window.sequence].targets;
     for (int64_t h = 0; h < std::ssize(values); ++h) values[h] = targets[window.end() + h - (h / season + 1) * season];
   };
 }
@@ -26,7 +26,7 @@ int64_t BestSeason(const SeriesBatches& batches) {
   int64_t best = 2;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t season = 2; season <= batches.longest(); ++season) {
-    const double loss = ForecastLoss(batches, windows, LastSeason(batches, season));
+    const double loss = ForecastLoss(batches, windows, LastSeason(batches.data(), season));
     if (loss < least) least = loss, best = season;
   }
   return best;

@@ -9,7 +9,8 @@
 namespace heed::lab {
 
 // What stood there a season before; of more steps ahead than a season has, so many seasons before that it is known.
-Forecaster LastSeason(const SeriesBatches& batches, int64_t season);
+// `data` must outlive it.
+Forecaster LastSeason(const SeriesData& data, int64_t season);
 
 // The length from 2 steps to the window's by the loss on the validation part, the shortest of equals. With long windows and far
 // horizons fewer of that part's windows are looked at. Throws Interruption on Ctrl-C.

@@ -26,23 +26,19 @@ double MeanOfRun(const std::vector<double>& values, int64_t first, int64_t count
   return std::accumulate(values.begin() + first, values.begin() + first + count, 0.0) / static_cast<double>(count);
 }
 
-struct SmoothingForm {
-  int64_t season;
-  bool logs;
-};
-
 // What is smoothed: the target of each sequence, or its logarithms.
 struct SmoothedSequence {
   std::vector<double> values;
   int64_t fitted = 0;  // of them
 };
 
-std::vector<SmoothedSequence> SequencesOf(const SeriesBatches& batches, const std::vector<SeriesWindow>& past, bool logs) {
+std::vector<SmoothedSequence> SequencesOf(const SeriesData& data, double unit, const std::vector<SeriesWindow>& past,
+                                          bool logs) {
   std::vector<SmoothedSequence> sequences;
   for (const SeriesWindow& part : past) {
     SmoothedSequence& one = sequences.emplace_back();
-    one.values = batches.data().sequences[part.sequence].targets, one.fitted = part.steps;
-    for (double& value : one.values) value = logs ? std::log(value) : value / batches.target_scale();
+    one.values = data.sequences[part.sequence].targets, one.fitted = part.steps;
+    for (double& value : one.values) value = logs ? std::log(value) : value / unit;
   }
   return sequences;
 }
@@ -85,27 +81,13 @@ SmoothingRates FitRates(const std::vector<SmoothedSequence>& sequences, int64_t 
 
 FittedForecast FitSmoothingForm(const SeriesBatches& batches, const SmoothingForm& form,
                                 const std::vector<SeriesWindow>& past) {
-  const std::vector<SmoothedSequence> sequences = SequencesOf(batches, past, form.logs);
-  const SmoothingRates rates = FitRates(sequences, form.season);
-  auto parts = std::make_shared<std::vector<SmoothedParts>>(sequences.size());
-  std::vector<int64_t> seasons;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    seasons.push_back(SeasonOf(sequences[i], form.season));
-    if (std::ssize(sequences[i].values) >= 2) Smooth(sequences[i].values, seasons.back(), rates, 0, &(*parts)[i]);
-  }
   const double unit = batches.target_scale();
+  const SmoothingRates rates = FitRates(SequencesOf(batches.data(), unit, past, form.logs), form.season);
   std::string setting = form.season == 1 ? "no season" : fmt::format("season of {} steps", form.season);
   if (form.logs) setting += ", on logarithms";
-  return {setting, [=, logs = form.logs](const SeriesWindow& window, std::vector<double>& values) {
-            const SmoothedParts& of = (*parts)[window.sequence];
-            const int64_t last = window.end() - 1, cycle = seasons[window.sequence];
-            double trend = 0, damping = 1;
-            for (int64_t h = 0; h < std::ssize(values); ++h) {
-              damping *= rates.damping, trend += damping * of.trend[last];
-              const double value = of.level[last] + trend + of.season[last - cycle + 1 + h % cycle];
-              values[h] = logs ? std::exp(value) : value * unit;
-            }
-          }};
+  const nlohmann::ordered_json kept = {{"season", form.season}, {"logs", form.logs},           {"level", rates.level},
+                                       {"trend", rates.trend},  {"season_rate", rates.season}, {"damping", rates.damping}};
+  return {setting, SmoothingForecaster(batches.data(), unit, form, rates, past), {"smoothing", kept}};
 }
 
 }  // namespace
@@ -135,6 +117,27 @@ double Smooth(const std::vector<double>& values, int64_t season, const Smoothing
     if (parts != nullptr) parts->level[i] = level, parts->trend[i] = trend;
   }
   return errors;
+}
+
+Forecaster SmoothingForecaster(const SeriesData& data, double unit, const SmoothingForm& form, const SmoothingRates& rates,
+                               const std::vector<SeriesWindow>& past) {
+  const std::vector<SmoothedSequence> sequences = SequencesOf(data, unit, past, form.logs);
+  auto parts = std::make_shared<std::vector<SmoothedParts>>(sequences.size());
+  std::vector<int64_t> seasons;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    seasons.push_back(SeasonOf(sequences[i], form.season));
+    if (!sequences[i].values.empty()) Smooth(sequences[i].values, seasons.back(), rates, 0, &(*parts)[i]);
+  }
+  return [=, logs = form.logs](const SeriesWindow& window, std::vector<double>& values) {
+    const SmoothedParts& of = (*parts)[window.sequence];
+    const int64_t last = window.end() - 1, cycle = seasons[window.sequence];
+    double trend = 0, damping = 1;
+    for (int64_t h = 0; h < std::ssize(values); ++h) {
+      damping *= rates.damping, trend += damping * of.trend[last];
+      const double value = of.level[last] + trend + of.season[last - cycle + 1 + h % cycle];
+      values[h] = logs ? std::exp(value) : value * unit;
+    }
+  };
 }
 
 FittedForecast FitSmoothing(const SeriesBatches& batches) {

@@ -26,9 +26,18 @@ struct SmoothedParts {
 double Smooth(const std::vector<double>& values, int64_t season, const SmoothingRates& rates, int64_t fitted,
               SmoothedParts* parts);
 
+struct SmoothingForm {
+  int64_t season;  // in steps; 1: none
+  bool logs;       // whether logarithms of the values are smoothed
+};
+// A forecast reads all values of its sequence up to the window's end. A sequence with fewer than two seasons among the steps of
+// `past`, one window a sequence, has none. `unit`: what values are divided by where they are smoothed themselves.
+Forecaster SmoothingForecaster(const SeriesData& data, double unit, const SmoothingForm& form, const SmoothingRates& rates,
+                               const std::vector<SeriesWindow>& past);
+
 // Holt-Winters, see FitBest: the rates by one-step errors; the forms are levels or logarithms (where all values are positive)
 // and the season: none, BestSeason, or one that is common where days, weeks, months or years are counted, as long as the
-// training part holds two. A forecast reads all values of its sequence up to the window's end. Throws Interruption on Ctrl-C.
+// training part holds two. Throws Interruption on Ctrl-C.
 FittedForecast FitSmoothing(const SeriesBatches& batches);
 
 }  // namespace heed::lab

@@ -2,10 +2,15 @@
 #ifndef HEED_LAB_STUDY_COURSE_TRAINING_H_
 #define HEED_LAB_STUDY_COURSE_TRAINING_H_
 
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "heed/nn/safetensors.h"
+#include "lab/report/file.h"
 #include "lab/runs/contest.h"
 #include "lab/training/course.h"
 
@@ -29,6 +34,13 @@ class CourseTraining : public Training {
     outcome.values.push_back(way.values.front());
     outcome.validation = std::move(way.validation), outcome.curve = std::move(way.curve), outcome.best_steps = way.best_steps;
     return outcome;
+  }
+
+  void Keep(const std::filesystem::path& path) override {
+    std::map<std::string, at::Tensor> weights;
+    for (const auto& [name, parameter] : course_.parameters()) weights.emplace(name, parameter.detach());
+    MakeFolderOf(path);
+    course_.AtBest([&] { nn::WriteSafetensors(path.string(), weights, {{"format", "pt"}}); });
   }
 
  private:

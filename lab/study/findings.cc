@@ -12,8 +12,6 @@ namespace {
 
 using namespace fmt::literals;
 
-const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
-
 // How far the model that is to be taken and the best baseline are apart.
 struct Worth {
   bool ahead;     // whether the model is
@@ -54,6 +52,10 @@ std::string LongerStudy(const StudyResult& result, std::size_t least) {
 }
 
 }  // namespace
+
+const Entry& TakenOf(const ContestResult& contest) { return contest.entries[Recommend(contest).contender]; }
+
+bool ModelIsAhead(const StudiedTask& task) { return WorthOf(task).ahead; }
 
 std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
   const Measure& measure = task.contest.at_time.ColumnOf("loss").measure;
@@ -148,19 +150,19 @@ std::string OrderFinding(const StudyResult& result) {
                      "loss"_a = describe(best), "percent"_a = 100 * std::max(without / gained, 0.0));
 }
 
+std::string UseCommand(const StudyResult& result) {
+  const std::string model = ShellWord((result.folder / "model").string());
+  if (result.options.kind == StudyKind::kTable) return fmt::format("heed predict {} NEW.csv", model);
+  if (result.options.objectives.front() == "causal")
+    return fmt::format("heed generate {} --prompt {}", model, ShellWord(result.data.beginning));
+  return fmt::format("heed eval {} NEW.txt", model);
+}
+
 std::string NextCommand(const StudyResult& result) {
   const ContestResult& contest = result.tasks.front().contest;
-  const StudyOptions& options = result.options;
   const Entry& entry = TakenOf(contest);
-  const bool past = entry.best_steps < entry.reached;  // more of it harms
-  if (!Recommend(contest).decided && !past) return LongerStudy(result, /*least=*/2);
-  if (options.kind == StudyKind::kTable) return past ? "" : LongerStudy(result, /*least=*/2);
-  return fmt::format(
-      "heed train{}{} --objective {} --encoder {} --position {} --layers {} --heads {} --width {} --ffn-width {} --context {} "
-      "--batch {} --schedule free --lr {:g} --steps {} --out {}",
-      result.words.empty() ? "" : " ", result.words, options.objectives.front(), entry.model.encoder, entry.model.position,
-      options.layers, options.heads, options.width, entry.model.ffn_width, options.context, options.batch, entry.rate,
-      entry.best_steps, ShellWord((result.folder / "model").string()));
+  const bool harms = entry.best_steps < entry.reached;
+  return Recommend(contest).decided || harms ? "" : LongerStudy(result, /*least=*/2);
 }
 
 std::string Answer(const StudyResult& result) {

@@ -10,6 +10,9 @@
 
 namespace heed::lab {
 
+// The contender that is to be taken, and whether it loses less than the best of what needs no model.
+const Entry& TakenOf(const ContestResult& contest);
+bool ModelIsAhead(const StudiedTask& task);
 // Whether the model that is to be taken beats the best of what needs no model, judged by seeds and blocks.
 std::string WorthFinding(const StudyResult& result, const StudiedTask& task);
 // Which model to take, at what price, and which are as good.
@@ -23,8 +26,10 @@ std::string LimitsFinding(const StudyResult& result);
 // scheme. Empty where attention without positions did not learn that.
 std::string OrderFinding(const StudyResult& result);
 
-// What to type next: training the model of a text that is to be taken, or, where this budget does not decide and more training
-// helps, the study of those in the running with four times the time. Empty where there is nothing to propose.
+// What to type to use what folder/model holds.
+std::string UseCommand(const StudyResult& result);
+// What to type where this budget does not decide and more training helps: the study of those in the running with four times the
+// time; else empty.
 std::string NextCommand(const StudyResult& result);
 
 // What the page begins with: whether it is worth a model, and which.

@@ -87,6 +87,7 @@ Fields FieldsOf(StudyOptions& options) {
   }
   add(Choosing(Number("tolerance", options.tolerance, 0, 1,
                       "Share of the loss, or of a tenth of what a simple answer loses, by which two models are as good")));
+  add(Choosing(Names("keep", &options.keep, {"winner", "all"}, "What is kept to answer later data, in model/ or in models/")));
   add(Seeds(options.seeds));
   add(Seed(options.seed));
   add(SideBySide(options.threads));

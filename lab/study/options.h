@@ -32,8 +32,9 @@ struct StudyOptions {
   double tolerance = 0.01;                   // see ContestOptions
   int64_t seeds = 3;                         // runs of each model, in the mean, with seeds seed, seed + 1, ..
   uint64_t seed = 0;
-  int threads = 1;    // runs side by side; each computes with one thread, so the results do not depend on it
-  bool quiet = true;  // no messages and no progress on stderr
+  std::string keep = "winner";  // or "all": which models are kept in folders of their own
+  int threads = 1;              // runs side by side; each computes with one thread, so the results do not depend on it
+  bool quiet = true;            // no messages and no progress on stderr
 
   // Of a text.
   std::vector<std::string> objectives = {};  // of "causal", "masked"

@@ -76,10 +76,8 @@ Table AllTable(const StudiedTask& task) {
 void Lead(const StudyResult& result, Page& page) {
   page.Say(Answer(result));
   page.Show(LossFigure(result, result.tasks.front()));
-  const std::string next = NextCommand(result);
-  if (next.empty()) return;
-  page.Say("To go on:");
-  page.Command(next);
+  page.Say(TellStudy()("kept", "kept"_a = Sentence(result.kept)));
+  page.Command(UseCommand(result));
 }
 
 void TellTask(const StudyResult& result, const StudiedTask& task, Page& page) {
@@ -170,6 +168,10 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   page.Say(result.data.parts + " " + TellStudy()("chance", "data"_a = result.data.blocks));
   page.Say(result.data.drift);
   page.Say(LimitsFinding(result));
+  if (const std::string next = NextCommand(result); !next.empty()) {
+    page.Say("This budget does not decide. Four times of it may:");
+    page.Command(next);
+  }
   for (const StudiedTask& task : result.tasks) TellDoubts(result, task, page);
   page.Section("The data and the models");
   page.Say(result.data.about);

@@ -3,13 +3,52 @@
 #include <algorithm>
 #include <utility>
 
+#include "heed/error.h"
 #include "lab/report/figure.h"
 #include "lab/report/output_place.h"
 #include "lab/report/result_store.h"
+#include "lab/study/findings.h"
 
 namespace heed::lab {
 
 const Baseline& StudiedTask::BestBaseline() const { return *std::ranges::min_element(baselines, {}, &Baseline::loss); }
+
+namespace {
+
+// A folder of a run of heed train is not to be overwritten.
+void RequireNoRun(const std::filesystem::path& folder) {
+  if (std::filesystem::exists(folder / "checkpoint.safetensors"))
+    throw InvalidArgument("out: " + folder.string() + " holds a run of heed train; move it away or choose another folder");
+}
+
+void KeepAll(const StudyTask& task, const StudiedTask& studied, const ResultStore& store, uint64_t seed,
+             const std::filesystem::path& folder) {
+  for (const Entry& entry : studied.contest.entries) {
+    const std::filesystem::path weights = WeightsIn(store, task, entry.model, seed);
+    if (entry.stopped || entry.runs == 0 || !std::filesystem::exists(weights)) continue;
+    task.KeepModel(entry, studied.contest.at_time.Of(entry.model, 0), weights, folder / (task.id + "-" + entry.model.Id()));
+  }
+  for (const Baseline& baseline : studied.baselines) {
+    std::string name = task.id + "-" + baseline.name;
+    std::ranges::replace(name, ' ', '-');
+    if (baseline.kept) task.KeepBaseline(baseline, folder / name);
+  }
+}
+
+// What it is.
+std::string KeepWinner(const StudyTask& task, const StudiedTask& studied, const ResultStore& store, uint64_t seed,
+                       const std::filesystem::path& folder) {
+  const Baseline& baseline = studied.BestBaseline();
+  if (baseline.kept && !ModelIsAhead(studied)) {
+    task.KeepBaseline(baseline, folder);
+    return baseline.Phrase();
+  }
+  const Entry& entry = TakenOf(studied.contest);
+  task.KeepModel(entry, studied.contest.at_time.Of(entry.model, 0), WeightsIn(store, task, entry.model, seed), folder);
+  return entry.model.Phrase();
+}
+
+}  // namespace
 
 StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder) {
   Validate(options);
@@ -19,6 +58,7 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
   const ResultStore store(folder / "runs", shared);
   // They show now and not after the training.
   RequireWritableFolder(folder);
+  RequireNoRun(folder / "model");
   RequireGnuplot();
   std::vector<double> step_seconds;
   for (const std::unique_ptr<StudyTask>& task : subject.tasks) {
@@ -38,6 +78,9 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
   }
   // The options then tell how long a step of each model takes, so that the command that is printed gives the same steps.
   if (options.all_steps == 0) result.options.step_seconds = std::move(step_seconds);
+  result.kept = KeepWinner(*subject.tasks.front(), result.tasks.front(), store, options.seed, folder / "model");
+  for (std::size_t i = 0; options.keep == "all" && i < result.tasks.size(); ++i)
+    KeepAll(*subject.tasks[i], result.tasks[i], store, options.seed, folder / "models");
   result.command = CommandOf(result.options, subject.words, folder);
   return result;
 }

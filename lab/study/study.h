@@ -31,8 +31,9 @@ struct DataFacts {
   // Paragraphs: what the data are, what all models share, how the data are cut into parts, and which columns leave the range of
   // the training part in the test part, empty where none does.
   std::string about, models, parts, drift;
-  std::string blocks;  // what other data are drawn from: "these blocks"
-  std::string split;   // split.csv: which sequences, or which blocks of a text, are in which part
+  std::string blocks;          // what other data are drawn from: "these blocks"
+  std::string beginning = {};  // of a text: some characters of its first line
+  std::string split;           // split.csv: which sequences, or which blocks of a text, are in which part
 };
 
 // A question that a study asks of its data: an objective of a text, the goal of a table.
@@ -49,6 +50,11 @@ class StudyTask : public Contest {
   StudyQuestion question;
   // What needs no model, on the same blocks; at least one. So many threads at most.
   virtual std::vector<Baseline> Baselines(int threads) const = 0;
+  // Write a folder that answers later data: with the weights that a file holds, of the model's run whose outcome this is, or
+  // with a baseline that can be kept. Throw FileError.
+  virtual void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
+                         const std::filesystem::path& folder) const = 0;
+  virtual void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const = 0;
 };
 
 // A text or a table as a study takes it.
@@ -85,9 +91,12 @@ struct StudyResult {
   Environment environment;
   DataFacts data;
   std::vector<StudiedTask> tasks;  // at least one, the first of which the page answers first
+  std::string kept = {};           // what folder/model holds: "the GRU", "ridge regression"
 };
 
-// Measures what needs no model, then holds a contest for every task. Every finished run is kept in folder/runs, the pilot's
+// Measures what needs no model, then holds a contest for every task, and writes what the first is to be answered with into
+// folder/model: the model that is to be taken, or the best baseline where that loses no more and can be kept; with the option
+// "all" also everything else that was studied, into folder/models. Every finished run is kept in folder/runs, the pilot's
 // among them; the next study with the same settings finds it there. From the pilot on, the result is the same for any number
 // of threads, on any machine that computes the same bits. Throws InvalidArgument that names the option, FileError, Divergence
 // where every model of a task diverges, and Interruption on Ctrl-C.

@@ -8,10 +8,13 @@
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 
-#include "heed/safetensors.h"
+#include "heed/nn/safetensors.h"
+#include "lab/data/view.h"
 #include "lab/report/csv_text.h"
+#include "lab/report/file.h"
 #include "lab/series/baselines.h"
-#include "lab/series/levels.h"
+#include "lab/series/kept_model.h"
+#include "lab/series/network.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
 #include "lab/study/study.h"
@@ -25,12 +28,6 @@ namespace {
 
 using namespace fmt::literals;
 using Json = nlohmann::ordered_json;
-
-// A tensor over the vector's own memory, which must outlive it.
-template <class T>
-at::Tensor View(const std::vector<T>& values, at::IntArrayRef shape) {
-  return at::from_blob(const_cast<T*>(values.data()), shape, at::CppTypeToScalarType<T>::value);
-}
 
 at::Tensor Loss(const at::Tensor& answers, const SeriesBatch& batch, at::Reduction::Reduction reduction) {
   if (!batch.classes.empty()) return at::cross_entropy_loss(answers, View(batch.classes, {answers.size(0)}), {}, reduction);
@@ -48,14 +45,15 @@ class TableLearner : public Learner {
  public:
   TableLearner(const SeriesBatches& batches, const SequenceModelOptions& model, uint64_t seed)
       : batches_(batches), random_(seed) {
-    BuildSeeded(seed, [&] { network_ = SequenceModel(model); });
-    if (batches.data().goal == SeriesGoal::kForecast) levels_.emplace(batches);
+    std::optional<RelativeLevels> levels;
+    if (batches.form().Forecasts()) levels.emplace(batches);
+    BuildSeeded(seed, [&] { network_.emplace(model, std::move(levels)); });
   }
 
-  torch::nn::Module& module() override { return *network_; }
+  torch::nn::Module& module() override { return network_->module(); }
   at::Tensor NextLoss() override {
     batch_ = batches_.Draw(random_);
-    return Loss(Answers(batch_), batch_, at::Reduction::Mean);
+    return Loss(network_->Answers(batches_.form(), batch_), batch_, at::Reduction::Mean);
   }
 
   Tally Tallied(const std::vector<SeriesWindow>& windows) {
@@ -63,7 +61,7 @@ class TableLearner : public Learner {
     Tally tally;
     batches_.ForEach(windows, [&](const SeriesBatch& batch) {
       if (Interrupted()) throw Interruption("interrupted during an evaluation");
-      const at::Tensor answers = Answers(batch);
+      const at::Tensor answers = network_->Answers(batches_.form(), batch);
       tally.loss += batches_.error_scale() * Loss(answers, batch, at::Reduction::Sum).item<double>();
       tally.count += static_cast<double>(batch.classes.empty() ? batch.values.size() : batch.classes.size());
       if (!batch.classes.empty())
@@ -101,23 +99,23 @@ class TableLearner : public Learner {
     return all;
   }
 
-  // [scored, outputs].
-  at::Tensor Answers(const SeriesBatch& batch) {
-    const bool padded = std::ranges::any_of(batch.lengths, [&](int64_t n) { return n != batch.steps; });
-    const at::Tensor X = View(batch.features, {batch.rows, batch.steps, batches_.width()});
-    const at::Tensor lengths = padded ? View(batch.lengths, {batch.rows}) : at::Tensor();
-    const at::Tensor times = batches_.data().has_times ? View(batch.times, {batch.rows, batch.steps}) : at::Tensor();
-    at::Tensor Y = network_->forward(levels_ ? (*levels_)(X) : X, lengths, times);
-    if (batches_.pooled()) return Y;
-    return Y.flatten(0, 1).index_select(0, View(batch.scored, {std::ssize(batch.scored)}));
-  }
-
   const SeriesBatches& batches_;
-  SequenceModel network_{nullptr};
-  std::optional<RelativeLevels> levels_;  // of a forecast
+  std::optional<SeriesNetwork> network_;
   Random random_;
   SeriesBatch batch_;  // the tensors of a step are views of it
 };
+
+// How many steps of each sequence are in each part.
+std::string SplitCsv(const SeriesBatches& batches) {
+  CsvText csv;
+  csv.Row("sequence", "training", "validation", "test");
+  for (std::size_t s = 0; s < batches.parts().size(); ++s) {
+    const SeriesSequence& sequence = batches.data().sequences[s];
+    const auto [training, validation] = batches.parts()[s];
+    csv.Row(sequence.id, training, validation - training, sequence.steps - validation);
+  }
+  return csv.text();
+}
 
 class TableTask : public StudyTask {
  public:
@@ -157,7 +155,32 @@ class TableTask : public StudyTask {
 
   std::vector<Baseline> Baselines(int threads) const override { return SeriesBaselines(batches_, threads); }
 
+  void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
+                 const std::filesystem::path& folder) const override {
+    KeptModel model{.name = entry.model.Label(), .form = batches_.form(), .method = {}};
+    model.network = ModelOf(entry.model, entry.model.ffn_width);
+    model.method.arrays = nn::ReadSafetensors(weights.string()).tensors;
+    if (model.form.Forecasts()) model.method.arrays["levels"] = RelativeLevels(batches_).scale();
+    model.training = {{"steps", run.best_steps}, {"rate", entry.rate}, {"seed", options_.seed}, {"batch", options_.batch}};
+    for (std::size_t i = 0; i + 1 < columns.size(); ++i) model.reached[columns[i].measure.name] = run.values[i];
+    Write(std::move(model), folder);
+  }
+
+  void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const override {
+    KeptModel model{.name = baseline.Label(), .form = batches_.form(), .method = *baseline.kept};
+    model.reached["loss"] = baseline.loss;
+    if (model.form.Classifies()) model.reached["accuracy"] = baseline.accuracy;
+    Write(std::move(model), folder);
+  }
+
  private:
+  void Write(KeptModel model, const std::filesystem::path& folder) const {
+    Calibrate(model, batches_);
+    model.training["data"] = {{"name", batches_.data().name}, {"fingerprint", batches_.data().fingerprint}};
+    WriteFile(folder / "split.csv", SplitCsv(batches_));
+    WriteModel(model, folder);
+  }
+
   SequenceModelOptions ModelOf(const Contender& contender, int64_t ffn_width) const {
     SequenceModelOptions model;
     model.encoder = contender.encoder;
@@ -223,18 +246,6 @@ std::string AboutModels(const SeriesData& data, const StudyOptions& options) {
   return data.has_times ? text + " " + tell("table times") : text;
 }
 
-// How many steps of each sequence are in each part.
-std::string SplitCsv(const SeriesBatches& batches) {
-  CsvText csv;
-  csv.Row("sequence", "training", "validation", "test");
-  for (std::size_t s = 0; s < batches.parts().size(); ++s) {
-    const SeriesSequence& sequence = batches.data().sequences[s];
-    const auto [training, validation] = batches.parts()[s];
-    csv.Row(sequence.id, training, validation - training, sequence.steps - validation);
-  }
-  return csv.text();
-}
-
 DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
   const SeriesData& data = batches.data();
   const std::vector<SeriesRange> left = RangesLeft(batches);
@@ -273,6 +284,7 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                                                          : " " + TellStudy()("table parts drawn")),
           .drift = DriftFinding(left),
           .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size()),
+          .beginning = {},
           .split = SplitCsv(batches)};
 }
 

@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "heed/nn/safetensors.h"
 #include "lab/data/gaps.h"
 #include "lab/data/ngrams.h"
 #include "lab/data/parts.h"
 #include "lab/report/csv_text.h"
+#include "lab/report/file.h"
 #include "lab/report/shell_word.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
@@ -33,6 +35,8 @@ using Blocks = std::vector<std::vector<int32_t>>;
 struct StudiedText {
   StudyOptions options;
   TextParts parts;
+  TextIdentity identity;
+  std::string beginning;
   ObserveModel observe;
   std::optional<CountedText> counted;  // once a task has asked for it
 };
@@ -100,6 +104,15 @@ void RequireEqual(const Models& models) {
                         "; choose a larger width or a shorter context");
 }
 
+// The blocks that are looked at beside training, by their first character.
+std::string SplitCsv(const TextParts& parts) {
+  CsvText csv;
+  csv.Row("part", "first", "characters");
+  for (const int64_t first : parts.validation_at) csv.Row("validation", first, parts.block);
+  for (const int64_t first : parts.test_at) csv.Row("test", first, parts.block);
+  return csv.text();
+}
+
 class TextTask : public StudyTask {
  public:
   TextTask(std::shared_ptr<StudiedText> text, Objective objective) : text_(std::move(text)), objective_(objective) {
@@ -149,6 +162,24 @@ class TextTask : public StudyTask {
     return baselines;
   }
 
+  void KeepModel(const Entry& entry, const Outcome& run, const std::filesystem::path& weights,
+                 const std::filesystem::path& folder) const override {
+    const Trial trial{entry.model, run.best_steps, entry.rate, text_->options.seed};
+    nlohmann::ordered_json reached = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      if (std::isfinite(run.values[i]) && columns[i].at == text_->options.context) reached["loss"] = run.values[i];
+    }
+    const RunFolder kept(folder);
+    kept.WriteConfig({OptionsOf(trial), text_->parts.vocabulary, text_->identity, /*threads=*/1, reached});
+    nn::WriteSafetensors(kept.model().string(), nn::ReadSafetensors(weights.string()).tensors,
+                         {{"format", "pt"}, {"step", std::to_string(run.best_steps)}});
+    WriteFile(folder / "split.csv", SplitCsv(text_->parts));
+  }
+
+  void KeepBaseline(const Baseline& baseline, const std::filesystem::path& /*folder*/) const override {
+    throw InvalidArgument("baseline: " + baseline.name + " cannot be kept");
+  }
+
  private:
   TrainOptions OptionsOf(const Trial& trial) const {
     TrainOptions train = TrainingOf(text_->options, trial.steps, trial.rate, trial.seed);
@@ -160,17 +191,8 @@ class TextTask : public StudyTask {
   Objective objective_;
 };
 
-// The blocks that are looked at beside training, by their first character.
-std::string SplitCsv(const TextParts& parts) {
-  CsvText csv;
-  csv.Row("part", "first", "characters");
-  for (const int64_t first : parts.validation_at) csv.Row("validation", first, parts.block);
-  for (const int64_t first : parts.test_at) csv.Row("test", first, parts.block);
-  return csv.text();
-}
-
-DataFacts FactsOf(const Text& text, const StudiedText& studied) {
-  const TextIdentity identity = Identify(text);
+DataFacts FactsOf(const StudiedText& studied) {
+  const TextIdentity& identity = studied.identity;
   const TextParts& parts = studied.parts;
   const int64_t validation = Characters(parts.validation), test = Characters(parts.test);
   const Prose& tell = TellStudy();
@@ -193,6 +215,7 @@ DataFacts FactsOf(const Text& text, const StudiedText& studied) {
                         "test"_a = test),
           .drift = {},
           .blocks = "these blocks",
+          .beginning = studied.beginning,
           .split = SplitCsv(parts)};
 }
 
@@ -234,11 +257,12 @@ std::vector<Column> TextColumns(const StudyOptions& options) {
 Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveModel& observe) {
   Validate(options);
   auto studied = std::make_shared<StudiedText>();
-  studied->options = options, studied->observe = observe;
+  studied->options = options, studied->observe = observe, studied->identity = Identify(text);
+  studied->beginning = EncodeUtf8(text.characters.substr(0, std::min<std::size_t>(12, text.characters.find(U'\n'))));
   TextParts& parts = studied->parts;
   parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
   parts.Thin(options.validation, options.test);
-  Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(text, *studied), {}, {}};
+  Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(*studied), {}, {}};
   subject.settings = {{"text", {{"characters", std::ssize(text.characters)}, {"fingerprint", subject.facts.fingerprint}}},
                       {"block", parts.block},
                       {"length_multiples", kLengthMultiples},

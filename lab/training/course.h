@@ -35,6 +35,7 @@ class Course {
   // Calls `measure` with the best weights in the model, which is in evaluation mode. There must be a point.
   void AtBest(const std::function<void()>& measure);
   const CurvePoint& best() const { return curve_[best_]; }
+  const NamedTensors& parameters() const { return optimizer_.parameters(); }
   const std::vector<double>& best_blocks() const { return best_blocks_; }  // its losses on those of the validation part
 
  private:

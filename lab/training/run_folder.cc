@@ -1,13 +1,11 @@
 #include "lab/training/run_folder.h"
 
-#include <limits>
 #include <sstream>
-#include <string_view>
-#include <variant>
 
 #include <nlohmann/json.hpp>
 
 #include "heed/error.h"
+#include "lab/options/settings.h"
 #include "lab/report/environment.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
@@ -19,106 +17,38 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 1;  // of config.json
-constexpr int kDeepest = 64;
+constexpr int kFormat = 1;               // of config.json
 constexpr std::size_t kMostShown = 500;  // bytes of what a value is said to be
 constexpr double kEarlierZeroRate = 1;   // of runs whose config.json does not tell it
 // What config.json of an earlier version does not tell.
-bool IsLater(std::string_view name) {
+bool IsLater(const std::string& name) {
   return name == "zero_rate" || name == "schedule" || name == "precision" || name == "query_key_norm";
-}
-
-// Nlohmann's own conversions cut fractions and wrap signs; a field of another type is an error here.
-struct FieldError {
-  std::string message;
-};
-
-const Json& Member(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end()) throw FieldError{std::string("'") + name + "' is missing"};
-  return *found;
-}
-
-[[noreturn]] void WrongType(const char* name, const char* expected) {
-  throw FieldError{std::string("'") + name + "' is not " + expected};
-}
-
-void ReadField(const Json& object, const char* name, std::string& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_string()) WrongType(name, "a string");
-  field = value.get<std::string>();
-}
-
-void ReadField(const Json& object, const char* name, Objective& field) {
-  std::string text;
-  ReadField(object, name, text);
-  field = ParseObjective(text);
-}
-
-void ReadField(const Json& object, const char* name, int64_t& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number_integer()) WrongType(name, "an integer");
-  if (value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-    WrongType(name, "an integer of 64 bits");
-  }
-  field = value.get<int64_t>();
-}
-
-void ReadField(const Json& object, const char* name, uint64_t& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number_unsigned()) WrongType(name, "an integer, 0 or more");
-  field = value.get<uint64_t>();
-}
-
-void ReadField(const Json& object, const char* name, double& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_number()) WrongType(name, "a number");
-  field = value.get<double>();
-}
-
-void ReadField(const Json& object, const char* name, bool& field) {
-  const Json& value = Member(object, name);
-  if (!value.is_boolean()) WrongType(name, "true or false");
-  field = value.get<bool>();
-}
-
-// Options have no field of another type.
-template <class T>
-void ReadField(const Json&, const char* name, T&) {
-  WrongType(name, "of a known type");
-}
-
-void ReadFields(const Json& object, const Fields& fields) {
-  for (const Field& field : fields) {
-    if (IsLater(field.name) && !object.contains(field.name)) continue;
-    std::visit([&](auto* place) { ReadField(object, field.name.c_str(), *place); }, field.value);
-  }
 }
 
 Json ToJson(const RunConfig& config) {
   TrainOptions options = config.options;
-  return {
+  Json json = {
       {"format", kFormat},
       {"model", SettingsOf(FieldsOf(options.model))},
       {"training", SettingsOf(FieldsOf(options))},
       {"vocabulary", EncodeUtf8(config.vocabulary.characters())},
       {"text", {{"name", config.text.name}, {"characters", config.text.characters}, {"fingerprint", config.text.fingerprint}}},
       {"threads", config.threads}};
+  if (!config.reached.is_null()) json["reached"] = config.reached;
+  return json;
 }
 
 RunConfig FromJson(const Json& json) {
   if (!json.is_object()) throw FieldError{"the file is not a JSON object"};
   int64_t format = 0, threads = 0;
   ReadField(json, "format", format);
+  if (json.contains("kind")) throw FieldError{"it is not a language model; heed predict answers with it"};
   if (format != kFormat) throw FieldError{"'format' is " + std::to_string(format) + "; this program reads 1"};
   RunConfig config;
-  const Json &model = Member(json, "model"), &training = Member(json, "training"), &text = Member(json, "text");
-  if (!model.is_object() || !training.is_object() || !text.is_object()) {
-    throw FieldError{"'model', 'training' and 'text' are not all objects"};
-  }
-  ReadFields(model, FieldsOf(config.options.model));
+  const Json &model = ObjectIn(json, "model"), &training = ObjectIn(json, "training"), &text = ObjectIn(json, "text");
+  ReadFields(model, FieldsOf(config.options.model), IsLater);
   config.options.zero_rate = kEarlierZeroRate;
-  ReadFields(training, FieldsOf(config.options));
+  ReadFields(training, FieldsOf(config.options), IsLater);
   Validate(config.options);
   std::string vocabulary;
   ReadField(json, "vocabulary", vocabulary);
@@ -134,23 +64,8 @@ RunConfig FromJson(const Json& json) {
   return config;
 }
 
-// Nlohmann's own message quotes the bytes it stumbled over, whatever they are.
-Json Parse(const std::string& text) {
-  // What nests deeper is no setting, and destroying or printing it could exhaust the stack.
-  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
-    return depth <= kDeepest ? true : throw FieldError{"more than " + std::to_string(kDeepest) + " levels are nested"};
-  };
-  try {
-    return Json::parse(text, shallow);
-  } catch (const Json::parse_error& error) {
-    throw FieldError{"malformed JSON at byte " + std::to_string(error.byte)};
-  } catch (const Json::out_of_range&) {
-    throw FieldError{"malformed JSON: a number that no double holds"};
-  }
-}
-
 Metrics ParseMetrics(const std::string& line) {
-  const Json json = Parse(line);
+  const Json json = ParseSettings(line);
   if (!json.is_object()) throw FieldError{"it is not a JSON object"};
   Metrics metrics{};
   ReadField(json, "step", metrics.step);
@@ -177,7 +92,7 @@ RunConfig RunFolder::ReadConfig() const { return ParseConfig(ReadFile(config(), 
 
 RunConfig RunFolder::ParseConfig(const std::string& contents) const {
   try {
-    return FromJson(Parse(contents));
+    return FromJson(ParseSettings(contents));
   } catch (const FieldError& error) {
     throw FileError(config().string() + ": " + error.message);
   } catch (const Error& error) {

@@ -38,6 +38,7 @@ struct RunConfig {
   Vocabulary vocabulary;
   TextIdentity text;
   int threads = 0;
+  nlohmann::ordered_json reached = {};  // what a study measured on its test part, for people; null where there was none
 };
 
 class RunFolder {

@@ -9,7 +9,9 @@
 #include <ATen/ops/arange.h>
 
 #include "heed/error.h"
+#include "lab/options/names.h"
 #include "lab/training/initialisation.h"
+#include "lab/training/options.h"
 #include "lab/training/query_key_norm.h"
 #include "lab/training/timed_attention.h"
 
@@ -24,6 +26,23 @@ at::Tensor Mean(const at::Tensor& X, const at::Tensor& valid_lens) {
 }
 
 }  // namespace
+
+Fields FieldsOf(SequenceModelOptions& model) {
+  constexpr int64_t kMostLayers = 1024, kMostWidth = 1 << 16, kMostSteps = 1 << 20;
+  return {Names("encoder", &model.encoder, EncoderNames(), "Encoder"),
+          Names("position", &model.position, PositionSchemeNames(), "Positional scheme"),
+          Switch("causal", model.causal, "Whether steps see those before them alone"),
+          Whole("symbols", &model.symbols, 0, kMostSteps, "Different tokens"),
+          Whole("features", &model.features, 0, kMostSteps, "Numbers a step"),
+          Whole("outputs", &model.outputs, 1, kMostSteps, "Classes or numbers"),
+          Switch("pooled", model.pooled, "Whether a row has one answer"),
+          Whole("layers", &model.layers, 1, kMostLayers, "Layers"),
+          Whole("heads", &model.heads, 1, kMostWidth, "Heads"),
+          Whole("width", &model.width, 1, kMostWidth, "Features of a step"),
+          Whole("ffn_width", &model.ffn_width, 0, 4 * kMostWidth, "Width of the feed-forward sublayer"),
+          Names("query_key_norm", &model.query_key_norm, QueryKeyNormNames(), "Norm of queries and keys"),
+          Whole("longest", &model.longest, 1, kMostSteps, "Rows of a learned table")};
+}
 
 nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model) {
   constexpr int64_t kLeastT5Distance = 17;  // half of a causal side's buckets hold one distance each

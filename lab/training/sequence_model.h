@@ -11,6 +11,7 @@
 #include <torch/nn/pimpl.h>
 
 #include "heed/nn/encoders.h"
+#include "lab/options/fields.h"
 
 namespace heed::lab {
 
@@ -26,6 +27,9 @@ struct SequenceModelOptions {
   std::string query_key_norm = "none";  // a name that ParseQueryKeyNorm knows; of the attention encoder alone
   int64_t longest = 64;                 // rows of a learned table; offsets of other schemes are told apart up to here
 };
+
+// By their names in the settings of a kept model.
+Fields FieldsOf(SequenceModelOptions& model);
 
 // Options of the encoder within: pre-norm, projections with a bias; a sinusoidal encoding is computed to any length.
 nn::EncoderOptions EncoderOptionsOf(const SequenceModelOptions& model);

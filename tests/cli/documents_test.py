@@ -21,7 +21,7 @@ from heed_program import ENVIRONMENT, ROOT, program
 
 BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 # A command that is shown without being marked as one would not be run.
-UNMARKED = re.compile(r"^(?: *```\n| {4,})(?:(?:heed|\./dev) (?:\w+ --|\w+\n)|(?:pip|apt|cmake|torchrun|python) -?\w+).*", re.MULTILINE)
+UNMARKED = re.compile(r"^(?: *```\n| {4,})(?:(?:heed|\./dev) \w+(?: .*--\w.*)?$|(?:pip|apt|cmake|torchrun|python) -?\w+).*", re.MULTILINE)
 WITHIN_SENTENCES = re.compile(r"`((?:heed|\./dev) [a-z][^`]*)`")
 TEXTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
@@ -174,6 +174,7 @@ def what_a_reader_has(folder):
         table(folder / name, "walk,seconds,x,y,z,label", walks)
     for name, column in (("power.csv", "load"), ("co2.csv", "co2")):
         table(folder / name, f"{column},other", [(round(10 + 3 * math.sin(t / 4) + draw.random(), 3), t % 7) for t in range(900)])
+    table(folder / "sales.csv", "day,sold", [(f"2024-{1 + t // 28:02}-{1 + t % 28:02}", 20 + t % 7 + draw.randrange(3)) for t in range(330)])
     numpy.save(folder / "X.npy", numpy.array([[draw.gauss(row % 2, 1) for _ in range(24)] for row in range(60)]).reshape(60, 12, 2))
     numpy.save(folder / "y.npy", numpy.arange(60) % 2)
     (folder / "train.py").write_text("import heed\n\nheed.enable()\n", encoding="utf-8")

@@ -155,17 +155,19 @@ def test_the_first_screen_answers(studied):
 
 
 def test_the_command_to_go_on_with_works(book, tmp_path):
-    """Whichever of the two is taken loses less than all that there is to lose, so the page says how to train it."""
+    """The page says how to use what was kept."""
     chosen = {"tolerance": 0.9, "encoders": "gru,convolution"}
     result = run("study", book, "--out", tmp_path / "report", *tiny(**chosen), "--quiet")
     assert result.returncode == 0, result.stderr
     page = html.unescape((tmp_path / "report" / "report.html").read_text(encoding="utf-8"))
     command = re.search(r'<code class="command">(.*?)</code>', page).group(1)
     words = shlex.split(command)
-    assert words[:3] == ["heed", "train", str(book)]
-    trained = run(*words[1:])
-    assert trained.returncode == 0, trained.stderr
-    assert (tmp_path / "report" / "model" / "config.json").exists()
+    assert words[:3] == ["heed", "generate", str(tmp_path / "report" / "model")]
+    assert run(*words[1:], "--tokens", 20).stdout.startswith(words[-1])
+    measured = run("eval", tmp_path / "report" / "model", book, "--json")
+    assert measured.returncode == 0, measured.stderr
+    config = json.loads((tmp_path / "report" / "model" / "config.json").read_text(encoding="utf-8"))
+    assert config["model"]["encoder"] in ("gru", "convolution") and config["reached"]["loss"] > 0
 
 
 def test_time_is_turned_into_steps_once(book, tmp_path):
@@ -238,7 +240,8 @@ def test_a_finished_run_is_not_repeated_but_another_setting_is_run(studied, book
     folder, summary, _ = studied
     kept = lambda: {path: path.stat().st_mtime_ns for path in folder.rglob("runs/*")}
     before = kept()
-    contests = 2 * len(MODELS) * (2 + 1) + runs_of(folder)  # of each: two rates after 8 steps, the better one after 16
+    # Of each: two rates after 8 steps, the better one after 16, and the weights of its first whole run.
+    contests = 2 * len(MODELS) * (2 + 1) + runs_of(folder) + 2 * len(MODELS)
     stacks = 2 * 7 + 5 + 4 * 2  # variants with both objectives, schemes, trained with one layer and with two
     of = {name: sum(path.parts[-3] == name for path in before) for name in [folder.name, "depth", "tasks"]}
     assert of == {folder.name: contests, "depth": stacks, "tasks": len(MODELS) * 2}
@@ -258,7 +261,7 @@ def test_interrupted_it_ends_with_130_and_goes_on(book, tmp_path):
     assert "goes on" in result.stderr
     assert not (folder / "report.html").exists()
     kept = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}
-    assert all(re.fullmatch(r"causal(-rate-0\.012-after-\d+)?-(convolution|gru)-seed-\d+\.json", name) for name in kept), "no part of a file"
+    assert all(re.fullmatch(r"causal(-rate-0\.012-after-\d+)?-(convolution|gru)-seed-\d+\.(json|safetensors)", name) for name in kept), "no part of a file"
     done = run("study", book, "--out", folder, *tiny(**chosen), "--quiet")
     assert done.returncode == 0 and done.stderr == ""
     after = {path.name: path.stat().st_mtime_ns for path in (folder / "runs").iterdir()}

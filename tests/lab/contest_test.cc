@@ -80,6 +80,7 @@ struct Formula {
       outcome.blocks = outcome.validation;
       return outcome;
     }
+    void Keep(const std::filesystem::path& path) override { WriteFile(path, std::to_string(trial_.rate)); }
 
    private:
     Outcome State() const {

@@ -109,7 +109,7 @@ SeriesCut Windows(int64_t context, int64_t horizon) {
 }
 
 double SeasonLoss(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows, int64_t season) {
-  return ForecastLoss(batches, windows, LastSeason(batches, season));
+  return ForecastLoss(batches, windows, LastSeason(batches.data(), season));
 }
 
 TEST(SeasonTest, IsTheShortestThatValidatesBest) {
@@ -142,7 +142,7 @@ TEST(FitBestTest, ValidationChoosesAndThenAllOfThePastIsFitted) {
   std::vector<int64_t> forms, pasts;
   const FittedForecast best = FitBest(batches, std::vector<int64_t>{3, 4, 8}, [&](int64_t season, const auto& past) {
     forms.push_back(season), pasts.push_back(past.front().steps);
-    return FittedForecast{std::to_string(season), LastSeason(batches, season)};
+    return FittedForecast{std::to_string(season), LastSeason(batches.data(), season)};
   });
   EXPECT_EQ(best.setting, "4") << "8 is as good";
   EXPECT_EQ(forms, (std::vector<int64_t>{3, 4, 8, 4}));
@@ -170,7 +170,7 @@ TEST(SmoothingTest, FindsSeasonTrendAndLogarithms) {
   const SeriesBatches batches(data, Windows(10, 6));
   const FittedForecast fitted = FitSmoothing(batches);
   EXPECT_EQ(fitted.setting, "season of 4 steps, on logarithms");
-  const double variance = ForecastLoss(batches, batches.test_windows(), LastSeason(batches, 2));
+  const double variance = ForecastLoss(batches, batches.test_windows(), LastSeason(batches.data(), 2));
   EXPECT_LT(ForecastLoss(batches, batches.test_windows(), fitted.foretell), 1e-4 * variance);
 }
 

@@ -138,6 +138,8 @@ def planted(text, chosen):
             if site.is_statement:
                 code = f"if (!heed_fault({number})) {code}"
             else:
-                code = f"(heed_fault({number}) ? ({site.wrong}) : ({code}))"
+                # A pointer, or an object that turns into a bool, may be a condition; both sides of ?: have one type.
+                code = f"static_cast<bool>({code})" if site.wrong.startswith("!(") else f"({code})"
+                code = f"(heed_fault({number}) ? ({site.wrong}) : {code})"
         text = text[:begin] + code + text[end:]
     return text

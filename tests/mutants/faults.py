@@ -8,7 +8,7 @@ Build the copy with
     cmake -G Ninja -S DIR -B DIR/build -DHEED_WERROR=OFF -DCMAKE_CXX_FLAGS="-include DIR/tests/mutants/fault.h"
     cmake --build DIR/build --target heed_fast_tests
 
-where DIR is a whole path. It computes what the tree does until the environment variable HEED_FAULT names a fault by its number.
+where DIR is a whole path. It computes what the tree does until the environment variable HEED_FAULT names faults by their numbers, as in 3,7.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""Chooses each fault of a planted copy (faults.py) in turn and runs the tests of the fast tier until one fails.
+"""Which planted faults (faults.py) the tests find.
 
-    python3 hunt.py DIR [--faults N,N...] [--side-by-side N] [--pytest "OPTIONS"]
+    python3 hunt.py DIR [--tier fast|tail|long] [--side-by-side N]
 
-The room's own tests come first, then those of the rooms that use it. Appends to DIR/hunt.jsonl, a line a fault: what found it, or
-null where no test did. Faults that stand there already are left out, so that a hunt goes on where it was stopped.
+First each fault alone meets the tests of its own room, until one fails. Those that no test found then meet all tests of the tier
+together: a test that fails is run again with each of them alone. DIR/hunt.jsonl gets a line for each fault that was found and
+for each that stayed, so that a hunt goes on where it was stopped.
 """
 
 import argparse
@@ -12,72 +13,134 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import time
+import xml.etree.ElementTree
 
 # Seconds after which a run counts as hung: a fault may make a loop endless.
-HUNG = 1800
-CTEST = "ctest --test-dir build --stop-on-failure --timeout 600 -LE ^(long|tail)$ -L ^{}$"
-PYTEST = sys.executable + " -m pytest -q -x -p no:cacheprovider -m 'not long and not tail' {} tests/{}"
-OWN_FIRST = {
-    "engine": ["ctest engine", "ctest inference", "ctest nn", "pytest python", "ctest lab", "ctest book", "pytest cli"],
-    "nn": ["ctest nn", "pytest python", "ctest lab", "ctest book", "pytest cli"],
-    "lab": ["ctest lab", "ctest book", "pytest cli"],
-    "book": ["ctest book", "pytest cli"],
-    "python": ["pytest python", "pytest cli"],
-}
+HUNG = 3600
+ROOMS = ("engine", "inference", "nn", "lab", "book")
+MARKS = {"fast": "not long and not tail", "tail": "tail and not long", "long": "long"}
+OWN = {"engine": ["engine", "inference"], "nn": ["nn", "tests/python"], "lab": ["lab"], "book": ["book"], "python": ["tests/python"]}
 
 
-def command(step, pytest_options):
-    runner, what = step.split()
-    return shlex.split(CTEST.format(what) if runner == "ctest" else PYTEST.format(pytest_options, what))
+class Tests:
+    """The tests of a planted copy: of ctest those with a room's label, of pytest those of a folder."""
 
+    def __init__(self, folder, tier):
+        self.folder, self.tier = folder, tier
 
-def first_failure(output):
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE) or re.search(r"Test +#\d+: (\S+) .*(?:Failed|Timeout|SEGV|Abort)", output)
-    return found.group(1) if found else "the runner itself"
-
-
-def hunt(folder, number, fault, pytest_options):
-    begun = time.monotonic()
-    # Counts of lines reached are those of the tree as it is.
-    environment = os.environ | {"HEED_FAULT": number, "GCOV_PREFIX": f"/tmp/gcov-{number}", "OMP_NUM_THREADS": "1",
-                                "HEED_PROGRAM": str(folder / "build/bin/heed"), "PYTHONPATH": str(folder / "python")}
-    found = None
-    for step in OWN_FIRST[fault.split("/")[0]]:
+    def _run(self, faults, command):
+        # Counts of lines reached (gcov) are those of runs without a fault.
+        environment = os.environ | {"HEED_FAULT": ",".join(faults), "HEED_PROGRAM": str(self.folder / "build/bin/heed"),
+                                    "PYTHONPATH": str(self.folder / "python")}
+        environment |= {"GCOV_PREFIX": "/tmp/heed-gcov"} if faults else {}
         try:
-            result = subprocess.run(command(step, pytest_options), cwd=folder, env=environment, text=True, capture_output=True,
-                                    timeout=HUNG, check=False)
+            return subprocess.run(command, cwd=self.folder, env=environment, text=True, capture_output=True, timeout=HUNG, check=False)
         except subprocess.TimeoutExpired:
-            found = f"{step}: hung"
-            break
-        if result.returncode not in (0, 5):  # 5: no test was asked for
-            found = f"{step}: {first_failure(result.stdout)}"
-            break
-    return {"fault": number, "where": fault, "found": found, "seconds": round(time.monotonic() - begun)}
+            return None
+
+    def ctest(self, faults, jobs, *options):
+        """The names of the tests that fail, or None where the run hung."""
+        report = self.folder / "build" / f"hunt-{'-'.join(faults[:9])}.xml"
+        report.unlink(missing_ok=True)
+        result = self._run(faults, ["ctest", "--test-dir", "build", "--timeout", "900", "-j", str(jobs), "--output-junit", report.name, *options])
+        if result is None or not report.is_file():
+            return None
+        cases = xml.etree.ElementTree.parse(report).iter("testcase")
+        return [case.get("name") for case in cases if case.get("status") == "fail"]
+
+    def pytest(self, faults, jobs, *options):
+        side_by_side = ["-n", str(jobs), "--dist", "loadfile"] if jobs > 1 else []
+        result = self._run(faults, [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", *side_by_side, *options])
+        if result is None:
+            return None
+        found = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", result.stdout, re.MULTILINE)
+        return found or ([] if result.returncode in (0, 5) else ["the runner itself"])
+
+    def room(self, faults, room, jobs=1, until_first=False):
+        """Those that fail of a room's label or folder, with what runs them."""
+        if "/" in room:
+            return self.pytest(faults, jobs, "-m", MARKS[self.tier], *(["-x"] if until_first else []), room)
+        tier = ["-LE", "^(long|tail)$"] if self.tier == "fast" else ["-L", f"^{self.tier}$"]
+        return self.ctest(faults, jobs, *(["--stop-on-failure"] if until_first else []), *tier, "-L", f"^({room})$")
+
+    def again(self, faults, names):
+        """Those of these tests that fail."""
+        ours = [name for name in names if name.startswith("tests/")]
+        others = [name for name in names if not name.startswith("tests/")]
+        failed = (self.pytest(faults, 1, *ours) if ours else []) or []
+        if others:
+            failed += self.ctest(faults, 1, "-R", f"^({'|'.join(map(re.escape, others))})$") or []
+        return [name for name in names if name in failed]
+
+
+def alone(tests, number, room):
+    """The first test of the fault's own room that finds it."""
+    for step in OWN[room]:
+        failed = tests.room([number], step, until_first=True)
+        if failed is None:
+            return f"{step}: hung"
+        if failed:
+            return failed[0]
+    return None
+
+
+def together(tests, survivors, jobs):
+    """(number, test) of each fault that a test of the tier finds."""
+    failed = []
+    for room in ("|".join(ROOMS), "tests/cli", "tests/python"):
+        failed += tests.room(survivors, room, jobs) or []
+    unexplained = set()
+    while failed and survivors:
+        name = failed[0]
+        finder = next((number for number in survivors if tests.again([number], [name])), None)
+        if finder is None:
+            unexplained.add(name)
+        else:
+            yield finder, name
+            survivors = [number for number in survivors if number != finder]
+        failed = [name for name in tests.again(survivors, failed) if name not in unexplained] if survivors else []
+    for name in sorted(unexplained):
+        print(f"{name}: fails with all of them, with none alone", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("folder", type=pathlib.Path)
-    parser.add_argument("--faults", default="", help="their numbers; all when none is named")
+    parser.add_argument("--tier", choices=MARKS, default="fast", help="fast unless given; tail and long look for what fast did not find")
     parser.add_argument("--side-by-side", type=int, default=os.cpu_count())
-    parser.add_argument("--pytest", default="")
     given = parser.parse_args()
     folder = given.folder.resolve()
     faults = json.loads((folder / "faults.json").read_text(encoding="utf-8"))
     log = folder / "hunt.jsonl"
-    done = {json.loads(line)["fault"] for line in log.read_text(encoding="utf-8").splitlines()} if log.exists() else set()
-    wanted = [number for number in given.faults.split(",") if number] or list(faults)
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+    found = {line["fault"] for line in lines if line["found"]}
+    met_own = {line["fault"] for line in lines}
+    tests = Tests(folder, given.tier)
+
+    def note(number, name, how, seconds):
+        line = json.dumps({"fault": number, "where": faults[number], "found": name, "by": how, "seconds": round(seconds)})
+        print(line, flush=True)
+        with open(log, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        if name:
+            found.add(number)
+
+    def hunt(number):
+        begun = time.monotonic()
+        return number, alone(tests, number, faults[number].split("/")[0]), time.monotonic() - begun
+
     with concurrent.futures.ThreadPoolExecutor(given.side_by_side) as pool:
-        hunts = [pool.submit(hunt, folder, number, faults[number], given.pytest) for number in wanted if number not in done]
+        hunts = [pool.submit(hunt, number) for number in faults if number not in met_own and given.tier == "fast"]
         for future in concurrent.futures.as_completed(hunts):
-            line = json.dumps(future.result())
-            print(line, flush=True)
-            with open(log, "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            number, name, seconds = future.result()
+            note(number, name, "its own room", seconds)
+    begun = time.monotonic()
+    for number, name in together(tests, [number for number in faults if number not in found], given.side_by_side):
+        note(number, name, f"the {given.tier} tier", time.monotonic() - begun)
+    print(f"{len(found)} of {len(faults)} found; not found:", *(faults[number] for number in faults if number not in found), sep="\n  ")
 
 
 if __name__ == "__main__":

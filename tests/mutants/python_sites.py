@@ -77,12 +77,12 @@ def planted(text, chosen):
             raise ValueError(f"{site.path}:{site.line}: two faults within each other")
         taken.append((site.begin, site.end))
         right = data[site.begin:site.end].decode()
-        data = data[:site.begin] + f"(({site.wrong}) if _heed_fault == {number} else ({right}))".encode() + data[site.end:]
+        data = data[:site.begin] + f"(({site.wrong}) if '{number}' in _heed_faults else ({right}))".encode() + data[site.end:]
     tree = ast.parse(text)
     first = next((node for node in tree.body if not (isinstance(node, ast.Expr) or (isinstance(node, ast.ImportFrom) and node.module == "__future__"))), None)
     lines = data.decode().split("\n")
     at = first.lineno - 1 if first else len(lines)
     if first is not None and getattr(first, "decorator_list", None):
         at = first.decorator_list[0].lineno - 1
-    lines.insert(at, "import os as _os; _heed_fault = int(_os.environ.get('HEED_FAULT', '0'))")
+    lines.insert(at, "import os as _os; _heed_faults = _os.environ.get('HEED_FAULT', '').split(',')")
     return "\n".join(lines)

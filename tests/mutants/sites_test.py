@@ -1,5 +1,6 @@
 """The faults that are planted: each changes what the program does when it is chosen, and nothing when it is not."""
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -20,6 +21,7 @@ template <class T>
 int Count(const std::vector<T>& v, int limit) {
   int count = 0;  // a < b
   const char* text = "1 + 1";
+  if (text) count = 1;
   for (int i = 0; i < 3; ++i) count += i;
   if (limit > 2 && v.size() == 1 && *text == '1') count = std::min(count, limit);
   return count * kTwo;
@@ -35,7 +37,7 @@ PYTHON = '''"""A module."""
 from __future__ import annotations
 
 
-def count(items: list[int], limit: int = 3) -> str:
+def count(items: list[int], limit: int = 1) -> str:
     total = sum(items) + 1
     if total > limit and items:
         items.append(0)
@@ -48,7 +50,7 @@ print(count([1, 2]))
 
 class Planted(unittest.TestCase):
     def outputs(self, sites, text, run):
-        """What is printed without a fault and with each."""
+        """What is printed without a fault, with each, and with any two that are seen."""
         with tempfile.TemporaryDirectory() as folder:
             chosen = {}
             for site in sites:
@@ -56,19 +58,22 @@ class Planted(unittest.TestCase):
                            for other in chosen.values()):
                     chosen[len(chosen) + 1] = site
             command = run(pathlib.Path(folder), chosen)
-            printed = []
-            for number in range(len(chosen) + 1):
-                result = subprocess.run(command, env=os.environ | {"HEED_FAULT": str(number)}, text=True, capture_output=True,
-                                        check=False)
-                printed.append(result.stdout if result.returncode == 0 else "an error")
-            return printed
+
+            def printed(*faults):
+                environment = os.environ | {"HEED_FAULT": ",".join(map(str, faults))}
+                result = subprocess.run(command, env=environment, text=True, capture_output=True, check=False)
+                return result.stdout if result.returncode == 0 else "an error"
+
+            right, wrong = printed(), [printed(number) for number in chosen]
+            seen = [number for number, text in enumerate(wrong, 1) if text != right]
+            return right, wrong, {printed(*two) for two in itertools.combinations(seen, 2)}
 
     def test_in_cpp(self):
         compiler = shutil.which("c++")
         if compiler is None:
             self.skipTest("inductor needs a C++ compiler")
         sites = list(cpp_sites.sites("a.cc", CPP))
-        self.assertEqual({site.line for site in sites}, {8, 11, 12, 17, 18})
+        self.assertEqual({site.line for site in sites}, {8, 10, 12, 13, 18, 19})
 
         def run(folder, chosen):
             (folder / "a.cc").write_text(cpp_sites.planted(CPP, chosen), encoding="utf-8")
@@ -76,8 +81,9 @@ class Planted(unittest.TestCase):
             subprocess.run([compiler, "-std=c++20", "-include", header, folder / "a.cc", "-o", folder / "a"], check=True)
             return [folder / "a"]
 
-        right, *wrong = self.outputs(sites, CPP, run)
-        self.assertEqual(right, "6 1\n")
+        right, wrong, pairs = self.outputs(sites, CPP, run)
+        self.assertEqual(right, "8 1\n")
+        self.assertTrue(pairs - {right, *wrong})
         self.assertGreaterEqual(sum(text != right for text in wrong), 4)
 
     def test_in_python(self):
@@ -87,8 +93,9 @@ class Planted(unittest.TestCase):
             (folder / "a.py").write_text(python_sites.planted(PYTHON, chosen), encoding="utf-8")
             return [sys.executable, folder / "a.py"]
 
-        right, *wrong = self.outputs(sites, PYTHON, run)
+        right, wrong, pairs = self.outputs(sites, PYTHON, run)
         self.assertEqual(right, "4 3\n")
+        self.assertTrue(pairs - {right, *wrong})
         self.assertGreaterEqual(sum(text != right for text in wrong), 2)
 
 

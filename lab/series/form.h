@@ -1,0 +1,75 @@
+// How labelled sequences become numbers for a model: what was learned of the training part, and is kept with the model.
+#ifndef HEED_LAB_SERIES_FORM_H_
+#define HEED_LAB_SERIES_FORM_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lab/options/fields.h"
+#include "lab/series/data.h"
+#include "lab/series/split.h"
+
+namespace heed::lab {
+
+// Rows end to end, each padded to the steps of the longest.
+struct SeriesBatch {
+  int64_t rows = 0, steps = 0;
+  // [rows, steps, width]; 0 behind a row's length. Each column standardised; of a forecast its change since the step before, in
+  // units of its typical change. Then, where there are times, the logarithm of the time since the step before.
+  std::vector<float> features;
+  std::vector<double> times;     // [rows, steps] in typical steps from the first; without times 0, 1, ..
+  std::vector<int64_t> lengths;  // [rows], at least 1
+  std::vector<int64_t> scored;   // places in the flattened rows; the rows themselves where each has one target
+  std::vector<int64_t> classes;  // [scored], of a classification
+  // [scored, outputs] else: standardised; of a forecast what is added to the last value, in units of its typical change.
+  std::vector<float> values;
+};
+
+// Which targets a batch has. Of a forecast those at the last step of each window, or at every step; of other goals all. kNone:
+// as kLast, for data whose targets are not known.
+enum class Targets { kNone, kLast, kAll };
+
+struct SeriesForm {
+  std::string goal = "classification", target, sequence, time;  // names of columns; empty where there are none
+  std::vector<std::string> features, classes;
+  bool each_step = false, has_times = false, has_dates = false;  // see SeriesData
+  int64_t context = 32;                                          // of a forecast: steps of a window
+  int64_t horizon = 1;                                           // of a forecast: values foretold after the window
+  int64_t longest = 1024;                                        // steps of a sequence that are read, the last ones
+  // Of each feature in the training part: its mean, its deviation, and a typical change from one step to the next.
+  std::vector<double> mean, deviation, change;
+  double target_mean = 0, target_deviation = 1;  // of values
+  double target_scale = 1;                       // target_deviation; of a forecast a typical change over the horizon
+  double typical_step = 1;                       // the median difference of times
+
+  bool Classifies() const { return goal == "classification"; }
+  bool Forecasts() const { return goal == "forecast"; }
+  int64_t width() const { return std::ssize(features) + (has_times ? 1 : 0); }
+  int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }
+  int64_t steps() const { return Forecasts() ? context : longest; }  // of a batch, at most
+  double error_scale() const { return target_scale * target_scale; }
+
+  // The steps of a sequence that are read.
+  SeriesWindow WindowOf(const SeriesData& data, int64_t sequence) const;
+  SeriesBatch Make(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets) const;
+  // All windows once, some rows at a time; `first` is the index of the first of them.
+  using Visit = std::function<void(const SeriesBatch& batch, int64_t first)>;
+  void ForEach(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets, const Visit& visit) const;
+
+ private:
+  void Fill(const SeriesData& data, const SeriesWindow& window, int64_t row, Targets targets, SeriesBatch& batch) const;
+  void FillFeatures(const SeriesSequence& sequence, int64_t step, float* out) const;
+  void Score(const SeriesSequence& sequence, const SeriesWindow& window, int64_t row, int64_t step, Targets targets,
+             SeriesBatch& batch) const;
+};
+
+// By their names in the settings of a kept model.
+Fields FieldsOf(SeriesForm& form);
+// Throws InvalidArgument that names the field: sizes that contradict each other, scales that are not positive.
+void Validate(const SeriesForm& form);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_FORM_H_

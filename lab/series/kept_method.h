@@ -1,0 +1,23 @@
+// What a fitted method answers from, as it is kept in files.
+#ifndef HEED_LAB_SERIES_KEPT_METHOD_H_
+#define HEED_LAB_SERIES_KEPT_METHOD_H_
+
+#include <map>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <nlohmann/json.hpp>
+
+namespace heed::lab {
+
+struct KeptMethod {
+  // "simple", which looks at no features; "linear" and "neighbours", which answer rows of SeriesRows; "season", "smoothing" and
+  // "calendar", which forecast from past values. Empty: it cannot be kept.
+  std::string kind = {};
+  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  std::map<std::string, at::Tensor> arrays = {};
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_KEPT_METHOD_H_

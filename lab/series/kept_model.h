@@ -1,0 +1,54 @@
+// A model of labelled sequences as it is kept in a folder, to answer data that come later:
+//
+//   config.json          what it is, how columns become numbers, how it was trained, what it reached
+//   model.safetensors    the weights of a network, or what a method answers from
+//   split.csv            which sequences trained, validated and tested
+//
+// Both hold a format number and are hostile until checked.
+#ifndef HEED_LAB_SERIES_KEPT_MODEL_H_
+#define HEED_LAB_SERIES_KEPT_MODEL_H_
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/series/batches.h"
+#include "lab/series/form.h"
+#include "lab/series/method.h"
+#include "lab/training/sequence_model.h"
+
+namespace heed::lab {
+
+struct KeptModel {
+  std::string name;  // "GRU", "ridge regression"
+  SeriesForm form;
+  std::optional<SequenceModelOptions> network = {};  // none: a method
+  // Of a network its parameters by their names, of a forecast also "levels" (RelativeLevels::scale).
+  KeptMethod method;
+  // Of values, by output: where 80 % of the true values of the validation part lay beside the answers. Empty for classes.
+  std::vector<double> low = {}, high = {};
+  nlohmann::ordered_json training = nlohmann::ordered_json::object();  // for people: steps, rate, seed, data
+  nlohmann::ordered_json reached = nlohmann::ordered_json::object();   // for people: what was measured on the test part
+};
+
+// Fills low and high.
+void Calibrate(KeptModel& model, const SeriesBatches& batches);
+
+// Throws FileError.
+void WriteModel(const KeptModel& model, const std::filesystem::path& folder);
+// Throws FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that
+// contradict each other or the weights.
+KeptModel ReadModel(const std::filesystem::path& folder);
+// Whether the folder's config.json is one of these, and not that of a language model.
+bool HoldsSeriesModel(const std::filesystem::path& folder);
+
+// `past`: see AnswersOf a method. The model and the data must outlive what is returned.
+SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const std::vector<SeriesWindow>& past);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_KEPT_MODEL_H_

@@ -1,0 +1,218 @@
+#include "lab/series/method.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <fmt/core.h>
+
+#include "heed/error.h"
+#include "heed/safetensors.h"
+#include "lab/options/settings.h"
+#include "lab/series/calendar.h"
+#include "lab/series/examples.h"
+#include "lab/series/linear.h"
+#include "lab/series/neighbours.h"
+#include "lab/series/season.h"
+#include "lab/series/smoothing.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kMostSeason = int64_t{1} << 20;
+
+void Require(bool holds, const char* name) {
+  if (!holds) throw FieldError{fmt::format("'{}' of the method is not what its kind needs", name)};
+}
+
+int64_t WholeIn(const KeptMethod& method, const char* name, int64_t low, int64_t high) {
+  int64_t value = 0;
+  ReadField(method.settings, name, value);
+  Require(low <= value && value <= high, name);
+  return value;
+}
+
+bool SwitchIn(const KeptMethod& method, const char* name) {
+  bool value = false;
+  ReadField(method.settings, name, value);
+  return value;
+}
+
+double ShareIn(const KeptMethod& method, const char* name) {
+  double value = 0;
+  ReadField(method.settings, name, value);
+  Require(value >= 0 && value <= 1, name);
+  return value;
+}
+
+// An array of this type and shape; -1 stands for any extent of at least 1.
+const at::Tensor& ArrayIn(const KeptMethod& method, const char* name, at::ScalarType type, const std::vector<int64_t>& shape) {
+  const auto found = method.arrays.find(name);
+  Require(found != method.arrays.end() && found->second.scalar_type() == type && found->second.dim() == std::ssize(shape),
+          name);
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const int64_t extent = found->second.size(static_cast<int64_t>(d));
+    Require(shape[d] < 0 ? extent >= 1 : extent == shape[d], name);
+  }
+  Require(type == at::kLong || at::isfinite(found->second).all().item<bool>(), name);
+  return found->second;
+}
+
+// The places that windows are scored at: the last of each, the rows themselves, or all steps.
+int64_t ScoredIn(const SeriesForm& form, const std::vector<SeriesWindow>& windows) {
+  if (form.Forecasts() || !form.each_step) return std::ssize(windows);
+  int64_t steps = 0;
+  for (const SeriesWindow& window : windows) steps += window.steps;
+  return steps;
+}
+
+SeriesAnswers SimpleAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
+  std::vector<double> shares;
+  if (form.Classifies()) {
+    ReadField(method.settings, "shares", shares);
+    Require(std::ssize(shares) == form.outputs() && std::ranges::all_of(shares, [](double p) { return p > 0 && p < 1; }),
+            "shares");
+  }
+  return [&form, &data, row = at::tensor(shares, at::kDouble)](const std::vector<SeriesWindow>& windows) {
+    const int64_t scored = ScoredIn(form, windows);
+    if (form.Classifies()) return row.expand({scored, row.size(0)}).contiguous();
+    at::Tensor answers = at::full({scored, form.outputs()}, form.target_mean, at::kDouble);
+    for (int64_t i = 0; form.Forecasts() && i < scored; ++i)
+      answers[i].fill_(data.sequences[windows[i].sequence].targets[windows[i].end() - 1]);
+    return answers;
+  };
+}
+
+SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const SeriesData& data) {
+  const RowOf row_of = SwitchIn(method, "summaries") ? RowOf::kSummary : RowOf::kSteps;
+  Require(row_of == RowOf::kSteps || !form.each_step, "summaries");
+  const SeriesRows rows(form, row_of, SwitchIn(method, "lengths_differ"));
+  const int64_t cells = rows.cells(), outputs = form.outputs(), classes = form.Classifies() ? outputs : 0;
+  Method answer;
+  if (method.kind == "linear") {
+    for (const char* name : {"mean", "factor"}) ArrayIn(method, name, at::kDouble, {cells});
+    ArrayIn(method, "W", at::kDouble, {cells, outputs}), ArrayIn(method, "b", at::kDouble, {outputs});
+    answer = LinearAnswers(method.arrays, classes > 0);
+  } else {
+    const int64_t examples = ArrayIn(method, "X", at::kDouble, {-1, cells}).size(0);
+    if (classes > 0) {
+      const at::Tensor& y = ArrayIn(method, "y", at::kLong, {examples});
+      Require(y.ge(0).logical_and(y.lt(classes)).all().item<bool>(), "y");
+    } else {
+      ArrayIn(method, "y", at::kDouble, {examples, outputs});
+    }
+    answer = NeighbourAnswers(method.arrays, WholeIn(method, "neighbours", 1, examples), classes);
+  }
+  return [=, &form, &data](const std::vector<SeriesWindow>& windows) {
+    std::vector<at::Tensor> answers;
+    form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch, int64_t /*first*/) {
+      ForEachRow(rows, batch, [&](const Examples& some) { answers.push_back(answer(some.X)); });
+    });
+    return InOwnUnits(form, data, windows, at::cat(answers));
+  };
+}
+
+SmoothingForm SmoothingFormIn(const KeptMethod& method) {
+  return {WholeIn(method, "season", 1, kMostSeason), SwitchIn(method, "logs")};
+}
+
+CalendarForm CalendarFormIn(const KeptMethod& method) {
+  CalendarForm form{.periods = {},
+                    .harmonics = WholeIn(method, "harmonics", 1, 64),
+                    .step = 0,
+                    .line = SwitchIn(method, "line"),
+                    .logs = SwitchIn(method, "logs")};
+  ReadField(method.settings, "periods", form.periods);
+  ReadField(method.settings, "step", form.step);
+  Require(std::isfinite(form.step) && form.step > 0, "step");
+  Require(!form.periods.empty() && form.periods.size() <= 3, "periods");
+  for (const std::string& period : form.periods) Require(SecondsOfPeriod(period) >= 2 * form.step, "periods");
+  return form;
+}
+
+[[noreturn]] void TooShort(const SeriesData& data, const SeriesWindow& past, const std::string& needs) {
+  throw FileError(fmt::format("{}: sequence {} has {} steps; {}", data.name, ShownName(data.sequences[past.sequence].id),
+                              past.steps, needs));
+}
+
+void RequireLogarithms(const SeriesData& data, const std::vector<SeriesWindow>& past) {
+  for (const SeriesWindow& part : past) {
+    const SeriesSequence& sequence = data.sequences[part.sequence];
+    for (int64_t step = 0; step < part.steps; ++step) {
+      if (sequence.targets[step] > 0) continue;
+      throw FileError(data.Place(sequence, step, data.target) +
+                      fmt::format("{} has no logarithm, and the method was fitted to logarithms", sequence.targets[step]));
+    }
+  }
+}
+
+Forecaster ForecasterOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                        const std::vector<SeriesWindow>& past) {
+  if (method.kind == "season") {
+    const int64_t season = WholeIn(method, "season", 1, kMostSeason);
+    for (const SeriesWindow& part : past) {
+      if (part.steps < season) TooShort(data, part, fmt::format("the last season needs {}", season));
+    }
+    return LastSeason(data, season);
+  }
+  if (method.kind == "smoothing") {
+    const SmoothingForm smoothing = SmoothingFormIn(method);
+    const SmoothingRates rates{ShareIn(method, "level"), ShareIn(method, "trend"), ShareIn(method, "season_rate"),
+                               ShareIn(method, "damping")};
+    for (const SeriesWindow& part : past) {
+      if (smoothing.season > 1 && part.steps < 2 * smoothing.season)
+        TooShort(data, part, fmt::format("Holt-Winters with a season of {} needs {}", smoothing.season, 2 * smoothing.season));
+    }
+    if (smoothing.logs) RequireLogarithms(data, past);
+    return SmoothingForecaster(data, form.target_scale, smoothing, rates, past);
+  }
+  const CalendarForm calendar = CalendarFormIn(method);
+  if (!form.has_dates) throw FieldError{"'calendar' needs dates, and the data have none"};
+  double longest = 0;
+  for (const std::string& period : calendar.periods) longest = std::max(longest, SecondsOfPeriod(period));
+  for (const SeriesWindow& part : past) {
+    const std::vector<double>& times = data.sequences[part.sequence].times;
+    if (part.steps < 2 || times[part.steps - 1] - times[0] < kCalendarPeriods * longest)
+      TooShort(data, part, fmt::format("the calendar needs {} of the period '{}'", kCalendarPeriods, calendar.periods.front()));
+  }
+  if (calendar.logs) RequireLogarithms(data, past);
+  return CalendarForecaster(data, form.target_scale, form.outputs(), calendar, past);
+}
+
+}  // namespace
+
+at::Tensor InOwnUnits(const SeriesForm& form, const SeriesData& data, const std::vector<SeriesWindow>& windows,
+                      const at::Tensor& answers) {
+  if (form.Classifies()) return answers.to(at::kDouble).exp();
+  at::Tensor values = answers.to(at::kDouble) * form.target_scale;
+  if (!form.Forecasts()) return values + form.target_mean;
+  std::vector<double> last;
+  last.reserve(windows.size());
+  for (const SeriesWindow& window : windows) last.push_back(data.sequences[window.sequence].targets[window.end() - 1]);
+  return values + at::tensor(last, at::kDouble).unsqueeze(1);
+}
+
+SeriesAnswers AnswersOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                        const std::vector<SeriesWindow>& past) {
+  if (method.kind == "simple") return SimpleAnswers(method, form, data);
+  if (method.kind == "linear" || method.kind == "neighbours") return RowAnswers(method, form, data);
+  if (method.kind != "season" && method.kind != "smoothing" && method.kind != "calendar")
+    throw FieldError{"'" + ShownName(method.kind) + "' is no kind of method that this program knows"};
+  if (!form.Forecasts()) throw FieldError{"'" + method.kind + "' only forecasts"};
+  return
+      [outputs = form.outputs(), foretell = ForecasterOf(method, form, data, past)](const std::vector<SeriesWindow>& windows) {
+        at::Tensor answers = at::empty({std::ssize(windows), outputs}, at::kDouble);
+        std::vector<double> values(outputs);
+        for (int64_t i = 0; i < std::ssize(windows); ++i) {
+          foretell(windows[i], values);
+          std::ranges::copy(values, answers.mutable_data_ptr<double>() + i * outputs);
+        }
+        return answers;
+      };
+}
+
+}  // namespace heed::lab

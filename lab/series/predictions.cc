@@ -1,0 +1,160 @@
+#include "lab/series/predictions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <fmt/core.h>
+
+#include "heed/error.h"
+#include "heed/safetensors.h"
+#include "lab/options/settings.h"
+#include "lab/report/csv_text.h"
+#include "lab/series/magnitudes.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kSequencesAtOnce = 256;
+
+// Steps behind the end of each sequence, for methods that look at the calendar of what they foretell. Nothing is known of them
+// but their times.
+SeriesData WithFuture(SeriesData data, const SeriesForm& form) {
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t h = 0; h < form.horizon; ++h) {
+      sequence.targets.push_back(NAN);
+      if (form.has_times) sequence.times.push_back(sequence.times.back() + form.typical_step);
+    }
+  }
+  return data;
+}
+
+std::vector<std::string> ColumnsOf(const SeriesForm& form) {
+  std::vector<std::string> columns = {form.sequence.empty() ? "sequence" : form.sequence};
+  if (form.Forecasts()) {
+    columns.emplace_back("ahead");
+  } else if (form.each_step) {
+    columns.emplace_back("row");
+  }
+  columns.push_back(form.target);
+  for (const std::string& name : form.classes) columns.push_back("p " + name);
+  if (!form.Classifies()) columns.emplace_back("low"), columns.emplace_back("high");
+  return columns;
+}
+
+class Teller {
+ public:
+  Teller(const KeptModel& model, const SeriesData& data, Predictions& predictions)
+      : model_(model), form_(model.form), data_(data), predictions_(predictions) {}
+
+  // A row for the answer at a step, from 0, or to the whole sequence.
+  void Add(int64_t sequence, std::optional<int64_t> step, const double* answer) {
+    std::vector<Predictions::Cell> begin = {data_.sequences[sequence].id};
+    if (form_.Forecasts()) {
+      for (int64_t h = 0; h < form_.horizon; ++h) AddValue({begin.front(), h + 1}, answer[h], h);
+      return;
+    }
+    const std::vector<int64_t>& rows = data_.sequences[sequence].rows;
+    if (step) begin.emplace_back(rows.empty() ? *step : rows[*step]);
+    if (!form_.Classifies()) return AddValue(std::move(begin), answer[0], 0);
+    const double* const end = answer + form_.outputs();
+    begin.emplace_back(form_.classes[std::max_element(answer, end) - answer]);
+    begin.insert(begin.end(), answer, end);
+    predictions_.rows.push_back(std::move(begin));
+  }
+
+ private:
+  void AddValue(std::vector<Predictions::Cell> row, double value, int64_t output) {
+    row.insert(row.end(), {value, value + model_.low[output], value + model_.high[output]});
+    predictions_.rows.push_back(std::move(row));
+  }
+
+  const KeptModel& model_;
+  const SeriesForm& form_;
+  const SeriesData& data_;
+  Predictions& predictions_;
+};
+
+// The windows that the steps of a sequence are read in, and how many steps of each were read in the one before. A sequence that
+// has one answer is read at its end alone.
+std::vector<std::pair<SeriesWindow, int64_t>> WindowsOf(const SeriesForm& form, const SeriesData& data, int64_t sequence) {
+  const SeriesWindow last = form.WindowOf(data, sequence);
+  if (form.Forecasts() || !form.each_step) return {{last, 0}};
+  std::vector<std::pair<SeriesWindow, int64_t>> windows;
+  int64_t read = 0;
+  for (; read < last.first; read += form.longest) windows.push_back({{sequence, read, form.longest}, 0});
+  windows.emplace_back(last, read - last.first);
+  return windows;
+}
+
+void RequireSteps(const KeptModel& model, const SeriesData& data) {
+  const bool whole = model.method.kind == "linear" || model.method.kind == "neighbours";
+  for (const SeriesSequence& sequence : data.sequences) {
+    if (!model.form.Forecasts() || !whole || sequence.steps >= model.form.context) continue;
+    throw FileError(fmt::format("{}: sequence {} has {} steps; {} forecasts from {}", data.name, ShownName(sequence.id),
+                                sequence.steps, model.name, model.form.context));
+  }
+}
+
+}  // namespace
+
+Predictions Predict(const KeptModel& model, const SeriesData& data, const std::function<void(int64_t)>& on_sequence) {
+  RequireComputable(data, model.form);
+  RequireSteps(model, data);
+  std::vector<SeriesWindow> past;
+  for (int64_t s = 0; s < std::ssize(data.sequences); ++s) past.push_back({s, 0, data.sequences[s].steps});
+  const SeriesData known = model.form.Forecasts() ? WithFuture(data, model.form) : data;
+  SeriesAnswers answers;
+  try {
+    answers = AnswersOf(model, known, past);
+  } catch (const FieldError& error) {
+    throw FileError("config.json: " + error.message);
+  }
+  Predictions predictions{ColumnsOf(model.form), {}};
+  Teller teller(model, data, predictions);
+  const int64_t count = std::ssize(data.sequences);
+  for (int64_t first = 0; first < count; first += kSequencesAtOnce) {
+    const int64_t end = std::min(count, first + kSequencesAtOnce);
+    std::vector<SeriesWindow> windows;
+    std::vector<int64_t> read;
+    for (int64_t s = first; s < end; ++s) {
+      for (const auto& [window, before] : WindowsOf(model.form, data, s)) windows.push_back(window), read.push_back(before);
+    }
+    const at::Tensor some = answers(windows).contiguous();
+    const double* answer = some.const_data_ptr<double>();
+    for (std::size_t i = 0; i < windows.size(); ++i) {
+      const bool steps = model.form.each_step && !model.form.Forecasts();
+      for (int64_t step = 0; step < (steps ? windows[i].steps : 1); ++step, answer += model.form.outputs()) {
+        if (step < read[i]) continue;
+        teller.Add(windows[i].sequence, steps ? std::optional(windows[i].first + step) : std::nullopt, answer);
+      }
+    }
+    if (on_sequence) on_sequence(end);
+  }
+  return predictions;
+}
+
+std::string Predictions::Csv() const {
+  CsvText csv;
+  csv.Line(columns);
+  for (const std::vector<Cell>& row : rows) {
+    std::vector<std::string> cells;
+    for (const Cell& cell : row) cells.push_back(std::visit([](const auto& value) { return CsvText::Cell(value); }, cell));
+    csv.Line(cells);
+  }
+  return csv.text();
+}
+
+nlohmann::ordered_json Predictions::Json() const {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::vector<Cell>& row : rows) {
+    nlohmann::ordered_json one = nlohmann::ordered_json::object();
+    for (std::size_t i = 0; i < row.size(); ++i) std::visit([&](const auto& value) { one[columns[i]] = value; }, row[i]);
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace heed::lab

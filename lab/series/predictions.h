@@ -1,0 +1,38 @@
+// What a kept model says of data that come later.
+#ifndef HEED_LAB_SERIES_PREDICTIONS_H_
+#define HEED_LAB_SERIES_PREDICTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/series/kept_model.h"
+
+namespace heed::lab {
+
+// A table with a row for each sequence, or for each step where steps have answers of their own, or for each value of a
+// forecast, which follows the last step of its sequence.
+struct Predictions {
+  using Cell = std::variant<std::string, int64_t, double>;
+
+  // The sequence, the row of the file or the step ahead where there are several, then
+  //   of classes  the likeliest, and the probability of each: "p CLASS"
+  //   of values   the value, and an interval that held 80 % of the values of the validation part: "low", "high"
+  std::vector<std::string> columns;
+  std::vector<std::vector<Cell>> rows;
+
+  std::string Csv() const;
+  nlohmann::ordered_json Json() const;  // an object a row
+};
+
+// Throws FileError that names the place of a number which cannot be computed with, or a sequence which is too short, and
+// Interruption on Ctrl-C. on_sequence hears how many sequences are done.
+Predictions Predict(const KeptModel& model, const SeriesData& data, const std::function<void(int64_t)>& on_sequence = {});
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_PREDICTIONS_H_

@@ -1,0 +1,119 @@
+"""heed predict: what a study kept answers rows that nobody saw, with the figures that its page promised."""
+
+import csv
+import io
+import json
+import math
+import random
+
+import numpy
+import pytest
+from heed_program import run
+
+CHOSEN = ["--budget", "quick", "--steps", 40, "--seeds", 1, "--layers", 1, "--width", 16, "--encoders", "gru,convolution", "--keep", "all", "--quiet"]
+PARTS = ["training"] * 30 + ["validation"] * 10 + ["test"] * 10
+
+
+@pytest.fixture(scope="module")
+def walks(tmp_path_factory):
+    """Fifty sequences in given parts, and those of the test part alone: without part and label, with the columns in another order."""
+    generator = random.Random(3)
+    folder = tmp_path_factory.mktemp("walks")
+    rows, labels = [], {}
+    for walk, part in enumerate(PARTS):
+        labels[f"w{walk}"] = "up" if walk % 3 else "down"
+        for step in range(5 + walk % 4):
+            rows.append((f"w{walk}", part, step + generator.random() / 2, generator.gauss((walk % 3 > 0) * step / 4, 0.5), labels[f"w{walk}"]))
+    with open(folder / "all.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("walk", "part", "time", "x", "label"), *rows])
+    with open(folder / "new.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("x", "more", "walk", "time"), *((x, 7, walk, time) for walk, part, time, x, _ in rows if part == "test")])
+    return folder, labels
+
+
+@pytest.fixture(scope="module")
+def studied(walks):
+    folder, _ = walks
+    result = run("study", folder / "all.csv", "--target", "label", "--sequence", "walk", "--time", "time", "--part", "part", "--out", folder / "report", *CHOSEN)
+    assert result.returncode == 0, result.stderr
+    return folder / "report"
+
+
+def predicted(model, data, **options):
+    result = run("predict", model, data, "--quiet", **options)
+    assert result.returncode == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def test_what_was_kept_reaches_the_figures_of_the_page(studied, walks):
+    folder, labels = walks
+    kept = sorted((studied / "models").iterdir())
+    assert {path.name for path in kept} >= {"classification-gru", "classification-convolution", "classification-logistic-regression"}
+    for model in [studied / "model", *kept]:
+        rows = predicted(model, folder / "new.csv")
+        assert [row["walk"] for row in rows] == [f"w{walk}" for walk in range(40, 50)]
+        reached = json.loads((model / "config.json").read_text(encoding="utf-8"))["reached"]
+        loss = sum(-math.log(float(row["p " + labels[row["walk"]]])) for row in rows) / len(rows)
+        assert loss == pytest.approx(reached["loss"], rel=1e-5), model.name
+        assert sum(row["label"] == labels[row["walk"]] for row in rows) / len(rows) == pytest.approx(reached["accuracy"])
+        assert all(float(row["p up"]) + float(row["p down"]) == pytest.approx(1) for row in rows)
+    page = (studied / "study.json").read_text(encoding="utf-8")
+    assert {model["model"] for model in json.loads(page)["tasks"][0]["models"]} == {"gru", "convolution"}
+    assert (studied / "model" / "split.csv").read_bytes() == (studied / "split.csv").read_bytes()
+
+
+def test_standard_input_files_and_json_say_the_same(studied, walks, tmp_path):
+    folder, _ = walks
+    rows = predicted(studied / "model", folder / "new.csv")
+    with open(folder / "new.csv", encoding="utf-8") as file:
+        assert predicted(studied / "model", "-", stdin=file) == rows
+    assert run("predict", studied / "model", folder / "new.csv", "--out", tmp_path / "p.csv", "--quiet").stdout == ""
+    assert list(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text(encoding="utf-8")))) == rows
+    listed = json.loads(run("predict", studied / "model", folder / "new.csv", "--json", "--quiet").stdout)
+    assert [{name: str(value) for name, value in row.items() if name in ("walk", "label")} for row in listed] == [{name: row[name] for name in ("walk", "label")} for row in rows]
+
+
+def test_a_forecast_follows_the_last_row(tmp_path):
+    values = [10 + 5 * math.sin(2 * math.pi * day / 7) + (day % 5) / 10 for day in range(200)]
+    with open(tmp_path / "sold.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("sold",), *((value,) for value in values[:190])])
+    result = run("study", tmp_path / "sold.csv", "--target", "sold", "--goal", "forecast", "--horizon", 7, "--context", 14, "--out", tmp_path / "report", *CHOSEN)
+    assert result.returncode == 0, result.stderr
+    for model in ["model", *(f"models/forecast-{name}" for name in ("gru", "last-season", "Holt-Winters", "ridge-regression"))]:
+        rows = predicted(tmp_path / "report" / model, tmp_path / "sold.csv")
+        assert [row["ahead"] for row in rows] == [str(ahead) for ahead in range(1, 8)]
+        for row, truth in zip(rows, values[190:197], strict=True):
+            assert float(row["low"]) <= float(row["high"])
+            assert model.endswith("gru") or float(row["sold"]) == pytest.approx(truth, abs=0.6), model
+    array = numpy.array(values[:190]).reshape(1, 190, 1)
+    numpy.save(tmp_path / "sold.npy", array)
+    from_array = predicted(tmp_path / "report" / "model", tmp_path / "sold.npy")
+    assert [row["sold"] for row in from_array] == [row["sold"] for row in predicted(tmp_path / "report" / "model", tmp_path / "sold.csv")]
+
+
+def test_what_does_not_fit_is_named(studied, walks, tmp_path):
+    folder, _ = walks
+    (tmp_path / "other.csv").write_text("walk,y\na,1\n", encoding="utf-8")
+    (tmp_path / "words.csv").write_text("walk,time,x\na,0,1\na,1,one\n", encoding="utf-8")
+    numpy.save(tmp_path / "x.npy", numpy.zeros((2, 3, 1)))
+    for data, expected in [
+        (tmp_path / "other.csv", "other.csv: the model reads 'time', 'x', which the file lacks; the file has walk, y"),
+        (tmp_path / "words.csv", "row 3, column 'x': 'one' is not a finite number"),
+        (tmp_path / "x.npy", "the model reads times, which an array has not"),
+        (tmp_path / "none.csv", "none.csv"),
+    ]:
+        result = run("predict", studied / "model", data)
+        assert (result.returncode, result.stdout) == (1, "") and expected in result.stderr, result.stderr
+    result = run("predict", folder, folder / "new.csv")
+    assert result.returncode == 1 and "config.json" in result.stderr
+    for command in (["eval", studied / "model", folder / "new.csv"], ["generate", studied / "model", "--prompt", "a"]):
+        result = run(*command)
+        assert result.returncode == 1 and "it is not a language model; heed predict answers with it" in result.stderr
+
+
+def test_a_run_of_training_is_not_overwritten(walks, tmp_path):
+    folder, _ = walks
+    (tmp_path / "report" / "model").mkdir(parents=True)
+    (tmp_path / "report" / "model" / "checkpoint.safetensors").write_bytes(b"")
+    result = run("study", folder / "all.csv", "--target", "label", "--sequence", "walk", "--part", "part", "--out", tmp_path / "report", *CHOSEN)
+    assert result.returncode == 2 and "holds a run of heed train" in result.stderr

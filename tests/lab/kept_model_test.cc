@@ -1,0 +1,315 @@
+#include "lab/series/kept_model.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "lab/data/random.h"
+#include "lab/report/file.h"
+#include "lab/series/baselines.h"
+#include "lab/series/predictions.h"
+#include "lab/study/findings.h"
+#include "lab/study/study.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+SeriesData Described(SeriesGoal goal, bool each_step) {
+  SeriesData data;
+  data.name = "made.csv", data.fingerprint = "0", data.goal = goal, data.target = "y", data.sequence = "id";
+  data.features = {"x", "y"}, data.each_step = each_step;
+  if (goal == SeriesGoal::kClassification) data.classes = {"low", "high"};
+  return data;
+}
+
+// Sequences of 6 to 9 steps whose sum tells class and value.
+SeriesData Sums(SeriesGoal goal, bool each_step) {
+  SeriesData data = Described(goal, each_step);
+  Random random(7);
+  for (int64_t s = 0; s < 60; ++s) {
+    SeriesSequence one{"s" + std::to_string(s), 6 + s % 4, {}, {}, {}};
+    double sum = 0;
+    for (int64_t i = 0; i < one.steps; ++i) {
+      one.features.push_back(random.Uniform()), one.features.push_back(3 * random.Uniform());
+      sum += one.features[2 * i] - 0.5;
+      if (each_step) one.targets.push_back(goal == SeriesGoal::kClassification ? (sum > 0 ? 1.0 : 0.0) : sum);
+    }
+    if (!each_step) one.targets.push_back(goal == SeriesGoal::kClassification ? (sum > 0 ? 1.0 : 0.0) : sum);
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+// Two sequences of days, warm in summer and on Sundays.
+SeriesData Days() {
+  SeriesData data = Described(SeriesGoal::kForecast, true);
+  data.time = "day", data.has_times = data.has_dates = true;
+  Random random(9);
+  for (const char* id : {"north", "south"}) {
+    SeriesSequence one{id, 800, {}, {}, {}};
+    for (int64_t i = 0; i < one.steps; ++i) {
+      const double day = static_cast<double>(i);
+      one.targets.push_back(30 + 8 * std::sin(2 * M_PI * day / 365.2425) + (i % 7 == 0 ? 4.0 : 0.0) + random.Uniform());
+      one.features.push_back(random.Uniform()), one.features.push_back(one.targets.back());
+      one.times.push_back(86400 * day);
+    }
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+// Mean loss of a kept model on the test part, by the rule of the study.
+double TestLoss(const KeptModel& model, const SeriesBatches& batches, const std::vector<SeriesWindow>& past) {
+  const std::vector<SeriesWindow>& windows = batches.test_windows();
+  const at::Tensor answers = AnswersOf(model, batches.data(), past)(windows);
+  double sum = 0, count = 0;
+  int64_t row = 0;
+  batches.ForEach(windows, [&](const SeriesBatch& batch) {
+    for (std::size_t i = 0; i < batch.scored.size(); ++i, ++row) {
+      if (!batch.classes.empty()) {
+        sum -= std::log(answers[row][batch.classes[i]].item<double>()), count += 1;
+        continue;
+      }
+      const SeriesWindow& window = windows[model.form.Forecasts() ? row : 0];
+      const int64_t outputs = model.form.outputs();
+      for (int64_t h = 0; h < outputs; ++h, count += 1) {
+        const double truth = batch.values[i * outputs + h] * model.form.target_scale +
+                             (model.form.Forecasts() ? batches.data().sequences[window.sequence].targets[window.end() - 1]
+                                                     : model.form.target_mean);
+        sum += std::pow(truth - answers[row][h].item<double>(), 2);
+      }
+    }
+  });
+  EXPECT_EQ(row, answers.size(0));
+  return sum / count;
+}
+
+std::vector<SeriesWindow> BeforeTest(const SeriesBatches& batches) {
+  std::vector<SeriesWindow> past = batches.test_steps();
+  for (SeriesWindow& steps : past) steps = {steps.sequence, 0, steps.first};
+  return past;
+}
+
+SeriesCut Windows() {
+  SeriesCut cut;
+  cut.context = 8, cut.horizon = 3;
+  return cut;
+}
+
+// Every goal, and every baseline that it has: what was written and read again loses what the study told.
+TEST(KeptModelTest, BaselinesThatAreReadAgainAnswerAsTheyWereMeasured) {
+  std::set<std::string> kinds;
+  for (const SeriesData& data : {Sums(SeriesGoal::kClassification, false), Sums(SeriesGoal::kClassification, true),
+                                 Sums(SeriesGoal::kRegression, false), Sums(SeriesGoal::kRegression, true), Days()}) {
+    const SeriesBatches batches(data, Windows());
+    for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+      ASSERT_NE(baseline.kept, nullptr) << baseline.name;
+      const ScratchFolder folder;
+      KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+      Calibrate(model, batches);
+      WriteModel(model, folder.path());
+      const KeptModel again = ReadModel(folder.path());
+      EXPECT_EQ(again.low, model.low);
+      const bool forecasts = data.goal == SeriesGoal::kForecast;
+      const double loss = TestLoss(again, batches, forecasts ? BeforeTest(batches) : batches.training_steps());
+      EXPECT_NEAR(loss, baseline.loss, 1e-5 * std::abs(baseline.loss)) << baseline.name << ", " << batches.form().goal;
+      kinds.insert(again.method.kind);
+    }
+  }
+  EXPECT_EQ(kinds, (std::set<std::string>{"simple", "linear", "neighbours", "season", "smoothing", "calendar"}));
+}
+
+StudyOptions OneModel() {
+  StudyOptions options = BudgetOptions("quick", StudyKind::kTable);
+  options.encoders = {"gru", "attention"}, options.positions = {"relative"}, options.keep = "all";
+  options.width = 16, options.heads = 2, options.seeds = 1, options.context = 8, options.horizon = 3, options.all_steps = 40;
+  return options;
+}
+
+TEST(KeptModelTest, NetworksThatAreReadAgainAnswerAsTheyWereMeasured) {
+  for (const SeriesData& data : {Sums(SeriesGoal::kClassification, false), Sums(SeriesGoal::kRegression, true), Days()}) {
+    const ScratchFolder folder;
+    const StudyOptions options = OneModel();
+    const StudyResult result = RunStudy(SubjectOf(data, "made.csv", options), options, folder.path());
+    const SeriesBatches batches(data, {options.batch, options.context, options.horizon, options.longest, 0.2});
+    const Measurements& measured = result.tasks.front().contest.at_time;
+    for (const SizedContender& contender : measured.models()) {
+      const KeptModel model = ReadModel(folder.path() / "models" / (batches.form().goal + "-" + contender.Id()));
+      const double expected = measured.Values(contender, measured.ColumnOf("loss")).front();
+      EXPECT_NEAR(TestLoss(model, batches, batches.training_steps()), expected, 1e-5 * expected) << contender.Id();
+      EXPECT_DOUBLE_EQ(model.reached.at("loss").get<double>(), expected);
+    }
+    const StudiedTask& task = result.tasks.front();
+    const KeptModel winner = ReadModel(folder.path() / "model");
+    EXPECT_EQ(winner.network.has_value(), ModelIsAhead(task));
+    const double lost = winner.network ? measured.Values(TakenOf(task.contest).model, measured.ColumnOf("loss")).front()
+                                       : task.BestBaseline().loss;
+    EXPECT_DOUBLE_EQ(winner.reached.at("loss").get<double>(), lost);
+  }
+}
+
+// Intervals of 80 % hold 75 to 85 % of later values: noise of one kind, ridge regression and Holt-Winters.
+TEST(KeptModelTest, IntervalsHoldWhatTheySay) {
+  SeriesData data = Described(SeriesGoal::kForecast, true);
+  Random random(21);
+  SeriesSequence one{"all", 4000, {}, {}, {}};
+  double level = 0;
+  for (int64_t i = 0; i < one.steps; ++i) {
+    level = 0.8 * level + random.Uniform() - 0.5;
+    one.targets.push_back(level + (i % 12 < 6 ? 2.0 : 0.0));
+    one.features.push_back(random.Uniform()), one.features.push_back(one.targets.back());
+  }
+  data.sequences.push_back(one);
+  const SeriesBatches batches(data, Windows());
+  for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    Calibrate(model, batches);
+    const at::Tensor answers = AnswersOf(model, data, BeforeTest(batches))(batches.test_windows());
+    double inside = 0;
+    for (int64_t i = 0; i < answers.size(0); ++i) {
+      for (int64_t h = 0; h < 3; ++h) {
+        const double beside = data.sequences[0].targets[batches.test_windows()[i].end() + h] - answers[i][h].item<double>();
+        inside += beside >= model.low[h] && beside <= model.high[h] ? 1 : 0;
+      }
+    }
+    EXPECT_NEAR(inside / static_cast<double>(answers.numel()), 0.8, 0.05) << baseline.name;
+  }
+}
+
+KeptModel Ridge(const SeriesData& data) {
+  const SeriesBatches batches(data, Windows());
+  for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+    if (baseline.name != "ridge regression" && baseline.name != "logistic regression") continue;
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    Calibrate(model, batches);
+    return model;
+  }
+  return {};
+}
+
+TEST(PredictTest, EveryStepOfALongSequenceIsAnsweredOnce) {
+  const SeriesData data = Sums(SeriesGoal::kRegression, true);
+  const KeptModel model = Ridge(data);
+  ASSERT_EQ(model.form.longest, 9);
+  SeriesData later = data;
+  later.sequences.resize(2);
+  SeriesSequence& longer = later.sequences[1];
+  for (int64_t i = 0; i < 4; ++i)
+    longer.features.insert(longer.features.end(), longer.features.begin(), longer.features.begin() + 2 * 7);
+  longer.steps = 35, longer.targets.clear();
+  const Predictions predictions = Predict(model, later);
+  EXPECT_EQ(predictions.columns, (std::vector<std::string>{"id", "row", "y", "low", "high"}));
+  ASSERT_EQ(predictions.rows.size(), 6u + 35u);
+  for (int64_t i = 0; i < 35; ++i) EXPECT_EQ(std::get<int64_t>(predictions.rows[6 + i][1]), i);
+  EXPECT_EQ(std::get<std::string>(predictions.rows[6][0]), "s1");
+  EXPECT_LT(std::get<double>(predictions.rows[6][3]), std::get<double>(predictions.rows[6][4]));
+}
+
+TEST(PredictTest, ForecastsFollowTheLastStep) {
+  const SeriesData data = Days();
+  const KeptModel model = Ridge(data);
+  const Predictions predictions = Predict(model, data);
+  EXPECT_EQ(predictions.columns, (std::vector<std::string>{"id", "ahead", "y", "low", "high"}));
+  ASSERT_EQ(predictions.rows.size(), 6u);
+  EXPECT_EQ(std::get<int64_t>(predictions.rows[5][1]), 3);
+  const at::Tensor expected = AnswersOf(model, data, {{0, 0, 800}, {1, 0, 800}})({{0, 792, 8}, {1, 792, 8}});
+  EXPECT_EQ(std::get<double>(predictions.rows[4][2]), expected[1][1].item<double>());
+  EXPECT_EQ(predictions.Csv().substr(0, 22), "id,ahead,y,low,high\nno");
+  EXPECT_EQ(predictions.Json()[5]["id"], "south");
+}
+
+TEST(PredictTest, WhatIsTooShortOrTooLargeIsNamed) {
+  const KeptModel model = Ridge(Days());
+  SeriesData short_one = Days();
+  short_one.sequences[1].steps = 5;
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(model, short_one); }), "made.csv: sequence south has 5 steps"));
+  SeriesData huge = Days();
+  huge.sequences[0].features[40] = 1e200;
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(model, huge); }), "1e+200"));
+  KeptModel season = model;
+  season.method = {"smoothing",
+                   {{"season", 500}, {"logs", false}, {"level", 0.1}, {"trend", 0.1}, {"season_rate", 0.1}, {"damping", 1}}};
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(season, Days()); }), "a season of 500 needs 1000"));
+}
+
+void Damage(const std::filesystem::path& file, Random& random) {
+  std::string bytes = ReadFile(file);
+  switch (random.Below(4)) {
+    case 0:
+      bytes.resize(random.Below(bytes.size()));
+      break;
+    case 1:
+      bytes.insert(random.Below(bytes.size()), std::string(1 + random.Below(9), static_cast<char>(random.Below(256))));
+      break;
+    case 2: {  // a number becomes another
+      const std::size_t at = bytes.find_first_of("0123456789", random.Below(bytes.size()));
+      if (at != std::string::npos) bytes.replace(at, 1, random.Below(2) == 0 ? "9999999" : "-1");
+      break;
+    }
+    default:
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+  }
+  WriteFile(file, bytes);
+}
+
+// A folder that something happened to is refused, or answers what its files still say; nothing else.
+void RefusesDamage(int64_t folders) {
+  const ScratchFolder scratch;
+  const SeriesData days = Days(), sums = Sums(SeriesGoal::kClassification, false);
+  const StudyOptions options = OneModel();
+  RunStudy(SubjectOf(days, "made.csv", options), options, scratch.path() / "study");
+  WriteModel(Ridge(sums), scratch.path() / "ridge");
+  Random random(31);
+  int64_t refused = 0;
+  for (int64_t i = 0; i < folders; ++i) {
+    const bool network = i % 2 == 0;
+    const auto from = network ? scratch.path() / "study/models/forecast-gru" : scratch.path() / "ridge";
+    const auto folder = scratch.path() / "damaged";
+    std::filesystem::remove_all(folder);
+    std::filesystem::copy(from, folder);
+    Damage(folder / (random.Below(4) == 0 ? "model.safetensors" : "config.json"), random);
+    try {
+      Predict(ReadModel(folder), network ? days : sums);
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_FALSE(std::string(error.what()).empty());
+    }
+  }
+  EXPECT_GT(refused, folders / 3);
+}
+
+TEST(KeptModelTest, DamagedFoldersAreRefused) { RefusesDamage(400); }
+TEST(LongKeptModelTest, TwentyThousandDamagedFoldersAreRefused) { RefusesDamage(20000); }
+
+TEST(KeptModelTest, WhatIsWrongIsNamed) {
+  const ScratchFolder scratch;
+  WriteModel(Ridge(Sums(SeriesGoal::kClassification, false)), scratch.path());
+  const std::filesystem::path config = scratch.path() / "config.json";
+  const auto whole = nlohmann::ordered_json::parse(ReadFile(config));
+  const auto error = [&](const std::function<void(nlohmann::ordered_json&)>& change) {
+    nlohmann::ordered_json json = whole;
+    change(json);
+    WriteFile(config, json.dump());
+    return WhatOf<FileError>([&] { Predict(ReadModel(scratch.path()), Sums(SeriesGoal::kClassification, false)); });
+  };
+  EXPECT_TRUE(Holds(error([](auto& json) { json["format"] = 2; }), "config.json: 'format' is 2; this program reads 1"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["form"].erase("mean"); }), "'mean' is missing"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["deviation"] = {0, 1}; }), "deviation: 0 is no scale"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["form"]["classes"].push_back("other"); }), "'W' of the method"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["method"]["kind"] = "oracle"; }), "'oracle' is no kind of method"));
+  EXPECT_TRUE(Holds(error([](auto& json) { json["low"] = {1}; }), "'low' and 'high': expected 0 numbers each"));
+  EXPECT_EQ(error([](auto&) {}), "");
+}
+
+}  // namespace
+}  // namespace heed::lab
