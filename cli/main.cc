@@ -61,7 +61,7 @@ void AddCommonOptions(CLI::App& app, Context& context) {
     command->add_option("--threads", context.threads, "Threads to compute with; default: as many as this process may use")
         ->check(CLI::Range(1, 1024));
     AddName(*command, "--config", context.config,
-            "File with options, a line each as steps = 300; those given here go before them");
+            "File with options, one a line as steps = 300; options of the command line win");
     command->add_flag("--quiet", context.quiet, "No messages and no progress on stderr");
   }
 }

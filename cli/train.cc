@@ -257,7 +257,7 @@ void AddTrain(CLI::App& app, Run& run) {
       "be new, as after numbers that were no longer finite");
   CLI::Option* distributed = command->add_flag(
       "--distributed", arguments->distributed,
-      "One of the processes that torchrun starts: each trains its share of every batch, with the results of one");
+      "Train as one of the processes that torchrun starts, each on its share of every batch; results are those of one process");
   command
       ->add_option("--sequence-ranks", arguments->sequence_ranks,
                    "Processes that share the tokens of each window, for contexts that do not fit one; the others share the "

@@ -61,7 +61,7 @@ Fields FieldsOf(StudyOptions& options) {
   const auto add = [&fields](Field field) { fields.push_back(std::move(field)); };
   if (text) {
     add(Choosing(Names("objectives", &options.objectives, {"causal", "masked"},
-                       "What is learnt: the next character, characters that are hidden")));
+                       "What models learn: causal: the next character, masked: characters that are hidden")));
   }
   add(Whole("layers", &options.layers, 1, 64, "Layers"));
   add(Whole("heads", &options.heads, 1, 4096, "Heads of attention; divides the width"));
@@ -74,14 +74,14 @@ Fields FieldsOf(StudyOptions& options) {
   add(Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")));
   add(Choosing(
       OrNone(Numbers("step_seconds", options.step_seconds, 0, 1e6,
-                     "Seconds of a step of each model, which are else measured: turns time into the same steps again"))));
+                     "Seconds that a step of each model takes, in place of measuring them: gives the same steps again"))));
   if (text) {
     add(Whole("validation", &options.validation, 1, kMostCharacters,
               "Characters of the part that rates are chosen by, at most"));
     add(Whole("test", &options.test, 1, kMostCharacters, "Characters of the part that is reported on, at most"));
   } else {
-    add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast foretells"));
-    add(Whole("longest", &options.longest, 1, 1 << 20, "Steps of a sequence that are read, the last ones"));
+    add(Whole("horizon", &options.horizon, 1, 1 << 12, "Values that a forecast predicts"));
+    add(Whole("longest", &options.longest, 1, 1 << 20, "Steps that are read of a longer sequence, its last ones"));
     add(Number("validation_share", options.validation_share, 0, 0.5,
                "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
   }

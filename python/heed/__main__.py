@@ -1,25 +1,54 @@
-"""python -m heed info: what is installed, and what it computes on."""
+"""python -m heed info: what a bug report needs: versions, the machine, what heed computes on."""
 
 import argparse
 import importlib
+import importlib.metadata
 import json
+import os
+import pathlib
+import platform
 
 import heed
+
+# Whose versions and settings change what heed is asked to compute, or how fast it does.
+_PACKAGES = ("numpy", "jax", "jaxlib", "transformers", "timm", "x-transformers")
+_VARIABLES = ("OMP_", "GOMP_", "KMP_", "MKL_", "ATEN_", "HEED_", "TORCHDYNAMO_", "TIMM_FUSED_ATTN")
+
+
+def _processor() -> str:
+    cpuinfo = pathlib.Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.is_file() else []
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _installed() -> dict[str, str]:
+    found = {name: _version(name) for name in _PACKAGES}
+    return {name: version for name, version in found.items() if version}
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m heed", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    info = commands.add_parser("info", help="versions, library, SIMD targets (best first), threads")
+    info = commands.add_parser("info", help="versions, library, SIMD targets (best first), threads, processor, system, settings")
     info.add_argument("--json", action="store_true", help="one JSON object")
     chosen = parser.parse_args(arguments)
     facts = importlib.import_module("heed.jax" if heed._LACKS else "heed").info()
+    facts |= {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count(), "system": platform.platform()}
+    facts |= {name: version for name, version in _installed().items() if name not in facts}
+    facts |= {"settings": [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_VARIABLES)]}
     if chosen.json:
         print(json.dumps(facts))
         return 0
     for name, value in facts.items():
-        print(f"{name:8} {' '.join(value) if isinstance(value, list) else value}")
+        print(f"{name:14} {' '.join(value) if isinstance(value, list) else value}".rstrip())
     return 0
 
 

@@ -67,6 +67,14 @@ def test_the_pages_for_newcomers_have_blocks():
     assert PAGES["README.md"]
 
 
+def test_the_citation_has_the_version_and_the_licence():
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    cited = dict(re.findall(r"^([\w-]+): (.*)$", text, re.MULTILINE))
+    assert {"cff-version", "message", "title"} <= cited.keys() and "\nauthors:\n  - " in text
+    assert f"project(heed VERSION {cited['version']} " in (ROOT / "CMakeLists.txt").read_text(encoding="utf-8")
+    assert f'license = "{cited["license"]}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
 def test_every_document_is_in_the_index():
     index = (ROOT / "docs/reference/index.md").read_text(encoding="utf-8").splitlines()
     pages = {path.relative_to(ROOT).with_suffix("").as_posix() for path in (ROOT / "docs").glob("*.md")}
