@@ -117,16 +117,17 @@ def of_rectools(kind):
     """A model of rectools, a batch of its loader for training, and one for the embeddings of users, by which it recommends."""
     import warnings
 
-    from rectools.models import nn
+    from rectools import models
 
     warnings.simplefilter("ignore")
     dataset = interactions()
-    model = getattr(nn, kind)() if hasattr(nn, kind) else getattr(importlib.import_module("rectools.models"), kind)()
+    model = getattr(models, kind)()
     model._build_model_from_dataset(dataset)
     lightning = model.lightning_model
     lightning._xavier_normal_init()
     batch = next(iter(model.data_preparator.get_dataloader_train()))
-    asked = next(iter(model.data_preparator.get_dataloader_recommend(model.data_preparator.transform_dataset_u2i(dataset, range(128)), 256)))
+    users = model.data_preparator.transform_dataset_u2i(dataset, list(range(128)))
+    asked = next(iter(model.data_preparator.get_dataloader_recommend(users, 256)))
     return Tried(
         lightning,
         lambda module: module.training_step(batch, 0),
@@ -167,8 +168,11 @@ def of_neuralforecast(kind):
     batch, asked = next(iter(data.train_dataloader())), next(iter(data.predict_dataloader()))
     model.log = lambda *args, **kwargs: None  # of a trainer
 
+    # What predict() notes before its steps.
+    asks = {"predict_step_size": 1, "predict_horizon": 24, "n_predicts": 1, "decompose_forecast": False, "explain": False}
+
     def predict(module):
-        module.predict_horizon, module.test_size, module.step_size = 24, 0, 1
+        vars(module).update(asks)
         return module.predict_step(dict(asked), 0)
 
     def loss(module):

@@ -202,12 +202,10 @@ def measured_memory(case, arguments):
 
 def measured_zentorch(case, arguments):
     """Inference by torch.compile's backend of zentorch beside plain PyTorch, in turns."""
+    import torch
     import zentorch  # noqa: F401
 
-    functions = {"without": built(case)[2]["inference"]}
-    tried, _, passes = built(case)
-    tried.model.eval().compile(backend="zentorch")
-    functions["zentorch"] = passes["inference"]
+    functions = {"without": built(case)[2]["inference"], "zentorch": torch.compile(built(case)[2]["inference"], backend="zentorch")}
     taken = milliseconds(functions, rounds_of(functions, arguments))
     return {"zentorch": {way: [ms / 1000 for ms in taken[way]] for way in functions}}
 
@@ -266,7 +264,7 @@ def conditions(arguments):
     }  # fmt: skip
 
 
-def ratio(row, name, figure=min, over="with"):
+def ratio(row, name, figure=min):
     """Time with heed over time without; None where it was not measured."""
     taken = row.get("seconds", {}).get(name)
     return figure(taken["with"]) / figure(taken["without"]) if taken else None
@@ -288,7 +286,7 @@ def calls_said(row):
 
 def remark(row):
     """What a reader must know of a row: why there are no figures, or where heed does not help."""
-    failures = [f"{part} {row[key]}" for key in row for part, _, rest in [key.partition(" ")] if rest == "failed" or key == "failed"]
+    failures = [f"{key.removesuffix('failed')}{row[key]}" for key in row if key.endswith("failed")]
     said = [row["note"]] if row["note"] else []
     for name in PASSES:
         factor = ratio(row, name)
@@ -331,8 +329,8 @@ def table(rows):
     lines = ["| model | heed by | training | inference | MiB training, inference | calls by heed | remarks |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         factors = [cell(ratio(row, name), ".2f") for name in PASSES]
-        kept = (row.get("MiB", {}).get(name) for name in PASSES)
-        memory = ", ".join("" if part is None else f"{part['without']:.0f} → {part['with']:.0f}" for part in kept)
+        kept = (row["MiB"][name] for name in PASSES if name in row.get("MiB", {}))
+        memory = ", ".join(f"{part['without']:.0f} → {part['with']:.0f}" for part in kept)
         zentorch = zentorch_ratio(row)
         factors[1] += "" if zentorch is None else f" (zentorch {zentorch:.2f})"
         cells = [row["name"], f"`{row['heed']}`" if row["heed"] else "", *factors, memory, calls_said(row), remark(row)]
