@@ -161,8 +161,9 @@ def of_neuralforecast(kind):
     steps = numpy.arange(400)
     draw = numpy.random.default_rng(0)
     values = [numpy.sin(steps / (3 + n)) + 0.1 * draw.standard_normal(400) for n in range(32)]
-    columns = {"unique_id": numpy.repeat(numpy.arange(32), 400), "ds": numpy.tile(steps, 32), "y": numpy.concatenate(values).astype("float32")}
-    dataset = TimeSeriesDataset.from_df(pandas.DataFrame(columns))[0]
+    columns = {"unique_id": numpy.repeat(numpy.arange(32), 400), "ds": numpy.tile(steps, 32)}
+    frame = pandas.DataFrame({**columns, "y": numpy.concatenate(values).astype("float32")})
+    dataset = TimeSeriesDataset.from_df(frame)[0]
     model = getattr(models, kind)(h=24, input_size=96)
     data = TimeSeriesDataModule(dataset, batch_size=32, shuffle_train=False)
     batch, asked = next(iter(data.train_dataloader())), next(iter(data.predict_dataloader()))
@@ -221,7 +222,9 @@ def temporal_fusion():
     )  # fmt: skip
     model = TemporalFusionTransformer.from_dataset(windows)
     x, y = next(iter(windows.to_dataloader(train=False, batch_size=64, num_workers=0)))
-    return Tried(model, lambda module: module.loss(module(x).prediction, y), lambda module: module(x).prediction, adam)
+    return Tried(
+        model, lambda module: module.loss(module(x).prediction, y), lambda module: module(x).prediction, adam
+    )  # fmt: skip
 
 
 # --- images ------------------------------------------------------------------------------------------------------------------
@@ -262,7 +265,11 @@ def of_timm(name):
     timm = importlib.import_module("timm")
     model = timm.create_model(name)
     images, labels = torch.randn(8, 3, 224, 224), torch.randint(1000, (8,))
-    return Tried(model, lambda module: torch.nn.functional.cross_entropy(module(images), labels), lambda module: module(images), adamw)
+
+    def loss(module):
+        return torch.nn.functional.cross_entropy(module(images), labels)
+
+    return Tried(model, loss, lambda module: module(images), adamw)
 
 
 @case("timm ViT", "timm", "heed.convert(model)", "vit_small_patch16_224, 8 images")
@@ -372,7 +379,10 @@ def tabicl():
     return Tried(model, loss, lambda module: module(x[:1], known[:1]), adamw)
 
 
-@case("TabPFN", "tabpfn", "heed.enable()", "one estimator of version 3.5: 600 rows, 100 of them asked for, 20 features", TABPFN_DISABLE_TELEMETRY="1")
+@case(
+    "TabPFN", "tabpfn", "heed.enable()", "one estimator of version 3.5: 600 rows, 100 of them asked for, 20 features",
+    TABPFN_DISABLE_TELEMETRY="1",
+)  # fmt: skip
 def tabpfn():
     import torch
     from tabpfn.architectures import tabpfn_v3_5
@@ -391,7 +401,10 @@ def tabpfn():
 # --- sound and genomes -------------------------------------------------------------------------------------------------------
 
 
-@case("whisper", "openai-whisper", "heed.convert(model)", "base, 30 s of sound: fine-tuning on 64 tokens, transcription of up to 224")
+@case(
+    "whisper", "openai-whisper", "heed.convert(model)",
+    "base, 30 s of sound: fine-tuning on 64 tokens, transcription of up to 224",
+)  # fmt: skip
 def whisper():
     import torch
     import whisper as package

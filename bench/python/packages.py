@@ -1,19 +1,20 @@
 """Packages that people use, with and without heed: seconds and memory of a training step and of inference, side by side.
 
     .venv/bin/python -m pip install --no-deps -r bench/python/packages.txt
-    .venv/bin/python bench/python/packages.py [--threads 2] [--seconds 60] [--rounds 15] [--only NAME,NAME] [--out build/packages]
+    .venv/bin/python bench/python/packages.py [--threads 2] [--seconds 60] [--rounds 15] [--only NAMES] [--out build/packages]
     .venv/bin/python bench/python/packages.py --page [--out build/packages]
 
-The first command measures into OUT/packages.json: package_cases.py makes each model as its package's users do, with the package's
-sizes and random weights. Each package has a process of its own. There the step with heed and the one without take turns, after a
-call each that does not count, and swap places from round to round: as many rounds as fit into --seconds, at least 3, at most --rounds.
-MiB is what the memory of a second process grows by in a step, at its peak. zentorch, where it is installed, is timed for inference in
-a third process, in turns with plain PyTorch. A package that is not installed, or whose process fails, is a row that says so.
+The first command measures into OUT/packages.json: package_cases.py makes each model as its package's users do, with the
+package's sizes and random weights. Each package has a process of its own. There the step with heed and the one without take
+turns, after a call each that does not count, and swap places from round to round: as many rounds as fit into --seconds, at
+least 3, at most --rounds. MiB is what the memory of a second process grows by in a step, at its peak. zentorch, where it is
+installed, is timed for inference in a third process, in turns with plain PyTorch. A package that is not installed, or whose
+process fails, is a row that says so.
 
-Losses are compared twice, from equal weights and with the same batch: the loss and all gradients of one step with every dropout off, and the
-losses of five steps with dropout, which differ as those of another seed of dropout do without heed.
+Losses are compared twice, from equal weights and with the same batch: the loss and all gradients of one step with every dropout
+off, and the losses of five steps with dropout, which differ as those of another seed of dropout do without heed.
 
---page makes of it OUT/packages.csv with every figure, the picture OUT/packages.svg, and prints the table of the documents.
+--page makes of it OUT/packages.csv with every figure and the picture OUT/packages.svg, and prints the table of the documents.
 """
 
 import argparse
@@ -205,7 +206,8 @@ def measured_zentorch(case, arguments):
     import torch
     import zentorch  # noqa: F401
 
-    functions = {"without": built(case)[2]["inference"], "zentorch": torch.compile(built(case)[2]["inference"], backend="zentorch")}
+    plain, compiled = (built(case)[2]["inference"] for _ in range(2))
+    functions = {"without": plain, "zentorch": torch.compile(compiled, backend="zentorch")}
     taken = milliseconds(functions, rounds_of(functions, arguments))
     return {"zentorch": {way: [ms / 1000 for ms in taken[way]] for way in functions}}
 
@@ -235,7 +237,10 @@ def version(package):
 
 def measured(case, arguments):
     """The row of a case."""
-    row = {"name": case.name, "package": case.package, "version": version(case.package), "heed": case.heed, "as": case.sizes, "note": case.note}
+    row = {
+        "name": case.name, "package": case.package, "version": version(case.package), "heed": case.heed, "as": case.sizes,
+        "note": case.note,
+    }  # fmt: skip
     if row["version"] is None:
         return {**row, "failed": "not installed"}
     row |= child(case, "times", arguments)
@@ -305,7 +310,8 @@ FIGURES = (("least", min), ("median", statistics.median))
 def csv_rows(rows):
     """A row a package with every figure."""
     for row in rows:
-        line = {"model": row["name"], "package": row["package"], "version": row["version"] or "", "sizes": row["as"], "heed by": row["heed"]}
+        line = {"model": row["name"], "package": row["package"], "version": row["version"] or ""}
+        line |= {"sizes": row["as"], "heed by": row["heed"]}
         for name in PASSES:
             for label, figure in FIGURES:
                 for way in WAYS:
@@ -326,7 +332,7 @@ def csv_rows(rows):
 
 def table(rows):
     """The table of the documents, in Markdown."""
-    lines = ["| model | heed by | training | inference | MiB training, inference | calls by heed | remarks |", "|---|---|---|---|---|---|---|"]
+    lines = ["| model | heed by | training | inference | MiB training, inference | calls by heed | remarks |", f"|{'---|' * 7}"]
     for row in rows:
         factors = [cell(ratio(row, name), ".2f") for name in PASSES]
         kept = (row["MiB"][name] for name in PASSES if name in row.get("MiB", {}))
@@ -352,7 +358,8 @@ def picture(rows, path):
         bars = [(position, 1 / ratio(row, name)) for position, row in enumerate(shown) if ratio(row, name) is not None]
         axes.barh([p + 0.2 - 0.4 * place for p, _ in bars], [r for _, r in bars], 0.36, color=colour, label=name)
         for position, faster in bars:
-            axes.annotate(f"{faster:.2f}", (faster, position + 0.2 - 0.4 * place), (3, 0), textcoords="offset points", va="center", size=7)
+            place_of_text = faster, position + 0.2 - 0.4 * place
+            axes.annotate(f"{faster:.2f}", place_of_text, (3, 0), textcoords="offset points", va="center", size=7)
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_yticks(range(len(shown)), [row["name"] for row in shown])
     axes.set_xlabel("time without heed / time with heed")
@@ -379,7 +386,8 @@ def measure(cases, arguments):
     out.mkdir(parents=True, exist_ok=True)
     record = {"conditions": conditions(arguments), "rows": []}
     print(", ".join(f"{name} {value}" for name, value in record["conditions"].items()), flush=True)
-    print(f"{'s of a step, least (median)':28} {'training without':>18} {'with':>18} {'ratio':>6} {'inference without':>18} {'with':>18} {'ratio':>6}")
+    columns = " ".join(f"{f'{name} without':>19} {'with':>19} {'ratio':>6}" for name in PASSES)
+    print(f"{'s of a step, least (median)':32} {columns}")
     for case in cases:
         row = measured(case, arguments)
         record["rows"].append(row)
@@ -389,7 +397,7 @@ def measure(cases, arguments):
             taken = row.get("seconds", {}).get(name, dict.fromkeys(WAYS, [math.nan]))
             cells += [f"{min(taken[way]):9.4f} ({statistics.median(taken[way]):7.4f})" for way in WAYS]
             cells.append(f"{ratio(row, name) or math.nan:6.2f}")
-        print(f"{case.name:28} {' '.join(cells)} {calls_said(row)} {remark(row)}", flush=True)
+        print(f"{case.name:32} {' '.join(cells)} {calls_said(row)} {remark(row)}", flush=True)
 
 
 def main():
