@@ -367,7 +367,7 @@ def table(rows, features, batch=1):
 @case("TabICL", "tabicl", "heed.enable()", "its pre-training step: 8 tables of 1,024 rows (a third for training), 20 features")
 def tabicl():
     import torch
-    from tabicl import TabICL
+    from tabicl._model.tabicl import TabICL
 
     model = TabICL()
     x, y = table(1024, 20, 8)
