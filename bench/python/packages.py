@@ -26,6 +26,7 @@ import math
 import os
 import pathlib
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -44,9 +45,11 @@ LOSS_APART, GRADIENTS_APART, OUTPUTS_APART = 1e-5, 1e-3, 1e-3
 
 def built(case, way="without"):
     """The model of a case and a function for each pass, with equal weights each time."""
+    import numpy
     import torch
 
-    torch.manual_seed(0)
+    for seed in (torch.manual_seed, numpy.random.seed, random.seed):
+        seed(0)
     tried = case.make()
     switch = SWITCHES[case.heed] if way == "with" else SWITCHES[""]
     switch.model(tried.model)

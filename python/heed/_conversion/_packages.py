@@ -117,7 +117,7 @@ class EnformerByHeed(Converted):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """x [B, N, width] -> the same shape. Tensors on other devices are the package's own to compute."""
         if not (x.is_cpu or x.is_meta):
-            return super().forward(x)  # type: ignore[misc,no-any-return]
+            return super().forward(x)  # type: ignore[misc]
         package: Any = sys.modules["enformer_pytorch.modeling_enformer"]
         q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.to_q, self.to_k, self.to_v))
         features = package.get_positional_embed(
