@@ -64,6 +64,7 @@ REASONS = {
     r"could not import '(nbclient|nbformat|ipykernel|matplotlib|safetensors)": lambda: not os.environ.get("CI"),
     r"timm is not installed": without_package("timm"),
     r"x_transformers is not installed": without_package("x_transformers"),
+    r"enformer_pytorch is not installed": without_package("enformer_pytorch"),
     r"flax is not installed": without_package("flax"),
     r"keras is not installed": without_package("keras"),
     r"paddle is not installed": without_package("paddle"),

@@ -199,12 +199,14 @@ class Anything(type):
         return f"{cls.__name__}.{name}"
 
 
-class EmptyTorchvision(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Stands for torchvision while timm is imported, which calls nothing of it for these models. The wheel of torchvision on PyPI is
-    built for GPUs and does not load beside a torch for the CPU."""
+class Empty(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Stands for packages while another is imported that calls nothing of them for these models."""
+
+    def __init__(self, *names):
+        self.names = names
 
     def find_spec(self, name, path, target=None):
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] == "torchvision" else None
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if name.split(".")[0] in self.names else None
 
     def create_module(self, spec):
         def member(name):
@@ -220,17 +222,23 @@ class EmptyTorchvision(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def imported_timm():
-    if importlib.util.find_spec("timm") is None or importlib.util.find_spec("torchvision") is not None:
-        return pytest.importorskip("timm", reason="timm is not installed")
-    finder = EmptyTorchvision()
+def imported(name, *without):
+    """A module, where its package is installed; `without` what that asks for, which is installed too or not."""
+    if importlib.util.find_spec(name.split(".")[0]) is None:
+        pytest.skip(f"{name.split('.')[0]} is not installed")
+    finder = Empty(*(other for other in without if importlib.util.find_spec(other) is None))
     sys.meta_path.insert(0, finder)
     try:
-        return importlib.import_module("timm")
+        return importlib.import_module(name)
     finally:
         sys.meta_path.remove(finder)
-        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
-            del sys.modules[name]
+        for empty in [module for module in sys.modules if module.split(".")[0] in finder.names]:
+            del sys.modules[empty]
+
+
+def imported_timm():
+    """torchvision's wheel on PyPI is built for GPUs and does not load beside a torch for the CPU."""
+    return imported("timm", "torchvision")
 
 
 def step(model, *args, **kwargs):
@@ -278,6 +286,21 @@ def test_masks_of_windows_that_are_numbers(heeds_calls):
     window = timm.models.swin_transformer.WindowAttention(8, 2, window_size=2).double()
     mask = torch.randn(3, 4, 4, dtype=torch.float64)
     agree(window, heeds_calls, 1, torch.randn(6, 4, 8, dtype=torch.float64), mask=mask)
+
+
+def test_attention_of_enformer_pytorch(heeds_calls):
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    package = imported("enformer_pytorch.modeling_enformer", "polars", "pyfaidx")
+    torch.manual_seed(7)
+    layer = package.Attention(12, num_rel_pos_features=6, heads=3, dim_key=4, dim_value=5).double()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    x = torch.randn(2, 9, 12, dtype=torch.float64)
+    agree(layer, heeds_calls, 1, x)
+    heed.convert(layer)
+    layer.attn_dropout.p = 0.5
+    torch.manual_seed(8)
+    assert not torch.allclose(layer(x), layer(x)) and torch.equal(layer.eval()(x), layer(x))
 
 
 ATTEND = [

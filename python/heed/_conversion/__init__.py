@@ -72,6 +72,7 @@ _KNOWN = (
     _Known("timm.models.swin_transformer", "WindowAttention", _packages.SwinWindowsByHeed),
     _Known("timm.models.swin_transformer_v2", "WindowAttention", _packages.SwinV2WindowsByHeed),
     _Known("x_transformers.attend", "Attend", _packages.AttendByHeed, _packages.why_not_attend),
+    _Known("enformer_pytorch.modeling_enformer", "Attention", _packages.EnformerByHeed),
 )
 
 
@@ -171,7 +172,7 @@ def convert(model: torch.nn.Module, *, back: bool = False) -> Conversion:
 
     Converted are torch.nn.MultiheadAttention, TransformerEncoderLayer and TransformerDecoderLayer, in evaluation too (PyTorch's
     fast path is not taken), and subclasses with their forward; models of transformers, by attn_implementation="heed"; windows of timm's
-    Swin and Swin V2; x_transformers' Attend with softmax; and any module whose class calls scaled_dot_product_attention, by
+    Swin and Swin V2; x_transformers' Attend with softmax; enformer_pytorch's attention; and any module whose class calls scaled_dot_product_attention, by
     whatever name, as whisper's and timm's other attention (with fused_attn switched on). What heed.nn.MultiheadAttention and its layers say
     of differences holds: results agree within rounding, dropout drops other weights, and rows without any key give 0.
     timm's -100 in masks of shifted windows hides. x_transformers' Intermediates hold no scores.

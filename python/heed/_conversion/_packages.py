@@ -1,4 +1,5 @@
-"""Layers of packages that compute attention by matrix products of their own, by heed: timm's windows and x-transformers' Attend."""
+"""Layers of packages that compute attention by matrix products of their own, by heed: timm's windows, x-transformers' Attend and
+enformer-pytorch's attention."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 
 from .._attention import attention
 from ..nn._torch_multihead_attention import only_hides
+from ..positions._scheme import Scheme
 from ._classes import Converted
 
 
@@ -78,6 +80,55 @@ class SwinV2WindowsByHeed(_WindowsByHeed):
         table = 16 * torch.sigmoid(self.cpb_mlp(self.relative_coords_table).view(-1, self.num_heads))
         bias = table[self.relative_position_index].permute(2, 0, 1).unsqueeze(0)
         return self._joined(qkv, bias, mask, self.logit_scale.clamp(max=math.log(100.0)).exp(), True)
+
+
+class _Distances(Scheme):
+    """Transformer-XL's terms of a layer that has computed them: vectors by offset, key position - query position,
+    [H, 2N - 1, D], and what is added to queries that meet them, [H, D]."""
+
+    def __init__(self, vectors: torch.Tensor, bias: torch.Tensor) -> None:
+        super().__init__()
+        self._terms = vectors, bias
+
+    def tensors(self) -> dict[str, torch.Tensor | None]:
+        """Both."""
+        return {"transformer_xl_positions": self._terms[0], "transformer_xl_bias": self._terms[1]}
+
+
+class EnformerByHeed(Converted):
+    """enformer_pytorch.modeling_enformer.Attention, without arrays of scores. Avsec et al. 2021, "Effective gene expression prediction
+    from sequence by integrating long-range interactions", methods: Transformer-XL's scores with distances of their own."""
+
+    heads: int
+    scale: float
+    num_rel_pos_features: int
+    use_tf_gamma: bool
+    to_q: Any
+    to_k: Any
+    to_v: Any
+    to_rel_k: Any
+    to_out: Any
+    rel_content_bias: torch.Tensor
+    rel_pos_bias: torch.Tensor
+    pos_dropout: Any
+    attn_dropout: Any
+    training: bool
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x [B, N, width] -> the same shape. Tensors on other devices are the package's own to compute."""
+        if not (x.is_cpu or x.is_meta):
+            return super().forward(x)  # type: ignore[misc]
+        package: Any = sys.modules["enformer_pytorch.modeling_enformer"]
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (self.to_q, self.to_k, self.to_v))
+        features = package.get_positional_embed(
+            x.shape[1], self.num_rel_pos_features, x.device, use_tf_gamma=self.use_tf_gamma, dtype=self.to_rel_k.weight.dtype
+        )
+        vectors = self.to_rel_k(self.pos_dropout(features)).unflatten(-1, (self.heads, -1)).transpose(0, 1)
+        distances = _Distances(vectors, (self.rel_pos_bias - self.rel_content_bias)[0, :, 0])
+        dropout = self.attn_dropout.p if self.training else 0.0
+        output = attention(q * self.scale + self.rel_content_bias, k, v, scale=1.0, position=distances, dropout=dropout)
+        projected: torch.Tensor = self.to_out(output.transpose(1, 2).flatten(2))
+        return projected
 
 
 class AttendByHeed(Converted):
