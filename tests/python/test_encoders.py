@@ -73,13 +73,95 @@ def attended(encoder, parts, layer, Y):
     return H + parts[f"attention{layer}"](H, H, H)
 
 
+def lstm(weights, X):
+    """States of an LSTM from its equations, step by step: weights of the input and of the state, and both biases; gates in
+    PyTorch's order."""
+    W_x, W_h, *biases = weights
+    h = c = X.new_zeros(X.shape[0], W_h.shape[1])
+    states = []
+    for x in X.unbind(1):
+        i, f, g, o = (x @ W_x.T + h @ W_h.T + sum(biases)).chunk(4, 1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        h = o.sigmoid() * c.tanh()
+        states.append(h)
+    return torch.stack(states, 1)
+
+
+def both_ways(weights, X, read):
+    """read(weights, X), or where there are twice as many weights, that beside the same from the end."""
+    half = len(weights) // 2
+    return torch.cat([read(weights[:half], X), read(weights[half:], X.flip(1)).flip(1)], 2)
+
+
+def embedded(encoder, parts, layer, X):
+    """Lin et al. 2017, equations 2 to 7, and the embedding given back to every step."""
+    cell, part, combine = (parts[f"{kind}{layer}"] for kind in ("cell", "attention", "combine"))
+    weights = list(cell.parameters())
+    H = lstm(weights, X) if encoder.causal else both_ways(weights, X, lstm)
+    scores = part.W_s2.weight @ (part.W_s1.weight @ H.mT).tanh()
+
+    def embedding(steps):
+        return (scores[:, :, :steps].softmax(2) @ H[:, :steps]).flatten(1)
+
+    M = torch.stack([embedding(i + 1 if encoder.causal else X.shape[1]) for i in range(X.shape[1])], 1)
+    return H + M @ combine.weight.T + combine.bias
+
+
+def remembered(weights, X):
+    """Cheng et al. 2016, equations 4 to 9, step by step."""
+    W_h, W_x, W_g, v, W, bias = weights
+    states = []
+    for row in X:
+        tape, cells = [], []
+        g = m = X.new_zeros(len(v))
+        for x in row:
+            if tape:
+                s = torch.stack([v @ (W_h @ h + W_x @ x + W_g @ g).tanh() for h in tape]).softmax(0)
+                g, m = (sum(s_i * kept for s_i, kept in zip(s, past)) for past in (tape, cells))
+            i, f, z, o = (W @ torch.cat([g, x]) + bias).chunk(4)
+            cells.append(f.sigmoid() * m + i.sigmoid() * z.tanh())
+            tape.append(o.sigmoid() * cells[-1].tanh())
+        states.append(torch.stack(tape))
+    return torch.stack(states)
+
+
+def looked_back(weights, X):
+    """Paulus et al. 2018, equations 6 to 8, and the state joined with what it attends to."""
+    *cell, W, U, bias = weights
+    h = lstm(cell, X)
+    d = [torch.zeros_like(h[:, 0])]
+    for t in range(1, X.shape[1]):
+        e = torch.stack([(h[:, t] * (h[:, j] @ W.T)).sum(1) for j in range(t)], 1)
+        d.append((e.softmax(1)[:, :, None] * h[:, :t]).sum(1))
+    return torch.cat([h, torch.stack(d, 1)], 2) @ U.T + bias
+
+
+def reader(read):
+    def mix(encoder, parts, layer, X):
+        weights = list(parts[f"reader{layer}"].parameters())
+        if encoder.causal:
+            return read(weights, X)
+        return both_ways([*weights, *parts[f"reader{layer}_reverse"].parameters()], X, read)
+
+    return mix
+
+
 FORMULAS = {
     "dilated": convolved,
     "rnn": lambda _, parts, layer, Y: parts[f"cell{layer}"](Y)[0],
     "lstm": lambda _, parts, layer, Y: parts[f"cell{layer}"](Y)[0],
     "gru-attention": attended,
     "decomposable": aligned,
+    "self-attentive": embedded,
+    "lstmn": reader(remembered),
+    "intra-decoder": reader(looked_back),
 }
+
+
+def gradients(output, encoder, X):
+    """Of sum(output * G), G fixed and random, by the input and by every parameter."""
+    G = torch.randn(output.shape, generator=torch.Generator().manual_seed(23), dtype=F64)
+    return torch.autograd.grad((output * G).sum(), [X, *encoder.parameters()])
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -87,8 +169,42 @@ FORMULAS = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_encoders_are_their_formulas(name, norm, causal):
     encoder = make(name, norm=norm, causal=causal, layers=2, heads=2, ffn_width=12, bias=True, kernel=3, max_distance=3)
-    X = sample()
-    torch.testing.assert_close(encoder(X), layers(encoder, X, functools.partial(FORMULAS[name], encoder)))
+    X, mix = sample(3).requires_grad_(), functools.partial(FORMULAS[name], encoder)
+    torch.testing.assert_close(encoder(X), layers(encoder, X, mix))
+    # A row alone, without its padding, which gives zeros.
+    lens = [7, 3, 0]
+    expected = torch.zeros_like(X)
+    for row, length in enumerate(lens[:2]):
+        expected[row, :length] = layers(encoder, X[row : row + 1, :length], mix)[0]
+    output = encoder(X, torch.tensor(lens))
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, encoder, X), gradients(expected, encoder, X))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_penalty_is_that_of_the_annotation_matrices(causal):
+    """Lin et al. 2017, equation 8, of each embedding that has a step."""
+    encoder = make("self-attentive", causal=causal, heads=3)
+    X, lens = sample(3).requires_grad_(), torch.tensor([7, 3, 0])
+    assert nn.annotation_penalty(encoder) is None and nn.annotation_penalty(make("lstm").train()) is None
+    encoder.train()
+    seen = {}
+    for layer in range(2):
+        handle = getattr(encoder, f"attention{layer}")
+        handle.register_forward_pre_hook(lambda module, args, layer=layer: seen.update({layer: args[0]}))
+    encoder(X, lens)
+    expected = 0
+    for layer, H in seen.items():
+        part = getattr(encoder, f"attention{layer}")
+        scores = part.W_s2.weight @ (part.W_s1.weight @ H.mT).tanh()
+        ends = [(row, end) for row, length in ((0, 7), (1, 3)) for end in (range(1, length + 1) if causal else [length])]
+        matrices = [scores[row, :, :end].softmax(1) for row, end in ends]
+        expected += sum((A @ A.T - torch.eye(3)).square().sum() for A in matrices) / len(matrices)
+    penalty = nn.annotation_penalty(encoder)
+    torch.testing.assert_close(penalty, expected)
+    leaves = [X, *(p for n, p in encoder.named_parameters() if "W_s" in n or "cell" in n)]
+    torch.testing.assert_close(*(torch.autograd.grad(value, leaves, retain_graph=True) for value in (penalty, expected)))
+    assert nn.annotation_penalty(copy.deepcopy(encoder)) is None
 
 
 def test_the_attention_encoder_is_its_blocks():
@@ -100,7 +216,8 @@ def test_the_attention_encoder_is_its_blocks():
         expected = X.masked_fill((torch.arange(7) >= lens[:, None])[:, :, None], 0.0) + rows
         for layer in range(2):
             expected = getattr(encoder, f"block{layer}")(expected, lens)
-        torch.testing.assert_close(encoder(X, lens, 2), encoder.final_norm(expected))
+        expected = encoder.final_norm(expected).masked_fill((torch.arange(7) >= lens[:, None])[:, :, None], 0.0)
+        torch.testing.assert_close(encoder(X, lens, 2), expected)
         output, weights = encoder(X, lens, 2, return_weights=True)
         assert torch.equal(output, encoder(X, lens, offset=2)) and [w.shape for w in weights] == [(4, 7, 7)] * 2
         if position != "rotary":
@@ -209,7 +326,7 @@ def test_evaluation_drops_nothing_and_copies_are_equal(name):
     assert not torch.equal(encoder(X), encoder(X))
 
 
-@pytest.mark.parametrize("name", [name for name in nn.encoder_names() if name not in ("rnn", "gru", "lstm", "gru-attention")])
+@pytest.mark.parametrize("name", [name for name in nn.encoder_names() if not {"cell0", "reader0"} & set(dict(make(name).named_children()))])
 def test_they_compile_whole(name):
     torch._dynamo.reset()
     encoder, X, lens = make(name, ffn_width=8), sample(), torch.tensor([7, 3])
@@ -302,6 +419,12 @@ def test_names_of_parameters():
     norms = ["norm0.weight", "norm0.bias", "ffn_norm0.weight", "ffn_norm0.bias"]
     assert sorted(names("decomposable", ffn_width=3)) == sorted([*dense, "attention0.position.relative_bias", *norms])
     assert {"cell0.weight_ih_l0", "attention0.W_o.weight"} < set(names("gru-attention", causal=True))
+    embedding = ["attention0.W_s1.weight", "attention0.W_s2.weight", "combine0.weight"]
+    scores = ["score_state", "score_input", "score_summary", "score", "gates"]
+    readers = [f"reader0{way}.{name}" for way in ("", "_reverse") for name in scores]
+    assert sorted(names("lstmn")) == sorted([*readers, "norm0.weight", "norm0.bias"])
+    assert {"reader0.cell.weight_ih_l0", "reader0.attend.weight", "reader0.combine.weight"} < set(names("intra-decoder"))
+    assert sorted(names("self-attentive")) == sorted([*cells, *embedding, "norm0.weight", "norm0.bias"])
     assert set(make("rnn").state_dict()) > {"final_norm.weight"}
 
 
@@ -333,6 +456,14 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.DecomposableAttention(8, 3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2, max_distance=-1), "max_distance"),
         (lambda: nn.DecomposableAttention(8, 2, dropout=1.0), "dropout"),
+        (lambda: nn.LSTMN(8, 0), "LSTMN: expected sizes of at least 1, got 8 and 0"),
+        (lambda: nn.LSTMN(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
+        (lambda: nn.IntraDecoder(0, 8), "IntraDecoder: expected sizes of at least 1, got 0 and 8"),
+        (lambda: nn.make_encoder("lstmn", 7), "LSTMNEncoder: width must be even"),
+        (lambda: nn.StructuredAttention(8, 0), "rows and hidden of at least 1, got 8, 0 and 8"),
+        (lambda: nn.StructuredAttention(8, 2, dropout=1.0), "dropout"),
+        (lambda: nn.StructuredAttention(8, 2)(torch.zeros(2, 3, 7)), r"H: expected shape \[batch, steps, 8\], got"),
+        (lambda: nn.make_encoder("self-attentive", 7), "SelfAttentiveEncoder: width must be even"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 8), torch.ones(3)), r"valid_lens: expected.*\[3\]"),
         (lambda: make("gru", causal=True).step(sample(), nn.LayerCaches([])), "cannot go on from a cache"),

@@ -3,6 +3,7 @@
 #define HEED_NN_H_
 
 #include "heed/nn/attention.h"
+#include "heed/nn/attention_models.h"
 #include "heed/nn/cache.h"
 #include "heed/nn/cloneable.h"
 #include "heed/nn/decomposable_attention.h"
@@ -14,6 +15,7 @@
 #include "heed/nn/positions.h"
 #include "heed/nn/rotary.h"
 #include "heed/nn/safetensors.h"
+#include "heed/nn/structured_attention.h"
 #include "heed/nn/transformer.h"
 #include "heed/nn/transformer_decoder.h"
 #include "heed/nn/weights.h"
