@@ -60,18 +60,14 @@ Mixer MakeAttention(const LayerShape& shape, Causal causal, Window window) {
 
 // An LSTM and the embedding of its states.
 Mixer MakeSelfAttentive(const LayerShape& shape) {
-  const nn::SelfAttentiveEncoder encoder(Options(shape, true));
+  nn::SelfAttentiveEncoder encoder(Options(shape, true));
   auto* cell = encoder->cells.at(0)->as<torch::nn::LSTMImpl>();
-  nn::StructuredAttention attention = encoder->attentions.at(0);
-  torch::nn::Linear combine = encoder->combines.at(0);
+  const nn::StructuredAttention& attention = encoder->attentions.at(0);
   const auto parameters = cell->named_parameters();
   return {encoder.ptr(),
-          [cell, attention, combine](const at::Tensor& X) mutable {
-            const at::Tensor H = std::get<0>(cell->forward(X));
-            return H + combine(attention(H));
-          },
+          [encoder, cell](const at::Tensor& X) mutable { return encoder->mix(0, std::get<0>(cell->forward(X))); },
           {parameters["weight_ih_l0"], parameters["weight_hh_l0"], attention->W_s1->weight, attention->W_s2->weight,
-           combine->weight}};
+           encoder->combines.at(0)->weight}};
 }
 
 Mixer MakeDecomposable(const LayerShape& shape) {

@@ -59,7 +59,7 @@ constexpr NamedEncoder kEncoders[] = {
     {"lstm", false, MakeRecurrent},
     {"gru-attention", true, MakeGruAttention},
     {"decomposable", true, Make<DecomposableEncoderImpl>},
-    {"self-attentive", false, Make<SelfAttentiveEncoderImpl>},
+    {"self-attentive", true, Make<SelfAttentiveEncoderImpl>},
     {"lstmn", false, Make<LstmnEncoderImpl>},
     {"intra-decoder", false, Make<IntraDecoderEncoderImpl>},
 };

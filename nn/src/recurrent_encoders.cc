@@ -110,9 +110,13 @@ torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, con
 SelfAttentiveEncoderImpl::SelfAttentiveEncoderImpl(EncoderOptions options_)
     : ResidualEncoder("SelfAttentiveEncoder", std::move(options_.cell("lstm"))) {
   AddCells("SelfAttentiveEncoder", *this);
+  if (options.heads() < 1 || options.width() % options.heads() != 0) {
+    throw InvalidArgument("SelfAttentiveEncoder: width (" + std::to_string(options.width()) +
+                          ") must be a positive multiple of heads (" + std::to_string(options.heads()) + ")");
+  }
   const auto attention =
       StructuredAttentionOptions(options.width(), options.heads()).dropout(options.dropout()).causal(options.causal());
-  const auto combine = torch::nn::LinearOptions(options.heads() * options.width(), options.width()).bias(options.bias());
+  const auto combine = torch::nn::LinearOptions(options.width(), options.width()).bias(options.bias());
   for (int64_t l = 0; l < options.layers(); ++l) {
     attentions.push_back(register_module("attention" + std::to_string(l), StructuredAttention(attention)));
     combines.push_back(register_module("combine" + std::to_string(l), torch::nn::Linear(combine)));
@@ -120,15 +124,21 @@ SelfAttentiveEncoderImpl::SelfAttentiveEncoderImpl(EncoderOptions options_)
   AddNormsAndFfns();
 }
 
+torch::Tensor SelfAttentiveEncoderImpl::mix(std::size_t layer, const torch::Tensor& H, const torch::Tensor& lengths) {
+  const at::Tensor M = attentions[layer](H, lengths).unflatten(2, {options.heads(), options.width()});
+  const at::Tensor W = combines[layer]->weight.unflatten(0, {options.heads(), -1}), &bias = combines[layer]->bias;
+  const at::Tensor given = H + at::einsum("bnrc,rkc->bnrk", {M, W}).flatten(2);
+  return bias.defined() ? given + bias : given;
+}
+
 torch::Tensor SelfAttentiveEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("SelfAttentiveEncoder", X, options.width());
   RefuseSequencePart("SelfAttentiveEncoder", kStepByStep);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  const auto mix = [&](size_t l, const at::Tensor& Y) {
-    const at::Tensor H = States(options, *cells[l], Y, lengths, padding);
-    return H + combines[l](attentions[l](H, lengths));
+  const auto read = [&](size_t l, const at::Tensor& Y) {
+    return mix(l, States(options, *cells[l], Y, lengths, padding), lengths);
   };
-  return Blank(Layers(Blank(X, padding), mix), padding);
+  return Blank(Layers(Blank(X, padding), read), padding);
 }
 
 }  // namespace heed::nn

@@ -12,6 +12,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "heed/error.h"
+#include "heed/nn/intra_temporal_attention.h"
 
 namespace heed::nn {
 namespace {
@@ -51,7 +52,9 @@ at::Tensor SelfAttentive(const torch::nn::Module& encoder, const at::Tensor& X, 
   for (int64_t i = 0; i < X.size(0); ++i) {
     const at::Tensor seen = H.slice(0, 0, causal ? i + 1 : X.size(0));
     const at::Tensor M = rows[1].mm(rows[0].mm(seen.t()).tanh()).softmax(1).mm(seen);
-    outputs.push_back(H[i] + W[0].mv(M.flatten()) + W[1]);
+    Weights given;
+    for (int64_t r = 0; r < M.size(0); ++r) given.push_back(W[0].chunk(M.size(0))[r].mv(M[r]));
+    outputs.push_back(H[i] + at::cat(given) + W[1]);
   }
   return at::stack(outputs);
 }
@@ -168,10 +171,47 @@ TEST(AttentionModelsTest, ThePenaltyIsThatOfTheAnnotationMatrix) {
   encoder->forward(at::randn({2, 3, 8}));
   const auto& layers = encoder->as<SelfAttentiveEncoder>()->attentions;
   EXPECT_TRUE(at::equal(AnnotationPenalty(*encoder), layers[0]->penalty() + layers[1]->penalty()));
+  EXPECT_THROW(MakeEncoder("self-attentive", EncoderOptions(8).heads(3)), InvalidArgument);
   EXPECT_THROW(Lstmn(8, 0), InvalidArgument);
   EXPECT_THROW(IntraDecoder(0, 8), InvalidArgument);
   EXPECT_THROW(StructuredAttention(StructuredAttentionOptions(6, 0)), InvalidArgument);
   EXPECT_THROW(StructuredAttention(StructuredAttentionOptions(6, 2).dropout(1.0)), InvalidArgument);
+}
+
+// Paulus et al. 2018, equations 1 to 5, of each row without its padding; in one call and step by step.
+TEST(AttentionModelsTest, IntraTemporalAttentionIsItsEquations) {
+  at::manual_seed(44);
+  IntraTemporalAttention layer(5, 6);
+  layer->to(at::kDouble);
+  const at::Tensor queries = at::randn({3, 4, 5}, at::kDouble).set_requires_grad(true);
+  const at::Tensor memory = at::randn({3, 7, 6}, at::kDouble).set_requires_grad(true);
+  const std::vector<int64_t> lengths = {7, 3, 0};
+  const at::Tensor lens = at::tensor(lengths);
+  Weights rows;
+  for (int64_t b = 0; b < 3; ++b) {
+    const at::Tensor m = memory[b].slice(0, 0, lengths[b]), e = queries[b].mm(layer->attend->weight).mm(m.t());
+    Weights steps;
+    for (int64_t t = 0; t < 4; ++t) {
+      const at::Tensor f = t == 0 ? e[t].exp() : e[t].exp() / e.slice(0, 0, t).exp().sum(0);
+      steps.push_back((f / f.sum()).matmul(m));
+    }
+    rows.push_back(at::stack(steps));
+  }
+  const at::Tensor expected = at::stack(rows);
+  const auto [c, past] = layer(queries, memory, lens);
+  EXPECT_TRUE(at::allclose(c, expected, 0, 1e-12));
+  EXPECT_TRUE(at::allclose(past[0], queries[0].mm(layer->attend->weight).mm(memory[0].t()).logsumexp(0), 0, 1e-12));
+  const Weights leaves = {queries, memory, layer->attend->weight};
+  const Weights gradients = Gradients(c, leaves), wanted = Gradients(expected, leaves);
+  for (std::size_t i = 0; i < leaves.size(); ++i) EXPECT_TRUE(at::allclose(gradients[i], wanted[i], 0, 1e-12)) << i;
+  const auto [first, after] = layer(queries.slice(1, 0, 1), memory, lens);
+  const auto [others, end] = layer(queries.slice(1, 1, 4), memory, lens, after);
+  EXPECT_TRUE(at::allclose(at::cat({first, others}, 1), c, 0, 1e-12));
+  EXPECT_TRUE(at::allclose(end, past, 0, 1e-12));
+  EXPECT_TRUE(std::get<0>(layer(queries * 1e4, memory)).isfinite().all().item<bool>());
+  EXPECT_THROW(layer(queries, memory.slice(0, 0, 2)), InvalidArgument);
+  EXPECT_THROW(layer(queries, memory, lens, past.slice(1, 0, 2)), InvalidArgument);
+  EXPECT_THROW(IntraTemporalAttention(0, 6), InvalidArgument);
 }
 
 }  // namespace

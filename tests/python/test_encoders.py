@@ -101,10 +101,13 @@ def embedded(encoder, parts, layer, X):
     scores = part.W_s2.weight @ (part.W_s1.weight @ H.mT).tanh()
 
     def embedding(steps):
-        return (scores[:, :, :steps].softmax(2) @ H[:, :steps]).flatten(1)
+        return (scores[:, :, :steps].softmax(2) @ H[:, :steps]).unbind(1)
 
-    M = torch.stack([embedding(i + 1 if encoder.causal else X.shape[1]) for i in range(X.shape[1])], 1)
-    return H + M @ combine.weight.T + combine.bias
+    def given(steps):
+        return torch.cat([M @ W.T for M, W in zip(embedding(steps), combine.weight.chunk(encoder.heads))], 1)
+
+    Y = torch.stack([given(i + 1 if encoder.causal else X.shape[1]) for i in range(X.shape[1])], 1)
+    return H + Y + combine.bias
 
 
 def remembered(weights, X):
@@ -184,8 +187,8 @@ def test_encoders_are_their_formulas(name, norm, causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_penalty_is_that_of_the_annotation_matrices(causal):
     """Lin et al. 2017, equation 8, of each embedding that has a step."""
-    encoder = make("self-attentive", causal=causal, heads=3)
-    X, lens = sample(3).requires_grad_(), torch.tensor([7, 3, 0])
+    encoder = make("self-attentive", 6, causal=causal, heads=3)
+    X, lens = sample(3, width=6).requires_grad_(), torch.tensor([7, 3, 0])
     assert nn.annotation_penalty(encoder) is None and nn.annotation_penalty(make("lstm").train()) is None
     encoder.train()
     seen = {}
@@ -223,6 +226,44 @@ def test_the_attention_encoder_is_its_blocks():
         if position != "rotary":
             with pytest.raises(ValueError, match="max_len is 9"):
                 encoder(X, lens, 3)
+
+
+def test_intra_temporal_attention_is_its_equations():
+    """Paulus et al. 2018, equations 1 to 5, of each row without its padding; in one call and step by step."""
+    torch.manual_seed(24)
+    layer = nn.IntraTemporalAttention(5, 6).double()
+    queries, memory, lens = sample(3, 4, 5).requires_grad_(), sample(3, 7, 6, seed=25).requires_grad_(), [7, 3, 0]
+    expected = torch.zeros(3, 4, 6, dtype=F64)
+    for row, length in enumerate(lens[:2]):
+        m = memory[row, :length]
+        e = queries[row] @ layer.attend.weight @ m.T
+        f = torch.stack([e[t].exp() / (e[:t].exp().sum(0) if t else 1.0) for t in range(4)])
+        expected[row] = f / f.sum(1, keepdim=True) @ m
+    c, past = layer(queries, memory, torch.tensor(lens))
+    torch.testing.assert_close(c, expected)
+    leaves = [queries, memory, layer.attend.weight]
+    G = sample(3, 4, 6, seed=26)
+    torch.testing.assert_close(*(torch.autograd.grad((value * G).sum(), leaves, retain_graph=True) for value in (c, expected)))
+    first, kept = layer(queries[:, :1], memory, torch.tensor(lens))
+    second, kept = layer(queries[:, 1:3], memory, torch.tensor(lens), kept)
+    third, kept = layer(queries[:, 3:], memory, torch.tensor(lens), kept)
+    torch.testing.assert_close(torch.cat([first, second, third], 1), c)
+    torch.testing.assert_close(kept[0], past[0])
+    with torch.no_grad():
+        poisoned = memory.masked_fill((torch.arange(7) >= torch.tensor(lens)[:, None])[:, :, None], math.nan)
+        assert torch.equal(layer(queries, poisoned, torch.tensor(lens))[0], c)
+        assert layer(queries * 1e4, memory)[0].isfinite().all()
+    # Looked at once, a step of the source counts less: of two queries that are the same, the second looks elsewhere.
+    same, _ = layer(queries[:1, :1].expand(1, 2, 5), memory[:1])
+    torch.testing.assert_close(same[0, 1], memory[0].mean(0))
+    for call, message in (
+        (lambda: nn.IntraTemporalAttention(0, 6), "sizes of at least 1, got 0 and 6"),
+        (lambda: layer(queries, memory[:2]), "memory: expected a batch of 3, got 2"),
+        (lambda: layer(queries, memory, past=past[:, :2]), r"past: expected shape \[3, 7\], got \[3, 2\]"),
+        (lambda: layer(memory, memory), "queries: expected shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def dependence(encoder, steps, width):
@@ -464,6 +505,7 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.StructuredAttention(8, 2, dropout=1.0), "dropout"),
         (lambda: nn.StructuredAttention(8, 2)(torch.zeros(2, 3, 7)), r"H: expected shape \[batch, steps, 8\], got"),
         (lambda: nn.make_encoder("self-attentive", 7), "SelfAttentiveEncoder: width must be even"),
+        (lambda: nn.make_encoder("self-attentive", 8, heads=3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 8), torch.ones(3)), r"valid_lens: expected.*\[3\]"),
         (lambda: make("gru", causal=True).step(sample(), nn.LayerCaches([])), "cannot go on from a cache"),

@@ -61,6 +61,7 @@ NN = {
     "DecomposableEncoder": [((H * D,), {"heads": H, "max_distance": 4, **STACK})],
     "IntraDecoder": [((H * D, D), {})],
     "IntraDecoderEncoder": [((H * D,), STACK)],
+    "IntraTemporalAttention": [((H * D, H * D), {})],
     "LSTMN": [((H * D, D), {})],
     "LSTMNEncoder": [((H * D,), STACK)],
     "MultiHeadAttention": [((H * D, H, 0.0, True), {"query_key_norm": norm}) for norm in (None, "l2", "rms")],
@@ -120,6 +121,8 @@ class Called(torch.nn.Module):
             return heed.attention(q, q, q, position=inner, **(order or {"causal": True}))
         if isinstance(inner, heed.nn.QueryKeyNorm):
             return torch.cat(inner(q, q))
+        if isinstance(inner, heed.nn.IntraTemporalAttention):
+            return inner(x, x)[0]
         if isinstance(inner, heed.nn.AddNorm | heed.nn.TransformerDecoderLayer):
             return inner(x, x)
         if isinstance(inner, heed.nn.MultiHeadAttention | heed.nn.MultiheadAttention):

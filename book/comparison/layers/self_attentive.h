@@ -8,16 +8,16 @@
 
 namespace heed::lab {
 
-// The embedding of Lin et al. 2017 given back to every step, H the states of an LSTM and r rows:
-//   s = W_s2 tanh(W_s1 H^T),  M_i = softmax(s_0..i) H_0..i,  y_i = h_i + W_o M_i
+// The embedding of Lin et al. 2017 given back to every step, H the states of an LSTM and r rows, each with its part of W_o:
+//   s = W_s2 tanh(W_s1 H^T),  M_i = softmax(s_0..i) H_0..i,  y_i = h_i + [W_o1 M_i1, W_o2 M_i2, ...]
 // A step's own M is what a causal layer needs; one for the whole sequence takes the last of them alone. Weights: W_x, W_h of
-// the LSTM, W_s1 [width, width], W_s2 [r, width], W_o [width, r * width].
+// the LSTM, W_s1 [width, width], W_s2 [r, width], W_o [width, width].
 struct SelfAttentive {
   LayerFacts Facts() const {
     LayerFacts facts = Lstm().Facts();
     facts.id = "self-attentive";
     facts.name = "self-attentive embedding (causal)";
-    facts.multiply_adds = "(9 + r) n d² + (1 + r) n d + r n (n + 1) d / 2";
+    facts.multiply_adds = "10 n d² + (1 + r) n d + r n (n + 1) d / 2";
     facts.steps = "n + 1";
     facts.memory = "2 n d + n (r + 1) + r d";
     facts.hops = "1";
@@ -28,7 +28,7 @@ struct SelfAttentive {
   }
   std::vector<int64_t> WeightSizes(const LayerShape& shape) const {
     const int64_t d = shape.width, r = shape.heads;
-    return {4 * d * d, 4 * d * d, d * d, r * d, r * d * d};
+    return {4 * d * d, 4 * d * d, d * d, r * d, d * d};
   }
 
   template <class Scalar>
@@ -55,7 +55,7 @@ struct SelfAttentive {
         }
       }
       for (int64_t c = 0; c < d; ++c) {
-        const Scalar given = Dot(Term::kProjections, Operand(&weights[4][c * r * d]), Operand(embedding.data()), r * d);
+        const Scalar given = Dot(Term::kProjections, Operand(&weights[4][c * d]), Operand(&embedding[c * r / d * d]), d);
         y[i * d + c] = NewState(h[i * d + c] + given, i);
       }
     }
@@ -66,7 +66,7 @@ struct SelfAttentive {
   LayerNumbers Expected(const LayerShape& shape, int64_t n) const {
     const int64_t d = shape.width, r = shape.heads, pairs = r * n * (n + 1) / 2;
     LayerNumbers numbers = Lstm().Expected(shape, n);
-    numbers.Of(Term::kProjections) += (1 + r) * n * d * d;
+    numbers.Of(Term::kProjections) += 2 * n * d * d;
     numbers.Of(Term::kScores) = r * n * d;
     numbers.Of(Term::kSums) = pairs * d;
     numbers.operations.hyperbolic_tangents += n * d;
@@ -74,15 +74,13 @@ struct SelfAttentive {
     AddSoftmax(numbers.operations, r * n, pairs);
     numbers.sequential_steps = n + 1;
     numbers.rounds += n > 1 ? 11 : 9;
-    numbers.span += 9 + 2 * CeilLog2(d) + 3 * CeilLog2(n) + CeilLog2(r * d);
+    numbers.span += 9 + 3 * CeilLog2(d) + 3 * CeilLog2(n);
     numbers.memory = 2 * n * d + n * (r + 1) + r * d;
     numbers.path_length = numbers.longest_path = std::min<int64_t>(n - 1, 1);
     return numbers;
   }
 
-  int64_t LongestSum(const LayerShape& shape, int64_t length) const {
-    return std::max({2 * shape.width, shape.heads * shape.width, length});
-  }
+  int64_t LongestSum(const LayerShape& shape, int64_t length) const { return std::max(2 * shape.width, length); }
 };
 
 }  // namespace heed::lab

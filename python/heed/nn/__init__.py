@@ -16,6 +16,7 @@ from ._encoders import (
     make_encoder,
 )
 from ._intra_decoder import IntraDecoder
+from ._intra_temporal_attention import IntraTemporalAttention
 from ._memory_network import LSTMN
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
@@ -38,6 +39,7 @@ __all__ = [
     "DecomposableEncoder",
     "IntraDecoder",
     "IntraDecoderEncoder",
+    "IntraTemporalAttention",
     "LSTMN",
     "LSTMNEncoder",
     "LayerCaches",

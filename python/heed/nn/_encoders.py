@@ -331,25 +331,29 @@ class SelfAttentiveEncoder(_CellEncoder):
     """The sentence embedding of Lin et al. 2017 (StructuredAttention) given back to every step: with H the states of an LSTM
     (section 2.1, equations 2 to 4) and M the embedding, a layer mixes by
 
-        H + W M,   W from all rows side by side to the width
+        H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
 
-    Without causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of
+    so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of
     steps 0..i.
 
-    heads   rows of the embedding
-    bias    of the cells and of W
+    heads   rows of the embedding, which divide the width
+    bias    of the cells and behind the W_r
 
-    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (W), ..., and those of
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, one below the other), ..., and those of
     ResidualEncoder.
     """
 
     def __init__(self, width: int, *, heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for heads below 1."""
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple
+        of heads."""
         super().__init__(width, "lstm", bias, **stack)
+        if heads < 1 or width % heads:
+            raise ValueError(f"SelfAttentiveEncoder: width ({width}) must be a positive multiple of heads ({heads})")
+        self.heads = heads
         for layer in range(self.layers):
             attention = StructuredAttention(width, heads, dropout=self.dropout.p, causal=self.causal)
             self.add_module(f"attention{layer}", attention)
-            self.add_module(f"combine{layer}", torch.nn.Linear(heads * width, width, bias=bias))
+            self.add_module(f"combine{layer}", torch.nn.Linear(width, width, bias=bias))
 
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
         """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
@@ -358,7 +362,10 @@ class SelfAttentiveEncoder(_CellEncoder):
 
         def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
             H = self._states(layer, Y, lengths, padded)
-            return H + getattr(self, f"combine{layer}")(getattr(self, f"attention{layer}")(H, lengths))
+            M = getattr(self, f"attention{layer}")(H, lengths).unflatten(2, (self.heads, self.width))
+            combine = getattr(self, f"combine{layer}")
+            given = torch.einsum("bnrc,rkc->bnrk", M, combine.weight.unflatten(0, (self.heads, -1))).flatten(2)
+            return H + (given if combine.bias is None else given + combine.bias)
 
         return self._layers(X, padded, mix)
 

@@ -2,6 +2,7 @@
 #ifndef HEED_NN_ATTENTION_MODELS_H_
 #define HEED_NN_ATTENTION_MODELS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -15,14 +16,18 @@ namespace heed::nn {
 // The sentence embedding of Lin et al. 2017 (heed/nn/structured_attention.h) given back to every step: with H the states of an
 // LSTM (section 2.1, equations 2 to 4) and M the embedding of `heads` rows, a layer mixes by
 //
-//   H + W M,   W from all rows side by side to the width
+//   H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
 //
-// Without causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of
-// steps 0..i. Submodules cell0, attention0, combine0 (W), ...
+// so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without
+// causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of steps
+// 0..i. Submodules cell0, attention0, combine0 (all W_r, one below the other), ...
 class SelfAttentiveEncoderImpl : public ResidualEncoder {
  public:
   explicit SelfAttentiveEncoderImpl(EncoderOptions options);
   torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) override;
+
+  // What a layer makes of the states of its cell, [batch, steps, width] -> the same.
+  torch::Tensor mix(std::size_t layer, const torch::Tensor& H, const torch::Tensor& lengths = {});
 
   std::vector<std::shared_ptr<torch::nn::Module>> cells;  // torch::nn::LSTM of one layer, batch first
   std::vector<StructuredAttention> attentions;
