@@ -242,7 +242,7 @@ def test_an_interruption_leaves_no_part_behind(alibi, tmp_path):
 def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, objective):
     """Of the self-attentive encoder: softmax(W_s2 tanh(W_s1 H^T)) of the states that each layer is given."""
     folder, arrays = tmp_path / "run", tmp_path / "arrays"
-    model = ["--encoder", "self-attentive", "--position", "none", "--objective", objective, "--heads", 4, "--lr", 0.05]
+    model = ["--encoder", "self-attentive", "--position", "none", "--objective", objective, "--lr", 0.05]
     trained = run("train", text, "--out", folder, *TWO_LAYERS, *model, "--steps", 4, "--quiet")
     assert trained.returncode == 0, trained.stderr
     result = run("inspect", folder, text, "--tokens", 20, "--out", tmp_path / "maps.html", "--arrays", arrays, "--quiet")
@@ -251,7 +251,7 @@ def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, obj
     sizes, symbols = config["model"], len(config["vocabulary"]) + (objective == "masked")
     module = torch.nn.ModuleDict({
         "embedding": torch.nn.Embedding(symbols, sizes["width"]),
-        "encoder": heed.nn.make_encoder("self-attentive", sizes["width"], layers=2, heads=4, ffn_width=4 * sizes["width"],
+        "encoder": heed.nn.make_encoder("self-attentive", sizes["width"], layers=2, heads=sizes["heads"], ffn_width=4 * sizes["width"],
                                         causal=objective == "causal", bias=sizes["bias"]),
         "head": torch.nn.Linear(sizes["width"], len(config["vocabulary"]), bias=False),
     })
@@ -259,7 +259,7 @@ def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, obj
     expected = []
 
     def annotate(layer, states):
-        scores = layer.W_s2(layer.W_s1(states[0][0]).tanh()).T[:, None].expand(4, 20, 20)
+        scores = layer.W_s2(layer.W_s1(states[0][0]).tanh()).T[:, None].expand(sizes["heads"], 20, 20)
         hidden = torch.ones(20, 20, dtype=torch.bool).triu(1) if objective == "causal" else False
         expected.append(scores.masked_fill(torch.as_tensor(hidden), -math.inf).softmax(2).detach())
 
