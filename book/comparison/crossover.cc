@@ -36,7 +36,7 @@ std::vector<Crossover> CountedCrossovers(const Layer& attention, const std::vect
   const int64_t limit = (shape.width + 1) * (shape.kernel + 10);
   std::vector<Crossover> crossovers = {{"its own projections", SmallestWhereAtLeast(scores, projections, limit)}};
   for (const Layer* layer : layers) {
-    const bool attends = layer->Expected(shape, 1).Of(Term::kScores) > 0;
+    const bool attends = layer->Expected(shape, 2).Of(Term::kScores) > 0;
     if (attends || layer->facts().changes_with_level) continue;
     crossovers.push_back({layer->name(), SmallestWhereAtLeast(scores, whole(*layer), limit),
                           SmallestWhereAtLeast(whole(attention), whole(*layer), limit)});

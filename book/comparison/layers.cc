@@ -5,10 +5,14 @@
 
 #include "book/comparison/layers/attention.h"
 #include "book/comparison/layers/convolution.h"
+#include "book/comparison/layers/decomposable.h"
 #include "book/comparison/layers/gru.h"
+#include "book/comparison/layers/intra_decoder.h"
 #include "book/comparison/layers/linear_recurrence.h"
 #include "book/comparison/layers/lstm.h"
+#include "book/comparison/layers/lstmn.h"
 #include "book/comparison/layers/rnn.h"
+#include "book/comparison/layers/self_attentive.h"
 #include "lab/options/choice.h"
 
 namespace heed::lab {
@@ -36,6 +40,10 @@ const std::vector<const Layer*>& AllLayers() {
       Make(Attention{Attention::Sees::kAll}),
       Make(Attention{Attention::Sees::kEarlier}),
       Make(Attention{Attention::Sees::kWindow}),
+      Make(Decomposable{}),
+      Make(SelfAttentive{}),
+      Make(Lstmn{}),
+      Make(IntraDecoder{}),
   };
   return layers;
 }

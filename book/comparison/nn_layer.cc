@@ -13,7 +13,7 @@
 
 #include "book/comparison/thread_count.h"
 #include "heed/nn/attention.h"
-#include "heed/nn/encoders.h"
+#include "heed/nn/attention_models.h"
 
 namespace heed::lab {
 namespace {
@@ -56,6 +56,38 @@ Mixer MakeAttention(const LayerShape& shape, Causal causal, Window window) {
   return {attention.ptr(),
           [attention](const at::Tensor& X) mutable { return attention(X, X, X); },
           {attention->W_q->weight, attention->W_k->weight, attention->W_v->weight, attention->W_o->weight}};
+}
+
+// An LSTM and the embedding of its states.
+Mixer MakeSelfAttentive(const LayerShape& shape) {
+  nn::SelfAttentiveEncoder encoder(Options(shape, true));
+  auto* cell = encoder->cells.at(0)->as<torch::nn::LSTMImpl>();
+  const nn::StructuredAttention& attention = encoder->attentions.at(0);
+  const auto parameters = cell->named_parameters();
+  return {encoder.ptr(),
+          [encoder, cell](const at::Tensor& X) mutable { return encoder->mix(0, std::get<0>(cell->forward(X))); },
+          {parameters["weight_ih_l0"], parameters["weight_hh_l0"], attention->W_s1->weight, attention->W_s2->weight,
+           encoder->combines.at(0)->weight}};
+}
+
+Mixer MakeDecomposable(const LayerShape& shape) {
+  nn::DecomposableAttention attention(nn::DecomposableAttentionOptions(shape.width, shape.heads).max_distance(shape.window));
+  const at::NoGradGuard no_grad;
+  for (const auto& network : {attention->attend, attention->compare}) {
+    network->dense1->bias.zero_();
+    network->dense2->bias.zero_();
+  }
+  return {attention.ptr(),
+          [attention](const at::Tensor& X) mutable { return attention(X); },
+          {attention->attend->dense1->weight, attention->attend->dense2->weight, attention->position->relative_bias,
+           attention->compare->dense1->weight, attention->compare->dense2->weight}};
+}
+
+// A module that reads forwards, with all of its parameters.
+template <class Reader>
+Mixer MakeReader(const LayerShape& shape) {
+  Reader reader(shape.width, shape.width, /*bias=*/false);
+  return {reader.ptr(), [reader](const at::Tensor& X) mutable { return reader(X); }, reader->parameters()};
 }
 
 // One position after the other.
@@ -113,6 +145,10 @@ Mixer MakeMixer(const Layer& layer, const LayerShape& shape) {
        [](const LayerShape& s) {
          return MakeAttention(s, Causal::kNone, {s.window, s.window});
        }},
+      {"decomposable", MakeDecomposable},
+      {"self-attentive", MakeSelfAttentive},
+      {"lstmn", MakeReader<nn::Lstmn>},
+      {"intra-decoder", MakeReader<nn::IntraDecoder>},
   };
   const auto twin = twins.find(layer.facts().id);
   if (twin == twins.end()) throw std::logic_error("NnLayer: there is no module for '" + layer.facts().id + "'");

@@ -8,7 +8,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "heed/error.h"
-#include "heed/nn/multi_head_attention.h"
+#include "heed/nn/structured_attention.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
@@ -31,6 +31,13 @@ void Complete(const char* name, int64_t count, std::vector<int64_t>& wanted) {
   }
 }
 
+// That of a layer of attention, else null.
+nn::MultiHeadAttentionImpl::Observer* ObserverOf(torch::nn::Module& module) {
+  if (auto* heads = module.as<nn::MultiHeadAttentionImpl>()) return &heads->observer;
+  auto* rows = module.as<nn::StructuredAttentionImpl>();
+  return rows == nullptr ? nullptr : &rows->observer;
+}
+
 // Observers on the attention of every layer, for as long as it lives.
 class Observation {
  public:
@@ -38,31 +45,32 @@ class Observation {
                                    const nn::AttentionOptions& call)>;
   Observation(torch::nn::Module& model, const Visit& visit) {
     for (const auto& module : model.modules(/*include_self=*/false)) {
-      auto* attention = module->as<nn::MultiHeadAttentionImpl>();
-      if (attention == nullptr) continue;
+      nn::MultiHeadAttentionImpl::Observer* observer = ObserverOf(*module);
+      if (observer == nullptr) continue;
       const auto layer = static_cast<int64_t>(layers_.size());
-      attention->observer = [layer, visit](const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                           const nn::AttentionOptions& call) { visit(layer, query, key, value, call); };
-      layers_.push_back(attention);
+      *observer = [layer, visit](const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                 const nn::AttentionOptions& call) { visit(layer, query, key, value, call); };
+      layers_.push_back(observer);
     }
   }
   ~Observation() {
-    for (nn::MultiHeadAttentionImpl* attention : layers_) attention->observer = nullptr;
+    for (nn::MultiHeadAttentionImpl::Observer* observer : layers_) *observer = nullptr;
   }
   Observation(const Observation&) = delete;
   Observation& operator=(const Observation&) = delete;
 
  private:
-  std::vector<nn::MultiHeadAttentionImpl*> layers_;
+  std::vector<nn::MultiHeadAttentionImpl::Observer*> layers_;
 };
 
 }  // namespace
 
 HeadSelection SelectHeads(const LanguageModel& model, HeadSelection wanted) {
   const ModelOptions& options = model->options();
-  if (options.encoder != "attention") {
+  const auto attends = [](const auto& module) { return ObserverOf(*module) != nullptr; };
+  if (std::ranges::none_of(model->modules(/*include_self=*/false), attends)) {
     throw InvalidArgument("encoder: the model's is '" + options.encoder +
-                          "'; the weights shown are those of --encoder attention");
+                          "'; the weights shown are those of attention, as --encoder attention or self-attentive has");
   }
   Complete("layers", options.layers, wanted.layers);
   Complete("heads", options.heads, wanted.heads);

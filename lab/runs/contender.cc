@@ -6,7 +6,21 @@
 namespace heed::lab {
 namespace {
 
-bool Recurs(const std::string& encoder) { return encoder == "rnn" || encoder == "gru" || encoder == "lstm"; }
+// Encoders that are not called what their options are, or stand under another family than their own name.
+struct NamedEncoder {
+  const char *name, *label, *phrase, *family;
+};
+constexpr NamedEncoder kNamedEncoders[] = {
+    {"dilated", "dilated convolution", "the dilated convolution", "convolution"},
+    {"rnn", "RNN", "the RNN", "recurrence"},
+    {"gru", "GRU", "the GRU", "recurrence"},
+    {"lstm", "LSTM", "the LSTM", "recurrence"},
+    {"gru-attention", "GRU with attention", "the GRU with attention", "recurrence with attention"},
+    {"decomposable", "decomposable attention", "decomposable attention", "decomposable attention"},
+    {"self-attentive", "self-attentive embedding", "the self-attentive embedding", "recurrence with attention"},
+    {"lstmn", "LSTMN", "the LSTMN", "recurrence with attention"},
+    {"intra-decoder", "intra-decoder", "the intra-decoder", "recurrence with attention"},
+};
 
 // Schemes that are not called what their options are.
 struct NamedScheme {
@@ -29,9 +43,11 @@ constexpr NamedScheme kNamedSchemes[] = {
     {"cope", "CoPE", "contextual positions"},
 };
 
-const NamedScheme* Named(const std::string& position) {
-  const auto* found = std::ranges::find(kNamedSchemes, position, &NamedScheme::name);
-  return found == std::end(kNamedSchemes) ? nullptr : found;
+// The row of a table with this name, or null.
+template <class Row, std::size_t kRows>
+const Row* Named(const Row (&rows)[kRows], const std::string& name) {
+  const auto* found = std::ranges::find(rows, name, &Row::name);
+  return found == std::end(rows) ? nullptr : found;
 }
 
 }  // namespace
@@ -39,7 +55,7 @@ const NamedScheme* Named(const std::string& position) {
 std::vector<std::string> DefaultEncoders() { return {"attention", "convolution", "dilated", "rnn", "gru", "lstm"}; }
 
 std::string SchemeLabel(const std::string& position) {
-  const NamedScheme* named = Named(position);
+  const NamedScheme* named = Named(kNamedSchemes, position);
   return named != nullptr ? named->label : position;
 }
 
@@ -47,29 +63,21 @@ std::string Contender::Id() const { return attends() ? encoder + "-" + position 
 
 std::string Contender::Label() const {
   if (attends()) return position == "none" ? "attention, no positions" : "attention, " + SchemeLabel(position);
-  if (encoder == "dilated") return "dilated convolution";
-  if (encoder == "gru-attention") return "GRU with attention";
-  if (encoder == "decomposable") return "decomposable attention";
-  std::string label = encoder;
-  if (Recurs(encoder)) {
-    std::transform(label.begin(), label.end(), label.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
-  }
-  return label;
+  const NamedEncoder* named = Named(kNamedEncoders, encoder);
+  return named != nullptr ? named->label : encoder;
 }
 
 std::string Contender::Phrase() const {
-  if (encoder == "decomposable") return Label();
-  if (!attends()) return "the " + Label();
+  if (const NamedEncoder* named = Named(kNamedEncoders, encoder)) return named->phrase;
+  if (!attends()) return "the " + encoder;
   if (position == "none") return "attention without positions";
-  if (const NamedScheme* named = Named(position)) return std::string("attention with ") + named->phrase;
+  if (const NamedScheme* named = Named(kNamedSchemes, position)) return std::string("attention with ") + named->phrase;
   return "attention with " + position + " positions";
 }
 
 std::string Contender::Family() const {
-  if (Recurs(encoder)) return "recurrence";
-  if (encoder == "dilated") return "convolution";
-  if (encoder == "gru-attention") return "recurrence with attention";
-  return encoder == "decomposable" ? Label() : encoder;
+  const NamedEncoder* named = Named(kNamedEncoders, encoder);
+  return named != nullptr ? named->family : encoder;
 }
 
 std::vector<Contender> Contenders(const std::vector<std::string>& encoders, const std::vector<std::string>& positions) {

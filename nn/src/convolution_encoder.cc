@@ -44,12 +44,13 @@ torch::Tensor ConvolutionEncoderImpl::forward(const torch::Tensor& X, const torc
   CheckInput("ConvolutionEncoder", X, options.width());
   RefuseSequencePart("ConvolutionEncoder", "a step is computed of those beside it, which other ranks may have");
   const at::Tensor padding = Padding(ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), X.size(1));
-  return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
+  const auto convolve = [&](size_t l, const at::Tensor& Y) {
     const int64_t reach = (options.kernel() - 1) * Dilation(options, static_cast<int64_t>(l));
     const int64_t left = options.causal() ? reach : reach / 2;
     const at::Tensor padded = at::constant_pad_nd(Blank(Y, padding).transpose(1, 2), {left, reach - left});
     return Activate(convolutions[l](padded).transpose(1, 2), options.activation());
-  });
+  };
+  return Blank(Layers(Blank(X, padding), convolve), padding);
 }
 
 }  // namespace heed::nn

@@ -29,8 +29,9 @@ DecomposableEncoderImpl::DecomposableEncoderImpl(EncoderOptions options_)
 torch::Tensor DecomposableEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
   CheckInput("DecomposableEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, StepsOfSequence(X.size(1)));
-  return Layers(Blank(X, Padding(lengths, X.size(1))),
-                [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); });
+  const at::Tensor padding = Padding(lengths, X.size(1));
+  const auto attend = [&](size_t l, const at::Tensor& Y) { return attentions[l](Y, lengths); };
+  return Blank(Layers(Blank(X, padding), attend), padding);
 }
 
 torch::Tensor DecomposableEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "heed/error.h"
+#include "heed/nn/attention_models.h"
 #include "heed/nn/dropout.h"
 #include "residual_layers.h"
 #include "sequence.h"
@@ -58,6 +59,9 @@ constexpr NamedEncoder kEncoders[] = {
     {"lstm", false, MakeRecurrent},
     {"gru-attention", true, MakeGruAttention},
     {"decomposable", true, Make<DecomposableEncoderImpl>},
+    {"self-attentive", true, Make<SelfAttentiveEncoderImpl>},
+    {"lstmn", false, Make<LstmnEncoderImpl>},
+    {"intra-decoder", false, Make<IntraDecoderEncoderImpl>},
 };
 
 const NamedEncoder& EncoderNamed(const std::string& name) {
@@ -93,9 +97,10 @@ AttentionEncoderImpl::AttentionEncoderImpl(EncoderOptions options_) : options(st
 torch::Tensor AttentionEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t offset) {
   CheckInput("AttentionEncoder", X, options.width());
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, StepsOfSequence(X.size(1)));
-  at::Tensor Y = Input(Blank(X, Padding(lengths, X.size(1))), offset);
+  const at::Tensor padding = Padding(lengths, X.size(1));
+  at::Tensor Y = Input(Blank(X, padding), offset);
   for (auto& block : blocks) Y = block(Y, lengths);
-  return final_norm ? final_norm(Y) : Y;
+  return Blank(final_norm ? final_norm(Y) : Y, padding);
 }
 
 torch::Tensor AttentionEncoderImpl::step(const torch::Tensor& X, LayerCaches& caches) {

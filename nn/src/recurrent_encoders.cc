@@ -6,6 +6,7 @@
 #include <torch/nn/utils/rnn.h>
 
 #include "heed/error.h"
+#include "heed/nn/attention_models.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -16,16 +17,15 @@ namespace {
 constexpr const char* kStepByStep = "a step is computed of the state behind the one before, which another rank may have";
 
 template <class Cell, class CellOptions>
-std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options) {
-  const int64_t hidden = options.causal() ? options.width() : options.width() / 2;
+std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options, int64_t hidden) {
   return Cell(CellOptions(options.width(), hidden).bias(options.bias()).batch_first(true).bidirectional(!options.causal()))
       .ptr();
 }
 
-std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options) {
-  if (options.cell() == "rnn") return MakeCell<torch::nn::RNN, torch::nn::RNNOptions>(options);
-  if (options.cell() == "gru") return MakeCell<torch::nn::GRU, torch::nn::GRUOptions>(options);
-  if (options.cell() == "lstm") return MakeCell<torch::nn::LSTM, torch::nn::LSTMOptions>(options);
+std::shared_ptr<torch::nn::Module> MakeCell(const EncoderOptions& options, int64_t hidden) {
+  if (options.cell() == "rnn") return MakeCell<torch::nn::RNN, torch::nn::RNNOptions>(options, hidden);
+  if (options.cell() == "gru") return MakeCell<torch::nn::GRU, torch::nn::GRUOptions>(options, hidden);
+  if (options.cell() == "lstm") return MakeCell<torch::nn::LSTM, torch::nn::LSTMOptions>(options, hidden);
   throw InvalidArgument("RecurrentEncoder: cell: '" + options.cell() + "' is unknown; expected rnn, gru or lstm");
 }
 
@@ -53,12 +53,9 @@ at::Tensor Run(torch::nn::Module& cell, const at::Tensor& X, const at::Tensor& l
 template <class Encoder>
 void AddCells(const char* name, Encoder& encoder) {
   const EncoderOptions& options = encoder.options;
-  if (!options.causal() && options.width() % 2 != 0) {
-    throw InvalidArgument(std::string(name) + ": width must be even unless causal (half reads forwards, half backwards), got " +
-                          std::to_string(options.width()));
-  }
+  const int64_t hidden = WidthOfAWay(name, options);
   for (int64_t l = 0; l < options.layers(); ++l) {
-    encoder.cells.push_back(encoder.register_module("cell" + std::to_string(l), MakeCell(options)));
+    encoder.cells.push_back(encoder.register_module("cell" + std::to_string(l), MakeCell(options, hidden)));
   }
 }
 
@@ -86,8 +83,8 @@ torch::Tensor RecurrentEncoderImpl::forward(const torch::Tensor& X, const torch:
   CheckInput("RecurrentEncoder", X, options.width());
   RefuseSequencePart("RecurrentEncoder", kStepByStep);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  return Layers(Blank(X, padding),
-                [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); });
+  const auto read = [&](size_t l, const at::Tensor& Y) { return States(options, *cells[l], Y, lengths, padding); };
+  return Blank(Layers(Blank(X, padding), read), padding);
 }
 
 RecurrentAttentionEncoderImpl::RecurrentAttentionEncoderImpl(EncoderOptions options_)
@@ -103,10 +100,45 @@ torch::Tensor RecurrentAttentionEncoderImpl::forward(const torch::Tensor& X, con
   CheckInput("RecurrentAttentionEncoder", X, options.width());
   RefuseSequencePart("RecurrentAttentionEncoder", kStepByStep);
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
-  return Layers(Blank(X, padding), [&](size_t l, const at::Tensor& Y) {
+  const auto mix = [&](size_t l, const at::Tensor& Y) {
     const at::Tensor H = States(options, *cells[l], Y, lengths, padding);
     return H + attentions[l](H, H, H, lengths);
-  });
+  };
+  return Blank(Layers(Blank(X, padding), mix), padding);
+}
+
+SelfAttentiveEncoderImpl::SelfAttentiveEncoderImpl(EncoderOptions options_)
+    : ResidualEncoder("SelfAttentiveEncoder", std::move(options_.cell("lstm"))) {
+  AddCells("SelfAttentiveEncoder", *this);
+  if (options.heads() < 1 || options.width() % options.heads() != 0) {
+    throw InvalidArgument("SelfAttentiveEncoder: width (" + std::to_string(options.width()) +
+                          ") must be a positive multiple of heads (" + std::to_string(options.heads()) + ")");
+  }
+  const auto attention =
+      StructuredAttentionOptions(options.width(), options.heads()).dropout(options.dropout()).causal(options.causal());
+  const auto combine = torch::nn::LinearOptions(options.width(), options.width()).bias(options.bias());
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    attentions.push_back(register_module("attention" + std::to_string(l), StructuredAttention(attention)));
+    combines.push_back(register_module("combine" + std::to_string(l), torch::nn::Linear(combine)));
+  }
+  AddNormsAndFfns();
+}
+
+torch::Tensor SelfAttentiveEncoderImpl::mix(std::size_t layer, const torch::Tensor& H, const torch::Tensor& lengths) {
+  const at::Tensor M = attentions[layer](H, lengths).unflatten(2, {options.heads(), options.width()});
+  const at::Tensor W = combines[layer]->weight.unflatten(0, {options.heads(), -1}), &bias = combines[layer]->bias;
+  const at::Tensor given = H + at::einsum("bnrc,rkc->bnrk", {M, W}).flatten(2);
+  return bias.defined() ? given + bias : given;
+}
+
+torch::Tensor SelfAttentiveEncoderImpl::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput("SelfAttentiveEncoder", X, options.width());
+  RefuseSequencePart("SelfAttentiveEncoder", kStepByStep);
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
+  const auto read = [&](size_t l, const at::Tensor& Y) {
+    return mix(l, States(options, *cells[l], Y, lengths, padding), lengths);
+  };
+  return Blank(Layers(Blank(X, padding), read), padding);
 }
 
 }  // namespace heed::nn

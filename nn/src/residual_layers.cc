@@ -32,6 +32,16 @@ void CheckInput(const char* encoder, const at::Tensor& X, int64_t width) {
   }
 }
 
+int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options) {
+  if (options.causal()) return options.width();
+  if (options.width() % 2 != 0) {
+    throw InvalidArgument(std::string(encoder) +
+                          ": width must be even unless causal (half reads forwards, half backwards), got " +
+                          std::to_string(options.width()));
+  }
+  return options.width() / 2;
+}
+
 void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t layers) {
   if (caches.size() != layers) {
     throw InvalidArgument(std::string(encoder) + ": caches: expected one for each of " + std::to_string(layers) +

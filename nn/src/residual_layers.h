@@ -16,6 +16,8 @@ torch::nn::LayerNorm MakeLayerNorm(const EncoderOptions& options);
 // Throw InvalidArgument that begins with the encoder's name.
 void CheckOptions(const char* encoder, const EncoderOptions& options);
 void CheckInput(const char* encoder, const at::Tensor& X, int64_t width);
+// What a layer that reads in turns has of the width: all where it is causal, half where another half reads from the end.
+int64_t WidthOfAWay(const char* encoder, const EncoderOptions& options);
 void CheckCaches(const char* encoder, const LayerCaches& caches, std::size_t layers);
 
 // Which steps are padding, [batch, steps, 1]; undefined without lengths.

@@ -55,7 +55,7 @@ void ForShapes(const Layer& layer, const std::function<void(const LayerShape&)>&
                                                                   : std::set<int64_t>{1, 3, 5, 9, 31};
   const std::set<int64_t> windows = facts.reach == Reach::kWindow ? std::set<int64_t>{0, 1, 2, 7, 100} : std::set<int64_t>{8};
   const std::set<int64_t> levels = facts.changes_with_level ? std::set<int64_t>{0, 1, 2, 3, 60} : std::set<int64_t>{0};
-  const bool attends = facts.id.starts_with("attention");
+  const bool attends = facts.id.starts_with("attention") || facts.id == "self-attentive" || facts.id == "decomposable";
   const std::set<int64_t> heads = attends ? std::set<int64_t>{1, 2, 3} : std::set<int64_t>{1};
   for (const int64_t kernel : kernels) {
     for (const int64_t window : windows) {

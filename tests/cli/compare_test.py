@@ -8,7 +8,8 @@ from heed_program import assert_commands_give_the_figures, handles_interrupts, i
 
 FAST = ["--no-time", "--quiet", "--influence", "0"]
 LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm", "linear", "linear-scan",
-          "attention", "attention-causal", "attention-window"]
+          "attention", "attention-causal", "attention-window",
+          "decomposable", "self-attentive", "lstmn", "intra-decoder"]
 
 
 def test_check_passes_and_says_what_was_checked():
@@ -36,7 +37,7 @@ def test_influence_is_a_table_of_encoders():
     text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--encoders", "rnn", "--influence", 40).stdout
     table = text[text.index("log10 of the norm"):].split("\n\n")[0].splitlines()
     assert table[1].split() == ["Encoder", "0", "1", "2", "4", "8", "16", "32", "39"]
-    encoders = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
+    encoders = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"]
     assert [line.split()[0] for line in table[2:]] == encoders
     assert table[3].split()[-4:] == ["zero"] * 4  # a convolution of two layers reaches four tokens
 

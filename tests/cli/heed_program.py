@@ -25,7 +25,7 @@ def program():
 
 
 # The names that the program must know; a test holds them against what it lists.
-ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable"]
+ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"]
 # Those that programs without LibTorch know as well.
 PLAIN_POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
 FURTHER_POSITIONS = ["kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"]

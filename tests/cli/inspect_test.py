@@ -12,6 +12,8 @@ import pytest
 import torch
 from heed_program import SMALL, interrupt, run
 
+import heed
+
 TWO_LAYERS = ["--layers", "2", *SMALL[2:]]
 
 
@@ -234,3 +236,37 @@ def test_an_interruption_leaves_no_part_behind(alibi, tmp_path):
     assert result.returncode == 130, result.stderr
     assert "interrupted" in result.stderr
     assert left <= {"maps.html", "attention-layer0.npy"}, "whole files alone, and not the index of them"
+
+
+@pytest.mark.parametrize("objective", ["causal", "masked"])
+def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, objective):
+    """Of the self-attentive encoder: softmax(W_s2 tanh(W_s1 H^T)) of the states that each layer is given."""
+    folder, arrays = tmp_path / "run", tmp_path / "arrays"
+    model = ["--encoder", "self-attentive", "--position", "none", "--objective", objective, "--lr", 0.05]
+    trained = run("train", text, "--out", folder, *TWO_LAYERS, *model, "--steps", 4, "--quiet")
+    assert trained.returncode == 0, trained.stderr
+    result = run("inspect", folder, text, "--tokens", 20, "--out", tmp_path / "maps.html", "--arrays", arrays, "--quiet")
+    assert result.returncode == 0, result.stderr
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    sizes, symbols = config["model"], len(config["vocabulary"]) + (objective == "masked")
+    module = torch.nn.ModuleDict({
+        "embedding": torch.nn.Embedding(symbols, sizes["width"]),
+        "encoder": heed.nn.make_encoder("self-attentive", sizes["width"], layers=2, heads=sizes["heads"], ffn_width=4 * sizes["width"],
+                                        causal=objective == "causal", bias=sizes["bias"]),
+        "head": torch.nn.Linear(sizes["width"], len(config["vocabulary"]), bias=False),
+    })
+    heed.load_weights(module, folder / "model.safetensors", "torch")
+    expected = []
+
+    def annotate(layer, states):
+        scores = layer.W_s2(layer.W_s1(states[0][0]).tanh()).T[:, None].expand(sizes["heads"], 20, 20)
+        hidden = torch.ones(20, 20, dtype=torch.bool).triu(1) if objective == "causal" else False
+        expected.append(scores.masked_fill(torch.as_tensor(hidden), -math.inf).softmax(2).detach())
+
+    for layer in (0, 1):
+        getattr(module["encoder"], f"attention{layer}").register_forward_pre_hook(annotate)
+    shown = text.read_text(encoding="utf-8")[:20]
+    module["encoder"](module["embedding"](torch.tensor([[config["vocabulary"].index(character) for character in shown]])))
+    weights = np.stack([np.load(arrays / f"attention-layer{layer}.npy") for layer in (0, 1)])
+    np.testing.assert_allclose(weights, torch.stack(expected).numpy(), rtol=1e-4, atol=1e-6)
+    assert weights[:, :, -1].std() > 1e-4, "rows that are uniform would prove little"

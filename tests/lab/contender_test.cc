@@ -14,8 +14,8 @@ std::vector<std::string> Ids(const std::vector<Contender>& contenders) {
   return ids;
 }
 
-const std::vector<std::string> kEncoders = {"attention", "convolution", "dilated",       "rnn",
-                                            "gru",       "lstm",        "gru-attention", "decomposable"};
+const std::vector<std::string> kEncoders = {"attention",     "convolution",  "dilated",        "rnn",   "gru",          "lstm",
+                                            "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"};
 const std::vector<std::string> kPositions = {
     "none",         "sinusoidal", "learned", "rotary",      "alibi",           "relative",       "t5",   "shaw",    "kerple",
     "kerple_power", "sandwich",   "fire",    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"};
@@ -56,6 +56,13 @@ TEST(ContenderTest, NamesAndFamilies) {
       {{"lstm", "none"}, "lstm", "LSTM", "the LSTM", "recurrence"},
       {{"gru-attention", "none"}, "gru-attention", "GRU with attention", "the GRU with attention", "recurrence with attention"},
       {{"decomposable", "none"}, "decomposable", "decomposable attention", "decomposable attention", "decomposable attention"},
+      {{"self-attentive", "none"},
+       "self-attentive",
+       "self-attentive embedding",
+       "the self-attentive embedding",
+       "recurrence with attention"},
+      {{"lstmn", "none"}, "lstmn", "LSTMN", "the LSTMN", "recurrence with attention"},
+      {{"intra-decoder", "none"}, "intra-decoder", "intra-decoder", "the intra-decoder", "recurrence with attention"},
   };
   for (const Names& names : all) {
     EXPECT_EQ(names.contender.Id(), names.id);

@@ -143,7 +143,7 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   expect("layers", [](TrainOptions& o) { o.model.layers = 0; });
   expect("width", [](TrainOptions& o) { o.model.width = 130; });  // 4 heads
   expect("heads", [](TrainOptions& o) { o.model.heads = 0; });
-  for (const char* encoder : {"gru-attention", "decomposable"}) {
+  for (const char* encoder : {"gru-attention", "decomposable", "self-attentive"}) {
     expect("width", [&](TrainOptions& o) { o.model.encoder = encoder, o.model.position = "none", o.model.width = 130; });
     expect("position", [&](TrainOptions& o) { o.model.encoder = encoder, o.model.position = "alibi"; });
   }

@@ -103,7 +103,8 @@ void ExpectResumesToTheSameBits(TrainOptions options) {
 
 TEST(Training, AResumedRunReachesTheSameBits) {
   for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
-    for (const char* encoder : {"convolution", "rnn", "gru", "lstm", "gru-attention", "decomposable"}) {
+    for (const char* encoder :
+         {"convolution", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"}) {
       SCOPED_TRACE(encoder + (" " + ToString(objective)));
       TrainOptions options = SmallRun(encoder);
       options.model.objective = objective;

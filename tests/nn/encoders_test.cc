@@ -63,7 +63,8 @@ TEST(EncodersTest, CausalOnesDoNotSeeTheFuture) {
 }
 
 TEST(EncodersTest, AttentionAndRecurrenceSeeEverything) {
-  for (const std::string name : {"attention", "rnn", "gru", "lstm", "gru-attention", "decomposable"}) {
+  for (const std::string name :
+       {"attention", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"}) {
     EXPECT_TRUE(Dependence(*Make(name, EncoderOptions(8).layers(1)), 9, 8).all().item<bool>()) << name;
   }
 }
@@ -218,7 +219,7 @@ TEST(EncodersTest, RefuseWhatTheyCannotDo) {
     }
   };
   refused([] { MakeEncoder("transformer", EncoderOptions(8)); },
-          "attention, convolution, dilated, rnn, gru, lstm, gru-attention, decomposable");
+          "attention, convolution, dilated, rnn, gru, lstm, gru-attention, decomposable, self-attentive, lstmn, intra-decoder");
   refused([] { HasHeads("transformer"); }, "'transformer'");
   refused([] { MakeEncoder("convolution", EncoderOptions(8).kernel(4)); }, "odd unless causal, got 4");
   refused([] { MakeEncoder("dilated", EncoderOptions(8).layers(99)); }, "dilation that is too large");

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from paper_equations import embedded, looked_back, reader, remembered
 
 import heed
 from heed import nn
@@ -79,7 +80,16 @@ FORMULAS = {
     "lstm": lambda _, parts, layer, Y: parts[f"cell{layer}"](Y)[0],
     "gru-attention": attended,
     "decomposable": aligned,
+    "self-attentive": embedded,
+    "lstmn": reader(remembered),
+    "intra-decoder": reader(looked_back),
 }
+
+
+def gradients(output, encoder, X):
+    """Of sum(output * G), G fixed and random, by the input and by every parameter."""
+    G = torch.randn(output.shape, generator=torch.Generator().manual_seed(23), dtype=F64)
+    return torch.autograd.grad((output * G).sum(), [X, *encoder.parameters()])
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -87,8 +97,42 @@ FORMULAS = {
 @pytest.mark.parametrize("name", FORMULAS)
 def test_encoders_are_their_formulas(name, norm, causal):
     encoder = make(name, norm=norm, causal=causal, layers=2, heads=2, ffn_width=12, bias=True, kernel=3, max_distance=3)
-    X = sample()
-    torch.testing.assert_close(encoder(X), layers(encoder, X, functools.partial(FORMULAS[name], encoder)))
+    X, mix = sample(3).requires_grad_(), functools.partial(FORMULAS[name], encoder)
+    torch.testing.assert_close(encoder(X), layers(encoder, X, mix))
+    # A row alone, without its padding, which gives zeros.
+    lens = [7, 3, 0]
+    expected = torch.zeros_like(X)
+    for row, length in enumerate(lens[:2]):
+        expected[row, :length] = layers(encoder, X[row : row + 1, :length], mix)[0]
+    output = encoder(X, torch.tensor(lens))
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(gradients(output, encoder, X), gradients(expected, encoder, X))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_penalty_is_that_of_the_annotation_matrices(causal):
+    """Lin et al. 2017, equation 8, of each embedding that has a step."""
+    encoder = make("self-attentive", 6, causal=causal, heads=3)
+    X, lens = sample(3, width=6).requires_grad_(), torch.tensor([7, 3, 0])
+    assert nn.annotation_penalty(encoder) is None and nn.annotation_penalty(make("lstm").train()) is None
+    encoder.train()
+    seen = {}
+    for layer in range(2):
+        handle = getattr(encoder, f"attention{layer}")
+        handle.register_forward_pre_hook(lambda module, args, layer=layer: seen.update({layer: args[0]}))
+    encoder(X, lens)
+    expected = 0
+    for layer, H in seen.items():
+        part = getattr(encoder, f"attention{layer}")
+        scores = part.W_s2.weight @ (part.W_s1.weight @ H.mT).tanh()
+        ends = [(row, end) for row, length in ((0, 7), (1, 3)) for end in (range(1, length + 1) if causal else [length])]
+        matrices = [scores[row, :, :end].softmax(1) for row, end in ends]
+        expected += sum((A @ A.T - torch.eye(3)).square().sum() for A in matrices) / len(matrices)
+    penalty = nn.annotation_penalty(encoder)
+    torch.testing.assert_close(penalty, expected)
+    leaves = [X, *(p for n, p in encoder.named_parameters() if "W_s" in n or "cell" in n)]
+    torch.testing.assert_close(*(torch.autograd.grad(value, leaves, retain_graph=True) for value in (penalty, expected)))
+    assert nn.annotation_penalty(copy.deepcopy(encoder)) is None
 
 
 def test_the_attention_encoder_is_its_blocks():
@@ -100,12 +144,51 @@ def test_the_attention_encoder_is_its_blocks():
         expected = X.masked_fill((torch.arange(7) >= lens[:, None])[:, :, None], 0.0) + rows
         for layer in range(2):
             expected = getattr(encoder, f"block{layer}")(expected, lens)
-        torch.testing.assert_close(encoder(X, lens, 2), encoder.final_norm(expected))
+        expected = encoder.final_norm(expected).masked_fill((torch.arange(7) >= lens[:, None])[:, :, None], 0.0)
+        torch.testing.assert_close(encoder(X, lens, 2), expected)
         output, weights = encoder(X, lens, 2, return_weights=True)
         assert torch.equal(output, encoder(X, lens, offset=2)) and [w.shape for w in weights] == [(4, 7, 7)] * 2
         if position != "rotary":
             with pytest.raises(ValueError, match="max_len is 9"):
                 encoder(X, lens, 3)
+
+
+def test_intra_temporal_attention_is_its_equations():
+    """Paulus et al. 2018, equations 1 to 5, of each row without its padding; in one call and step by step."""
+    torch.manual_seed(24)
+    layer = nn.IntraTemporalAttention(5, 6).double()
+    queries, memory, lens = sample(3, 4, 5).requires_grad_(), sample(3, 7, 6, seed=25).requires_grad_(), [7, 3, 0]
+    expected = torch.zeros(3, 4, 6, dtype=F64)
+    for row, length in enumerate(lens[:2]):
+        m = memory[row, :length]
+        e = queries[row] @ layer.attend.weight @ m.T
+        f = torch.stack([e[t].exp() / (e[:t].exp().sum(0) if t else 1.0) for t in range(4)])
+        expected[row] = f / f.sum(1, keepdim=True) @ m
+    c, past = layer(queries, memory, torch.tensor(lens))
+    torch.testing.assert_close(c, expected)
+    leaves = [queries, memory, layer.attend.weight]
+    G = sample(3, 4, 6, seed=26)
+    torch.testing.assert_close(*(torch.autograd.grad((value * G).sum(), leaves, retain_graph=True) for value in (c, expected)))
+    first, kept = layer(queries[:, :1], memory, torch.tensor(lens))
+    second, kept = layer(queries[:, 1:3], memory, torch.tensor(lens), kept)
+    third, kept = layer(queries[:, 3:], memory, torch.tensor(lens), kept)
+    torch.testing.assert_close(torch.cat([first, second, third], 1), c)
+    torch.testing.assert_close(kept[0], past[0])
+    with torch.no_grad():
+        poisoned = memory.masked_fill((torch.arange(7) >= torch.tensor(lens)[:, None])[:, :, None], math.nan)
+        assert torch.equal(layer(queries, poisoned, torch.tensor(lens))[0], c)
+        assert layer(queries * 1e4, memory)[0].isfinite().all()
+    # Looked at once, a step of the source counts less: of two queries that are the same, the second looks elsewhere.
+    same, _ = layer(queries[:1, :1].expand(1, 2, 5), memory[:1])
+    torch.testing.assert_close(same[0, 1], memory[0].mean(0))
+    for call, message in (
+        (lambda: nn.IntraTemporalAttention(0, 6), "sizes of at least 1, got 0 and 6"),
+        (lambda: layer(queries, memory[:2]), "memory: expected a batch of 3, got 2"),
+        (lambda: layer(queries, memory, past=past[:, :2]), r"past: expected shape \[3, 7\], got \[3, 2\]"),
+        (lambda: layer(memory, memory), "queries: expected shape"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def dependence(encoder, steps, width):
@@ -209,7 +292,7 @@ def test_evaluation_drops_nothing_and_copies_are_equal(name):
     assert not torch.equal(encoder(X), encoder(X))
 
 
-@pytest.mark.parametrize("name", [name for name in nn.encoder_names() if name not in ("rnn", "gru", "lstm", "gru-attention")])
+@pytest.mark.parametrize("name", [name for name in nn.encoder_names() if not {"cell0", "reader0"} & set(dict(make(name).named_children()))])
 def test_they_compile_whole(name):
     torch._dynamo.reset()
     encoder, X, lens = make(name, ffn_width=8), sample(), torch.tensor([7, 3])
@@ -302,6 +385,12 @@ def test_names_of_parameters():
     norms = ["norm0.weight", "norm0.bias", "ffn_norm0.weight", "ffn_norm0.bias"]
     assert sorted(names("decomposable", ffn_width=3)) == sorted([*dense, "attention0.position.relative_bias", *norms])
     assert {"cell0.weight_ih_l0", "attention0.W_o.weight"} < set(names("gru-attention", causal=True))
+    embedding = ["attention0.W_s1.weight", "attention0.W_s2.weight", "combine0.weight"]
+    scores = ["score_state", "score_input", "score_summary", "score", "gates"]
+    readers = [f"reader0{way}.{name}" for way in ("", "_reverse") for name in scores]
+    assert sorted(names("lstmn")) == sorted([*readers, "norm0.weight", "norm0.bias"])
+    assert {"reader0.cell.weight_ih_l0", "reader0.attend.weight", "reader0.combine.weight"} < set(names("intra-decoder"))
+    assert sorted(names("self-attentive")) == sorted([*cells, *embedding, "norm0.weight", "norm0.bias"])
     assert set(make("rnn").state_dict()) > {"final_norm.weight"}
 
 
@@ -333,6 +422,15 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.DecomposableAttention(8, 3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2, max_distance=-1), "max_distance"),
         (lambda: nn.DecomposableAttention(8, 2, dropout=1.0), "dropout"),
+        (lambda: nn.LSTMN(8, 0), "LSTMN: expected sizes of at least 1, got 8 and 0"),
+        (lambda: nn.LSTMN(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
+        (lambda: nn.IntraDecoder(0, 8), "IntraDecoder: expected sizes of at least 1, got 0 and 8"),
+        (lambda: nn.make_encoder("lstmn", 7), "LSTMNEncoder: width must be even"),
+        (lambda: nn.StructuredAttention(8, 0), "rows and hidden of at least 1, got 8, 0 and 8"),
+        (lambda: nn.StructuredAttention(8, 2, dropout=1.0), "dropout"),
+        (lambda: nn.StructuredAttention(8, 2)(torch.zeros(2, 3, 7)), r"H: expected shape \[batch, steps, 8\], got"),
+        (lambda: nn.make_encoder("self-attentive", 7), "SelfAttentiveEncoder: width must be even"),
+        (lambda: nn.make_encoder("self-attentive", 8, heads=3), r"width \(8\) must be a positive multiple of heads \(3\)"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 7)), r"X: expected shape \[batch, steps, 8\], got"),
         (lambda: nn.DecomposableAttention(8, 2)(torch.zeros(2, 3, 8), torch.ones(3)), r"valid_lens: expected.*\[3\]"),
         (lambda: make("gru", causal=True).step(sample(), nn.LayerCaches([])), "cannot go on from a cache"),

@@ -59,6 +59,11 @@ NN = {
     "ConvolutionEncoder": [((H * D,), STACK)],
     "DecomposableAttention": [((H * D, H), {})],
     "DecomposableEncoder": [((H * D,), {"heads": H, "max_distance": 4, **STACK})],
+    "IntraDecoder": [((H * D, D), {})],
+    "IntraDecoderEncoder": [((H * D,), STACK)],
+    "IntraTemporalAttention": [((H * D, H * D), {})],
+    "LSTMN": [((H * D, D), {})],
+    "LSTMNEncoder": [((H * D,), STACK)],
     "MultiHeadAttention": [((H * D, H, 0.0, True), {"query_key_norm": norm}) for norm in (None, "l2", "rms")],
     "MultiheadAttention": [((H * D, H), {"batch_first": True}), ((H * D, H), {"add_bias_kv": True, "kdim": H * D, "vdim": H * D})],
     "PositionWiseFFN": [((8, H * D), {})],
@@ -66,6 +71,8 @@ NN = {
     "QueryKeyNorm": [(("l2", H, D), {}), (("rms", H, D), {})],
     "RecurrentAttentionEncoder": [((H * D,), {"heads": H, **STACK})],
     "RecurrentEncoder": [((H * D,), {"cell": "lstm", **STACK})],
+    "SelfAttentiveEncoder": [((H * D,), {"heads": H, **STACK})],
+    "StructuredAttention": [((H * D, H), {"causal": True})],
     "TransformerDecoder": [((N, H * D, 8, H, 1, 0.0), POSITION)],
     "TransformerDecoderBlock": [((H * D, 8, H, 0.0), {})],
     "TransformerDecoderLayer": [((H * D, H, 8, 0.0), {"batch_first": True})],
@@ -114,6 +121,8 @@ class Called(torch.nn.Module):
             return heed.attention(q, q, q, position=inner, **(order or {"causal": True}))
         if isinstance(inner, heed.nn.QueryKeyNorm):
             return torch.cat(inner(q, q))
+        if isinstance(inner, heed.nn.IntraTemporalAttention):
+            return inner(x, x)[0]
         if isinstance(inner, heed.nn.AddNorm | heed.nn.TransformerDecoderLayer):
             return inner(x, x)
         if isinstance(inner, heed.nn.MultiHeadAttention | heed.nn.MultiheadAttention):

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "book/comparison/layer.h"
+#include "book/comparison/layers/softmax.h"
 #include "book/comparison/layers/whole_numbers.h"
 
 namespace heed::lab {
@@ -32,8 +33,6 @@ struct Attention {
     return y;
   }
 
-  // Softmax of m scores: m scalings, m - 1 comparisons, m subtractions, m exponentials, m - 1 additions, m divisions; over one
-  // key the reductions are no operation.
   LayerNumbers Expected(const LayerShape& shape, int64_t n) const {
     const int64_t d = shape.width, h = shape.heads, most = MostKeys(shape, n);
     const int64_t before = Sight(shape, n), after = sees == Sees::kEarlier ? 0 : before;
@@ -41,11 +40,8 @@ struct Attention {
     LayerNumbers numbers;
     numbers.Of(Term::kProjections) = 4 * n * d * d;
     numbers.Of(Term::kScores) = numbers.Of(Term::kSums) = pairs * d;
-    numbers.operations = {.multiplications = h * pairs,
-                          .additions = h * pairs + h * (pairs - n),
-                          .divisions = h * pairs,
-                          .comparisons = h * (pairs - n),
-                          .exponentials = h * pairs};
+    numbers.operations.multiplications = h * pairs;
+    AddSoftmax(numbers.operations, h * n, h * pairs);
     numbers.sequential_steps = 1;
     numbers.rounds = most > 1 ? 10 : 8;
     const int64_t projection = 1 + CeilLog2(d), score = 1 + CeilLog2(d / h), over_keys = CeilLog2(most);
@@ -88,10 +84,7 @@ struct Attention {
     for (int64_t j = 0; j < count; ++j) {
       weights[j] = Dot(Term::kScores, Operand(query), Operand(keys + j * stride), head_width) * scale;
     }
-    const Scalar largest = Max(std::span<const Scalar>(weights));
-    for (Scalar& weight : weights) weight = Exp(weight - largest);
-    const Scalar sum = Sum(std::span<const Scalar>(weights));
-    for (Scalar& weight : weights) weight = weight / sum;
+    Softmax(weights);
     return weights;
   }
 

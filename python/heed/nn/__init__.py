@@ -7,15 +7,22 @@ from ._encoders import (
     AttentionEncoder,
     ConvolutionEncoder,
     DecomposableEncoder,
+    IntraDecoderEncoder,
+    LSTMNEncoder,
     RecurrentAttentionEncoder,
     RecurrentEncoder,
+    SelfAttentiveEncoder,
     encoder_names,
     make_encoder,
 )
+from ._intra_decoder import IntraDecoder
+from ._intra_temporal_attention import IntraTemporalAttention
+from ._memory_network import LSTMN
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import QueryKeyNorm
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder
+from ._structured_attention import StructuredAttention, annotation_penalty
 from ._torch_multihead_attention import MultiheadAttention
 from ._transformer import AddNorm, PositionWiseFFN, TransformerEncoder, TransformerEncoderBlock
 from ._transformer_decoder import TransformerDecoder, TransformerDecoderBlock
@@ -30,6 +37,11 @@ __all__ = [
     "DecoderCache",
     "DecomposableAttention",
     "DecomposableEncoder",
+    "IntraDecoder",
+    "IntraDecoderEncoder",
+    "IntraTemporalAttention",
+    "LSTMN",
+    "LSTMNEncoder",
     "LayerCaches",
     "MultiHeadAttention",
     "MultiheadAttention",
@@ -39,13 +51,16 @@ __all__ = [
     "RecurrentAttentionEncoder",
     "RecurrentEncoder",
     "ResidualEncoder",
+    "SelfAttentiveEncoder",
     "SequenceEncoder",
+    "StructuredAttention",
     "TransformerDecoder",
     "TransformerDecoderBlock",
     "TransformerDecoderLayer",
     "TransformerEncoder",
     "TransformerEncoderBlock",
     "TransformerEncoderLayer",
+    "annotation_penalty",
     "encoder_names",
     "make_encoder",
 ]

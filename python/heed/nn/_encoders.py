@@ -13,10 +13,13 @@ from .. import positions
 from .._cache import KeyValueCache
 from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
+from ._intra_decoder import IntraDecoder
+from ._memory_network import LSTMN
 from ._multi_head_attention import MultiHeadAttention
 from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder, StackOptions, blank, padding
+from ._structured_attention import StructuredAttention
 from ._transformer import TransformerEncoderBlock, activate
 
 Cell = Literal["rnn", "gru", "lstm"]
@@ -106,7 +109,8 @@ class AttentionEncoder(SequenceEncoder):
     ) -> torch.Tensor | tuple[torch.Tensor, list[torch.Tensor]]:
         """As SequenceEncoder.forward; return_weights: also those of each layer, [batch * heads, steps, steps]."""
         lengths = self._lengths(X, valid_lens)
-        Y = self._input(blank(X, padding(lengths, X.shape[1])), offset)
+        padded = padding(lengths, X.shape[1])
+        Y = self._input(blank(X, padded), offset)
         weights: list[torch.Tensor] = []
         for layer in range(self.layers):
             block = getattr(self, f"block{layer}")
@@ -115,7 +119,7 @@ class AttentionEncoder(SequenceEncoder):
                 weights.append(seen)
             else:
                 Y = block(Y, lengths)
-        Y = self._normed(Y)
+        Y = blank(self._normed(Y), padded)
         return (Y, weights) if return_weights else Y
 
     if TYPE_CHECKING:
@@ -183,22 +187,29 @@ class ConvolutionEncoder(ResidualEncoder):
             Z = torch.nn.functional.pad(blank(Y, padded).transpose(1, 2), (left, reach - left))
             return activate(convolution(Z).transpose(1, 2), self.activation)
 
-        return self._layers(blank(X, padded), mix)
+        return self._layers(X, padded, mix)
 
 
-class _CellEncoder(ResidualEncoder):
+class _ReadingEncoder(ResidualEncoder):
+    """Encoders that read in turns: causal ones forwards, the others with half of the width either way."""
+
+    def _width_of_a_way(self) -> int:
+        if not self.causal and self.width % 2:
+            name = type(self).__name__
+            raise ValueError(
+                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {self.width}"
+            )
+        return self.width if self.causal else self.width // 2
+
+
+class _CellEncoder(_ReadingEncoder):
     """The recurrent cells of both encoders that have them, cell0, cell1, ..."""
 
     def __init__(self, width: int, cell: Cell, bias: bool, **stack: Unpack[StackOptions]) -> None:
         super().__init__(width, **stack)
-        name = type(self).__name__
         if cell not in _CELLS:
-            raise ValueError(f"{name}: cell: expected one of {', '.join(_CELLS)}, got {cell!r}")
-        if not self.causal and width % 2:
-            raise ValueError(
-                f"{name}: width must be even unless causal (half reads forwards, half backwards), got {width}"
-            )
-        hidden = width if self.causal else width // 2
+            raise ValueError(f"{type(self).__name__}: cell: expected one of {', '.join(_CELLS)}, got {cell!r}")
+        hidden = self._width_of_a_way()
         for layer in range(self.layers):
             made = _CELLS[cell](width, hidden, bias=bias, batch_first=True, bidirectional=not self.causal)
             self.add_module(f"cell{layer}", made)
@@ -236,7 +247,7 @@ class RecurrentEncoder(_CellEncoder):
         """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
         lengths = self._lengths(X, valid_lens)
         padded = padding(lengths, X.shape[1])
-        return self._layers(blank(X, padded), lambda layer, Y: self._states(layer, Y, lengths, padded))
+        return self._layers(X, padded, lambda layer, Y: self._states(layer, Y, lengths, padded))
 
 
 class RecurrentAttentionEncoder(_CellEncoder):
@@ -271,7 +282,7 @@ class RecurrentAttentionEncoder(_CellEncoder):
             H = self._states(layer, Y, lengths, padded)
             return H + getattr(self, f"attention{layer}")(H, H, H, lengths)
 
-        return self._layers(blank(X, padded), mix)
+        return self._layers(X, padded, mix)
 
 
 class DecomposableEncoder(ResidualEncoder):
@@ -301,8 +312,8 @@ class DecomposableEncoder(ResidualEncoder):
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
         """As SequenceEncoder.forward; order is known by distance, and offset changes nothing."""
         lengths = self._lengths(X, valid_lens)
-        X = blank(X, padding(lengths, X.shape[1]))
-        return self._layers(X, lambda layer, Y: getattr(self, f"attention{layer}")(Y, lengths))
+        padded = padding(lengths, X.shape[1])
+        return self._layers(X, padded, lambda layer, Y: getattr(self, f"attention{layer}")(Y, lengths))
 
     @property
     def can_step(self) -> bool:
@@ -310,10 +321,122 @@ class DecomposableEncoder(ResidualEncoder):
         return self.causal
 
     def _step(self, X: torch.Tensor, caches: LayerCaches) -> torch.Tensor:
-        return self._layers(X, lambda layer, Y: getattr(self, f"attention{layer}")(Y, cache=caches[layer]))
+        return self._layers(X, None, lambda layer, Y: getattr(self, f"attention{layer}")(Y, cache=caches[layer]))
 
     def _new_cache(self, layer: int, batch: int, capacity: int | None) -> KeyValueCache:
         return getattr(self, f"attention{layer}").new_cache(batch, capacity)
+
+
+class SelfAttentiveEncoder(_CellEncoder):
+    """The sentence embedding of Lin et al. 2017 (StructuredAttention) given back to every step: with H the states of an LSTM
+    (section 2.1, equations 2 to 4) and M the embedding, a layer mixes by
+
+        H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
+
+    so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of
+    steps 0..i.
+
+    heads   rows of the embedding, which divide the width
+    bias    of the cells and behind the W_r
+
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, one below the other), ..., and those of
+    ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple
+        of heads."""
+        super().__init__(width, "lstm", bias, **stack)
+        if heads < 1 or width % heads:
+            raise ValueError(f"SelfAttentiveEncoder: width ({width}) must be a positive multiple of heads ({heads})")
+        self.heads = heads
+        for layer in range(self.layers):
+            attention = StructuredAttention(width, heads, dropout=self.dropout.p, causal=self.causal)
+            self.add_module(f"attention{layer}", attention)
+            self.add_module(f"combine{layer}", torch.nn.Linear(width, width, bias=bias))
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+
+        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
+            H = self._states(layer, Y, lengths, padded)
+            M = getattr(self, f"attention{layer}")(H, lengths).unflatten(2, (self.heads, self.width))
+            combine = getattr(self, f"combine{layer}")
+            given = torch.einsum("bnrc,rkc->bnrk", M, combine.weight.unflatten(0, (self.heads, -1))).flatten(2)
+            return H + (given if combine.bias is None else given + combine.bias)
+
+        return self._layers(X, padded, mix)
+
+
+class _OneWayEncoder(_ReadingEncoder):
+    """Layers around a module that reads forwards: reader0, ..., and where it is not causal reader0_reverse, ... from the end."""
+
+    def __init__(
+        self, width: int, make: Callable[[int, int, bool], torch.nn.Module], bias: bool, **stack: Unpack[StackOptions]
+    ) -> None:
+        super().__init__(width, **stack)
+        hidden = self._width_of_a_way()
+        for layer in range(self.layers):
+            for way in ("",) if self.causal else ("", "_reverse"):
+                self.add_module(f"reader{layer}{way}", make(width, hidden, bias))
+
+    def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
+        """As SequenceEncoder.forward; order is known by reading in turns, and offset changes nothing."""
+        lengths = self._lengths(X, valid_lens)
+        padded = padding(lengths, X.shape[1])
+
+        def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
+            Y = blank(Y, padded)
+            forwards = getattr(self, f"reader{layer}")(Y)
+            if self.causal:
+                return forwards
+            backwards = getattr(self, f"reader{layer}_reverse")(_from_the_end(Y, lengths))
+            return torch.cat((forwards, _from_the_end(backwards, lengths)), 2)
+
+        return self._layers(X, padded, mix)
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+
+def _from_the_end(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """The steps of each row that count, the last of them first; the padding stays where it is."""
+    if lengths is None:
+        return X.flip(1)
+    place = torch.arange(X.shape[1], device=X.device).expand(X.shape[:2])
+    mirrored = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
+    return X.gather(1, mirrored[:, :, None].expand_as(X))
+
+
+class LSTMNEncoder(_OneWayEncoder):
+    """The long short-term memory-network of Cheng et al. 2016 (LSTMN): each step looks back at all states before it, within the
+    recurrence. Time grows with the square of the steps, one after the other.
+
+    bias   of the gates
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        super().__init__(width, lambda size, hidden, bias: LSTMN(size, hidden, bias=bias), bias, **stack)
+
+
+class IntraDecoderEncoder(_OneWayEncoder):
+    """The intra-decoder attention of Paulus et al. 2018 (IntraDecoder): the states of an LSTM attend to those before them.
+
+    bias   of the LSTM and of what joins a state with what it attends to
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it."""
+        super().__init__(width, lambda size, hidden, bias: IntraDecoder(size, hidden, bias=bias), bias, **stack)
 
 
 # What each name stands for, with the options that the name sets.
@@ -326,12 +449,15 @@ _ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
     "lstm": (RecurrentEncoder, {"cell": "lstm"}),
     "gru-attention": (RecurrentAttentionEncoder, {"cell": "gru"}),
     "decomposable": (DecomposableEncoder, {}),
+    "self-attentive": (SelfAttentiveEncoder, {}),
+    "lstmn": (LSTMNEncoder, {}),
+    "intra-decoder": (IntraDecoderEncoder, {}),
 }
 
 
 def encoder_names() -> list[str]:
     """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
-    attention on top), "decomposable"."""
+    attention on top), "decomposable", "self-attentive", "lstmn", "intra-decoder"."""
     return list(_ENCODERS)
 
 

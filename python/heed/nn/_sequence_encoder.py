@@ -98,7 +98,8 @@ class SequenceEncoder(torch.nn.Module):
     def forward(self, X: torch.Tensor, valid_lens: torch.Tensor | None = None, offset: int = 0) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape.
 
-        valid_lens   numbers [batch]: steps at and beyond a row's length do not influence the others, NaN there included
+        valid_lens   numbers [batch]: steps at and beyond a row's length do not influence the others, NaN there included, and
+                     their outputs are 0
         offset       position of the first step, for positions that are added to the input
 
         ValueError for other shapes.
@@ -187,17 +188,19 @@ class ResidualEncoder(SequenceEncoder):
                 self.add_module(f"ffn_norm{layer}", self._new_norm())
                 self.add_module(f"ffn{layer}", PositionWiseFFN(self.ffn_width, width, activation=self.activation))
 
-    def _layers(self, X: torch.Tensor, mix: Callable[[int, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _layers(
+        self, X: torch.Tensor, padded: torch.Tensor | None, mix: Callable[[int, torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
         """X + dropout(mix(l, norm(X))), then the same with the feed-forward sublayer, for every layer l; post-norm normalises
-        the sums instead."""
+        the sums instead. Where there is padding, zeros enter and leave."""
         if X.numel() == 0:  # which cells and convolutions do not take
             return X
-        X = self.dropout(X)
+        X = self.dropout(blank(X, padded))
         for layer in range(self.layers):
             X = self._around(f"norm{layer}", X, functools.partial(mix, layer))
             if self.ffn_width:
                 X = self._around(f"ffn_norm{layer}", X, getattr(self, f"ffn{layer}"))
-        return self._normed(X)
+        return blank(self._normed(X), padded)
 
     def _around(self, norm: str, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         normalised = getattr(self, norm)

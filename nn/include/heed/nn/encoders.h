@@ -26,7 +26,8 @@ namespace heed::nn {
 class SequenceEncoder : public torch::nn::Module {
  public:
   // X [batch, steps, width]; valid_lens undefined or int64 [batch]: steps at and beyond a row's length do not influence the
-  // others. offset: position of the first step; schemes inside attention know distances alone and do not need it.
+  // others, and their outputs are 0. offset: position of the first step; schemes inside attention know distances alone and do
+  // not need it.
   virtual torch::Tensor forward(const torch::Tensor& X, const torch::Tensor& valid_lens = {}, int64_t offset = 0) = 0;
 
   // Whether step is there: where it is causal, and attention without recurrence.
@@ -146,7 +147,8 @@ class DecomposableEncoderImpl : public ResidualEncoder {
 };
 TORCH_MODULE(DecomposableEncoder);
 
-// "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with attention on top), "decomposable".
+// "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with attention on top), "decomposable",
+// and those of heed/nn/attention_models.h: "self-attentive", "lstmn", "intra-decoder".
 std::vector<std::string> EncoderNames();
 // Whether the heads of an encoder divide its width. Throws InvalidArgument that lists the names.
 bool HasHeads(const std::string& encoder);

@@ -1,0 +1,129 @@
+#include "heed/nn/attention_models.h"
+
+#include <cmath>
+#include <string>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "heed/error.h"
+#include "residual_layers.h"
+#include "sequence.h"
+#include "valid_lens.h"
+
+namespace heed::nn {
+namespace {
+
+void CheckSizes(const char* name, int64_t input_size, int64_t hidden_size) {
+  if (input_size < 1 || hidden_size < 1) {
+    throw InvalidArgument(std::string(name) + ": expected sizes of at least 1, got " + std::to_string(input_size) + " and " +
+                          std::to_string(hidden_size));
+  }
+}
+
+// The steps of each row that count, the last of them first; the padding stays where it is.
+at::Tensor FromTheEnd(const at::Tensor& X, const at::Tensor& lengths) {
+  if (!lengths.defined()) return X.flip(1);
+  const at::Tensor place = at::arange(X.size(1), lengths.options()), ends = lengths.unsqueeze(1);
+  const at::Tensor mirrored = at::where(place.lt(ends), ends - 1 - place, place);
+  return X.gather(1, mirrored.unsqueeze(2).expand_as(X));
+}
+
+}  // namespace
+
+LstmnImpl::LstmnImpl(int64_t input_size_, int64_t hidden_size_, bool bias_)
+    : input_size(input_size_), hidden_size(hidden_size_), bias(bias_) {
+  CheckSizes("Lstmn", input_size, hidden_size);
+  reset();
+}
+
+void LstmnImpl::reset() {
+  score_state = register_parameter("score_state", at::empty({hidden_size, hidden_size}));
+  score_input = register_parameter("score_input", at::empty({hidden_size, input_size}));
+  score_summary = register_parameter("score_summary", at::empty({hidden_size, hidden_size}));
+  score = register_parameter("score", at::empty({hidden_size}));
+  gates = register_parameter("gates", at::empty({4 * hidden_size, hidden_size + input_size}));
+  if (bias) gates_bias = register_parameter("gates_bias", at::empty({4 * hidden_size}));
+  const double bound = 1 / std::sqrt(static_cast<double>(hidden_size));
+  for (at::Tensor& parameter : parameters()) torch::nn::init::uniform_(parameter, -bound, bound);
+}
+
+torch::Tensor LstmnImpl::forward(const torch::Tensor& X) {
+  CheckInput("Lstmn", X, input_size);
+  // What of the scores and gates is known before the first step.
+  const at::Tensor from_summary = gates.narrow(1, 0, hidden_size);
+  const at::Tensor asked = at::linear(X, score_input);
+  const at::Tensor entering = at::linear(X, gates.narrow(1, hidden_size, input_size), gates_bias);
+  at::Tensor summary = X.new_zeros({X.size(0), hidden_size}), memory = summary;
+  std::vector<at::Tensor> states, tape;  // tape: of each step W_h h, h and c side by side
+  for (int64_t t = 0; t < X.size(1); ++t) {
+    if (t > 0) {
+      const at::Tensor kept = at::stack(tape, 1);
+      const at::Tensor question = asked.select(1, t) + at::linear(summary, score_summary);
+      const at::Tensor hidden = (kept.narrow(2, 0, hidden_size) + question.unsqueeze(1)).tanh();
+      const at::Tensor weights = hidden.matmul(score).softmax(1).unsqueeze(1);
+      const auto seen = weights.matmul(kept.narrow(2, hidden_size, 2 * hidden_size)).squeeze(1).chunk(2, 1);
+      summary = seen[0];
+      memory = seen[1];
+    }
+    const auto gate = (entering.select(1, t) + at::linear(summary, from_summary)).chunk(4, 1);
+    const at::Tensor cell = gate[1].sigmoid() * memory + gate[0].sigmoid() * gate[2].tanh();
+    states.push_back(gate[3].sigmoid() * cell.tanh());
+    tape.push_back(at::cat({at::linear(states.back(), score_state), states.back(), cell}, 1));
+  }
+  return states.empty() ? X.new_zeros({X.size(0), 0, hidden_size}) : at::stack(states, 1);
+}
+
+IntraDecoderImpl::IntraDecoderImpl(int64_t input_size_, int64_t hidden_size_, bool bias_)
+    : input_size(input_size_), hidden_size(hidden_size_), bias(bias_) {
+  CheckSizes("IntraDecoder", input_size, hidden_size);
+  reset();
+}
+
+void IntraDecoderImpl::reset() {
+  using torch::nn::LinearOptions;
+  cell = register_module("cell", torch::nn::LSTM(torch::nn::LSTMOptions(input_size, hidden_size).bias(bias).batch_first(true)));
+  attend = register_module("attend", torch::nn::Linear(LinearOptions(hidden_size, hidden_size).bias(false)));
+  combine = register_module("combine", torch::nn::Linear(LinearOptions(2 * hidden_size, hidden_size).bias(bias)));
+}
+
+torch::Tensor IntraDecoderImpl::forward(const torch::Tensor& X) {
+  CheckInput("IntraDecoder", X, input_size);
+  const at::Tensor h = std::get<0>(cell(X)), states = h.unsqueeze(1);
+  // A query stands one step before its own, so that it sees what is earlier.
+  const at::Tensor place = at::arange(X.size(1), at::kLong);
+  const auto call = AttentionOptions().scale(1.0).causal(Causal::kBottomRight).query_positions(place - 1).key_positions(place);
+  const at::Tensor earlier = attention(states, attend(h).unsqueeze(1), states, call).output.squeeze(1);
+  return combine(at::cat({h, earlier}, 2));
+}
+
+template <class Reader>
+OneWayEncoder<Reader>::OneWayEncoder(const char* name, EncoderOptions options_)
+    : ResidualEncoder(name, std::move(options_)), name_(name) {
+  const int64_t hidden = WidthOfAWay(name, options);
+  for (int64_t l = 0; l < options.layers(); ++l) {
+    const std::string reader = "reader" + std::to_string(l);
+    readers.push_back(register_module(reader, Reader(options.width(), hidden, options.bias())));
+    if (options.causal()) continue;
+    reverse_readers.push_back(register_module(reader + "_reverse", Reader(options.width(), hidden, options.bias())));
+  }
+  AddNormsAndFfns();
+}
+
+template <class Reader>
+torch::Tensor OneWayEncoder<Reader>::forward(const torch::Tensor& X, const torch::Tensor& valid_lens, int64_t) {
+  CheckInput(name_, X, options.width());
+  RefuseSequencePart(name_, "a step is computed of the states before it, which another rank may have");
+  const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
+  const auto read = [&](size_t l, const at::Tensor& given) {
+    const at::Tensor Y = Blank(given, padding), forwards = readers[l](Y);
+    if (options.causal()) return forwards;
+    return at::cat({forwards, FromTheEnd(reverse_readers[l](FromTheEnd(Y, lengths)), lengths)}, 2);
+  };
+  return Blank(Layers(Blank(X, padding), read), padding);
+}
+
+template class OneWayEncoder<Lstmn>;
+template class OneWayEncoder<IntraDecoder>;
+
+}  // namespace heed::nn
