@@ -186,7 +186,8 @@ void Describe(const AttentionOptions& options, Facts& facts) {
     const bool table = t < AttentionTensors::kDifferentiable && all[t] != &tensors.bias;
     facts.emplace_back(AttentionTensors::kNames[t], table ? DescribedShape(*all[t]) : Described(*all[t]));
   }
-  for (const auto& [name, value] : NamedNumbers(options)) facts.emplace_back(name == "score_program" ? "score" : name, ValueText(value));
+  for (const auto& [name, value] : NamedNumbers(options))
+    facts.emplace_back(name == "score_program" ? "score" : name, ValueText(value));
   facts.emplace_back("seed", ValueText(options.seed()));
   facts.emplace_back("return_statistics", options.return_statistics() ? "true" : "false");
 }
