@@ -26,7 +26,7 @@ bool IsNpy(const std::filesystem::path& path) {
 void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
   for (const auto& [option, given] :
        {std::pair("sequence", !arguments.sequence.empty()), std::pair("time", !arguments.time.empty()),
-        std::pair("features", !arguments.features.empty())}) {
+        std::pair("part", !arguments.part.empty()), std::pair("features", !arguments.features.empty())}) {
     if (given) throw InvalidArgument(option + (": " + why));
   }
 }
@@ -47,6 +47,7 @@ std::string DataArguments::Words(const std::string& path) const {
   add("--target", target);
   add("--sequence", sequence);
   add("--time", time);
+  add("--part", part);
   add("--features", fmt::format("{}", fmt::join(features, ",")));
   add("--goal", goal);
   return words;
@@ -60,6 +61,8 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
        "Column of a CSV file to predict, one value a sequence or a step; for X.npy the file of y");
   name("--sequence", arguments.sequence, "Column that tells which sequence a row belongs to; default: all rows are one");
   name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
+  name("--part", arguments.part,
+       "Column that says training, validation or test of each row; default: parts are drawn with a fixed seed");
   AddList(command, "--features", arguments.features, "Columns to look at; default: all others")->group(kGroup);
   name("--goal", arguments.goal,
        "classification, regression or forecast (of the target's next values); default: by the target's values");
@@ -76,7 +79,8 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
                                    .sequence = arguments.sequence,
                                    .time = arguments.time,
                                    .features = arguments.features,
-                                   .goal = arguments.goal});
+                                   .goal = arguments.goal,
+                                   .part = arguments.part});
 }
 
 }  // namespace heed::cli

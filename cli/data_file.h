@@ -12,7 +12,7 @@ namespace heed::cli {
 
 // What the options tell of the data.
 struct DataArguments {
-  std::string target, sequence, time, goal;
+  std::string target, sequence, time, part, goal;
   std::vector<std::string> features;
 
   // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither

@@ -49,16 +49,20 @@ def main():
         write_sequences(folder / f"{name}.csv", arrays(frame), labels)
     digits = load_digits()
     write_sequences(folder / "digits.csv", digits.images, [f"digit {label}" for label in digits.target])
-    # To forecast: one sequence each.
+    # To forecast: one sequence each, with the date of each step.
+    airline = datasets.load_airline().to_frame("passengers")
+    seattle, temperatures = data.seattle_weather(), data.sf_temps()
+    years = sunspots.load_pandas().data["YEAR"].astype(int)
     series = {
-        "airline": datasets.load_airline().to_frame("passengers"),
-        "co2": co2.load_pandas().data.interpolate(),
-        "seattle": data.seattle_weather()[["precipitation", "temp_max", "temp_min", "wind"]],
-        "sunspots": sunspots.load_pandas().data[["SUNACTIVITY"]],
-        "temperatures": data.sf_temps()[["temp"]],
+        "airline": (airline.index.to_timestamp(), airline),
+        "co2": (co2.load_pandas().data.index, co2.load_pandas().data.interpolate()),
+        "seattle": (seattle["date"], seattle[["precipitation", "temp_max", "temp_min", "wind"]]),
+        "sunspots": ([f"{year}-01-01" for year in years], sunspots.load_pandas().data[["SUNACTIVITY"]]),
+        "temperatures": (temperatures["date"], temperatures[["temp"]]),
     }
-    for name, frame in series.items():
-        frame.to_csv(folder / f"{name}.csv", index=False)
+    for name, (dates, frame) in series.items():
+        times = [date if isinstance(date, str) else date.strftime("%Y-%m-%dT%H:%M") for date in dates]
+        frame.assign(date=times).to_csv(folder / f"{name}.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 
 #include <fmt/core.h>
 
-#include "heed/call_plan.h"
+#include "bench/plans/call_plan.h"
 
 namespace heed::lab {
 namespace {

@@ -7,8 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "bench/plans/call_plan.h"
 #include "bench/suites/measurement.h"
-#include "heed/call_plan.h"
 #include "heed/task_observer.h"
 #include "lab/report/progress.h"
 #include "lab/training/interrupt.h"

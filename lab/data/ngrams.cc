@@ -9,22 +9,12 @@
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 20, kMostRuns = int64_t{1} << 21;
+constexpr int64_t kMostRuns = int64_t{1} << 21;
 constexpr int64_t kMostOrder = 12;
-constexpr double kDiscounts[] = {0.3, 0.5, 0.7, 0.9};
 
-// A step of SplitMix64 (Steele, Lea and Flood 2014), which spreads what differs little over all bits: among millions of runs a
-// collision of 64 bits is not to be expected.
-uint64_t Mixed(uint64_t value) {
-  value += 0x9e3779b97f4a7c15U;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31);
-}
-
-// Tokens are numbers apart from lengths, which contexts begin with.
-uint64_t Extended(uint64_t key, int32_t token) {
-  return Mixed(key ^ Mixed((uint64_t{1} << 32) + static_cast<uint64_t>(token)));
+// Orders apart from one another: the length is their kind.
+uint64_t ContextOf(const int32_t* begin, int64_t length) {
+  return ContextKey(static_cast<uint64_t>(length), {begin, static_cast<std::size_t>(length)});
 }
 
 // The losses of every order, averaged over blocks.
@@ -39,27 +29,12 @@ std::vector<double> MeanLosses(const NGrams& grams, const std::vector<std::vecto
 
 }  // namespace
 
-// Orders apart from one another: the length enters the hash.
-uint64_t NGrams::ContextKey(const int32_t* begin, int64_t length) const {
-  uint64_t key = Mixed(static_cast<uint64_t>(length));
-  for (int64_t i = 0; i < length; ++i) key = Extended(key, begin[i]);
-  return key;
-}
-
 NGrams::NGrams(const Passages& text, int64_t symbols, int64_t most_order) : symbols_(static_cast<double>(symbols)) {
-  const double share = std::min(1.0, static_cast<double>(kMostTokens) / static_cast<double>(std::max<int64_t>(1, text.size())));
-  for (int64_t order = 1; order <= most_order && std::ssize(runs_) <= kMostRuns; ++order) {
-    int64_t begin = 0;
-    for (const int64_t end : text.ends) {
-      const int64_t counted = begin + static_cast<int64_t>(share * static_cast<double>(end - begin));
-      for (int64_t i = begin + order - 1; i < counted; ++i) {
-        const uint64_t key = ContextKey(&text.tokens[i - order + 1], order - 1);
-        Context& context = contexts_[key];
-        ++context.total;
-        if (++runs_[Extended(key, text.tokens[i])] == 1) ++context.different;
-      }
-      begin = end;
-    }
+  for (int64_t order = 1; order <= most_order && counts_.different() <= kMostRuns; ++order) {
+    ForEachCounted(text, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin + order - 1; i < end; ++i)
+        counts_.Count(ContextOf(&text.tokens[i - order + 1], order - 1), text.tokens[i]);
+    });
     order_ = order;
   }
 }
@@ -71,12 +46,7 @@ std::vector<double> NGrams::Losses(const std::vector<int32_t>& tokens, double di
     double probability = 1 / symbols_;
     for (int64_t n = 1; n <= order_; ++n) {
       // Near the start there is no longer context than all of it.
-      const auto context = n <= i + 1 ? contexts_.find(ContextKey(&tokens[i - n + 1], n - 1)) : contexts_.end();
-      if (context != contexts_.end()) {
-        const auto run = runs_.find(Extended(context->first, tokens[i]));
-        const double seen = run == runs_.end() ? 0.0 : run->second, total = context->second.total;
-        probability = (std::max(seen - discount, 0.0) + discount * context->second.different * probability) / total;
-      }
+      if (n <= i + 1) probability = counts_.Probability(ContextOf(&tokens[i - n + 1], n - 1), tokens[i], discount, probability);
       losses[static_cast<std::size_t>(n - 1)] -= std::log(probability) / static_cast<double>(count - 1);
     }
   }

@@ -5,20 +5,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
+#include "lab/data/discounted_counts.h"
 #include "lab/data/passages.h"
 
 namespace heed::lab {
 
-// How often each run of up to `order()` tokens occurs. A token is predicted from the order - 1 tokens before it by interpolated
-// absolute discounting (Ney, Essen and Kneser 1994, "On structuring probabilistic dependences in stochastic language
-// modelling", section 4): a discount is taken off every count and spread by the prediction from one token less, down to a
-// uniform one.
+// How often each run of up to `order()` tokens occurs. A token is predicted from the order - 1 tokens before it, see
+// DiscountedCounts, spread by the prediction from one token less, down to a uniform one.
 class NGrams {
  public:
-  // Counts at most a million tokens, the first of each passage alike, and orders up to `most_order` as long as they have at
+  // Counts what ForEachCounted visits, and orders up to `most_order` as long as they have at
   // most two million different runs in all. There are `symbols` different tokens.
   NGrams(const Passages& text, int64_t symbols, int64_t most_order);
 
@@ -27,15 +25,9 @@ class NGrams {
   std::vector<double> Losses(const std::vector<int32_t>& tokens, double discount) const;
 
  private:
-  struct Context {
-    uint32_t total = 0, different = 0;  // tokens that followed it
-  };
-  uint64_t ContextKey(const int32_t* begin, int64_t length) const;
-
   double symbols_;
   int64_t order_ = 0;
-  std::unordered_map<uint64_t, uint32_t> runs_;     // counts by the hash of context and token
-  std::unordered_map<uint64_t, Context> contexts_;  // by their hash
+  DiscountedCounts counts_;
 };
 
 // The order and the discount that lose least on some blocks of a text, and what they lose on others, by block.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "heed/error.h"
 #include "lab/data/random.h"
@@ -13,6 +14,15 @@ constexpr uint64_t kSplitSeed = 271828;  // any fixed number: all studies of a t
 constexpr int64_t kGroup = 10;           // blocks of which one validates and one tests
 constexpr int64_t kMostCharacters = 2048, kManyBlocks = 200;
 
+template <class T>
+void SpreadOut(std::vector<T>& all, int64_t kept) {
+  const int64_t count = std::ssize(all);
+  kept = std::clamp<int64_t>(kept, 1, count);
+  std::vector<T> spread;
+  for (int64_t i = 0; i < kept; ++i) spread.push_back(std::move(all[i * count / kept]));
+  all = std::move(spread);
+}
+
 }  // namespace
 
 TextParts SplitText(const Text& text, int64_t longest) {
@@ -23,7 +33,7 @@ TextParts SplitText(const Text& text, int64_t longest) {
                           std::to_string(longest) + " need at least " + std::to_string(kGroup * block) +
                           ": ten blocks, of which one is for validation and one for testing");
   }
-  TextParts parts{Vocabulary(text.characters), block, {}, {}, {}};
+  TextParts parts{Vocabulary(text.characters), block, {}, {}, {}, {}, {}};
   const std::vector<int32_t> tokens = parts.vocabulary.Encode(text);
   const auto end_passage = [&train = parts.train] {
     if (train.size() > 0 && (train.ends.empty() || train.ends.back() < train.size())) train.ends.push_back(train.size());
@@ -38,6 +48,7 @@ TextParts SplitText(const Text& text, int64_t longest) {
       const auto end = whole ? begin + block : tokens.end();
       if (whole && (i == validates || i == tests)) {
         (i == tests ? parts.test : parts.validation).emplace_back(begin, end);
+        (i == tests ? parts.test_at : parts.validation_at).push_back((first + i) * block);
         end_passage();
       } else {
         parts.train.tokens.insert(parts.train.tokens.end(), begin, end);
@@ -48,14 +59,9 @@ TextParts SplitText(const Text& text, int64_t longest) {
   return parts;
 }
 
-std::vector<std::vector<int32_t>> SpreadOut(const std::vector<std::vector<int32_t>>& blocks, int64_t characters) {
-  if (blocks.empty()) return blocks;
-  const int64_t count = std::ssize(blocks);
-  const int64_t kept = std::clamp<int64_t>(characters / std::ssize(blocks.front()), 1, count);
-  std::vector<std::vector<int32_t>> chosen;
-  chosen.reserve(kept);
-  for (int64_t i = 0; i < kept; ++i) chosen.push_back(blocks[i * count / kept]);
-  return chosen;
+void TextParts::Thin(int64_t validation_characters, int64_t test_characters) {
+  SpreadOut(validation, validation_characters / block), SpreadOut(validation_at, validation_characters / block);
+  SpreadOut(test, test_characters / block), SpreadOut(test_at, test_characters / block);
 }
 
 }  // namespace heed::lab

@@ -19,14 +19,15 @@ struct TextParts {
   int64_t block = 0;  // characters of one
   Passages train;
   std::vector<std::vector<int32_t>> validation, test;  // blocks, in the order of the text
+  std::vector<int64_t> validation_at, test_at;         // the first character of each
+
+  // Keeps so many of the blocks that validate and that test, evenly spread over the text; at least one of each.
+  void Thin(int64_t validation_characters, int64_t test_characters);
 };
 
 // Blocks have at least `longest` + 1 characters, so that a window of `longest` has a next one, and else a two hundredth of the
 // text, at most 2048. Throws InvalidArgument that names the text where it has not ten blocks.
 TextParts SplitText(const Text& text, int64_t longest);
-
-// So many of the blocks, at most, evenly spread over the text.
-std::vector<std::vector<int32_t>> SpreadOut(const std::vector<std::vector<int32_t>>& blocks, int64_t characters);
 
 }  // namespace heed::lab
 

@@ -65,9 +65,15 @@ std::vector<const Entry*> ContestResult::InTheRunning() const {
   return running;
 }
 
+double MarginOf(double tolerance, double loss, double simple_loss) {
+  constexpr double kLeastLoss = 0.1;  // of the simple answer's
+  return tolerance * std::max(std::abs(loss), kLeastLoss * simple_loss);
+}
+
+double ContestResult::Margin() const { return MarginOf(tolerance, verdict.front().loss, simple_loss); }
+
 Recommendation Recommend(const ContestResult& result) {
-  const Judged& leader = result.verdict.front();
-  const double limit = result.tolerance * std::abs(leader.loss);
+  const double limit = result.Margin();
   std::vector<Judged> trained = result.verdict;
   std::erase_if(trained,
                 [](const Judged& one) { return one.standing == Standing::kStopped || one.standing == Standing::kDiverged; });
@@ -104,6 +110,7 @@ Json ToJson(const ContestResult& result) {
                 {{"model", result.entries[taken.contender].model.Id()},
                  {"may_lose", NumberOrNull(taken.may_lose)},
                  {"tolerance", result.tolerance},
+                 {"margin", result.Margin()},
                  {"decided", taken.decided},
                  {"as_good", std::move(as_good)}}},
                {"contenders", Json::array()},

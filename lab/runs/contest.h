@@ -54,6 +54,8 @@ class Contest {
   std::vector<Column> columns;
   // Of the blocks of the test part and of the validation part: how many predictions each holds.
   std::vector<double> weights, validation_weights;
+  // What an answer that looks at no features, such as the commonest class, loses on the validation part; 0: there is none.
+  double simple_loss = 0;
 
   virtual std::unique_ptr<Training> Begin(const Trial& trial) const = 0;
   // The thread's own seconds in a step of training, measured while nothing else of this program runs.
@@ -73,7 +75,9 @@ struct ContestOptions {
   std::vector<double> rates;  // those to choose among, rising
   // Of each model, in order: what the pilot is to have measured; empty: it measures.
   std::vector<double> step_seconds;
-  double tolerance = 0.01;  // share of the loss by which two models may differ and be as good as each other
+  // Two models that differ by at most this share of the loss are as good as each other: of the loss of the better one, or of a
+  // tenth of Contest::simple_loss where that is more. Where next to nothing is lost, a share of it is no difference to anybody.
+  double tolerance = 0.01;
   Conduct conduct;
 };
 
@@ -108,20 +112,26 @@ struct ContestResult {
   std::vector<Entry> entries;  // in the order of the models
   Measurements at_time;        // of their best states within equal time, or equal steps where these were asked for
   std::vector<Judged> verdict;
-  double tolerance = 0;
+  double tolerance = 0, simple_loss = 0;
   std::vector<double> weights;  // of the blocks
+
+  // By how much two models may differ and be as good as each other.
+  double Margin() const;
 
   bool Timed() const { return entries.front().step_seconds > 0; }
   // Those that may be the best: the leader, and what is tied. In order of their losses.
   std::vector<const Entry*> InTheRunning() const;
 };
 
+// What counts as no difference from a loss, see ContestOptions::tolerance.
+double MarginOf(double tolerance, double loss, double simple_loss);
+
 // Which contender to take, and at what price.
 struct Recommendation {
   std::size_t contender;  // index of its entry
   double may_lose;        // at most, to any other that was tried, with 95 %
-  bool decided;           // whether that is within the tolerance
-  // Others that are within the tolerance too, the least loss first: the one that is taken is the fastest of all these.
+  bool decided;           // whether that is within Margin()
+  // Others that are within it too, the least loss first: the one that is taken is the fastest of all these.
   std::vector<std::size_t> as_good;
 };
 Recommendation Recommend(const ContestResult& result);
@@ -134,7 +144,7 @@ Recommendation Recommend(const ContestResult& result);
 //    arm identification and hyperparameter optimization"). From a quarter on a model stops that could not become the best even
 //    if its curve, and the leader's, were wrong by half of the gain that they foretell.
 // 3. What is left of the seconds that all models with all seeds would take goes to further seeds of those that may be the best,
-//    until one is known to be within half the tolerance, or the seconds are spent.
+//    until one is known to be within half of what counts as nothing, or the seconds are spent.
 // Validation decides all of that; the test part is looked at after whole trainings alone. Jobs that the store holds, where
 // there is one, are not repeated. Progress on stderr begins with `what`. Throws Divergence where every model diverges, and what
 // DoJobs throws.

@@ -291,8 +291,8 @@ class Race {
     return losses;
   }
 
-  // Those that may be the best by the validation part, the least loss first; one where it is known to be within half the
-  // tolerance.
+  // Those that may be the best by the validation part, the least loss first; one where it is known to be within half of
+  // what counts as nothing.
   std::vector<std::size_t> Contending() const {
     std::vector<Score> scores(entries_.size());
     for (std::size_t i = 0; i < entries_.size(); ++i) scores[i].losses = ValidationOf(i);
@@ -301,7 +301,8 @@ class Race {
     for (const Judged& one : judged) {
       if (one.standing == Standing::kLeads || one.standing == Standing::kTied) contending.push_back(one.contender);
     }
-    if (judged.front().may_lose <= options_.tolerance / 2 * std::abs(judged.front().loss)) contending.resize(1);
+    const double margin = MarginOf(options_.tolerance, judged.front().loss, contest_.simple_loss);
+    if (judged.front().may_lose <= margin / 2) contending.resize(1);
     return contending;
   }
 
@@ -347,7 +348,8 @@ class Race {
       entry.runs = std::max<int64_t>(1, measured.RunsOf(entry.model));
     }
     std::vector<Judged> verdict = WithStopped(Judge(scores, contest_.weights));
-    return {options_.rates, entries_, std::move(measured), std::move(verdict), options_.tolerance, contest_.weights};
+    return {options_.rates,       entries_,        std::move(measured), std::move(verdict), options_.tolerance,
+            contest_.simple_loss, contest_.weights};
   }
 
   std::vector<Judged> WithStopped(std::vector<Judged> verdict) const {

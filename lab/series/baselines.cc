@@ -9,10 +9,13 @@
 #include <fmt/core.h>
 
 #include "lab/report/progress.h"
+#include "lab/series/calendar.h"
 #include "lab/series/examples.h"
+#include "lab/series/forecast.h"
 #include "lab/series/linear.h"
 #include "lab/series/neighbours.h"
 #include "lab/series/season.h"
+#include "lab/series/smoothing.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/side_by_side.h"
 
@@ -47,9 +50,9 @@ Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examp
   return baseline;
 }
 
-Baseline Regression(const SeriesBatches& batches) {
+Baseline Regression(const SeriesBatches& batches, RowOf row_of) {
   const at::NoGradGuard no_grad;
-  const SeriesExamples examples(batches);
+  const SeriesExamples examples(batches, row_of);
   const bool classifies = batches.data().goal == SeriesGoal::kClassification;
   int64_t most = Bounded(kMostNumbers, examples.cells() + examples.outputs());
   if (classifies) most = std::min(most, Bounded(kMostProducts, examples.cells() * examples.outputs()));
@@ -61,6 +64,7 @@ Baseline Regression(const SeriesBatches& batches) {
   };
   Baseline baseline = MeasureMethod(batches, examples, fit());
   baseline.name = classifies ? "logistic regression" : "ridge regression";
+  if (row_of == RowOf::kSummary) baseline.name += " on summaries";
   baseline.limits = examples.Limits(most);
   return baseline;
 }
@@ -78,24 +82,34 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
   return baseline;
 }
 
-Baseline LastSeason(const SeriesBatches& batches) {
-  const int64_t season = BestSeason(batches);
-  Baseline baseline;
-  baseline.looks = false;
-  baseline.name = "last season", baseline.setting = fmt::format("{} steps", season);
-  baseline.loss = SeasonLoss(batches, batches.test_windows(), season);
+// Of a method that looks at past targets alone.
+Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, const FittedForecast& forecast) {
+  Baseline baseline{.name = name, .setting = forecast.setting, .loss = NAN, .looks = false};
+  if (!forecast.foretell) return baseline;
+  baseline.loss = ForecastLoss(batches, batches.test_windows(), forecast.foretell);
   for (const std::vector<SeriesWindow>& block : batches.TestBlocks())
-    baseline.blocks.push_back(SeasonLoss(batches, block, season));
+    baseline.blocks.push_back(ForecastLoss(batches, block, forecast.foretell));
   return baseline;
+}
+
+Baseline Season(const SeriesBatches& batches) {
+  const int64_t season = BestSeason(batches);
+  return MeasureForecast(batches, "last season", {fmt::format("{} steps", season), LastSeason(batches, season)});
 }
 
 }  // namespace
 
 std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
   std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {
-      [](const SeriesBatches& some) { return some.SimpleAnswer(); }};
-  if (batches.data().goal == SeriesGoal::kForecast) methods.emplace_back(LastSeason);
-  methods.emplace_back(Regression);
+      [](const SeriesBatches& some) { return some.SimpleAnswer(some.TestBlocks()); }};
+  if (batches.data().goal == SeriesGoal::kForecast) {
+    methods.emplace_back(Season);
+    methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "Holt-Winters", FitSmoothing(some)); });
+    if (batches.data().has_dates)
+      methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "calendar", FitCalendar(some)); });
+  }
+  methods.emplace_back([](const SeriesBatches& some) { return Regression(some, RowOf::kSteps); });
+  if (batches.pooled()) methods.emplace_back([](const SeriesBatches& some) { return Regression(some, RowOf::kSummary); });
   methods.emplace_back(NearestNeighbours);
   std::vector<Baseline> baselines(methods.size());
   Progress progress("simple methods", std::ssize(methods), /*quiet=*/true);

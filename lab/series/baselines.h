@@ -10,12 +10,13 @@ namespace heed::lab {
 
 class SeriesBatches;
 
-// SeriesBatches::SimpleAnswer(), then for
-//   classification  logistic regression and nearest neighbours,
-//   regression      ridge regression and nearest neighbours,
-//   forecast        the last season, ridge regression and nearest neighbours on the window minus its last value,
-// the methods on the cells of SeriesExamples. So many side by side as `threads` says, each with one thread: the numbers do not
-// depend on it. Throws Interruption on Ctrl-C.
+// SeriesBatches::SimpleAnswer, then for
+//   classification  logistic regression, on the steps and on summaries of them, and nearest neighbours,
+//   regression      ridge regression alike, and nearest neighbours,
+//   forecast        the last season, Holt-Winters, where there are dates the calendar, and ridge regression and nearest
+//                   neighbours on the window minus its last value,
+// regressions and neighbours on the cells of SeriesExamples. So many side by side as `threads` says, each with one thread: the
+// numbers do not depend on it. Throws Interruption on Ctrl-C.
 std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads);
 
 }  // namespace heed::lab

@@ -26,11 +26,8 @@ std::vector<SeriesWindow> Thinned(std::vector<SeriesWindow> windows, int64_t mos
 
 SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut) {
   RequireMagnitudes(data_);
-  if (Forecasts()) {
-    SplitByTime(cut_.share);
-  } else {
-    SplitBySequence(cut_.share);
-  }
+  parts_ = SplitOf(data_, cut_.share);
+  Forecasts() ? SplitByTime() : SplitBySequence();
   Standardise();
 }
 
@@ -46,21 +43,29 @@ SeriesWindow SeriesBatches::WholeOf(int64_t sequence) const {
   return {sequence, steps - kept, kept};
 }
 
-void SeriesBatches::SplitBySequence(double share) {
-  const SequenceParts parts = SplitSequences(data_, share);
-  for (const int64_t s : parts.training) training_.push_back({s, 0, data_.sequences[s].steps});
-  for (const int64_t s : parts.validation) validation_.push_back(WholeOf(s));
-  for (const int64_t s : parts.test) {
-    test_.push_back(WholeOf(s));
-    test_steps_.push_back({s, 0, data_.sequences[s].steps});
+void SeriesBatches::SplitBySequence() {
+  for (int64_t s = 0; s < std::ssize(data_.sequences); ++s) {
+    const SeriesWindow all{s, 0, data_.sequences[s].steps};
+    if (parts_[s].training_end > 0) {
+      training_.push_back(all);
+    } else if (parts_[s].validation_end > 0) {
+      validation_.push_back(WholeOf(s));
+    } else {
+      test_.push_back(WholeOf(s)), test_steps_.push_back(all);
+    }
   }
   training_count_ = std::ssize(training_);
+  if (training_.empty() || validation_.empty() || test_.empty()) {
+    throw InvalidArgument("part: expected sequences of " + data_.name + " to train, to validate and to test, got " +
+                          std::to_string(training_.size()) + ", " + std::to_string(validation_.size()) + " and " +
+                          std::to_string(test_.size()));
+  }
 }
 
-void SeriesBatches::SplitByTime(double share) {
+void SeriesBatches::SplitByTime() {
   for (int64_t s = 0; s < std::ssize(data_.sequences); ++s) {
     const int64_t steps = data_.sequences[s].steps;
-    const StepParts parts = SplitSteps(steps, share);
+    const StepParts& parts = parts_[s];
     training_.push_back({s, 0, parts.training_end});
     test_steps_.push_back({s, parts.validation_end, steps - parts.validation_end});
     training_count_ += std::max<int64_t>(0, parts.training_end - cut_.context - cut_.horizon + 1);
@@ -238,7 +243,7 @@ std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<S
   return blocks;
 }
 
-Baseline SeriesBatches::SimpleAnswer() const {
+Baseline SeriesBatches::SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const {
   const bool classifies = data_.goal == SeriesGoal::kClassification;
   Baseline baseline;
   baseline.looks = false;
@@ -250,7 +255,7 @@ Baseline SeriesBatches::SimpleAnswer() const {
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
   double all = 0;
-  for (const std::vector<SeriesWindow>& block : TestBlocks()) {
+  for (const std::vector<SeriesWindow>& block : blocks) {
     double sum = 0, count = 0;
     ForEach(block, [&](const SeriesBatch& batch) {
       // Standardised targets are distances from the mean, those of a forecast from the last value.

@@ -68,6 +68,7 @@ class SeriesBatches {
   // long as a window and what it foretells, so that what one group is scored on tells little of the next.
   std::vector<std::vector<SeriesWindow>> TestBlocks() const { return Blocks(test_); }
   std::vector<std::vector<SeriesWindow>> ValidationBlocks() const { return Blocks(validation_); }
+  const std::vector<StepParts>& parts() const { return parts_; }  // of each sequence
   // The steps of each sequence that belong to the part.
   const std::vector<SeriesWindow>& training_steps() const { return training_; }
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
@@ -75,14 +76,17 @@ class SeriesBatches {
   double target_scale() const { return target_scale_; }
   double error_scale() const { return target_scale_ * target_scale_; }
 
+  double typical_step() const { return time_unit_; }  // the median difference of times in the training part
+
   SeriesBatch Draw(Random& random) const;
   // These windows; those of a forecast are scored at their last step alone.
   SeriesBatch Make(const std::vector<SeriesWindow>& windows) const { return Make(windows, Forecasts()); }
   // All of the part once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch&)>;
   void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
-  // What is answered without looking at the features: the commonest class, the mean, the last value.
-  Baseline SimpleAnswer() const;
+  // What is answered without looking at the features, measured on these blocks of a part: the commonest class, the mean, the
+  // last value.
+  Baseline SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const;
 
  private:
   // Of a column in the training part.
@@ -93,8 +97,8 @@ class SeriesBatches {
 
   std::vector<std::vector<SeriesWindow>> Blocks(const std::vector<SeriesWindow>& windows) const;
   bool Forecasts() const { return data_.goal == SeriesGoal::kForecast; }
-  void SplitBySequence(double share);
-  void SplitByTime(double share);
+  void SplitBySequence();
+  void SplitByTime();
   void Standardise();
   void StandardiseTarget(const std::vector<double>& targets);
   std::vector<double> ForetoldChanges() const;
@@ -107,6 +111,7 @@ class SeriesBatches {
 
   const SeriesData& data_;
   SeriesCut cut_;
+  std::vector<StepParts> parts_;  // of each sequence
   std::vector<SeriesWindow> training_, test_steps_;
   std::vector<int64_t> starts_;  // forecast: windows that begin in the sequences before and in this one
   int64_t training_count_ = 0;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ enum class SeriesGoal {
 SeriesGoal ParseSeriesGoal(const std::string& name);
 std::string ToString(SeriesGoal goal);
 
+// A sequence's first steps train, up to training_end; those up to validation_end validate, the rest test.
+struct StepParts {
+  int64_t training_end, validation_end;
+};
+
 struct SeriesSequence {
   std::string id;
   int64_t steps = 0;
@@ -26,7 +32,8 @@ struct SeriesSequence {
   std::vector<double> times;     // [steps], increasing; empty where there are none
   // One for the sequence, or one a step. Classes are indices of the data's names.
   std::vector<double> targets;
-  std::vector<int64_t> rows = {};  // [steps], of a CSV file, where 1 is the header; empty: it comes from an array
+  std::vector<int64_t> rows = {};       // [steps], of a CSV file, where 1 is the header; empty: it comes from an array
+  std::optional<StepParts> parts = {};  // as the file tells them; then those of all sequences are told
 };
 
 struct SeriesData {
@@ -37,6 +44,7 @@ struct SeriesData {
   std::string target;
   std::string time = {};  // the column; empty where there is none
   bool has_times = false;
+  bool has_dates = false;            // times are dates: seconds since 1970 began in UTC
   bool each_step = false;            // targets are one a step
   std::vector<std::string> classes;  // by index, sorted; numbers by value
   std::vector<SeriesSequence> sequences;
@@ -54,12 +62,14 @@ struct SeriesColumns {
   std::string time;                   // empty: the rows' order is all that is known
   std::vector<std::string> features;  // empty: every other column; for a forecast the target too
   std::string goal;                   // empty: classes where the target holds whole numbers or text, else numbers
+  std::string part = {};              // which part a row is in: training, validation or test; empty: parts are drawn
 };
 
 // A CSV file, or standard input where the path is "-". One row a step; the rows of a sequence need not stand together and are
 // in order of time, which is checked. Throws FileError that names the file, row and column (ragged rows, missing values, what
 // is no number, days as 19580329 in place of numbers, times that do not increase, one number in two spellings where it names a
-// sequence or a class), and InvalidArgument that names the option.
+// sequence or a class, parts in another order or several of one sequence that has one target), and InvalidArgument that names
+// the option.
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the

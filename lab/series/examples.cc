@@ -1,6 +1,8 @@
 #include "lab/series/examples.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include <ATen/ATen.h>
@@ -13,6 +15,7 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostCells = 1024;   // of a row
+constexpr int64_t kSummaries = 6;      // of a column
 constexpr int64_t kReach = 8;          // steps to each side of one that has its own target
 constexpr int64_t kRowsAtOnce = 4096;  // of a table that is only looked through
 
@@ -37,14 +40,20 @@ double MeanLoss(const at::Tensor& answers, const at::Tensor& y) {
   return (answers - y).square().mean().item<double>();
 }
 
-SeriesExamples::SeriesExamples(const SeriesBatches& batches)
-    : batches_(batches), forecasts_(batches.data().goal == SeriesGoal::kForecast) {
+SeriesExamples::SeriesExamples(const SeriesBatches& batches, RowOf row_of)
+    : batches_(batches), row_of_(row_of), forecasts_(batches.data().goal == SeriesGoal::kForecast) {
   const bool steps_apart = !forecasts_ && !batches.pooled();
   masked_ = !forecasts_ && (steps_apart || LengthsDiffer(batches));
-  span_ = steps_apart ? 2 * kReach + 1 : batches.longest();
-  const int64_t width = batches.width(), kept = std::min(kMostCells - (masked_ ? 1 : 0), width);
+  const bool summarises = row_of == RowOf::kSummary;
+  span_ = summarises ? 1 : steps_apart ? 2 * kReach + 1 : batches.longest();
+  const int64_t width = batches.width(), most = summarises ? kMostCells / kSummaries : kMostCells;
+  const int64_t kept = std::min(most - (masked_ ? 1 : 0), width);
   for (int64_t i = 0; i < kept; ++i) columns_.push_back(i * width / kept);
   pieces_ = std::min(span_, kMostCells / cells_of_piece());
+}
+
+int64_t SeriesExamples::cells_of_piece() const {
+  return std::ssize(columns_) * (row_of_ == RowOf::kSummary ? kSummaries : 1) + (masked_ ? 1 : 0);
 }
 
 int64_t SeriesExamples::RowsOf(const std::vector<SeriesWindow>& windows) const {
@@ -111,7 +120,8 @@ Examples SeriesExamples::Flat(const SeriesBatch& batch, const std::vector<int64_
     const int64_t scored = chosen[i], place = batch.scored[scored];
     const int64_t row = batches_.pooled() ? place : place / batch.steps;
     const int64_t begin = steps_apart ? place % batch.steps - kReach : 0;
-    FillRow(batch, row, begin, examples.X.mutable_data_ptr<double>() + i * cells());
+    double* const cells_of_row = examples.X.mutable_data_ptr<double>() + i * cells();
+    row_of_ == RowOf::kSummary ? Summarise(batch, row, cells_of_row) : FillRow(batch, row, begin, cells_of_row);
     if (classes) {
       examples.y.mutable_data_ptr<int64_t>()[i] = batch.classes[scored];
       continue;
@@ -142,6 +152,26 @@ void SeriesExamples::FillRow(const SeriesBatch& batch, int64_t row, int64_t begi
     }
   }
   for (int64_t p = 0; masked_ && p < pieces_; ++p) cells[p * each + mask] = counts[p] / sizes[p];
+}
+
+void SeriesExamples::Summarise(const SeriesBatch& batch, int64_t row, double* cells) const {
+  const int64_t width = batches_.width(), steps = batch.lengths[row];
+  const double count = static_cast<double>(steps), middle = (count - 1) / 2;
+  for (const int64_t column : columns_) {
+    const auto value = [&](int64_t i) { return static_cast<double>(batch.features[(row * batch.steps + i) * width + column]); };
+    double mean = 0, squares = 0, least = value(0), greatest = value(0), changes = 0, slope = 0, moments = 0;
+    for (int64_t i = 0; i < steps; ++i) mean += value(i) / count;
+    for (int64_t i = 0; i < steps; ++i) {
+      const double off = value(i) - mean, time = static_cast<double>(i) - middle;
+      squares += off * off, slope += time * off, moments += time * time;
+      least = std::min(least, value(i)), greatest = std::max(greatest, value(i));
+      if (i > 0) changes += std::abs(value(i) - value(i - 1));
+    }
+    const double summaries[kSummaries] = {mean,     std::sqrt(squares / count),         least,
+                                          greatest, changes / std::max(1.0, count - 1), moments > 0 ? slope / moments : 0};
+    cells = std::copy(std::begin(summaries), std::end(summaries), cells);
+  }
+  if (masked_) *cells = count;
 }
 
 }  // namespace heed::lab

@@ -33,7 +33,13 @@ struct FittedMethod {
 // The mean loss of answers: nats, or squared error of the values as they are.
 double MeanLoss(const at::Tensor& answers, const at::Tensor& y);
 
-// A row's cells are the features of
+enum class RowOf {
+  kSteps,    // the features themselves
+  kSummary,  // of each column mean, deviation, least, greatest, mean absolute change and slope; the number of steps where they
+             // differ
+};
+
+// Of kSteps, a row's cells are the features of
 //   a sequence that has one target   all its steps,
 //   a step that has its own          the eight steps before it, itself and the eight behind it, as models look both ways,
 //   a forecast                       the window, each column less its last value, in units of its typical change.
@@ -41,7 +47,8 @@ double MeanLoss(const at::Tensor& answers, const at::Tensor& y);
 // steps are averaged into so many pieces as fit, and of more columns than that as many are taken, evenly spread.
 class SeriesExamples {
  public:
-  explicit SeriesExamples(const SeriesBatches& batches);
+  // Summaries are those of sequences with one target each.
+  explicit SeriesExamples(const SeriesBatches& batches, RowOf row_of = RowOf::kSteps);
 
   int64_t cells() const { return pieces_ * cells_of_piece(); }
   int64_t outputs() const { return batches_.outputs(); }
@@ -55,14 +62,17 @@ class SeriesExamples {
   std::string Limits(int64_t most) const;
 
  private:
-  int64_t cells_of_piece() const { return std::ssize(columns_) + (masked_ ? 1 : 0); }
+  int64_t cells_of_piece() const;
   int64_t RowsOf(const std::vector<SeriesWindow>& windows) const;
   Examples Thinned(const std::vector<SeriesWindow>& windows, int64_t most) const;
   // The answers of these indices among those that the batch scores.
   Examples Flat(const SeriesBatch& batch, const std::vector<int64_t>& chosen) const;
   void FillRow(const SeriesBatch& batch, int64_t row, int64_t begin, double* cells) const;
 
+  void Summarise(const SeriesBatch& batch, int64_t row, double* cells) const;
+
   const SeriesBatches& batches_;
+  RowOf row_of_;
   bool forecasts_, masked_;
   int64_t span_;                  // steps that a row looks at
   int64_t pieces_;                // of them

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -34,6 +35,25 @@ std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable
     groups[found->second].second.push_back(row);
   }
   return groups;
+}
+
+// Where the parts that a column names begin among a sequence's rows. `whole`: they are all in one.
+StepParts PartsOf(const CsvTable& table, const std::vector<int64_t>& rows, int64_t column, bool whole) {
+  static constexpr const char* kNames[] = {"training", "validation", "test"};
+  int64_t counts[std::size(kNames)] = {}, last = 0;
+  for (const int64_t row : rows) {
+    const std::string& name = table.Text(row, column);
+    const int64_t part = std::ranges::find(kNames, name) - std::begin(kNames);
+    const auto refuse = [&](const std::string& why) {
+      throw FileError(table.Place(row, column) + "'" + ShownName(name) + "' " + why);
+    };
+    if (part == std::ssize(kNames)) refuse("is no part; expected training, validation or test");
+    const std::string before = "follows '" + std::string(kNames[last]) + "'; ";
+    if (part < last) refuse(before + "in a sequence training comes first and the test last");
+    if (whole && part != last && row != rows.front()) refuse(before + "a sequence is in one part, unless it is forecast");
+    last = part, ++counts[part];
+  }
+  return {counts[0], counts[0] + counts[1]};
 }
 
 // taken: those of sequence and time, and of the target where it is no feature.
@@ -152,18 +172,22 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   const int64_t target = table.Column("target", columns.target);
   const int64_t sequence = columns.sequence.empty() ? -1 : table.Column("sequence", columns.sequence);
   const int64_t time = columns.time.empty() ? -1 : table.Column("time", columns.time);
-  if (target == sequence || target == time || (time >= 0 && time == sequence)) {
-    throw InvalidArgument("target, sequence and time: expected different columns");
+  const int64_t part = columns.part.empty() ? -1 : table.Column("part", columns.part);
+  std::set<int64_t> told;
+  for (const int64_t column : {target, sequence, time, part}) {
+    if (column >= 0 && !told.insert(column).second)
+      throw InvalidArgument("target, sequence, time and part: expected different columns");
   }
   SeriesData data;
   data.name = table.name();
   // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
-  data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time);
+  data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time + (part < 0 ? "" : '\0' + columns.part));
   data.target = table.columns()[target], data.time = time < 0 ? "" : table.columns()[time];
   data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
   data.has_times = time >= 0;
   const bool forecast = data.goal == SeriesGoal::kForecast;
-  const std::vector<int64_t> features = FeatureColumns(table, columns, {sequence, time, forecast ? -1 : target}, forecast);
+  const std::vector<int64_t> features =
+      FeatureColumns(table, columns, {sequence, time, part, forecast ? -1 : target}, forecast);
   for (const int64_t column : features) data.features.push_back(table.columns()[column]);
 
   if (sequence >= 0) RequireOneSpelling(table, sequence);
@@ -173,7 +197,7 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   if (data.goal != SeriesGoal::kClassification) numbers.push_back(target);
   for (const int64_t column : numbers) RequireNoDates(table, column);
 
-  const bool dates = time >= 0 && !table.TryNumber(0, time);  // the first row tells for all
+  data.has_dates = time >= 0 && !table.TryNumber(0, time);  // the first row tells for all
 
   std::map<std::string, double> class_index;
   if (data.goal == SeriesGoal::kClassification) {
@@ -187,10 +211,11 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
     for (const int64_t row : rows) {
       one.rows.push_back(table.Line(row));
       for (const int64_t column : features) one.features.push_back(table.Number(row, column));
-      if (time >= 0) one.times.push_back(dates ? table.Date(row, time) : table.Number(row, time));
+      if (time >= 0) one.times.push_back(data.has_dates ? table.Date(row, time) : table.Number(row, time));
       one.targets.push_back(class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target)));
     }
     CheckTimes(table, rows, time, one.times);
+    if (part >= 0) one.parts = PartsOf(table, rows, part, /*whole=*/!forecast);
     data.sequences.push_back(std::move(one));
   }
   JoinTargets(data);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "lab/training/interrupt.h"
-
 namespace heed::lab {
 namespace {
 
@@ -12,17 +10,11 @@ constexpr int64_t kMostSquares = int64_t{1} << 28;  // that are summed to choose
 
 }  // namespace
 
-double SeasonLoss(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows, int64_t season) {
-  double sum = 0;
-  for (const SeriesWindow& window : windows) {
+Forecaster LastSeason(const SeriesBatches& batches, int64_t season) {
+  return [&batches, season](const SeriesWindow& window, std::vector<double>& values) {
     const std::vector<double>& targets = batches.data().sequences[window.sequence].targets;
-    for (int64_t h = 1; h <= batches.outputs(); ++h) {
-      const int64_t place = window.end() - 1 + h, seasons = (h + season - 1) / season;
-      const double error = (targets[place] - targets[place - seasons * season]) / batches.target_scale();
-      sum += error * error;
-    }
-  }
-  return sum * batches.error_scale() / static_cast<double>(std::ssize(windows) * batches.outputs());
+    for (int64_t h = 0; h < std::ssize(values); ++h) values[h] = targets[window.end() + h - (h / season + 1) * season];
+  };
 }
 
 int64_t BestSeason(const SeriesBatches& batches) {
@@ -34,8 +26,7 @@ int64_t BestSeason(const SeriesBatches& batches) {
   int64_t best = 2;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t season = 2; season <= batches.longest(); ++season) {
-    if (Interrupted()) throw Interruption("interrupted while a season was looked for");
-    const double loss = SeasonLoss(batches, windows, season);
+    const double loss = ForecastLoss(batches, windows, LastSeason(batches, season));
     if (loss < least) least = loss, best = season;
   }
   return best;

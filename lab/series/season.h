@@ -3,15 +3,13 @@
 #define HEED_LAB_SERIES_SEASON_H_
 
 #include <cstdint>
-#include <vector>
 
-#include "lab/series/batches.h"
+#include "lab/series/forecast.h"
 
 namespace heed::lab {
 
-// Mean squared error, in the target's own units, of foretelling after each window what stood there a season before; of more
-// steps ahead than a season has, so many seasons before that it is known.
-double SeasonLoss(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows, int64_t season);
+// What stood there a season before; of more steps ahead than a season has, so many seasons before that it is known.
+Forecaster LastSeason(const SeriesBatches& batches, int64_t season);
 
 // The length from 2 steps to the window's by the loss on the validation part, the shortest of equals. With long windows and far
 // horizons fewer of that part's windows are looked at. Throws Interruption on Ctrl-C.

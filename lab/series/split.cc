@@ -73,6 +73,21 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
   return parts;
 }
 
+std::vector<StepParts> SplitOf(const SeriesData& data, double share) {
+  std::vector<StepParts> parts;
+  parts.reserve(data.sequences.size());
+  const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
+  if (given || data.goal == SeriesGoal::kForecast) {
+    for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
+    return parts;
+  }
+  for (const SeriesSequence& one : data.sequences) parts.push_back({one.steps, one.steps});
+  const SequenceParts drawn = SplitSequences(data, share);
+  for (const int64_t s : drawn.validation) parts[s].training_end = 0;
+  for (const int64_t s : drawn.test) parts[s] = {0, 0};
+  return parts;
+}
+
 StepParts SplitSteps(int64_t steps, double share) {
   const int64_t each = std::max<int64_t>(1, std::llround(share * static_cast<double>(steps)));
   return {std::max<int64_t>(0, steps - 2 * each), std::max<int64_t>(0, steps - each)};

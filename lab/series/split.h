@@ -26,12 +26,12 @@ struct SequenceParts {
 // have classes of their own counts for its commonest. Throws InvalidArgument for fewer than three sequences.
 SequenceParts SplitSequences(const SeriesData& data, double share);
 
-// A sequence's first steps train, up to training_end; those up to validation_end validate, the rest test. Both are `share` of
-// the steps, at least one.
-struct StepParts {
-  int64_t training_end, validation_end;
-};
+// `share` of the steps each, at least one, to validate and to test.
 StepParts SplitSteps(int64_t steps, double share);
+
+// Of every sequence, in order: as the file tells, or by SplitSteps for a forecast and by SplitSequences for other goals, where
+// a sequence is in one part.
+std::vector<StepParts> SplitOf(const SeriesData& data, double share);
 
 }  // namespace heed::lab
 

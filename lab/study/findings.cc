@@ -83,13 +83,13 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
                                                          : "take for now of several";
   std::string text = TellStudy()(how, "purpose"_a = task.question.purpose, "given"_a = Given(result, task),
                                  "taken"_a = TakenOf(contest).model.Phrase(), "price"_a = measure.Text(taken.may_lose),
-                                 "percent"_a = 100 * contest.tolerance, "running"_a = Join(Running(contest)));
+                                 "margin"_a = measure.Text(contest.Margin()), "running"_a = Join(Running(contest)));
   std::vector<std::string> others;
   others.reserve(taken.as_good.size());
   for (const std::size_t i : taken.as_good) others.push_back(contest.entries[i].model.Phrase());
   if (!others.empty()) {
     text += " " + TellStudy()(contest.Timed() ? "as good and slower" : "as good", "others"_a = Join(others),
-                              "percent"_a = 100 * contest.tolerance);
+                              "margin"_a = measure.Text(contest.Margin()));
   }
   return Sentence(text);
 }

@@ -86,7 +86,7 @@ Fields FieldsOf(StudyOptions& options) {
                "Share for validation, and as much again for testing: of the sequences, or of the end of each for a forecast"));
   }
   add(Choosing(Number("tolerance", options.tolerance, 0, 1,
-                      "Share of the loss by which two models may differ and be as good as each other")));
+                      "Share of the loss, or of a tenth of what a simple answer loses, by which two models are as good")));
   add(Seeds(options.seeds));
   add(Seed(options.seed));
   add(SideBySide(options.threads));

@@ -179,6 +179,7 @@ std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<Pa
   measured.reserve(result.tasks.size());
   for (const StudiedTask& task : result.tasks) measured.push_back(&task.contest.at_time);
   page.Keep("runs.csv", MeasurementsCsv("task", "at", measured));
+  page.Keep("split.csv", result.data.split);
   page.KeepJson("study.json", StudyJson(result));
   return page.Write();
 }

@@ -32,6 +32,7 @@ struct DataFacts {
   // the training part in the test part, empty where none does.
   std::string about, models, parts, drift;
   std::string blocks;  // what other data are drawn from: "these blocks"
+  std::string split;   // split.csv: which sequences, or which blocks of a text, are in which part
 };
 
 // A question that a study asks of its data: an objective of a text, the goal of a table.

@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "heed/safetensors.h"
+#include "lab/report/csv_text.h"
 #include "lab/series/baselines.h"
 #include "lab/series/levels.h"
 #include "lab/study/course_training.h"
@@ -135,6 +136,7 @@ class TableTask : public StudyTask {
                              });
     settings = RunSettingsOf(FieldsOf(options_));
     columns = TableColumns(data.goal);
+    simple_loss = batches_.SimpleAnswer(batches_.ValidationBlocks()).loss;
     for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) weights.push_back(AnswersIn(block));
     for (const std::vector<SeriesWindow>& block : batches_.ValidationBlocks()) validation_weights.push_back(AnswersIn(block));
   }
@@ -221,6 +223,18 @@ std::string AboutModels(const SeriesData& data, const StudyOptions& options) {
   return data.has_times ? text + " " + tell("table times") : text;
 }
 
+// How many steps of each sequence are in each part.
+std::string SplitCsv(const SeriesBatches& batches) {
+  CsvText csv;
+  csv.Row("sequence", "training", "validation", "test");
+  for (std::size_t s = 0; s < batches.parts().size(); ++s) {
+    const SeriesSequence& sequence = batches.data().sequences[s];
+    const auto [training, validation] = batches.parts()[s];
+    csv.Row(sequence.id, training, validation - training, sequence.steps - validation);
+  }
+  return csv.text();
+}
+
 DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
   const SeriesData& data = batches.data();
   const std::vector<SeriesRange> left = RangesLeft(batches);
@@ -231,6 +245,7 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                       {"test", {range.test_low, range.test_high}},
                       {"outside", range.outside}});
   }
+  const bool given = data.sequences.front().parts.has_value();
   const char* parts = data.goal == SeriesGoal::kForecast ? "table parts in time" : "table parts";
   return {.name = data.name,
           .fingerprint = data.fingerprint,
@@ -252,9 +267,13 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
           .about = About(data, options),
           .models = AboutModels(data, options),
           .parts = TellStudy()(parts, "training"_a = batches.training_count(), "validation"_a = batches.validation_count(),
-                               "test"_a = batches.test_count()),
+                               "test"_a = batches.test_count()) +
+                   (given                                ? " " + TellStudy()("table parts given")
+                    : data.goal == SeriesGoal::kForecast ? ""
+                                                         : " " + TellStudy()("table parts drawn")),
           .drift = DriftFinding(left),
-          .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size())};
+          .blocks = fmt::format("{} groups of the test part that follow one another", batches.TestBlocks().size()),
+          .split = SplitCsv(batches)};
 }
 
 }  // namespace

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "lab/data/gaps.h"
 #include "lab/data/ngrams.h"
 #include "lab/data/parts.h"
+#include "lab/report/csv_text.h"
 #include "lab/report/shell_word.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
@@ -109,6 +111,7 @@ class TextTask : public StudyTask {
     models = PlanModels(text_->options, objective, text_->parts.vocabulary);
     settings = RunSettingsOf(FieldsOf(text_->options));
     columns = TextColumns(text_->options);
+    simple_loss = std::log(text_->parts.vocabulary.size());
     weights.assign(text_->parts.test.size(), 1.0);  // blocks are equally long
     validation_weights.assign(text_->parts.validation.size(), 1.0);
   }
@@ -134,7 +137,13 @@ class TextTask : public StudyTask {
       return Baseline{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = looks};
     };
     std::vector<Baseline> baselines = {baseline("frequencies of characters", counted.frequencies, /*looks=*/false)};
-    if (objective_ == Objective::kMasked) return baselines;
+    if (objective_ == Objective::kMasked) {
+      baselines.push_back(
+          baseline("counting both neighbours",
+                   GapLosses(parts.train, parts.vocabulary.size(), parts.validation, parts.test, text_->options.context),
+                   /*looks=*/true));
+      return baselines;
+    }
     baselines.push_back(baseline("counting pairs of characters", counted.one_before, /*looks=*/true));
     if (counted.order > 2) baselines.push_back(baseline(CountingName(counted), counted.losses, /*looks=*/true));
     return baselines;
@@ -150,6 +159,15 @@ class TextTask : public StudyTask {
   std::shared_ptr<StudiedText> text_;
   Objective objective_;
 };
+
+// The blocks that are looked at beside training, by their first character.
+std::string SplitCsv(const TextParts& parts) {
+  CsvText csv;
+  csv.Row("part", "first", "characters");
+  for (const int64_t first : parts.validation_at) csv.Row("validation", first, parts.block);
+  for (const int64_t first : parts.test_at) csv.Row("test", first, parts.block);
+  return csv.text();
+}
 
 DataFacts FactsOf(const Text& text, const StudiedText& studied) {
   const TextIdentity identity = Identify(text);
@@ -174,7 +192,8 @@ DataFacts FactsOf(const Text& text, const StudiedText& studied) {
           .parts = tell("text parts", "name"_a = identity.name, "block"_a = parts.block, "validation"_a = validation,
                         "test"_a = test),
           .drift = {},
-          .blocks = "these blocks"};
+          .blocks = "these blocks",
+          .split = SplitCsv(parts)};
 }
 
 }  // namespace
@@ -218,8 +237,7 @@ Subject SubjectOf(const Text& text, const StudyOptions& options, const ObserveMo
   studied->options = options, studied->observe = observe;
   TextParts& parts = studied->parts;
   parts = SplitText(text, kLengthMultiples[std::size(kLengthMultiples) - 1] * options.context);
-  parts.validation = SpreadOut(parts.validation, options.validation);
-  parts.test = SpreadOut(parts.test, options.test);
+  parts.Thin(options.validation, options.test);
   Subject subject{text.path.empty() ? "" : ShellWord(text.path), FactsOf(text, *studied), {}, {}};
   subject.settings = {{"text", {{"characters", std::ssize(text.characters)}, {"fingerprint", subject.facts.fingerprint}}},
                       {"block", parts.block},

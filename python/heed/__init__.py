@@ -4,9 +4,12 @@
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
+    heed.convert(model)                                 heed's layers in a model that is there
+    heed.calls()                                        a context that counts which calls heed computed, and why not others
     heed.replace_sdpa(), heed.enable()                  a context, a program in which PyTorch's calls of it go through heed
     heed.flex_attention(..., score_mod, block_mask)     PyTorch's function of that name, with gradients and without a compiler
     heed.replace_flex_attention()                       a context in which PyTorch's calls of it go through heed
+    heed.flash_attn                                     flash-attn's functions
     heed.score(f), heed.mask(f)                         functions of a score, prepared to run inside the kernel
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
@@ -25,9 +28,11 @@ from ._shared_libraries import lacks_torch
 
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
-    from . import _library as _library, nn, positions, transformers
+    from . import _library as _library, flash_attn, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
+    from ._calls import Call, calls
+    from ._conversion import Conversion, Layer, convert
     from ._flex_attention import flex_attention
     from ._flex_replacement import replace_flex_attention
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
@@ -39,15 +44,21 @@ if TYPE_CHECKING or not _LACKS:
 
 __all__ = [
     "AttentionOutput",
+    "Call",
+    "Conversion",
     "KeyValueCache",
+    "Layer",
     "MaskProgram",
     "ScoreProgram",
     "Statistics",
     "WeightsOf",
     "attention",
     "attention_packed",
+    "calls",
+    "convert",
     "disable",
     "enable",
+    "flash_attn",
     "flex_attention",
     "info",
     "load_weights",

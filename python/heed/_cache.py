@@ -15,7 +15,7 @@ from ._places import Positions
 from ._results import AttentionOutput, WeightsOf
 from ._token_positions import integers, listed
 from .positions import Scheme
-from .positions._scheme import OfCache
+from .positions._scheme import OfCache, kind_of
 
 _ops = torch.ops.heed
 
@@ -24,7 +24,8 @@ class KeyValueCache:
     """Holds keys [batch, kv_heads, length, head_dim] and values [.., value_dim] in memory for `capacity` tokens.
 
     append adds tokens, attend computes attention of new queries over all of them, truncate forgets the last ones, reorder
-    picks batch rows (beam search). Without a capacity the memory doubles when it is full. Keys, values and queries may be arrays
+    picks batch rows (beam search). Rows may hold different numbers of tokens: append and truncate take a length for each, and a row then
+    has the bits that it has alone in such a cache. Without a capacity the memory doubles when it is full. Keys, values and queries may be arrays
     of other libraries too, as heed.attention's operands; attend then returns such ones. For inference: keys and values that
     require a gradient are refused, since none flows back through a cache. One thread at a time: calls that change it exclude
     all others.
@@ -37,7 +38,7 @@ class KeyValueCache:
     """
 
     length: int
-    """How many tokens it holds."""
+    """How many tokens it holds, the longest row where they differ."""
     position: Scheme | None
     """The scheme that attend computes with."""
 
@@ -76,6 +77,7 @@ class KeyValueCache:
             if size < 0:
                 raise ValueError(f"{name}: expected at least 0, got {size}")
         self.length = 0
+        self._lengths: torch.Tensor | None = None  # int64 [batch], where rows may differ
         self._grows = capacity is None
         self.position = position
         self._own = OfCache(position) if position is not None and OfCache.helps(position) else None
@@ -88,6 +90,12 @@ class KeyValueCache:
     def batch(self) -> int:
         """Batch rows."""
         return self._keys.shape[0]
+
+    @property
+    def lengths(self) -> torch.Tensor:
+        """int64 [batch]: how many tokens each row holds."""
+        whole = torch.full((self.batch,), self.length, device=self._keys.device)
+        return whole if self._lengths is None else self._lengths.clone()
 
     @property
     def capacity(self) -> int:
@@ -114,8 +122,18 @@ class KeyValueCache:
         """[batch, kv_heads, length, value_dim], a view likewise."""
         return self._values[:, :, : self.length]
 
-    def append(self, key: Array, value: Array, positions: Positions | DLPackArray | None = None) -> None:
+    def append(
+        self,
+        key: Array,
+        value: Array,
+        positions: Positions | DLPackArray | None = None,
+        *,
+        lengths: Array | Sequence[int] | None = None,
+    ) -> None:
         """Adds the tokens of key [batch, kv_heads, n, head_dim] and value [batch, kv_heads, n, value_dim].
+
+        lengths: integers [batch] within 0..n: row b adds its first lengths[b] tokens; all n unless given. Keys that are turned here then
+        stand behind those of their row, and positions are refused.
 
         positions: for keys that are turned here, where the tokens stand: that of the first, or a list [n] or [batch, n] of
         integers or float64; behind those there are, unless earlier ones were given theirs. [batch, n, axes] for a scheme of
@@ -125,9 +143,12 @@ class KeyValueCache:
         """
         if not isinstance(key, torch.Tensor) or not isinstance(value, torch.Tensor):
             key, value = tensor_of("key", key), tensor_of("value", value)
-        places = self._places
         if self._own is not None and self.length == 0:
             self._own.forget()
+        if lengths is not None or self._lengths is not None:
+            self._append_rows(key, value, positions, lengths)
+            return
+        places = self._places
         if self._own is not None and self._own.turns_once:
             places, first = self._with_places(_known(positions), key)
             key = self._own.scheme.rotate_key(key, first)
@@ -136,6 +157,33 @@ class KeyValueCache:
         self._keys, self._values = _ops.cache_append(self._keys, self._values, key, value, self.length, self._grows)
         self.length += key.shape[2]
         self._places = places
+
+    def _by_row(self, name: str, most: torch.Tensor, lengths: Any) -> torch.Tensor:
+        """Lengths of rows as int64 [batch], each within 0..most."""
+        if self._places is not None or (self.position is not None and self.position.axes is not None):
+            raise ValueError(f"{name}: expected one length for all rows in a cache whose tokens were given positions")
+        lengths = integers(name, lengths if isinstance(lengths, (torch.Tensor, Sequence)) else tensor_of(name, lengths))
+        if lengths.shape != (self.batch,) or bool(((lengths < 0) | (lengths > most)).any()):
+            raise ValueError(f"{name}: expected a length for each row, at most {most.tolist()}, got {lengths.tolist()}")
+        return lengths
+
+    def _append_rows(self, key: torch.Tensor, value: torch.Tensor, positions: object, lengths: Any) -> None:
+        if positions is not None:
+            raise ValueError("positions: expected none where rows have lengths of their own")
+        if key.dim() != 4 or value.dim() != 4 or key.shape[2] != value.shape[2]:
+            raise ValueError(f"value: expected the tokens of key, {list(key.shape)}, got {list(value.shape)}")
+        held, steps = self.lengths, torch.arange(key.shape[2], device=key.device)
+        whole = torch.full_like(held, key.shape[2])
+        added = whole if lengths is None else self._by_row("lengths", whole, lengths)
+        if self._own is not None and self._own.turns_once:
+            key = self._own.scheme.rotate_key(key, held[:, None] + steps)
+        longest = int((held + added).max()) if self.batch > 0 else 0
+        room = slice(0, longest - self.length)  # makes room, and checks; what it writes is behind all rows
+        self._keys, self._values = _ops.cache_append(self._keys, self._values, key[:, :, room], value[:, :, room], self.length, self._grows)
+        row, step = (steps < added[:, None]).nonzero(as_tuple=True)
+        for memory, new in ((self._keys, key), (self._values, value)):
+            memory[row, :, held[row] + step] = new[row, :, step]
+        self.length, self._lengths = longest, held + added
 
     def _with_places(self, positions: Positions | None, key: torch.Tensor) -> tuple[torch.Tensor | None, Positions]:
         """The places of all tokens with those of the key's behind them, and the latter as a scheme takes them."""
@@ -228,6 +276,9 @@ class KeyValueCache:
     def attend(self, query: Array, **options: Any) -> torch.Tensor | AttentionOutput | Any:
         """heed.attention of query [batch, Hq, n, head_dim] over all tokens; the last query is the last token appended.
 
+        Where rows hold different numbers of tokens, row b's last query is its last token; with query_lengths, which then may be
+        given, the last of so many. key_lengths and positions are refused there, and rotations that depend on the length of the text.
+
         The options are those of heed.attention; causal is True (None beside a scheme of several axes) and position that of the
         cache, unless given. Where tokens were
         given positions when they were appended, those are their key_positions, and the queries stand at the last of them unless
@@ -242,6 +293,8 @@ class KeyValueCache:
         if not isinstance(query, torch.Tensor):
             return through(self.attend, {"query": query, **options})
         options["position"] = self._scheme(options.get("position"))
+        if self._lengths is not None:
+            return self._attend_rows(query, options)
         key_positions = _known(options.get("key_positions"))
         if self.turns_keys and key_positions is not None:
             self._check_places(key_positions)
@@ -251,11 +304,36 @@ class KeyValueCache:
                 options["query_positions"] = self._places[:, max(self.length - query.shape[2], 0) :]
         return attention(query, self.keys, self.values, **options)
 
-    def truncate(self, length: int) -> None:
-        """Forgets all tokens from `length` on; their memory is kept. ValueError unless 0 <= length <= self.length."""
+    def _attend_rows(self, query: torch.Tensor, options: dict[str, Any]) -> torch.Tensor | AttentionOutput:
+        for name in ("key_lengths", "query_positions", "key_positions"):
+            if options.get(name) is not None:
+                raise ValueError(f"{name}: expected none, rows have lengths of their own")
+        scheme = options["position"]
+        if scheme is not None and (scheme.axes is not None or (scheme.rotates and not scheme.turns_once)):
+            raise ValueError(f"position: {kind_of(scheme)} depends on more than a token's place in its row")
+        queries, held = query.shape[2], self.lengths
+        real = queries if options.get("query_lengths") is None else integers("query_lengths", options["query_lengths"])
+        causal = options["causal"] is not None and options["causal"] is not False
+        if options["causal"] == "top_left":
+            raise ValueError("causal: expected True or None, rows have lengths of their own")
+        plain = options.get("query_lengths") is None and options.get("window") is None and scheme is None
+        options["causal"] = True if causal and not (queries == 1 and plain) else None  # one query sees all keys of its row
+        if options["causal"]:
+            options["query_positions"] = (held - real)[:, None] + torch.arange(queries, device=query.device)
+        return attention(query, self.keys, self.values, key_lengths=held, **options)
+
+    def truncate(self, length: int | torch.Tensor | Sequence[int]) -> None:
+        """Forgets all tokens from `length` on; their memory is kept. An integer cuts rows that are longer; integers [batch] are a length
+        for each row. ValueError unless 0 <= length <= self.length, or the row's."""
+        if isinstance(length, (torch.Tensor, Sequence)) and not (isinstance(length, torch.Tensor) and length.dim() == 0):
+            self._lengths = self._by_row("length", self.lengths, length)
+            self.length = int(self._lengths.max()) if self.batch > 0 else 0
+            return
         length = operator.index(length)
         if not 0 <= length <= self.length:
             raise ValueError(f"length: expected 0..{self.length}, got {length}")
+        if self._lengths is not None:
+            self._lengths = self._lengths.clamp(max=length) if length > 0 else None
         self.length = length
         if self._places is not None:
             self._places = self._places[:, :length] if length > 0 else None
@@ -271,6 +349,9 @@ class KeyValueCache:
         self._keys, self._values = self._keys[rows], self._values[rows]
         if self._places is not None and self._places.shape[0] > 1:
             self._places = self._places[rows]
+        if self._lengths is not None:
+            self._lengths = self._lengths[rows]
+            self.length = int(self._lengths.max()) if self.batch > 0 else 0
 
 
 def _known(positions: Positions | DLPackArray | None) -> Positions | None:

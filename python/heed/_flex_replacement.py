@@ -32,35 +32,43 @@ def _stub(  # type: ignore[no-untyped-def]
     )
 
 
-class _Replacement:
-    """The code of PyTorch's function, which is exchanged: callers have the function under whatever name they imported it, and
+class CodeReplacement:
+    """The code of a function of PyTorch's, which is exchanged: callers have the function under whatever name they imported it, and
     torch.compile notices another code and compiles anew."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: types.ModuleType, name: str, stub: Callable[..., Any]) -> None:
         self.users, self.everywhere = 0, False
-        self.native: Callable[..., Any] = _module.flex_attention
-        self._found: Any = None
+        self.native: Callable[..., Any] = getattr(module, name)
+        self._module, self._name, self._stub, self._found = module, name, stub, None  # type: Any, str, Any, Any
 
     def add_user(self) -> None:
         """The first one exchanges the code. RuntimeError where the function is no longer PyTorch's."""
         if self.users == 0:
-            found = inspect.unwrap(_module.flex_attention)
+            found = inspect.unwrap(getattr(self._module, self._name))
             if not isinstance(found, types.FunctionType) or found.__closure__:
-                raise RuntimeError("flex_attention: expected PyTorch's function in torch.nn.attention.flex_attention, got another")
+                raise RuntimeError(f"{self._name}: expected PyTorch's function in {self._module.__name__}, got another")
             native = types.FunctionType(found.__code__, found.__globals__, found.__name__, found.__defaults__)
             native.__kwdefaults__ = found.__kwdefaults__
             self.native, self._found = native, found
-            found.__code__ = _stub.__code__
+            found.__code__ = self._stub.__code__
         self.users += 1
 
     def remove_user(self) -> None:
         """The last one puts the code back, unless somebody else has exchanged it meanwhile."""
         self.users -= 1
-        if self.users == 0 and self._found.__code__ is _stub.__code__:
+        if self.users == 0 and self._found.__code__ is self._stub.__code__:
             self._found.__code__ = self.native.__code__
 
+    def set_everywhere(self, everywhere: bool) -> None:
+        """Whether all threads get heed's."""
+        if everywhere and not self.everywhere:
+            self.add_user()
+        if self.everywhere and not everywhere:
+            self.remove_user()
+        self.everywhere = everywhere
 
-_replacement = _Replacement()
+
+_replacement = CodeReplacement(_module, "flex_attention", _stub)
 
 
 def call(query: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -76,11 +84,7 @@ def _on_cpu(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
 def set_everywhere(everywhere: bool) -> None:
     """Whether all threads get heed's; those in contexts do anyway."""
     with _lock:
-        if everywhere and not _replacement.everywhere:
-            _replacement.add_user()
-        if _replacement.everywhere and not everywhere:
-            _replacement.remove_user()
-        _replacement.everywhere = everywhere
+        _replacement.set_everywhere(everywhere)
 
 
 class replace_flex_attention:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 # Classes by which PyTorch's own tracers stand for plain tensors: they see operators, as a compiler should.
-_TRACERS = ("torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor")
+TRACERS = ("torch._subclasses.fake_tensor", "torch._subclasses.functional_tensor")
 _OWN_FUNCTION = torch.Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
 _NO_DISPATCH = torch._C._disabled_torch_dispatch_impl
 
@@ -21,7 +21,7 @@ def _is_plain_class(kind: type) -> bool:
         return True
     if not issubclass(kind, torch.Tensor):
         return False
-    if kind.__module__ in _TRACERS:
+    if kind.__module__ in TRACERS:
         return True
     inherited = function is torch._C._disabled_torch_function_impl or getattr(function, "__func__", None) is _OWN_FUNCTION
     return inherited and kind.__torch_dispatch__ is _NO_DISPATCH

@@ -17,8 +17,9 @@ from torch.overrides import (
     has_torch_function,
 )
 
-from . import _flex_replacement, _sdpa
+from . import _flex_replacement, _sdpa, _varlen_replacement
 from ._context_scope import Entry, Scope
+from ._jagged import jagged_attention
 from ._plain_tensors import are_plain
 from ._references import is_kept_elsewhere
 from ._sdpa import NATIVE, by_pytorch, scaled_dot_product_attention
@@ -46,14 +47,24 @@ class _Replacement:
         return hash(self.found)
 
     def __call__(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        return (self.replaced if self.everywhere or _scope.is_inside() else self.found)(*args, **kwargs)
+        return (self.replaced if self.is_on() else self.found)(*args, **kwargs)
+
+    def is_on(self) -> bool:
+        """Whether calls from here are heed's."""
+        return self.everywhere or _scope.is_inside()
 
     def replaced(self, *args: Any, **kwargs: Any) -> torch.Tensor:
         """A call inside. Modes and classes of tensors are asked first, and what is not for heed goes where it went."""
         given = (*args, *kwargs.values())
-        # Who allows PyTorch no fused kernel wants its plain formula, which has second derivatives.
-        if not has_torch_function(given) and are_plain(*given) and torch._C._get_flash_sdp_enabled():
-            return scaled_dot_product_attention(*args, **kwargs)
+        # Who allows PyTorch no flash attention (sdpa_kernel) wants its plain formula, which has second derivatives, or another kernel,
+        # which PyTorch refuses on the CPU.
+        if torch._C._get_flash_sdp_enabled():
+            if not has_torch_function(given) and are_plain(*given):
+                return scaled_dot_product_attention(*args, **kwargs)
+            if not (torch.compiler.is_compiling() or torch._C._is_torch_function_mode_enabled()):
+                jagged = jagged_attention(*args, **kwargs)
+                if jagged is not None:
+                    return jagged
         return by_pytorch(self, self.found, args, kwargs)
 
 
@@ -86,16 +97,18 @@ _everywhere: _Replacement | None = None
 
 
 def enable() -> None:
-    """From here on, PyTorch's scaled_dot_product_attention and flex_attention are heed's for CPU tensors, on all threads.
+    """From here on, PyTorch's scaled_dot_product_attention, flex_attention, varlen_attn and varlen_attn_out are heed's for CPU tensors,
+    on all threads.
 
     The former's replacement takes its place in torch.nn.functional, which PyTorch's own layers and other libraries look up at
-    each call, also where they are compiled; tensors that are not plain CPU tensors go where they went before. A module that has already
+    each call, also where they are compiled; tensors that are neither plain CPU tensors nor jagged NestedTensors go where they went before. A module that has already
     imported the function under a name of its own keeps PyTorch's: call enable() before such imports, or use replace_sdpa(),
-    which sees those calls too. Of flex_attention all calls are seen, as inside replace_flex_attention(). Calling it again
+    which sees those calls too. Of the other functions all calls are seen, as inside replace_flex_attention(). Calling it again
     changes nothing. disable() takes it back. RuntimeError where somebody else's flex_attention has taken the place of PyTorch's.
     """
     global _everywhere
     _flex_replacement.set_everywhere(True)
+    _varlen_replacement.set_everywhere(True)
     with _lock:
         if _everywhere is None or _standing() is not _everywhere:
             if _everywhere is not None:
@@ -109,6 +122,7 @@ def disable() -> None:
     of replace_sdpa() and replace_flex_attention() go on. Without an enable() before it, it does nothing."""
     global _everywhere
     _flex_replacement.set_everywhere(False)
+    _varlen_replacement.set_everywhere(False)
     with _lock:
         if _everywhere is not None:
             _leave(_everywhere)
@@ -153,9 +167,10 @@ def _take_off_what_is_over() -> None:
 class replace_sdpa(_Watch):
     """Inside `with heed.replace_sdpa():` every call of scaled_dot_product_attention on CPU tensors goes through heed.
 
-    However the function was imported, and from inside PyTorch's own modules too. Calls go where they went before where tensors are
-    on another device or nested, or have a class with a __torch_function__ or __torch_dispatch__ of its own (as DTensor and
-    torch.nn.attention.bias.CausalBias), and inside of `sdpa_kernel(SDPBackend.MATH)`. What PyTorch computes without calling that
+    However the function was imported, and from inside PyTorch's own modules too. Jagged NestedTensors [B, H, steps, D] are computed
+    without padding. Calls go where they went before where tensors are on another device or nested otherwise, or have a class with a
+    __torch_function__ or __torch_dispatch__ of its own (as DTensor and torch.nn.attention.bias.CausalBias), and inside of
+    `sdpa_kernel` without SDPBackend.FLASH_ATTENTION: MATH computes PyTorch's formula, other kernels PyTorch refuses on the CPU. What PyTorch computes without calling that
     function (the inference fast path of its Transformer layers) stays as it is. Activation checkpoints are computed again in the
     backward pass, which then belongs inside as well. Compiled code may stand inside, and the context inside of compiled code.
 

@@ -60,7 +60,12 @@ def test_every_model_is_measured_with_every_seed(studied):
         assert 0 <= model["accuracy"]["mean"] <= 1
     counts = [model["parameters"] for model in summary["tasks"][0]["models"]]
     assert max(counts) <= 1.15 * min(counts)
-    assert [baseline["name"] for baseline in summary["tasks"][0]["baselines"]] == ["commonest class", "logistic regression", "nearest neighbours"]
+    assert [baseline["name"] for baseline in summary["tasks"][0]["baselines"]] == [
+        "commonest class",
+        "logistic regression",
+        "logistic regression on summaries",
+        "nearest neighbours",
+    ]
     for baseline in summary["tasks"][0]["baselines"]:
         assert baseline["loss"] > 0 and 0 <= baseline["accuracy"] <= 1
     assert json.loads((folder / "study.json").read_text(encoding="utf-8"))["tasks"][0]["models"] == summary["tasks"][0]["models"]
@@ -154,16 +159,16 @@ def test_a_forecast_stands_beside_the_last_value(tmp_path):
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
     assert summary["settings"]["horizon"] == 2
-    last, season, ridge, neighbours = summary["tasks"][0]["baselines"]
+    last, season, smoothing, ridge, neighbours = summary["tasks"][0]["baselines"]
     changes = [math.sin((i + h) / 3) - math.sin(i / 3) for i in range(159, 198) for h in (1, 2)]
     assert last["name"] == "last value"
     assert last["loss"] == pytest.approx(sum(c * c for c in changes) / len(changes), rel=1e-4)
     # Three steps a radian: a season has 18.85 steps, more than the window; 2 to 8 are tried.
     assert season["name"] == "last season" and 2 <= int(season["setting"].split()[0]) <= 8
-    assert (ridge["name"], neighbours["name"]) == ("ridge regression", "nearest neighbours")
+    assert [b["name"] for b in (smoothing, ridge, neighbours)] == ["Holt-Winters", "ridge regression", "nearest neighbours"]
     assert ridge["loss"] < 1e-6 < last["loss"], "a sine is linear in the two values before"
     page = (tmp_path / "r" / "report.html").read_text(encoding="utf-8")
-    for name in ("last value", "last season (", "ridge regression (strength ", "nearest neighbours ("):
+    for name in ("last value", "last season (", "Holt-Winters (", "ridge regression (strength ", "nearest neighbours ("):
         assert re.search(rf"<t[dh][^>]*>{re.escape(name)}", page), "in the table"
         assert name.split(" (")[0] in (tmp_path / "r" / "forecast-standing.csv").read_text(encoding="utf-8"), "and a dot"
 
@@ -211,6 +216,25 @@ def test_losses_of_runs_have_one_unit(tmp_path):
         assert losses[1][measure] == pytest.approx(64 * losses[0][measure], rel=1e-4)
 
 
+def test_a_given_split_is_kept_and_written(tmp_path):
+    path = tmp_path / "walks.csv"
+    parts = ["test", "training", "validation"] + ["training"] * 6
+    rows = [f"{walk},{step * walk},{'ab'[walk % 2]},{parts[walk]}" for walk in range(9) for step in range(3)]
+    path.write_text("walk,x,y,fold\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    arguments = ["study", path, "--target", "y", "--sequence", "walk", *tiny(encoders="gru", seeds=1), "--json"]
+    result = run(*arguments, "--part", "fold", "--out", tmp_path / "given")
+    assert result.returncode == 0, result.stderr
+    data = json.loads(result.stdout)["data"]
+    assert (data["training"], data["validation"], data["test"], data["features"]) == (7, 1, 1, ["x"])
+    split = (tmp_path / "given" / "split.csv").read_text(encoding="utf-8").splitlines()
+    assert split[:4] == ["sequence,training,validation,test", "0,0,0,3", "1,3,0,0", "2,0,3,0"]
+    assert "--part fold" in (tmp_path / "given" / "report.html").read_text(encoding="utf-8")
+    refused = run(*arguments, "--part", "y", "--out", tmp_path / "refused")
+    assert refused.returncode == 2 and "different columns" in refused.stderr
+    refused = run(*arguments, "--part", "fold", "--validation-share", "0.1", "--out", tmp_path / "refused")
+    assert refused.returncode == 2 and "--part says which rows validate" in refused.stderr
+
+
 def test_irregular_dates_are_times_of_a_forecast(tmp_path):
     generator = random.Random(3)
     path, day, rows = tmp_path / "dates.csv", datetime.date(2020, 1, 1), ["day,y"]
@@ -221,7 +245,7 @@ def test_irregular_dates_are_times_of_a_forecast(tmp_path):
     result = run("study", path, "--target", "y", "--time", "day", "--goal", "forecast", "--out", tmp_path / "r", *tiny(context=8), "--json")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert summary["data"]["times"] and len(summary["tasks"][0]["baselines"]) == 4
+    assert summary["data"]["times"] and len(summary["tasks"][0]["baselines"]) == 5
     assert all(math.isfinite(model["loss"]["mean"]) for model in summary["tasks"][0]["models"])
 
 

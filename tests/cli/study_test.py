@@ -95,7 +95,7 @@ def test_every_model_is_measured_with_every_seed_and_objective(studied):
             assert math.isclose(baseline["loss"], sum(baseline["blocks"]) / len(baseline["blocks"]))
     assert study["settings"]["seeds"] == 2
     names = [[baseline["name"] for baseline in task["baselines"]] for task in study["tasks"]]
-    assert names[1] == ["frequencies of characters"] == names[0][:1] and re.fullmatch(r"counting runs of \d characters", names[0][-1])
+    assert names[1] == ["frequencies of characters", "counting both neighbours"] and names[0][0] == names[1][0] and re.fullmatch(r"counting runs of \d characters", names[0][-1])
     assert study["data"]["kind"] == "text" and study["data"]["test"] > 0 and study["data"]["validation"] > 0
     assert study["environment"]["libtorch"] and study["environment"]["cpu"]
     assert summary["conclusion"] == study["conclusion"] and summary["answer"] == study["answer"]

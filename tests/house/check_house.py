@@ -7,6 +7,7 @@ private headers (its src/) are its own; tests and benches of a room may see what
 Floors: inside engine/src an include points to the same floor or a lower one. The reference sees the public headers and core,
 and no other part of the engine sees the reference.
 Schemes: no file of the engine names a positional scheme but those of its folder.
+Layouts: how products are laid out is chosen in one place, and no file names a layout but that and the layouts' own.
 Experiments: inside lab an include points to the same folder or to the left in LAB; every other folder of lab and book is an
 experiment, which sees CORE and no other experiment. The pages beside a study (book/companions) see all.
 Texts: the sources beside a file *_prose.txt tell all of its texts and no other.
@@ -29,6 +30,11 @@ FRAMEWORKLESS = ("engine", "inference")
 TORCH = ("torch/", "ATen/", "c10/", "caffe2/")
 # A folder a positional scheme, with its public header, plain and SIMD part, and its formulas.
 SCHEMES = pathlib.Path("engine/src/position")
+# The layouts of products and their classes, and who may name them: where they are listed and chosen, and their own files.
+LAYOUT = re.compile(r"\bLayout::k\w+|\b(?:Lane|Row|Pair)Scores\b|\b(?:Lane|Row|Rounded)Output(?:OfTiles)?\b|\b(?:Row|Pair|Rounded)Gradients\b")
+ATTENTION = pathlib.Path("engine/src/attention")
+NAMES_LAYOUTS = [ATTENTION / name for name in ("layout.cc", "score_products-inl.h", "panel_output-inl.h", "row_output-inl.h", "row_gradients-inl.h",
+                                             "pair_gradients-inl.h")]
 # Headers with a folder in their name that the engine may use besides its own.
 ENGINE_FOREIGN = ("hwy/", "sys/")
 # Who may look at the double-precision reference: tests, benches and `heed check`.
@@ -175,6 +181,16 @@ def check_scheme_names(root, path):
             yield f"{source}:{number}: names the scheme {match.group()} outside its folder"
 
 
+def check_layouts(root, path):
+    """Outside the files of a layout nothing depends on which one a call has."""
+    source = path.relative_to(root)
+    if source.parts[:3] not in (ATTENTION.parts, ("engine", "src", "dispatch")) or source in NAMES_LAYOUTS:
+        return
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if match := LAYOUT.search(line):
+            yield f"{source}:{number}: names the layout {match.group()} outside its files"
+
+
 def check_file(root, path):
     source = path.relative_to(root)
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -230,6 +246,7 @@ def check(root):
             if path.suffix in (".cc", ".h", ".inc"):
                 yield from check_source(root, path)
                 yield from check_scheme_names(root, path)
+                yield from check_layouts(root, path)
             if path.suffix in (".cc", ".h", ".inc", ".py", ".cmake", ".js") or path.name == "CMakeLists.txt":
                 yield from check_file(root, path)
             if path.name.endswith("_prose.txt"):

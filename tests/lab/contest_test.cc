@@ -232,6 +232,12 @@ TEST(ContestTest, WithinTheToleranceTheFastestIsTaken) {
   ContestResult strict = result;
   strict.tolerance = 1e-3;
   EXPECT_EQ(Recommend(strict).contender, 0U);
+  // A tenth of what a simple answer loses is the least that a share is taken of.
+  strict.simple_loss = 100;
+  EXPECT_DOUBLE_EQ(strict.Margin(), 0.01);
+  EXPECT_EQ(Recommend(strict).contender, 2U);
+  strict.simple_loss = 1;
+  EXPECT_DOUBLE_EQ(strict.Margin(), 1e-3 * strict.verdict.front().loss);
 }
 
 TEST(ContestTest, OneRunOfEachDecidesNothing) {

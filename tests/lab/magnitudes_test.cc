@@ -37,7 +37,8 @@ std::string ReadingError(int changed, const std::string& cells, const std::strin
       for (const float value : batch.features) EXPECT_TRUE(std::isfinite(value * value));
       for (const float value : batch.values) EXPECT_TRUE(std::isfinite(value * value));
     });
-    EXPECT_TRUE(std::isfinite(batches.SimpleAnswer().loss) && batches.SimpleAnswer().loss > 0);
+    EXPECT_TRUE(std::isfinite(batches.SimpleAnswer(batches.TestBlocks()).loss) &&
+                batches.SimpleAnswer(batches.TestBlocks()).loss > 0);
   } catch (const FileError& error) {
     const std::string message = error.what();
     EXPECT_EQ(message.find(path.string() + ": "), 0u) << message;

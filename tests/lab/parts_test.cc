@@ -79,21 +79,36 @@ TEST(PartsTest, RefusesATextWithoutTenBlocksAndSaysWhatItNeeds) {
   }
 }
 
-TEST(PartsTest, SpreadKeepsBlocksAllOverTheText) {
-  std::vector<std::vector<int32_t>> blocks;
-  blocks.reserve(10);
-  for (int32_t i = 0; i < 10; ++i) blocks.push_back(std::vector<int32_t>(100, i));
-  const auto firsts = [&](int64_t characters) {
+TEST(PartsTest, ThinKeepsBlocksAllOverTheText) {
+  const auto firsts = [](int64_t characters) {
+    TextParts parts;
+    parts.block = 100;
+    for (int32_t i = 0; i < 10; ++i) {
+      parts.test.push_back(std::vector<int32_t>(100, i)), parts.test_at.push_back(1000 * i);
+      parts.validation.push_back(parts.test.back()), parts.validation_at.push_back(7);
+    }
+    parts.Thin(100, characters);
+    EXPECT_EQ(parts.validation.size() * parts.validation_at.size(), 1U);
     std::vector<int32_t> kept;
-    kept.reserve(blocks.size());
-    for (const std::vector<int32_t>& block : SpreadOut(blocks, characters)) kept.push_back(block.front());
+    for (std::size_t i = 0; i < parts.test.size(); ++i) {
+      kept.push_back(parts.test[i].front());
+      EXPECT_EQ(parts.test_at[i], 1000 * kept.back());
+    }
     return kept;
   };
   EXPECT_EQ(firsts(500), (std::vector<int32_t>{0, 2, 4, 6, 8}));
   EXPECT_EQ(firsts(299), (std::vector<int32_t>{0, 5}));
   EXPECT_EQ(firsts(1), (std::vector<int32_t>{0})) << "one at least";
   EXPECT_EQ(firsts(1 << 30).size(), 10U);
-  EXPECT_TRUE(SpreadOut({}, 100).empty());
+}
+
+TEST(PartsTest, BlocksAreWhereTheTextHasThem) {
+  const Text text = Counting(4000);
+  const TextParts parts = SplitText(text, 32);
+  const std::vector<int32_t> tokens = parts.vocabulary.Encode(text);
+  ASSERT_EQ(parts.test.size(), parts.test_at.size());
+  for (std::size_t i = 0; i < parts.test.size(); ++i)
+    EXPECT_TRUE(std::equal(parts.test[i].begin(), parts.test[i].end(), tokens.begin() + parts.test_at[i])) << i;
 }
 
 }  // namespace

@@ -11,11 +11,13 @@
 
 #include "lab/data/random.h"
 #include "lab/runs/spread.h"
+#include "lab/series/calendar.h"
 #include "lab/series/examples.h"
 #include "lab/series/levels.h"
 #include "lab/series/linear.h"
 #include "lab/series/neighbours.h"
 #include "lab/series/season.h"
+#include "lab/series/smoothing.h"
 #include "tests/error_text.h"
 
 namespace heed::lab {
@@ -106,6 +108,10 @@ SeriesCut Windows(int64_t context, int64_t horizon) {
   return options;
 }
 
+double SeasonLoss(const SeriesBatches& batches, const std::vector<SeriesWindow>& windows, int64_t season) {
+  return ForecastLoss(batches, windows, LastSeason(batches, season));
+}
+
 TEST(SeasonTest, IsTheShortestThatValidatesBest) {
   const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i % 4 * (i % 4)); }));
   const SeriesBatches batches(data, Windows(10, 3));
@@ -127,6 +133,130 @@ TEST(SeasonTest, GoesBackAsManySeasonsAsAreKnown) {
   const SeriesBatches batches(data, Windows(10, 3));
   EXPECT_NEAR(SeasonLoss(batches, batches.test_windows(), 3), 9, 1e-9);
   EXPECT_NEAR(SeasonLoss(batches, batches.test_windows(), 2), (4 + 4 + 16) / 3.0, 1e-9) << "the third is two seasons ahead";
+}
+
+// By hand: the first season is 1, 3 about its mean 2, with a trend of 2 per season, 1 a step; value 4 is what they foretell.
+TEST(FitBestTest, ValidationChoosesAndThenAllOfThePastIsFitted) {
+  const SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i % 4); }));
+  const SeriesBatches batches(data, Windows(10, 3));
+  std::vector<int64_t> forms, pasts;
+  const FittedForecast best = FitBest(batches, std::vector<int64_t>{3, 4, 8}, [&](int64_t season, const auto& past) {
+    forms.push_back(season), pasts.push_back(past.front().steps);
+    return FittedForecast{std::to_string(season), LastSeason(batches, season)};
+  });
+  EXPECT_EQ(best.setting, "4") << "8 is as good";
+  EXPECT_EQ(forms, (std::vector<int64_t>{3, 4, 8, 4}));
+  EXPECT_EQ(pasts, (std::vector<int64_t>{60, 60, 60, 80}));
+}
+
+TEST(SmoothingTest, FollowsTheRecursionsByHand) {
+  const SmoothingRates rates{.level = 0.5, .trend = 0.5, .season = 0.5, .damping = 1};
+  SmoothedParts parts;
+  // Means 2 and 4.5 of the seasons: trend 1.25 a step, seasonal parts 1 - 2 + 0.625 and 3 - 2 - 0.625, level 2.625 at the end.
+  const double errors = Smooth({1, 3, 4, 5}, 2, rates, 4, &parts);
+  const double first = 4 - (2.625 + 1.25) - (-0.375);
+  EXPECT_DOUBLE_EQ(parts.level[2], 3.875 + 0.5 * first);
+  EXPECT_DOUBLE_EQ(parts.trend[2], 1.25 + 0.25 * first);
+  EXPECT_DOUBLE_EQ(parts.season[2], -0.375 + 0.25 * first);
+  const double second = 5 - (parts.level[2] + parts.trend[2]) - 0.375;
+  EXPECT_DOUBLE_EQ(parts.level[3], parts.level[2] + parts.trend[2] + 0.5 * second);
+  EXPECT_DOUBLE_EQ(errors, first * first + second * second);
+}
+
+// A line with a season of four, of which both parts grow with the level: a line and a season of its logarithms.
+TEST(SmoothingTest, FindsSeasonTrendAndLogarithms) {
+  const SeriesData data = Forecast(
+      Numbers(160, [](int64_t i) { return std::exp(0.02 * static_cast<double>(i) + 0.3 * static_cast<double>(i % 4)); }));
+  const SeriesBatches batches(data, Windows(10, 6));
+  const FittedForecast fitted = FitSmoothing(batches);
+  EXPECT_EQ(fitted.setting, "season of 4 steps, on logarithms");
+  const double variance = ForecastLoss(batches, batches.test_windows(), LastSeason(batches, 2));
+  EXPECT_LT(ForecastLoss(batches, batches.test_windows(), fitted.foretell), 1e-4 * variance);
+}
+
+TEST(SmoothingTest, ForetellsNothingFromLaterValues) {
+  const auto wave = [](int64_t i) { return std::sin(static_cast<double>(i)) + static_cast<double>(i % 3); };
+  std::vector<double> values = Numbers(100, wave), other = values;
+  other[95] += 7;  // the last window ends before it
+  const SeriesData data = Forecast(values), changed = Forecast(other);
+  const SeriesBatches batches(data, Windows(8, 4)), changed_batches(changed, Windows(8, 4));
+  const SeriesWindow window = batches.test_windows()[5];
+  ASSERT_LT(window.end(), 95);
+  std::vector<double> seen(4), expected(4);
+  FitSmoothing(batches).foretell(window, expected);
+  FitSmoothing(changed_batches).foretell(window, seen);
+  EXPECT_EQ(seen, expected);
+}
+
+// Two years of days: a warm summer, cold Sundays, and a disturbance that fades by half each day.
+TEST(CalendarTest, KnowsTheYearAndTheWeekAndWhatIsLeft) {
+  SeriesData data = Forecast(std::vector<double>(1000, 0.0));
+  data.has_times = data.has_dates = true;
+  SeriesSequence& days = data.sequences.front();
+  Random random(3);
+  double beside = 0;
+  for (int64_t i = 0; i < days.steps; ++i) {
+    const double year = 2 * M_PI * static_cast<double>(i) / 365.2425;
+    beside = 0.5 * beside + random.Uniform() - 0.5;
+    days.targets[i] = days.features[i] = 20 + 10 * std::cos(year) - (i % 7 == 0 ? 3.0 : 0.0) + beside;
+    days.times.push_back(86400.0 * static_cast<double>(i));
+  }
+  const SeriesBatches batches(data, Windows(8, 3));
+  const FittedForecast fitted = FitCalendar(batches);
+  EXPECT_EQ(fitted.setting.substr(0, 13), "year and week");
+  // The disturbance three days ahead has a variance of 1/12 (1 + 1/4 + 1/16), one day ahead 1/12.
+  const double expected = (1 + 1.25 + 1.3125) / 36;
+  EXPECT_NEAR(ForecastLoss(batches, batches.test_windows(), fitted.foretell), expected, 0.3 * expected);
+}
+
+// A value behind a window's end, whichever, changes nothing; one of the sequences has no past at all.
+TEST(CalendarTest, ForetellsNothingFromLaterValues) {
+  const auto days = [](double later) {
+    SeriesData data =
+        Forecast(Numbers(1000, [](int64_t i) { return std::sin(static_cast<double>(i)) + static_cast<double>(i % 7); }));
+    data.has_times = data.has_dates = true;
+    data.sequences.push_back(data.sequences.front());
+    data.sequences[0].parts = {600, 800}, data.sequences[1].parts = {0, 0};
+    for (SeriesSequence& sequence : data.sequences) {
+      for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(86400.0 * static_cast<double>(i));
+      for (int64_t i = 950; i < sequence.steps; ++i) sequence.targets[i] = sequence.features[i] = later;
+    }
+    return data;
+  };
+  const SeriesData data = days(5), changed = days(-70);
+  const SeriesBatches batches(data, Windows(8, 4)), changed_batches(changed, Windows(8, 4));
+  const FittedForecast fitted = FitCalendar(batches), other = FitCalendar(changed_batches);
+  for (const int64_t sequence : {0, 1}) {
+    const SeriesWindow window{sequence, 941, 8};
+    std::vector<double> expected(4), seen(4);
+    fitted.foretell(window, expected), other.foretell(window, seen);
+    EXPECT_EQ(seen, expected) << sequence;
+  }
+}
+
+// Eleven dates tell nothing of a year: what is foretold from them stays near the values.
+TEST(CalendarTest, ShortSequencesOfAPanelHaveFlatCurves) {
+  SeriesData data = Forecast(Numbers(1000, [](int64_t i) { return static_cast<double>(i % 7); }));
+  data.has_times = data.has_dates = true;
+  data.sequences.push_back({"short", 14, {}, {}, {}});
+  Random random(4);
+  for (int64_t i = 0; i < 14; ++i) data.sequences[1].targets.push_back(random.Uniform());
+  data.sequences[1].features = data.sequences[1].targets;
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t i = 0; i < sequence.steps; ++i) sequence.times.push_back(86400.0 * static_cast<double>(i));
+  }
+  const SeriesBatches batches(data, Windows(4, 3));
+  const FittedForecast fitted = FitCalendar(batches);
+  std::vector<double> values(3);
+  fitted.foretell({1, 7, 4}, values);
+  for (const double value : values) EXPECT_NEAR(value, 0.5, 1);
+}
+
+TEST(CalendarTest, SaysNothingOfAFewHours) {
+  SeriesData data = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i); }));
+  data.has_times = data.has_dates = true;
+  for (int64_t i = 0; i < 100; ++i) data.sequences.front().times.push_back(60.0 * static_cast<double>(i));
+  EXPECT_EQ(FitCalendar(SeriesBatches(data, Windows(8, 3))).foretell, nullptr);
 }
 
 TEST(RelativeLevelsTest, AreLevelsLessTheirMeanSoFar) {
@@ -183,6 +313,26 @@ TEST(SeriesExamplesTest, ASequenceIsARowWithAMark) {
   EXPECT_EQ(examples.Limits(100), "");
   EXPECT_EQ(examples.Training(4).rows(), 4);
   EXPECT_EQ(examples.Limits(4), "fitted on 4 of 6 examples");
+}
+
+TEST(SeriesExamplesTest, ASummaryIsWhatItsNumbersAre) {
+  SeriesData data = Steps(SeriesGoal::kRegression, false);
+  const SeriesBatches batches(data, {});
+  const SeriesExamples examples(batches, RowOf::kSummary);
+  EXPECT_EQ(examples.cells(), 7);
+  EXPECT_EQ(examples.Limits(100), "");
+  const Examples all = examples.Training(100);
+  const SeriesBatch batch = batches.Make(batches.TrainingWindows(100));
+  for (int64_t row = 0; row < all.rows(); ++row) {
+    // Rising by equal steps.
+    const int64_t steps = batch.lengths[row];
+    const double first = batch.features[row * batch.steps], last = batch.features[row * batch.steps + steps - 1];
+    const double step = (last - first) / static_cast<double>(steps - 1);
+    const double expected[] = {
+        (first + last) / 2,        step * (steps == 2 ? 0.5 : std::sqrt(2.0 / 3)), first, last, step, step,
+        static_cast<double>(steps)};
+    for (int64_t cell = 0; cell < 7; ++cell) EXPECT_NEAR(all.X[row][cell].item<double>(), expected[cell], 1e-6) << cell;
+  }
 }
 
 TEST(SeriesExamplesTest, AStepIsARowAmidItsNeighbours) {
@@ -255,15 +405,17 @@ TEST(SeriesBaselinesTest, EveryGoalHasItsOwn) {
   for (const bool each_step : {false, true}) {
     const SeriesData classes = Steps(SeriesGoal::kClassification, each_step),
                      numbers = Steps(SeriesGoal::kRegression, each_step);
-    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(classes, {}), 1)),
-              (Names{"commonest class", "logistic regression", "nearest neighbours"}));
-    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(numbers, {}), 1)),
-              (Names{"mean", "ridge regression", "nearest neighbours"}));
+    Names of_classes{"commonest class", "logistic regression", "nearest neighbours"};
+    Names of_numbers{"mean", "ridge regression", "nearest neighbours"};
+    if (!each_step) of_classes.insert(of_classes.begin() + 2, "logistic regression on summaries");
+    if (!each_step) of_numbers.insert(of_numbers.begin() + 2, "ridge regression on summaries");
+    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(classes, {}), 1)), of_classes);
+    EXPECT_EQ(NamesOf(SeriesBaselines(SeriesBatches(numbers, {}), 1)), of_numbers);
   }
   const SeriesData line = Forecast(Numbers(100, [](int64_t i) { return static_cast<double>(i * i % 11); }));
   const std::vector<Baseline> one = SeriesBaselines(SeriesBatches(line, Windows(8, 2)), 1);
   const std::vector<Baseline> two = SeriesBaselines(SeriesBatches(line, Windows(8, 2)), 2);
-  EXPECT_EQ(NamesOf(one), (Names{"last value", "last season", "ridge regression", "nearest neighbours"}));
+  EXPECT_EQ(NamesOf(one), (Names{"last value", "last season", "Holt-Winters", "ridge regression", "nearest neighbours"}));
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(one[i].loss, two[i].loss) << "whatever the threads";
 }
 
@@ -279,7 +431,7 @@ TEST(SeriesBaselinesTest, ARegressionFindsALineInTheTargetsOwnUnits) {
   const std::vector<Baseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
   EXPECT_NEAR(baselines[0].loss, 10 * 100 / 12.0 + 0.25, 10) << "the variance of y; 400 of them";
   EXPECT_NEAR(baselines[1].loss, 0.25, 0.03);
-  EXPECT_GT(baselines[2].loss, baselines[1].loss);
+  EXPECT_GT(baselines[3].loss, baselines[1].loss);
   ASSERT_EQ(baselines[1].blocks.size(), 32u);
   EXPECT_NEAR(MeanOf(baselines[1].blocks), baselines[1].loss, 0.02) << "blocks of two or three";
 }
@@ -296,7 +448,7 @@ TEST(SeriesBaselinesTest, SettingsAreChosenByOtherExamplesThanTheyAreFittedTo) {
   }
   const std::vector<Baseline> baselines = SeriesBaselines(SeriesBatches(data, {}), 1);
   EXPECT_NE(baselines[1].setting, "strength 1e-06");
-  EXPECT_NE(baselines[2].setting, "1 neighbour");
+  EXPECT_NE(baselines[3].setting, "1 neighbour");
 }
 
 // Three classes in a plane whose borders are lines.
@@ -313,7 +465,7 @@ TEST(SeriesBaselinesTest, ALogisticRegressionTellsClassesApartByLines) {
   EXPECT_GE(baselines[1].accuracy, 0.95);
   EXPECT_LT(baselines[1].loss, 0.25);
   EXPECT_NEAR(baselines[0].accuracy, 0.35, 0.1);
-  EXPECT_GE(baselines[2].accuracy, 0.9);
+  EXPECT_GE(baselines[3].accuracy, 0.9);
 }
 
 }  // namespace

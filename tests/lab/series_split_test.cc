@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "lab/report/file.h"
+#include "lab/series/batches.h"
 #include "lab/series/range.h"
 #include "lab/series/scale.h"
 #include "tests/error_text.h"
+#include "tests/scratch_folder.h"
 
 namespace heed::lab {
 namespace {
@@ -103,6 +106,45 @@ TEST(SeriesRangeTest, TellsWhatLeavesTheTrainingPart) {
   EXPECT_EQ(left[1].high, 4);
   EXPECT_EQ(left[1].test_high, 7);
   EXPECT_DOUBLE_EQ(left[1].outside, 0.1);
+}
+
+SeriesData WithParts(const std::string& contents, const std::string& sequence, const std::string& goal) {
+  const ScratchFolder folder;
+  WriteFile(folder.path() / "data.csv", contents);
+  return ReadSeriesCsv(folder.path() / "data.csv",
+                       {.target = "y", .sequence = sequence, .time = "", .features = {}, .goal = goal, .part = "part"});
+}
+
+TEST(SeriesPartsTest, PartsAreTakenAsTheFileTells) {
+  const SeriesData walks = WithParts(
+      "id,x,y,part\na,1,run,training\nb,1,walk,test\na,2,run,training\nc,5,run,validation\nb,3,walk,test\n", "id", "");
+  EXPECT_EQ(walks.features, std::vector<std::string>{"x"});
+  const SeriesBatches batches(walks, {});
+  EXPECT_EQ(batches.training_count(), 1);
+  EXPECT_EQ(batches.validation_windows().front().sequence, 2);
+  EXPECT_EQ(batches.test_windows().front().sequence, 1);
+  std::string series = "y,part\n";
+  for (int i = 0; i < 20; ++i)
+    series += std::to_string(i * i % 7) + (i < 10 ? ",training\n" : i < 14 ? ",validation\n" : ",test\n");
+  const SeriesData forecast = WithParts(series, "", "forecast");
+  const SeriesBatches windows(forecast, [] {
+    SeriesCut cut;
+    cut.context = 3;
+    return cut;
+  }());
+  EXPECT_EQ(windows.test_windows().front().end(), 14) << "the first value that is foretold for the test is step 14";
+  EXPECT_EQ(windows.validation_windows().front().end(), 10);
+}
+
+TEST(SeriesPartsTest, PartsThatCannotBeAreRefused) {
+  const auto error = [](const std::string& rows, const std::string& goal) {
+    return WhatOf<Error>([&] { WithParts("id,x,y,part\n" + rows, "id", goal); });
+  };
+  EXPECT_TRUE(Holds(error("a,1,p,training\nb,1,q,dev\n", ""), "row 3, column 'part': 'dev' is no part; expected training"));
+  EXPECT_TRUE(Holds(error("a,1,p,training\na,1,p,test\nb,1,q,test\n", ""), "row 3, column 'part': 'test' follows 'training'"));
+  EXPECT_TRUE(Holds(error("a,1,1,test\na,2,2,training\n", "forecast"), "row 3, column 'part': 'training' follows 'test'"));
+  const SeriesData all = WithParts("id,x,y,part\na,1,p,training\nb,1,q,training\n", "id", "");
+  EXPECT_TRUE(Holds(WhatOf<Error>([&] { SeriesBatches(all, {}); }), "to train, to validate and to test, got 2, 0 and 0"));
 }
 
 }  // namespace

@@ -422,8 +422,8 @@ TEST(SeriesBatchesTest, AForecastTrainsThenValidatesThenTests) {
   for (int64_t last = 39; last <= 47; ++last) {
     for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
   }
-  EXPECT_NEAR(batches.SimpleAnswer().loss, squares / 18, 1e-2);
-  EXPECT_EQ(batches.SimpleAnswer().name, "last value");
+  EXPECT_NEAR(batches.SimpleAnswer(batches.TestBlocks()).loss, squares / 18, 1e-2);
+  EXPECT_EQ(batches.SimpleAnswer(batches.TestBlocks()).name, "last value");
 }
 
 TEST(SeriesBatchesTest, AForecastSeesChangesAndNoLevels) {
@@ -463,8 +463,9 @@ TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
   const SeriesBatches batches(data, Plain());
   // A fifth of 16 is 3, of 4 it is 1; two such parts are held out. One more than counted.
   const double commonest = 16 - 6 + 1, rare = 4 - 2 + 1;
-  EXPECT_DOUBLE_EQ(batches.SimpleAnswer().accuracy, 0.75);
-  EXPECT_NEAR(batches.SimpleAnswer().loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4, 1e-12);
+  EXPECT_DOUBLE_EQ(batches.SimpleAnswer(batches.TestBlocks()).accuracy, 0.75);
+  EXPECT_NEAR(batches.SimpleAnswer(batches.TestBlocks()).loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4,
+              1e-12);
 }
 
 TEST(SeriesBatchesTest, TooFewDataAreRefused) {

@@ -63,7 +63,7 @@ StudyResult Studied(const std::vector<Lost>& lost, const std::string& objective 
   Models models;
   for (const Lost& one : lost) models.push_back({{one.encoder, one.position}, 64, 1000});
   Measurements measured(objective, {all[0], all[1]}, models, 0, std::ssize(lost.front().losses));
-  ContestResult contest{{6e-3}, {}, measured, {}, 0.01, std::vector<double>(blocks, 1.0)};
+  ContestResult contest{{6e-3}, {}, measured, {}, 0.01, 0, std::vector<double>(blocks, 1.0)};
   for (std::size_t m = 0; m < lost.size(); ++m) {
     contest.entries.push_back({.model = models[m], .steps = 5, .rate = 6e-3, .tried = {}, .curve = {}});
     for (std::size_t s = 0; s < lost[m].losses.size(); ++s) {
@@ -222,7 +222,7 @@ TEST(StudyFindingsTest, TheChoiceHasAPriceAndNamesWhatIsAsGood) {
             "To predict the next character, take the GRU: at this budget it loses nothing to any other that was tried (95 %).");
   EXPECT_TRUE(Holds(NextCommand(one), "heed train book.txt --objective causal --encoder gru")) << NextCommand(one);
   StudyResult two = Studied({{"gru", "none", About(2.0)}, {"lstm", "none", About(2.0)}, {"rnn", "none", About(3.0)}});
-  EXPECT_TRUE(choice(two).ends_with("Within 1 % of the best as well: the LSTM.")) << choice(two);
+  EXPECT_TRUE(choice(two).ends_with("As good, within 0.020: the LSTM.")) << choice(two);
   two.tasks.front().contest.tolerance = 1e-9;
   EXPECT_TRUE(Holds(choice(two), "take the GRU for now: its loss may be up to 0.00")) << choice(two);
   EXPECT_TRUE(Holds(choice(two), "Any of the GRU and the LSTM may be the best.")) << choice(two);

@@ -134,11 +134,11 @@ TEST(TableStudyTest, AForecastBeatsTheLastValueOfAWave) {
   const ScratchFolder folder;
   const SeriesData data = Wave(200);
   const StudyResult result = Study(data, Small({"gru"}), folder);
-  ASSERT_EQ(result.tasks.front().baselines.size(), 4u);
+  ASSERT_EQ(result.tasks.front().baselines.size(), 5u);
   EXPECT_NEAR(result.tasks.front().baselines[0].loss, 9, 0.5) << "(3 sin)^2 changes by 3 from step to step";
   EXPECT_EQ(result.tasks.front().baselines[1].Label(), "last season (4 steps)");
   EXPECT_LE(result.tasks.front().baselines[1].loss, 1e-20);
-  EXPECT_LE(result.tasks.front().baselines[2].loss, 1e-6) << "minus the last value but one is linear in the window";
+  EXPECT_LE(result.tasks.front().baselines[3].loss, 1e-6) << "minus the last value but one is linear in the window";
   EXPECT_LE(Scores(result).Over(Scores(result).models().front(), Scores(result).ColumnOf("loss")).mean, 0.5);
   EXPECT_TRUE(Holds(NextCommand(result), "heed study data.csv --target y --budget quick --encoders gru"))
       << NextCommand(result);
@@ -226,8 +226,13 @@ TEST(TableStudyTest, FinishedRunsAreKeptForTheSameData) {
 // Two models with three seeds each, on six blocks that hardly differ, beside these baselines.
 StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0) {
   const Models models = {{{"gru", "none"}, 8, 100}, {{"lstm", "none"}, 8, 100}};
-  ContestResult contest{{3e-3}, {},   Measurements("regression", TableColumns(SeriesGoal::kRegression), models, 0, 3),
-                        {},     0.01, std::vector<double>(6, 1.0)};
+  ContestResult contest{{3e-3},
+                        {},
+                        Measurements("regression", TableColumns(SeriesGoal::kRegression), models, 0, 3),
+                        {},
+                        0.01,
+                        0,
+                        std::vector<double>(6, 1.0)};
   for (std::size_t m = 0; m < models.size(); ++m) {
     contest.entries.push_back({.model = models[m], .steps = 10, .rate = 3e-3, .tried = {}, .curve = {}});
     for (std::size_t s = 0; s < 3; ++s) {

@@ -6,8 +6,8 @@
 
 namespace heed {
 
-// An Executor that derives from this class too is told of the tasks of every attention call that runs on it. The steps of a
-// call and the tasks of each are those of heed/call_plan.h.
+// An Executor that derives from this class too is told of the tasks of every attention call that runs on it. A call
+// runs its steps one after the other: panels or splits and their merge forward; chunks and sums backward.
 class TaskObserver {
  public:
   virtual ~TaskObserver() = default;

@@ -77,9 +77,15 @@ class DrawnRow {
   void Drop(int64_t keys, T* weights) const {
     for (int64_t j = 0; j < keys; ++j) weights[j] = Dropped(j) ? T{0} : weights[j];
   }
-  bool Dropped(int64_t j) const { return drawn_[first_ + j] < threshold_; }
+  // shares[j] = `scale`, 0 where the weight is dropped.
+  template <class T>
+  void Shares(int64_t keys, T scale, T* shares) const {
+    for (int64_t j = 0; j < keys; ++j) shares[j] = Dropped(j) ? T{0} : scale;
+  }
 
  private:
+  bool Dropped(int64_t j) const { return drawn_[first_ + j] < threshold_; }
+
   // A tile, the keys before it that share its first draw, and what fills a vector.
   static constexpr int64_t kRoom = simd::kFewTileKeys + 16 * attention::kDropoutKeys;
 

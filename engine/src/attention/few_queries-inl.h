@@ -263,20 +263,11 @@ HWY_NOINLINE void ValuesOfFew(const RowReader<T, kElement>& values, int64_t coun
                             [&](const std::byte* row, int) HWY_ATTR { return tail.Load(d, values, row); });
 }
 
-// Rows of a few queries, `width` elements and zeros up to `stride`, in whole vectors.
-template <class T>
-struct FewInputs {
-  const T* rows;
-  int64_t stride, width;
-};
-
-// sums[j, c] = or += sum_x weights[x, j] * inputs[x, c] for kQueries queries. weights: rows simd::kFewTileKeys apart. sums:
-// rows without gaps between elements.
+// sums[j, c] = or += sum_x weights[x, j] * inputs[x, c] for kQueries queries and `width` elements. weights: rows
+// simd::kFewTileKeys apart. Neither side has gaps between elements; inputs have zeros up to a whole vector.
 template <int kQueries, class T>
-HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>& inputs, const HeadRows<T>& sums,
-                             bool accumulates) {
-  const T* rows = inputs.rows;
-  const int64_t stride = inputs.stride, width = inputs.width;
+HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const HeadRows<const T>& inputs, int64_t width,
+                             const HeadRows<T>& sums, bool accumulates) {
   constexpr int kVectors = kQueries > 2 && !HEED_SIMD_REGISTERS_32 ? 2 : 4;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
@@ -286,7 +277,7 @@ HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>
 #pragma GCC unroll 4
     for (int x = 0; x < kQueries; ++x)
 #pragma GCC unroll 4
-      for (int v = 0; v < kCount; ++v) row[x][v] = hn::LoadU(d, rows + x * stride + c + v * lanes);
+      for (int v = 0; v < kCount; ++v) row[x][v] = hn::LoadU(d, inputs.Row(x) + c + v * lanes);
     for (int64_t j = 0; j < count; ++j) {
       T* to = sums.Row(j) + c;
 #pragma GCC unroll 4
@@ -314,7 +305,7 @@ HWY_NOINLINE void OuterOfFew(const T* weights, int64_t count, const FewInputs<T>
   for (int64_t j = 0; j < count; ++j)
     for (int64_t rest = c; rest < width; ++rest) {
       T sum = accumulates ? sums.Row(j)[rest] : T{0};
-      for (int x = 0; x < kQueries; ++x) sum += weights[x * simd::kFewTileKeys + j] * rows[x * stride + rest];
+      for (int x = 0; x < kQueries; ++x) sum += weights[x * simd::kFewTileKeys + j] * inputs.Row(x)[rest];
       sums.Row(j)[rest] = sum;
     }
 #endif
@@ -329,39 +320,31 @@ HWY_INLINE void ReadRows(const StoredRows<const std::byte>& rows, int64_t width,
   }
   visit(RowReader<T, core::ElementOf<T>()>(rows, width, far));
 }
+// Calls visit.template operator()<queries>() for as many queries as there are.
+template <class Visit>
+HWY_INLINE void ForFew(int64_t queries, const Visit& visit) {
+  static_assert(simd::kFewQueries == 4);
+  if (queries == 1) return visit.template operator()<1>();
+  if (queries == 2) return visit.template operator()<2>();
+  if (queries == 3) return visit.template operator()<3>();
+  visit.template operator()<4>();
+}
 
-// The two products for as many queries as there are, at most simd::kFewQueries. keys, values: without gaps between elements;
-// far: whether they come from memory.
+// The products for as many queries as there are. keys, values: without gaps between elements; far: whether they come from
+// memory.
 template <class T>
 void FewScores(const StoredRows<const std::byte>& keys, bool far, int64_t count, const T* queries, int64_t query_stride,
                int64_t used, int64_t width, T* rows) {
-  static_assert(simd::kFewQueries == 4);
   ReadRows<T>(keys, width, far, [&](const auto& reader) {
-    if (used == 1) return ScoresOfFew<1>(reader, count, queries, query_stride, width, rows);
-    if (used == 2) return ScoresOfFew<2>(reader, count, queries, query_stride, width, rows);
-    if (used == 3) return ScoresOfFew<3>(reader, count, queries, query_stride, width, rows);
-    ScoresOfFew<4>(reader, count, queries, query_stride, width, rows);
+    ForFew(used, [&]<int kQueries>() { ScoresOfFew<kQueries>(reader, count, queries, query_stride, width, rows); });
   });
 }
 template <class T>
 void FewValues(const StoredRows<const std::byte>& values, bool far, int64_t count, const T* weights, int64_t used,
                int64_t width, T* output, int64_t output_stride) {
   ReadRows<T>(values, width, far, [&](const auto& reader) {
-    if (used == 1) return ValuesOfFew<1>(reader, count, weights, width, output, output_stride);
-    if (used == 2) return ValuesOfFew<2>(reader, count, weights, width, output, output_stride);
-    if (used == 3) return ValuesOfFew<3>(reader, count, weights, width, output, output_stride);
-    ValuesOfFew<4>(reader, count, weights, width, output, output_stride);
+    ForFew(used, [&]<int kQueries>() { ValuesOfFew<kQueries>(reader, count, weights, width, output, output_stride); });
   });
-}
-
-// As OuterOfFew.
-template <class T>
-void FewOuter(const T* weights, int64_t count, const FewInputs<T>& inputs, int64_t used, const HeadRows<T>& sums,
-              bool accumulates) {
-  if (used == 1) return OuterOfFew<1>(weights, count, inputs, sums, accumulates);
-  if (used == 2) return OuterOfFew<2>(weights, count, inputs, sums, accumulates);
-  if (used == 3) return OuterOfFew<3>(weights, count, inputs, sums, accumulates);
-  OuterOfFew<4>(weights, count, inputs, sums, accumulates);
 }
 
 // tile[j, x] = rows[x, j], or what stands there and that; a fresh tile is 0 in the lanes behind the `used` ones.

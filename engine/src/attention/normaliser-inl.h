@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <limits>
 
-#include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/scores-inl.h"
 #include "attention/softmax_state-inl.h"
@@ -39,8 +38,7 @@ class Normaliser {
   }
 
   // After Set of all lanes and scores.Begin: walks the keys of the panel where that is needed. tile: room for a tile of scores.
-  void Prepare(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
-               attention::ScoreScratch<T>& scratch, T* tile) {
+  void Prepare(const Panel& panel, int64_t tile_keys, Scores<T>& scores, T* tile) {
     uint64_t far = 0;
     for (int64_t w = 0; w < panel.width; ++w) {
       if (share_[w] != 0) continue;
@@ -48,7 +46,7 @@ class Normaliser {
       if (w < panel.used() && Far(minus_lse_[w])) far |= uint64_t{1} << w;
     }
     if (far == 0) return;
-    Walk(panel, tile_keys, lanes, scores, scratch, tile);
+    Walk(panel, tile_keys, scores, tile);
     for (int64_t w = 0; w < panel.used(); ++w) {
       if ((far >> w & 1) == 0 || sum_[w] == 0) continue;
       minus_lse_[w] = reference_[w];
@@ -81,10 +79,10 @@ class Normaliser {
       return hn::Mul(PowerOfTwo(d_, hn::Add(hn::Load(d_, score), minus_lse)), share);
     }
   };
-  // What turns scores of lane w alone into weights.
-  HWY_INLINE Lanes Of(int64_t w) const { return {hn::Set(d_, minus_lse_[w]), hn::Set(d_, share_[w])}; }
   // Those from w on.
   HWY_INLINE Lanes At(int64_t w) const { return {hn::Load(d_, minus_lse_ + w), hn::Load(d_, share_ + w)}; }
+  // That of lane w in all lanes.
+  HWY_INLINE Lanes Of(int64_t w) const { return {hn::Set(d_, minus_lse_[w]), hn::Set(d_, share_[w])}; }
 
  private:
   // Where half the spacing of numbers reaches 2^-18 (2^6 in float): some thirty roundings of a weight.
@@ -93,8 +91,7 @@ class Normaliser {
     return std::isfinite(minus_lse) && std::abs(minus_lse) >= static_cast<T>(int64_t{1} << kExponent);
   }
 
-  void Walk(const Panel& panel, int64_t tile_keys, attention::Lanes<T>& lanes, Scores<T>& scores,
-            attention::ScoreScratch<T>& scratch, T* tile) {
+  void Walk(const Panel& panel, int64_t tile_keys, Scores<T>& scores, T* tile) {
     const SoftmaxState<T> state{.minus_max = reference_,
                                 .sum = sum_,
                                 .output = nullptr,
@@ -105,10 +102,9 @@ class Normaliser {
     state.Reset();
     const attention::KeyRange walked = scores.walked();
     scores.Walk({0, panel.range.reach.end});
-    const auto ahead = [&](const TilePlace&) -> simd::Ahead& { return scratch.ahead; };
-    ForEachTile(panel, tile_keys, panel.range.reach, lanes, [&](const Strips& strips) HWY_ATTR {
-      scores.FillTile(d_, strips, tile, ahead);
-      TakeTile(d_, state, strips, tile);
+    scores.sight().ForEachTile(panel, tile_keys, panel.range.reach, [&](const TileSight& sight) HWY_ATTR {
+      scores.FillTile(sight, tile, Asks::kQueue);
+      TakeTile(d_, state, sight, tile);
     });
     scores.Walk(walked);
   }

@@ -1,5 +1,4 @@
-// Rows of bfloat16 as pairs of neighbours (simd/pair_product.h): elements of a row as they lie in memory, rows one below the
-// other laid side by side. No element is converted.
+// The rows of a panel of bfloat16 as pairs of neighbours (simd/pair_product.h). No element is converted.
 #if defined(HEED_ATTENTION_PAIR_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_ATTENTION_PAIR_ROWS_INL_H_
 #undef HEED_ATTENTION_PAIR_ROWS_INL_H_
@@ -13,7 +12,7 @@
 
 #include "attention/panel-inl.h"
 #include "attention/problem.h"
-#include "attention/rows-inl.h"
+#include "attention/row_cache-inl.h"
 #include "hwy/highway.h"
 #include "simd/pair_product-inl.h"
 #include "simd/transpose-inl.h"
@@ -22,124 +21,10 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The bits of bfloat16.
-using BrainRows = HeadRows<const uint16_t>;
-inline BrainRows BrainRowsOf(const StoredRows<const std::byte>& rows) {
-  return {reinterpret_cast<const uint16_t*>(rows.data), rows.row_stride, rows.element_stride};
-}
-
-// to[x] = even[x], and odd[x] above it; nothing above it where odd is null.
-inline void LaySideBySide(const uint16_t* even, const uint16_t* odd, int64_t count, uint32_t* to) {
-  int64_t x = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<uint32_t> d;
-  const hn::Rebind<uint16_t, decltype(d)> half;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; x + lanes <= count; x += lanes) {
-    const auto lower = hn::PromoteTo(d, hn::LoadU(half, even + x));
-    const auto upper = odd ? hn::ShiftLeft<16>(hn::PromoteTo(d, hn::LoadU(half, odd + x))) : hn::Zero(d);
-    hn::StoreU(hn::Or(lower, upper), d, to + x);
-  }
-#endif
-  for (; x < count; ++x) to[x] = even[x] | (odd ? uint32_t{odd[x]} << 16 : 0U);
-}
-
-// Whether all of `count` neighbours are free of NaN and infinity.
-inline bool AllFiniteBrain(const uint16_t* row, int64_t count) {
-  constexpr uint16_t kExponent = 0x7F80;
-  bool finite = true;
-  for (int64_t c = 0; c < count; ++c) finite &= (row[c] & kExponent) != kExponent;
-  return finite;
-}
-
-// The keys or values that a worker walks: as the caller has them, and laid side by side for products along the keys, which stay
-// as long as the walk goes over the same keys.
-class WalkedPairs {
- public:
-  WalkedPairs(const attention::HeldPairs& held, int64_t elements) : held_(held), elements_(elements) {}
-
-  // Keys begin .. end - 1 of `rows` from now on; begin is the first of a tile.
-  void Walk(const StoredRows<const std::byte>& rows, int64_t begin, int64_t end) {
-    if (rows.data == rows_.data && begin == begin_ && end == end_) return;
-    rows_ = rows;
-    begin_ = begin;
-    end_ = end;
-    whole_ = end - begin <= held_.room;
-    tile_ = gathered_ = -1;
-    if (whole_) std::fill_n(held_.filled, attention::DivideUp(std::max<int64_t>(0, end - begin), held_.tile), false);
-  }
-
-  // Row j is key + j, with steps along its elements.
-  simd::PairScalars AlongElements(int64_t tile_key, int64_t key) {
-    const BrainRows rows = Rows(tile_key);
-    return {rows.At(key - tile_key, 0), rows.row_stride, 2};
-  }
-
-  // Row c is element c, with steps along the keys from `key` on, which lies an even number of keys behind the tile's first.
-  simd::PairScalars AlongKeys(int64_t tile_key, int64_t key) {
-    const uint32_t* pairs = SideBySide(tile_key) + (key - tile_key) / 2 * held_.width;
-    return {reinterpret_cast<const uint16_t*>(pairs), 2, 2 * held_.width};
-  }
-
-  // Asks for the rows of a tile behind `count` keys from `key` on, whatever lies there.
-  void AskBehind(int64_t key, int64_t count) const {
-    const BrainRows rows = BrainRowsOf(rows_);
-    for (int64_t j = key + held_.tile; j < key + held_.tile + count; ++j)
-      for (int64_t c = 0; c < elements_; c += simd::kLineBytes / 2) simd::AskSecondLevel(rows.At(j, c));
-  }
-
-  bool AllFinite(int64_t tile_key, int64_t key, int64_t count) {
-    const BrainRows rows = Rows(tile_key);
-    bool finite = true;
-    for (int64_t j = key - tile_key; j < key - tile_key + count; ++j) finite &= AllFiniteBrain(rows.At(j, 0), elements_);
-    return finite;
-  }
-
- private:
-  int64_t KeysOf(int64_t tile_key) const { return std::min(held_.tile, end_ - tile_key); }
-
-  // The rows of a tile without gaps between elements.
-  BrainRows Rows(int64_t tile_key) {
-    BrainRows own = BrainRowsOf(rows_);
-    own.data = own.At(tile_key, 0);
-    if (own.element_stride == 1 || elements_ == 1) return own;
-    if (gathered_ != tile_key) {
-      for (int64_t j = 0; j < KeysOf(tile_key); ++j)
-        for (int64_t c = 0; c < elements_; ++c) held_.gathered[j * held_.width + c] = *own.At(j, c);
-      gathered_ = tile_key;
-    }
-    own.data = held_.gathered;
-    own.row_stride = held_.width;
-    own.element_stride = 1;
-    return own;
-  }
-
-  const uint32_t* SideBySide(int64_t tile_key) {
-    uint32_t* tile = held_.pairs + (whole_ ? (tile_key - begin_) / 2 * held_.width : 0);
-    bool* filled = held_.filled + (whole_ ? (tile_key - begin_) / held_.tile : 0);
-    if (whole_ ? *filled : tile_ == tile_key) return tile;
-    const BrainRows rows = Rows(tile_key);
-    const int64_t keys = KeysOf(tile_key);
-    for (int64_t j = 0; j < keys; j += 2)
-      LaySideBySide(rows.At(j, 0), j + 1 < keys ? rows.At(j + 1, 0) : nullptr, elements_, tile + j / 2 * held_.width);
-    *filled = true;
-    tile_ = tile_key;
-    return tile;
-  }
-
-  const attention::HeldPairs& held_;
-  int64_t elements_;  // of a row
-  StoredRows<const std::byte> rows_{};
-  int64_t begin_ = 0, end_ = -1;
-  bool whole_ = false;
-  int64_t tile_ = -1, gathered_ = -1;  // the tile whose pairs, whose rows stand in place
-};
-
 // The caller's rows of head x of a panel.
 template <class T>
 BrainRows BrainRowsOf(const PanelSource<T>& source, const Panel& panel, int64_t x) {
-  const attention::Plan& plan = source.plan;
-  BrainRows rows = BrainRowsOf(RowsOf(source.operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b)));
+  BrainRows rows = BrainRowsOf(QueriesOf(source.plan, source.operand, panel.b, panel.head + x));
   rows.data = rows.At(panel.begin, 0);
   return rows;
 }

@@ -123,7 +123,7 @@ struct PanelSource {
   }
   // The rows of head x of the panel.
   HeadRows<const T> Rows(const Panel& panel, int64_t x) const {
-    const auto rows = RowsOf(operand, plan.ArrayRow(panel.b), panel.head + x, plan.FirstQuery(panel.b));
+    const auto rows = QueriesOf(plan, operand, panel.b, panel.head + x);
     return Native<T>(rows, panel.begin, panel.count, elements, false, scratch + x * panel.count * elements);
   }
 };

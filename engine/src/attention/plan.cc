@@ -149,8 +149,6 @@ bool Plan::SameForAllQueries() const {
 
 namespace {
 
-int64_t HeadsOfKeyHead(const Shape& shape) { return shape.q_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
-
 // A few queries leave most lanes of a panel idle: the heads that share keys then stand side by side, and each key is read once
 // for all of them.
 int64_t HeadsSideBySide(const Shape& shape, int accumulator_bytes) {
@@ -180,10 +178,6 @@ Cut CutCommon(const Shape& shape, int64_t heads, int accumulator_bytes, bool alo
 }
 
 }  // namespace
-
-bool HasFewQueries(const Shape& shape) {
-  return shape.q_len <= simd::kFewQueries && HeadsOfKeyHead(shape) * shape.q_len <= simd::kFewQueries;
-}
 
 int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries) {
   using core::SaturatedDifference, core::SaturatedSum;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attention/layout.h"
 #include "attention/order.h"
 #include "heed/attention.h"
 
@@ -161,9 +162,8 @@ inline KeyRange SplitOf(const KeyRange& reach, int64_t index, const Cut& cut) {
 // At most so many keys lie in the reach of `queries` neighbouring queries, as far as options say.
 int64_t LongestReach(const Attention& attention, const Shape& shape, int64_t queries);
 
-// Whether the queries that share a key head are so few that the kernels put the elements of keys in lanes
-// (attention/few_queries-inl.h).
-bool HasFewQueries(const Shape& shape);
+// Query heads that share a key head.
+inline int64_t HeadsOfKeyHead(const Shape& shape) { return shape.q_heads == 0 ? 1 : shape.q_heads / shape.kv_heads; }
 
 // The panels of the `group` query heads of a key head, and those of one piece.
 inline int64_t PanelsOfKeyHead(const Cut& cut, int64_t group) { return group / cut.group * cut.panels; }

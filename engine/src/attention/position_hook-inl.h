@@ -14,6 +14,7 @@
 #include <limits>
 #include <numbers>
 
+#include "attention/plan.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -88,20 +89,19 @@ class PositionHook {
 
   // scores[j, w] += log2(e) * term(query of lane w, key + j); empty: the scores hold nothing yet and count as 0.
   virtual void AddToScores(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
-  // Of a term kBias: whether it adds to the scores of few queries where they stand, one row a query, which spares the way
-  // through tiles. AddToRow then comes in the place of Hide, BeginTile and AddToScores, AccumulateRow in that of Accumulate:
+  // Of a term kBias: whether it adds to the scores of few queries where they stand in the forward pass, one row a query, which
+  // spares the way through tiles. AddToRow then comes in the place of Hide, BeginTile and AddToScores:
   // row[j] += log2(e) * term(query of lane w, key + j), -inf where the key is hidden, whatever the score is.
   virtual bool adds_to_rows() const { return false; }
   virtual void AddToRow(const TilePlace&, int64_t /*w*/, T* /*row*/) {}
-  // Backward: what was added to the scores has the gradient d_scores, 0 where masked; to a row of few queries, d_row.
+  // Backward: what was added to the scores has the gradient d_scores, 0 where masked.
   virtual void Accumulate(const TilePlace&, const T* /*d_scores*/) {}
-  virtual void AccumulateRow(const TilePlace&, int64_t /*w*/, const T* /*d_row*/) {}
 
   // Of a term kProduct: scores[j, w] += the product of the query of lane w, in the panel's array, and key + j; empty as above.
-  // Backward: adds what the gradient of that product gives to the tile's d_keys, and to the panel's d_queries at its End; some:
-  // pairs are masked, whose numbers may be none.
+  // Backward: adds what the gradient of that product gives to the tile's d_keys, and to the panel's d_queries at its End; seen:
+  // how much of the place is, for hidden pairs may hold NaN.
   virtual void Multiply(const TilePlace&, bool /*empty*/, T* /*scores*/) {}
-  virtual void MultiplyGradient(const TilePlace&, bool /*some*/, const T* /*d_scores*/) {}
+  virtual void MultiplyGradient(const TilePlace&, attention::Seen, const T* /*d_scores*/) {}
 
   // Of a term kScore (one such hook of a call at most): whether it has to see the keys of a panel before it can say anything.
   // Then it is shown them between Begin and the first tile, from the last to the first, with the scores as Transform is given

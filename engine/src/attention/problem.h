@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "attention/layout.h"
 #include "attention/plan.h"
 #include "core/arena.h"
 #include "core/operand.h"
@@ -22,13 +23,6 @@ struct DropoutThreshold {
 
 DropoutThreshold RealisedDropout(const Dropout& dropout);
 
-// Which products take numbers in pairs (simd/pair_product.h), for calls of BFloat16.
-enum class PairUse {
-  kNone,
-  kInputs,  // those of inputs with inputs, which are exact either way
-  kAll,     // those with weights and gradients of scores too, which are then rounded
-};
-
 // What every pass needs. T is the type of all computation, float or double; operands may hold 16-bit elements instead.
 struct Problem {
   const Attention& attention;
@@ -36,7 +30,14 @@ struct Problem {
   Cut cut;
   DropoutThreshold dropout;
   core::Input q, k;
-  PairUse pairs = PairUse::kNone;
+  Layout layout{};
+
+  // Whether the call has so many keys and values that they come from memory.
+  bool ComesFromMemory() const {
+    const Shape& shape = plan.shape();
+    const double keys = static_cast<double>(shape.batch * shape.kv_heads) * static_cast<double>(shape.kv_len);
+    return keys * static_cast<double>(shape.head_dim + shape.value_dim) * core::BytesOf(k.element) > simd::kCallFarBytes;
+  }
 };
 
 Problem ProblemOf(const Attention& attention, const Plan& plan, const Cut& cut, const core::Input& q, const core::Input& k);
@@ -84,12 +85,9 @@ struct BackwardProblem : Problem {
   bool* piece_sees = nullptr;
 
   bool pieces_apart() const { return piece_sees != nullptr; }
-  // The first of a key head's rows for batch row b.
-  T* KeyPart(int64_t b, int64_t kv_head, int64_t piece) const {
-    return d_k_parts + KeyRowIndex(b, kv_head, piece) * cut.head_dim;
-  }
-  T* ValuePart(int64_t b, int64_t kv_head, int64_t piece) const {
-    return d_v_parts + KeyRowIndex(b, kv_head, piece) * cut.value_dim;
+  // The first of a key head's rows for batch row b, of one of `parts`, rows of `width` elements.
+  T* KeyPart(T* parts, int64_t width, int64_t b, int64_t kv_head, int64_t piece) const {
+    return parts + ((piece * plan.shape().kv_heads + kv_head) * plan.AllKeys() + plan.KeysBefore(b)) * width;
   }
   // [pieces] of a chunk
   bool* PiecesThatSee(int64_t b, int64_t kv_head, int64_t chunk) const {
@@ -105,9 +103,6 @@ struct BackwardProblem : Problem {
 
  private:
   int64_t QueryRowIndex(int64_t b, int64_t h) const { return h * plan.AllQueries() + plan.QueriesBefore(b); }
-  int64_t KeyRowIndex(int64_t b, int64_t kv_head, int64_t piece) const {
-    return (piece * plan.shape().kv_heads + kv_head) * plan.AllKeys() + plan.KeysBefore(b);
-  }
 };
 
 // Panel `index` of the group of heads that begins with `head`.
@@ -158,38 +153,43 @@ struct ScratchFacts {
   bool narrow;               // whether operands hold 16-bit elements
   int64_t scheme_rows;       // see ForwardProblem
   bool sums_pieces = false;  // whether one task sums over the pieces of a chunk
+
+  // How many queries need room to stand in rows, 0 where they stand in lanes.
+  int64_t QueriesInRows() const { return HasFewQueries(shape) ? simd::kFewQueries : 0; }
 };
 
-// Room for copies of the keys or values that one worker walks.
-template <class T>
-struct HeldRows {
-  T* rows = nullptr;       // [room, width]
-  bool* filled = nullptr;  // [room / tile]
-  int64_t room = 0, width = 0, tile = 0;
+// Room for copies of tiles of keys or values, one after the other.
+template <class E>
+struct HeldTiles {
+  E* copies = nullptr;             // [room / tile, elements]
+  bool* filled = nullptr;          // [room / tile]
+  int64_t room = 0, elements = 0;  // room: in keys
 
-  // walked: as many keys as one task walks; held: whether copies of all of them are kept, else of one tile.
-  void Lay(core::Arena& arena, int64_t walked, bool held, int64_t row_width, int64_t tile_keys) {
-    width = row_width;
-    tile = tile_keys;
-    room = held ? RoundUp(std::max<int64_t>(1, walked), tile) : tile;
-    rows = arena.Take<T>(room, width);
+  void Lay(core::Arena& arena, int64_t keys, int64_t tile, int64_t tile_elements) {
+    room = keys;
+    elements = tile_elements;
+    copies = arena.Take<E>(room / tile, elements);
     filled = arena.Take<bool>(room / tile);
   }
 };
 
-// Room for keys or values that one worker walks, laid side by side: see attention/pair_rows-inl.h.
-struct HeldPairs {
-  uint32_t* pairs = nullptr;     // [room / 2, width]
-  bool* filled = nullptr;        // [room / tile]
-  uint16_t* gathered = nullptr;  // [tile, width]
-  int64_t room = 0, width = 0, tile = 0;
+// What attention/row_cache-inl.h keeps of the keys or values that one worker walks, in rows of `width` elements.
+template <class T>
+struct HeldRows {
+  HeldTiles<T> rows;
+  HeldTiles<uint32_t> pairs;     // of 16-bit elements
+  uint16_t* gathered = nullptr;  // [tile, width] likewise
+  int64_t width = 0, tile = 0;
 
-  void Lay(core::Arena& arena, int64_t walked, bool held, int64_t row_width, int64_t tile_keys) {
+  // walked: as many keys as one task walks; held: whether copies of all of them are kept, else of one tile; narrow: whether the
+  // caller's elements have 16 bits.
+  void Lay(core::Arena& arena, int64_t walked, bool held, bool narrow, int64_t row_width, int64_t tile_keys) {
     width = row_width;
     tile = tile_keys;
-    room = held ? RoundUp(std::max<int64_t>(1, walked), tile) : tile;
-    pairs = arena.Take<uint32_t>(room / 2, width);
-    filled = arena.Take<bool>(room / tile);
+    const int64_t room = held ? RoundUp(std::max<int64_t>(1, walked), tile) : tile;
+    rows.Lay(arena, room, tile, tile * width);
+    if (!narrow) return;
+    pairs.Lay(arena, room, tile, tile / 2 * width);
     gathered = arena.Take<uint16_t>(tile, width);
   }
 };
@@ -202,11 +202,9 @@ struct ScoreScratch {
   T* queries;                       // [D, panel], scaled by scale * log2(e)
   T* few_queries;                   // [queries, D padded] the same, one after the other; none where they are not few
   T* few_scores;                    // [queries, kFewTileKeys] likewise, then weights
-  T* few_before;                    // [queries, D or Dv padded] likewise: sums before the tile at hand
   HeldRows<T> keys;                 // where the caller's rows have gaps between elements or another type
   T* tanh;                          // [tile, panel] of soft-capped scores
   uint32_t* query_pairs = nullptr;  // [D / 2 rounded up, panel], as they are; for elements of 16 bits, as all pairs
-  HeldPairs key_pairs;
   simd::Ahead ahead;
 
   void Lay(core::Arena& arena, const ScratchFacts& facts, int64_t walked, bool held) {
@@ -214,15 +212,11 @@ struct ScoreScratch {
     lanes.Lay(arena, cut);
     rows = arena.Take<T>(cut.panel * std::max(cut.head_dim, cut.value_dim));
     queries = arena.Take<T>(facts.shape.head_dim * cut.panel);
-    const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries : 0;
-    few_queries = arena.Take<T>(few * cut.head_dim);
-    few_scores = arena.Take<T>(few * simd::kFewTileKeys);
-    few_before = arena.Take<T>(few * std::max(cut.head_dim, cut.value_dim));
-    keys.Lay(arena, walked, held, cut.head_dim, cut.tile);
+    few_queries = arena.Take<T>(facts.QueriesInRows() * cut.head_dim);
+    few_scores = arena.Take<T>(facts.QueriesInRows() * simd::kFewTileKeys);
+    keys.Lay(arena, walked, held, facts.narrow, cut.head_dim, cut.tile);
     tanh = arena.Take<T>(facts.attention.softcap ? cut.tile * cut.panel : 0);
-    if (!facts.narrow) return;
-    query_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.head_dim, 2), cut.panel);
-    key_pairs.Lay(arena, walked, held, cut.head_dim, cut.tile);
+    if (facts.narrow) query_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.head_dim, 2), cut.panel);
   }
 };
 
@@ -234,9 +228,9 @@ struct ForwardScratch : ScoreScratch<T> {
   T* sum;        // [panel]
   T* largest;    // [panel] for statistics: the largest score, and the sum of weight times score, both from the reference
   T* weighted;
-  T* output;      // [Dv, panel], then rows of schemes, then the mean distance
-  T* few_output;  // [queries, Dv padded]; none where they are not few
-  HeldPairs value_pairs;
+  T* output;                         // [Dv, panel], then rows of schemes, then the mean distance
+  T* few_output;                     // [queries, Dv padded]; none where they are not few
+  T* few_before;                     // the same before the tile at hand
   uint32_t* weight_pairs = nullptr;  // [tile / 2, panel]
 
   ForwardScratch(core::Arena& arena, const ScratchFacts& facts) {
@@ -245,17 +239,15 @@ struct ForwardScratch : ScoreScratch<T> {
     const bool held = facts.narrow && walked <= simd::kHeldKeys;
     ScoreScratch<T>::Lay(arena, facts, walked, held);
     scores = arena.Take<T>(cut.tile * cut.panel);
-    values.Lay(arena, walked, held, cut.value_dim, cut.tile);
+    values.Lay(arena, walked, held, facts.narrow, cut.value_dim, cut.tile);
     minus_max = arena.Take<T>(cut.panel);
     sum = arena.Take<T>(cut.panel);
     largest = arena.Take<T>(cut.panel);
     weighted = arena.Take<T>(cut.panel);
     output = arena.Take<T>(OutputRows(facts.shape, facts.scheme_rows) * cut.panel);
-    const int64_t few = HasFewQueries(facts.shape) ? simd::kFewQueries * cut.value_dim : 0;
-    few_output = arena.Take<T>(few);
-    if (!facts.narrow) return;
-    value_pairs.Lay(arena, walked, held, cut.value_dim, cut.tile);
-    weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
+    few_output = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
+    few_before = arena.Take<T>(facts.QueriesInRows() * cut.value_dim);
+    if (facts.narrow) weight_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
   }
 
   static int64_t OutputRows(const Shape& shape, int64_t scheme_rows) { return shape.value_dim + scheme_rows + 1; }
@@ -280,7 +272,7 @@ template <class T>
 struct BackwardScratch : ScoreScratch<T> {
   T* query_rows;               // [panel, D padded], scaled by scale
   T* d_out;                    // [Dv, panel]
-  T* out;                      // [Dv, panel]
+  T* out;                      // [Dv, panel], or rows [queries, Dv padded] of few queries
   T* d_out_rows;               // [panel, Dv padded]
   T* minus_lse;                // [panel], base 2; -inf for inactive lanes
   T *share, *reference, *sum;  // [panel], see attention/normaliser-inl.h
@@ -288,16 +280,16 @@ struct BackwardScratch : ScoreScratch<T> {
   T* weights;                  // [tile, panel]
   T* d_scores;                 // [tile, panel]
   T* d_queries;                // [D, panel]
-  // Of few queries, none where they are not: [queries, kFewTileKeys], [queries, D padded], [queries, Dv padded]
-  T *few_d_scores, *few_d_queries, *few_out;
   HeldRows<T> values;
   T *d_keys, *d_values;      // of a piece [chunk, D padded], [chunk, Dv padded]; none where not wanted
   T *key_sums, *value_sums;  // the same of all pieces so far, where one task sums over them
+  // Few queries: gradients of scores and what dropout makes of 1 [queries, kFewTileKeys]; dQ, and the same before the tile at
+  // hand [queries, D padded].
+  T *few_d_scores, *few_shares, *few_d_queries, *few_before;
   uint32_t *d_out_pairs = nullptr, *out_pairs = nullptr;            // [Dv / 2 rounded up, panel]
   uint32_t *query_row_pairs = nullptr, *d_out_row_pairs = nullptr;  // [panel / 2, D padded], [panel / 2, Dv padded]
-  HeldPairs value_pairs;
-  uint32_t* d_score_pairs = nullptr;  // [tile / 2, panel]
-  uint16_t* rounded = nullptr;        // [tile, panel] weights, then gradients of scores
+  uint32_t* d_score_pairs = nullptr;                                // [tile / 2, panel]
+  uint16_t* rounded = nullptr;                                      // [tile, panel] weights, then gradients of scores
 
   BackwardScratch(core::Arena& arena, const ScratchFacts& facts, const WantedOperands& wanted) {
     const Cut& cut = facts.cut;
@@ -306,7 +298,7 @@ struct BackwardScratch : ScoreScratch<T> {
     ScoreScratch<T>::Lay(arena, facts, walked, facts.narrow);
     query_rows = arena.Take<T>(cut.panel * cut.head_dim);
     d_out = arena.Take<T>(shape.value_dim * cut.panel);
-    out = arena.Take<T>(shape.value_dim, cut.panel);
+    out = arena.Take<T>(cut.value_dim, cut.panel);
     d_out_rows = arena.Take<T>(cut.panel * cut.value_dim);
     minus_lse = arena.Take<T>(cut.panel);
     share = arena.Take<T>(cut.panel);
@@ -316,26 +308,26 @@ struct BackwardScratch : ScoreScratch<T> {
     weights = arena.Take<T>(cut.tile * cut.panel);
     d_scores = arena.Take<T>(cut.tile * cut.panel);
     d_queries = arena.Take<T>(shape.head_dim * cut.panel);
-    const int64_t few = HasFewQueries(shape) ? simd::kFewQueries : 0;
-    few_d_scores = arena.Take<T>(few * simd::kFewTileKeys);
-    few_d_queries = arena.Take<T>(few * cut.head_dim);
-    few_out = arena.Take<T>(few * cut.value_dim);
-    values.Lay(arena, walked, facts.narrow, cut.value_dim, cut.tile);
+    values.Lay(arena, walked, facts.narrow, facts.narrow, cut.value_dim, cut.tile);
     d_keys = arena.Take<T>(wanted.keys ? walked * cut.head_dim : 0);
     d_values = arena.Take<T>(wanted.values ? walked * cut.value_dim : 0);
     key_sums = arena.Take<T>(wanted.keys && facts.sums_pieces ? walked * cut.head_dim : 0);
     value_sums = arena.Take<T>(wanted.values && facts.sums_pieces ? walked * cut.value_dim : 0);
-    if (facts.narrow) LayPairs(arena, facts, walked);
+    const int64_t few = facts.QueriesInRows();
+    few_d_scores = arena.Take<T>(few * simd::kFewTileKeys);
+    few_shares = arena.Take<T>(few * simd::kFewTileKeys);
+    few_d_queries = arena.Take<T>(few * cut.head_dim);
+    few_before = arena.Take<T>(few * cut.head_dim);
+    if (facts.narrow) LayPairs(arena, facts);
   }
 
  private:
-  void LayPairs(core::Arena& arena, const ScratchFacts& facts, int64_t walked) {
+  void LayPairs(core::Arena& arena, const ScratchFacts& facts) {
     const Cut& cut = facts.cut;
     d_out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
     out_pairs = arena.Take<uint32_t>(DivideUp(facts.shape.value_dim, 2), cut.panel);
     query_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.head_dim);
     d_out_row_pairs = arena.Take<uint32_t>(cut.panel / 2, cut.value_dim);
-    value_pairs.Lay(arena, walked, true, cut.value_dim, cut.tile);
     d_score_pairs = arena.Take<uint32_t>(cut.tile / 2, cut.panel);
     rounded = arena.Take<uint16_t>(cut.tile, cut.panel);
   }

@@ -59,6 +59,15 @@ StoredRows<Byte> RowsOf(const core::Operand<Byte>& operand, int64_t array_row, i
   const int64_t start = array_row * operand.stride[0] + head * operand.stride[1] + first * operand.stride[2];
   return {operand.data + start * core::BytesOf(operand.element), operand.stride[2], operand.stride[3], operand.element};
 }
+// Those of a batch row's queries, and of its keys.
+template <class Byte>
+StoredRows<Byte> QueriesOf(const attention::Plan& plan, const core::Operand<Byte>& operand, int64_t b, int64_t head) {
+  return RowsOf(operand, plan.ArrayRow(b), head, plan.FirstQuery(b));
+}
+template <class Byte>
+StoredRows<Byte> KeysOf(const attention::Plan& plan, const core::Operand<Byte>& operand, int64_t b, int64_t kv_head) {
+  return RowsOf(operand, plan.ArrayRow(b), kv_head, plan.FirstKey(b));
+}
 
 // Asks for rows begin .. begin + count - 1 while the register tiles compute.
 template <class Byte>
@@ -154,63 +163,6 @@ HeadRows<const T> Native(const StoredRows<const std::byte>& rows, int64_t begin,
   }
   return {scratch, width, 1};
 }
-
-// The keys or values that a worker walks, tile by tile, in the type of computation: the caller's own rows, or copies that stay
-// as long as the walk goes over the same keys.
-template <class T>
-class WalkedRows {
- public:
-  WalkedRows(const attention::HeldRows<T>& held, int64_t elements) : held_(held), elements_(elements) {}
-
-  // Keys begin .. end - 1 of `rows` from now on; begin is the first of a tile.
-  void Walk(const StoredRows<const std::byte>& rows, int64_t begin, int64_t end) {
-    if (rows.data == rows_.data && begin == begin_ && end == end_) return;
-    rows_ = rows;
-    begin_ = begin;
-    end_ = end;
-    native_ = rows.template Holds<T>() && (rows.element_stride == 1 || elements_ == 1);
-    if (native_) return;
-    // What does not fit as a whole takes the same place tile after tile.
-    whole_ = end - begin <= held_.room;
-    tile_ = -1;
-    if (whole_) std::fill_n(held_.filled, attention::DivideUp(std::max<int64_t>(0, end - begin), held_.tile), false);
-  }
-
-  const StoredRows<const std::byte>& stored() const { return rows_; }
-  // The caller's own rows from a key on, if no gaps lie between their elements, else copies.
-  StoredRows<const std::byte> Packed(int64_t tile_key, int64_t key, int64_t count) {
-    if (rows_.element_stride == 1 || elements_ == 1) return {rows_.At(key, 0), rows_.row_stride, 1, rows_.element};
-    const HeadRows<const T> copies = At(tile_key, key, count);
-    return {reinterpret_cast<const std::byte*>(copies.data), copies.row_stride, 1, core::ElementOf<T>()};
-  }
-  attention::KeyRange walked() const { return {begin_, end_}; }
-
-  // The rows of keys key .. key + count - 1 of the tile that begins with tile_key.
-  HeadRows<const T> At(int64_t tile_key, int64_t key, int64_t count) {
-    if (native_) return Native<T>(rows_, key, count, elements_, true, nullptr);
-    T* tile = held_.rows + (whole_ ? (tile_key - begin_) * held_.width : 0);
-    bool* filled = held_.filled + (whole_ ? (tile_key - begin_) / held_.tile : 0);
-    if (whole_ ? !*filled : tile_ != tile_key) {
-      Copy(tile_key, tile);
-      *filled = true;
-      tile_ = tile_key;
-    }
-    return {tile + (key - tile_key) * held_.width, held_.width, 1};
-  }
-
- private:
-  void Copy(int64_t tile_key, T* tile) const {
-    const int64_t count = std::min(held_.tile, end_ - tile_key);
-    for (int64_t j = 0; j < count; ++j) Native<T>(rows_, tile_key + j, 1, elements_, true, tile + j * held_.width);
-  }
-
-  const attention::HeldRows<T>& held_;
-  int64_t elements_;  // of a row
-  StoredRows<const std::byte> rows_{};
-  int64_t begin_ = 0, end_ = -1;
-  bool native_ = false, whole_ = false;
-  int64_t tile_ = -1;  // whose copy stands in place
-};
 
 template <class T>
 HWY_INLINE void CopyRow(const T* from, int64_t width, T* to) {

@@ -9,26 +9,23 @@
 #define HEED_ATTENTION_SCORES_INL_H_
 #endif
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <limits>
 #include <numbers>
 #include <span>
 
-#include "attention/few_queries-inl.h"
-#include "attention/mask-inl.h"
-#include "attention/pair_rows-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "attention/problem.h"
+#include "attention/score_products-inl.h"
+#include "attention/sight-inl.h"
 #include "simd/tanh-inl.h"
-#include "simd/tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using attention::Seen;
 
 template <class T>
 class Scores {
@@ -38,38 +35,37 @@ class Scores {
         shape_(problem.plan.shape()),
         scratch_(scratch),
         hooks_(hooks),
-        few_(attention::HasFewQueries(shape_)),
-        keys_(scratch.keys, shape_.head_dim),
-        key_pairs_(scratch.key_pairs, shape_.head_dim) {
+        sight_(problem, scratch.lanes, hooks),
+        keys_(scratch.keys, shape_.head_dim) {
     for (PositionHook<T>* hook : hooks) {
       content_ |= hook->term() == Term::kContent;
       transforms_ |= hook->term() == Term::kScore;
+      rows_read_ |= hook->term() != Term::kBias;
       adds_ |= hook->term() == Term::kContent || hook->term() == Term::kBias;
-      hides_ |= hook->hides();
       if (hook->term() == Term::kProduct) multiplier_ = hook;
       if (hook->surveys()) surveyor_ = hook;
-      rows_read_ |= hook->term() != Term::kBias;
       weighs_ |= hook->weighs();
     }
-    // With two hooks the order of a score's sum would be another than in tiles.
-    in_rows_ = few_ && !problem.attention.softcap && hooks.size() <= 1;
-    for (const PositionHook<T>* hook : hooks) in_rows_ &= hook->adds_to_rows();
-    pairs_ = problem.pairs != attention::PairUse::kNone && !multiplier_;
-    const double keys = static_cast<double>(shape_.batch * shape_.kv_heads) * static_cast<double>(shape_.kv_len);
-    const auto row_bytes = static_cast<double>(shape_.head_dim + shape_.value_dim) * core::BytesOf(problem.k.element);
-    far_ = keys * row_bytes > simd::kCallFarBytes;
+    Choose(problem, scratch, keys_, Factor(), multiplier_ != nullptr, products_);
   }
 
   // Whether there are no hooks.
   bool alone() const { return hooks_.empty(); }
   // Whether any hook reads rows of the panel or the tile in the type of computation.
   bool rows_read() const { return rows_read_; }
-  // Whether any hook hides pairs.
-  bool hides() const { return hides_; }
   // Whether any hook makes other scores of the whole.
   bool transforms() const { return transforms_; }
+  // Whether scores of few queries may be made in rows, one a query, see FillRows: with two hooks the order of a score's sum
+  // would be another than in tiles.
+  bool MadeInRows() const {
+    const auto adds = [](const PositionHook<T>* hook) { return hook->adds_to_rows(); };
+    return !problem_.attention.softcap && hooks_.size() <= 1 && std::all_of(hooks_.begin(), hooks_.end(), adds);
+  }
   // Whether any hook works on weights.
   bool weighs() const { return weighs_; }
+
+  // What the panel's lanes see, from Begin on.
+  Sight<T>& sight() { return sight_; }
 
   // Packs the panel's queries and takes the keys `walked` of head `kv_head`.
   void Begin(const Panel& panel, int64_t kv_head, const attention::KeyRange& walked) {
@@ -80,63 +76,21 @@ class Scores {
                                  .factor = Factor(),
                                  .uniform = Uniform::kSkip,
                                  .scratch = scratch_.rows};
-    if ((!pairs_ && !few_) || rows_read_) PackColumns(panel, scratch_.lanes, queries, scratch_.queries);
-    if (pairs_) PackPairColumns(panel, scratch_.lanes, queries, scratch_.query_pairs);
-    if (few_) PackRows(panel, scratch_.lanes, queries, problem_.cut.head_dim, panel.used(), scratch_.few_queries);
-    const auto rows = RowsOf(problem_.k, plan.ArrayRow(panel.b), kv_head, plan.FirstKey(panel.b));
-    keys_.Walk(rows, walked.begin, walked.end);
-    if (problem_.pairs != attention::PairUse::kNone) key_pairs_.Walk(rows, walked.begin, walked.end);
-    ranks_ = plan.order().KeyRanks(panel.b);
+    products_->Begin(panel, queries, rows_read_);
+    keys_.Walk(KeysOf(plan, problem_.k, panel.b, kv_head), walked.begin, walked.end);
+    sight_.Begin(panel.b);
   }
-
-  // Whether the elements of keys stand in lanes, and not the queries. The order of a score's sum follows from that, so it is
-  // the same for all passes over a shape.
-  bool few() const { return few_; }
-  // Whether the scores of few queries are made in rows, and not in tiles first.
-  bool in_rows() const { return in_rows_; }
-
-  // Whether the call has so many keys and values that they come from memory.
-  bool far() const { return far_; }
 
   // Other keys of the same head.
-  void Walk(const attention::KeyRange& walked) {
-    keys_.Walk(keys_.stored(), walked.begin, walked.end);
-    if (problem_.pairs != attention::PairUse::kNone) key_pairs_.Walk(keys_.stored(), walked.begin, walked.end);
-  }
+  void Walk(const attention::KeyRange& walked) { keys_.Walk(keys_.stored(), walked.begin, walked.end); }
   attention::KeyRange walked() const { return keys_.walked(); }
 
+  // The keys of a place in the type of computation; and those of the walk.
   HeadRows<const T> Keys(const TilePlace& place) { return keys_.At(place.tile_key, place.key, place.keys); }
-  // The keys of a tile, if anybody reads them in the type of computation to make scores: products of few queries and of pairs
-  // do not, nor do biases.
-  HeadRows<const T> KeysRead(const TilePlace& place) {
-    if ((few_ || pairs_) && !content_ && !transforms_ && !multiplier_) return {nullptr, 0, 1};
-    return Keys(place);
-  }
-  // The same keys in pairs, where the call has them.
-  WalkedPairs& key_pairs() { return key_pairs_; }
-
-  // Asks for the caller's keys behind those of a tile.
-  simd::Stream After(const TilePlace& place) const {
-    return StreamFrom(keys_.stored(), place.key + place.keys, shape_.head_dim);
-  }
+  RowCache<T>& keys() { return keys_; }
 
   // Asks for the caller's rows of keys begin .. end - 1.
   void AskForKeys(int64_t begin, int64_t end) { AskFor(keys_.stored(), begin, end - begin, shape_.head_dim, scratch_.ahead); }
-
-  // Whether every pair of a tile is hidden for a reason that is known without looking at pairs.
-  bool Hidden(const Strips& strips) const {
-    if (!problem_.plan.judges()) return false;
-    for (const TilePlace& place : strips.all())
-      if (place.lanes() > 0 && Judge(place) != Seen::kNone) return false;
-    return true;
-  }
-
-  // Fills lanes.visible unless everything is seen. masked: the tile crosses the edge of some query's range.
-  Seen See(const TilePlace& place, bool masked) {
-    if (place.lanes() == 0) return Seen::kNone;
-    const Seen judged = hides_ ? Judge(place) : Seen::kAll;
-    return judged == Seen::kNone ? judged : SeePairs(place, masked, judged == Seen::kSome);
-  }
 
   // Shows the panel's keys of the range, behind which it looks at none, to whom has to see them before the first tile. tile:
   // room for a tile of scores. Whoever then fills tiles of the range may do so in any order.
@@ -144,8 +98,7 @@ class Scores {
     if (!surveyor_ || keys.empty()) return;
     const attention::KeyRange before = walked();
     Walk({keys.begin / tile_keys * tile_keys, keys.end});
-    ForEachTileBackwards(panel, tile_keys, keys, scratch_.lanes,
-                         [&](const Strips& strips) HWY_ATTR { return SurveyTile(strips, tile); });
+    sight_.ForEachTileBackwards(panel, tile_keys, keys, [&](const TileSight& seen) HWY_ATTR { return SurveyTile(seen, tile); });
     Walk(before);
   }
 
@@ -154,77 +107,39 @@ class Scores {
     return alone() ? ProductWidth(d_, place.used_end() - place.lane_begin) : place.lanes();
   }
 
-  // seen: what See says of the tile. d_keys: where hooks add to the gradient of its keys, in the backward pass.
-  void Fill(const TilePlace& place, Seen seen, const HeadRows<const T>& rows, T* scores, T* d_keys = nullptr) {
-    Fill(d_, place, seen, BackwardLanes(place), rows, scores, d_keys, scratch_.ahead);
-  }
-  // The same for the first lanes of the tile alone, in vectors of D.
-  template <class D, class Ahead>
-  void Fill(D d, const TilePlace& place, Seen seen, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys,
-            Ahead& ahead) {
-    FillTerms(d, place, lanes, rows, scores, d_keys, ahead);
-    if (!transforms_) return;
-    for (PositionHook<T>* hook : hooks_)
-      if (hook->term() == Term::kScore) hook->Transform(place, Visible(place, seen), scores);
-    ClearIdle(place, scores);
-  }
-
-  // The keys of a place in the caller's type.
-  StoredRows<const std::byte> PackedKeys(const TilePlace& place) { return keys_.Packed(place.tile_key, place.key, place.keys); }
-
-  // rows[x, j] = the products of few queries with the keys of a place.
-  void MultiplyFew(const TilePlace& place, T* rows) {
-    FewScores(PackedKeys(place), far_, place.keys, scratch_.few_queries, problem_.cut.head_dim, place.used, shape_.head_dim,
-              rows);
-  }
-
-  // The scores of a place of few queries where they are made in rows, -inf where a query may not look; returns how much of it
-  // is seen. lanes.visible need not show it: that is what See is for.
-  Seen FillRows(const TilePlace& place, bool masked, T* rows) {
-    constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    if (hides_ && Judge(place) == Seen::kNone) return Seen::kNone;
-    const Seen seen = masked && seen_in_ranges() ? Seen::kSome : SeePairs(place, masked, false);
-    if (seen == Seen::kNone) return seen;
-    MultiplyFew(place, rows);
-    for (int64_t w = 0; w < place.used; ++w) {
-      T* row = rows + w * simd::kFewTileKeys;
-      for (PositionHook<T>* hook : hooks_) hook->AddToRow(place, w, row);
-      if (seen == Seen::kSome) HideInRow(place, w, kHidden, row);
-    }
-    return hides_ ? Seen::kSome : seen;
-  }
-  // row[j] = `hidden` where lane w may not look, 0 where it looks at all alike, in a place of which FillRows has said kSome.
-  void HideInRow(const TilePlace& place, int64_t w, T hidden, T* row) const {
-    if (seen_in_ranges()) return MaskRowOutside(scratch_.lanes, place, w, hidden, row);
-    MaskRow(scratch_.lanes, place, w, hidden, row);
-  }
-
-  // Tells whoever has added to a row the gradient of its scores.
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) {
-    for (PositionHook<T>* hook : hooks_) hook->AccumulateRow(place, w, d_row);
+  // The scores of a strip, whatever they are where pairs are hidden. d_keys: where hooks add to the gradient of its keys, in
+  // the backward pass.
+  void Fill(const StripSight& strip, T* scores, T* d_keys = nullptr) {
+    Fill(strip, BackwardLanes(strip.place), Asks::kQueue, scores, d_keys);
   }
 
   void Mask(const TilePlace& place, T hidden, T* tile) const { MaskTile(d_, scratch_.lanes, place, hidden, tile); }
 
-  // The scores of a whole tile, -inf where a lane may not look; returns how much of each strip is seen. ahead(strip): what to
-  // do for memory while the products of its keys are made.
-  template <class D, class Ahead>
-  std::array<Seen, kMaxStrips> FillTile(D d, const Strips& strips, T* scores, const Ahead& ahead) {
+  // The scores of a whole tile, -inf where a lane may not look.
+  void FillTile(const TileSight& tile, T* scores, Asks asks) {
     constexpr T kHidden = -std::numeric_limits<T>::infinity();
-    std::array<Seen, kMaxStrips> seen{};
-    for (std::size_t x = 0; x < strips.count; ++x) {
-      const TilePlace& place = strips.places[x];
+    for (const StripSight& strip : tile.strips()) {
+      const TilePlace& place = strip.place;
       T* rows = RowsOfStrip(scores, place);
-      seen[x] = See(place, strips.masked);
-      if (strips.masked || seen[x] == Seen::kNone) HideAround(strips, place, seen[x] == Seen::kNone, rows);
-      if (seen[x] == Seen::kNone) continue;
+      if (tile.masked() || strip.seen == Seen::kNone) HideAround(tile, strip, rows);
+      if (strip.seen == Seen::kNone) continue;
       // Whoever takes a tile works lane by lane, so what idle lanes hold goes nowhere.
-      const int64_t lanes = ProductWidth(d, place.used_end() - place.lane_begin);
-      auto&& memory = ahead(place);
-      Fill(d, place, seen[x], lanes, KeysRead(place), rows, nullptr, memory);
-      if (seen[x] == Seen::kSome) Mask(place, kHidden, rows);
+      Fill(strip, ProductWidth(d_, place.used_end() - place.lane_begin), asks, rows, nullptr);
+      if (strip.seen == Seen::kSome) Mask(place, kHidden, rows);
     }
-    return seen;
+  }
+
+  // rows[x, j] = the scores of query x and key j of a piece of few queries, -inf where it may not look, where they are made in
+  // rows. Returns how much is seen.
+  Seen FillRows(const StripSight& piece, T* rows) {
+    const TilePlace& place = piece.place;
+    MultiplyRows(problem_, keys_, place, scratch_, rows);
+    for (int64_t w = 0; w < place.used; ++w) {
+      T* row = rows + w * simd::kFewTileKeys;
+      for (PositionHook<T>* hook : hooks_) hook->AddToRow(place, w, row);
+      if (piece.seen == Seen::kSome) sight_.HideInRow(place, w, row);
+    }
+    return sight_.hides() ? Seen::kSome : piece.seen;
   }
 
   // Who makes the products of queries and keys in the place of the kernels; null if nobody does.
@@ -243,44 +158,21 @@ class Scores {
   }
 
  private:
-  // Whether what a query sees is a range of keys, so that nobody needs to know of each key, as far as hooks hide none.
-  bool seen_in_ranges() const { return !ranks_ && !problem_.attention.mask.present(); }
-
-  // Fills lanes.visible unless everything is seen. hides: hooks are asked for what they hide.
-  Seen SeePairs(const TilePlace& place, bool masked, bool hides) {
-    attention::Lanes<T>& lanes = scratch_.lanes;
-    const Attention& attention = problem_.attention;
-    const bool dense = attention.mask.present() || hides;
-    // Lanes without a query meet what all others meet where these see everything.
-    const uint64_t all = LaneBits(place), hidden = lanes.hidden & all, spare = hidden & ~attention::LowBits(place.used);
-    if (!masked && !dense && hidden == spare) return Seen::kAll;
-    uint64_t* visible = VisibleOf(lanes, place);
-    if (masked) {
-      SeeRanges(d_, lanes, place, ranks_);
-    } else {
-      std::fill_n(visible, place.keys, all);
-    }
-    if (attention.mask.present()) HideByMask(place);
-    for (PositionHook<T>* hook : hooks_)
-      if (hides && hook->hides()) hook->Hide(place, visible);
-    uint64_t any = 0, every = all;
-    for (int64_t j = 0; j < place.keys; ++j) {
-      if (dense) visible[j] |= lanes.uniform & all;
-      visible[j] &= ~hidden;
-      any |= visible[j];
-      every &= visible[j] | spare;
-    }
-    if (any == 0) return Seen::kNone;
-    return every == all && lanes.uniform == 0 ? Seen::kAll : Seen::kSome;
-  }
-
   // q.k becomes a score in powers of two.
   T Factor() const { return static_cast<T>(problem_.plan.scale() * std::numbers::log2e); }
 
-  // Everything but what makes other scores of the whole.
-  template <class D, class Ahead>
-  void FillTerms(D d, const TilePlace& place, int64_t lanes, const HeadRows<const T>& rows, T* scores, T* d_keys,
-                 Ahead& ahead) {
+  void Fill(const StripSight& strip, int64_t lanes, Asks asks, T* scores, T* d_keys) {
+    const TilePlace& place = strip.place;
+    FillTerms(place, lanes, asks, scores, d_keys);
+    if (!transforms_) return;
+    for (PositionHook<T>* hook : hooks_)
+      if (hook->term() == Term::kScore) hook->Transform(place, Visible(strip), scores);
+    ClearIdle(place, scores);
+  }
+
+  // Everything but what makes other scores of the whole, for the first lanes of a place.
+  void FillTerms(const TilePlace& place, int64_t lanes, Asks asks, T* scores, T* d_keys) {
+    const HeadRows<const T> rows = rows_read_ ? Keys(place) : HeadRows<const T>{nullptr, 0, 1};
     const TileArrays<T> arrays{.keys = rows.data, .key_stride = rows.row_stride, .d_keys = d_keys};
     for (PositionHook<T>* hook : hooks_) hook->BeginTile(place, arrays);
     const bool capped = problem_.attention.softcap.has_value();
@@ -291,15 +183,8 @@ class Scores {
     }
     if (multiplier_) {
       multiplier_->Multiply(place, empty, scores);
-    } else if (few_) {
-      MultiplyFew(place, scratch_.few_scores);
-      AddRowsToTile(scratch_.few_scores, place.keys, place.used, Target<T>{scores, place.panel, !empty});
-    } else if (pairs_) {
-      MultiplyPairs(place, lanes, empty, scores);
     } else {
-      const Target<T> tile{scores + place.lane_begin, place.panel, !empty};
-      Product(d, Scalars<T>{rows.data, rows.row_stride, 1}, {scratch_.queries + place.lane_begin, place.panel},
-              {place.keys, shape_.head_dim, lanes}, tile, ahead);
+      products_->Multiply(place, lanes, {scores, place.panel, !empty}, asks);
     }
     if (capped) {
       AddHooks(Term::kContent, place, false, scores);
@@ -308,39 +193,20 @@ class Scores {
     }
   }
 
-  void MultiplyPairs(const TilePlace& place, int64_t lanes, bool empty, T* scores) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      const simd::PairScalars keys = key_pairs_.AlongElements(place.tile_key, place.key);
-      const simd::PairVectors queries{scratch_.query_pairs + place.lane_begin, place.panel};
-      const int64_t width = attention::RoundUp(lanes, attention::kLaneQuantum);
-      // Where a key is met by few queries its product waits for memory: keys of the next tile are asked for meanwhile.
-      const bool waits = place.used <= kFewLanes;
-      const int64_t step = waits ? kKeysAtOnce : place.keys;
-      for (int64_t j = 0; j < place.keys; j += step) {
-        const int64_t count = std::min(step, place.keys - j);
-        if (waits) key_pairs_.AskBehind(place.key + j, count);
-        PairProduct({keys.data + j * keys.row_stride, keys.row_stride, keys.step_stride}, queries,
-                    {count, shape_.head_dim, width},
-                    {scores + j * place.panel + place.lane_begin, place.panel, !empty, Factor()}, scratch_.ahead);
-      }
-    }
-  }
-
-  const uint64_t* Visible(const TilePlace& place, Seen seen) const {
-    return seen == Seen::kAll ? nullptr : VisibleOf(scratch_.lanes, place);
+  const uint64_t* Visible(const StripSight& strip) const {
+    return strip.seen == Seen::kAll ? nullptr : VisibleOf(scratch_.lanes, strip.place);
   }
 
   // Returns whether the surveyor asks for more.
-  bool SurveyTile(const Strips& strips, T* tile) {
-    if (Hidden(strips)) return true;
+  bool SurveyTile(const TileSight& seen, T* tile) {
     bool more = true;
-    for (std::size_t x = strips.count; more && x-- > 0;) {
-      const TilePlace& place = strips.places[x];
-      const Seen seen = See(place, strips.masked);
-      if (seen == Seen::kNone) continue;
+    for (std::size_t x = seen.strips().size(); more && x-- > 0;) {
+      const StripSight& strip = seen.strips()[x];
+      if (strip.seen == Seen::kNone) continue;
+      const TilePlace& place = strip.place;
       T* scores = RowsOfStrip(tile, place);
-      FillTerms(d_, place, place.lanes(), Keys(place), scores, nullptr, scratch_.ahead);
-      const uint64_t* visible = Visible(place, seen);
+      FillTerms(place, place.lanes(), Asks::kQueue, scores, nullptr);
+      const uint64_t* visible = Visible(strip);
       for (PositionHook<T>* hook : hooks_) {
         if (hook == surveyor_) break;
         if (hook->term() == Term::kScore) hook->Transform(place, visible, scores);
@@ -348,24 +214,6 @@ class Scores {
       more = surveyor_->Survey(place, visible, scores);
     }
     return more;
-  }
-
-  Seen Judge(const TilePlace& place) const {
-    const int64_t last = place.used_end() - 1;
-    // Queries that look at all keys alike are not asked for what they may see.
-    const bool uniform = (scratch_.lanes.uniform & LaneBits(place)) != 0;
-    if (!problem_.plan.judges() || uniform || last < place.lane_begin) return Seen::kSome;
-    if (place.one_head) {
-      return problem_.plan.Judge({.b = place.b,
-                                  .heads = {place.head, place.head + 1},
-                                  .queries = {place.queries[place.lane_begin], place.queries[last] + 1},
-                                  .keys = {place.key, place.key + place.keys}});
-    }
-    // Heads side by side: each has all queries of the panel.
-    return problem_.plan.Judge({.b = place.b,
-                                .heads = {place.head, place.heads[place.used - 1] + 1},
-                                .queries = {place.query, place.queries[place.used - 1] + 1},
-                                .keys = {place.key, place.key + place.keys}});
   }
 
   // Lets the hooks of one kind add; into an empty tile the first of them stores. Returns whether it still is empty.
@@ -379,8 +227,10 @@ class Scores {
   }
 
   // -inf in the rows of a strip for the lanes of the tile that see none of it.
-  static void HideAround(const Strips& strips, const TilePlace& place, bool all, T* rows) {
-    const int64_t begin = strips.lane_begin(), end = strips.lane_end();
+  static void HideAround(const TileSight& tile, const StripSight& strip, T* rows) {
+    const TilePlace& place = strip.place;
+    const bool all = strip.seen == Seen::kNone;
+    const int64_t begin = tile.lane_begin(), end = tile.lane_end();
     for (int64_t j = 0; j < place.keys; ++j) {
       T* row = rows + j * place.panel;
       std::fill(row + begin, row + (all ? end : place.lane_begin), -std::numeric_limits<T>::infinity());
@@ -399,29 +249,6 @@ class Scores {
         T* at = scores + j * place.panel + w;
         hn::Store(hn::IfThenZeroElse(idle, hn::Load(d_, at)), d_, at);
       }
-    }
-  }
-
-  void HideByMask(const TilePlace& place) {
-    constexpr int64_t kBlock = 64;
-    const bool few = place.used_end() - place.lane_begin <= simd::kFewMaskedLanes;
-    for (int64_t first = 0; first < place.keys; first += kBlock) {
-      const int64_t count = std::min(kBlock, place.keys - first);
-      uint64_t* visible = VisibleOf(scratch_.lanes, place) + first;
-      // Of each lane the keys that it sees, then of each key the lanes.
-      uint64_t seen[kBlock];
-      if (!few) std::fill(std::begin(seen), std::end(seen), ~uint64_t{0});
-      uint64_t every = ~uint64_t{0};
-      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
-        int64_t stride = 0;
-        const bool* row = DenseRow(problem_.attention.mask.values, place, w, stride);
-        seen[w] = BitsOfRow(row + first * stride, stride, count) | ~attention::LowBits(count);
-        if (few && seen[w] != ~uint64_t{0}) HideFromLane(w, seen[w], count, visible);
-        every &= seen[w];
-      }
-      if (few || every == ~uint64_t{0}) continue;
-      TransposeBits(seen);
-      for (int64_t j = 0; j < count; ++j) visible[j] &= seen[j];
     }
   }
 
@@ -452,19 +279,16 @@ class Scores {
   }
 
   static constexpr hn::ScalableTag<T> d_{};
-  // Queries that a vector holds twice over, and the rows of one register tile of one vector of queries.
-  static constexpr int64_t kFewLanes = 8, kKeysAtOnce = 12;
   const attention::Problem& problem_;
   const Shape& shape_;
   attention::ScoreScratch<T>& scratch_;
   std::span<PositionHook<T>* const> hooks_;
-  // Whether any hook is of the content, hides pairs, makes other scores, adds to them.
-  bool content_ = false, hides_ = false, transforms_ = false, adds_ = false;
-  bool few_, far_ = false, in_rows_ = false, pairs_ = false, rows_read_ = false, weighs_ = false;
+  // Whether any hook is of the content, makes other scores, adds to them, reads rows, works on weights.
+  bool content_ = false, transforms_ = false, adds_ = false, rows_read_ = false, weighs_ = false;
   PositionHook<T>*multiplier_ = nullptr, *surveyor_ = nullptr;
-  WalkedRows<T> keys_;
-  WalkedPairs key_pairs_;
-  const int32_t* ranks_ = nullptr;
+  Sight<T> sight_;
+  RowCache<T> keys_;
+  ChosenScores<T> products_;
 };
 
 }  // namespace heed::HWY_NAMESPACE

@@ -16,7 +16,7 @@
 #include <limits>
 #include <numbers>
 
-#include "attention/mask-inl.h"
+#include "attention/sight-inl.h"
 #include "hwy/contrib/math/math-inl.h"
 #include "hwy/highway.h"
 #include "simd/exp2-inl.h"
@@ -288,20 +288,20 @@ struct SoftmaxState {
 // Takes a tile of scores as a whole, however it was cut: a row's bits do not show how much of the tile its neighbours see.
 // Lanes skip the strips before and behind all that they see.
 template <class D, class T>
-void TakeTile(D d, const SoftmaxState<T>& state, const Strips& strips, T* scores) {
+void TakeTile(D d, const SoftmaxState<T>& state, const TileSight& tile, T* scores) {
   const int64_t vector = static_cast<int64_t>(hn::Lanes(d));
-  if (!strips.masked) {
-    const TilePlace& place = strips.places[0];
-    state.Update(d, scores, place.keys, 0, attention::RoundUp(place.used_end(), vector));
+  const TilePlace& any = tile.strips()[0].place;
+  if (!tile.masked()) {
+    state.Update(d, scores, any.keys, 0, attention::RoundUp(any.used_end(), vector));
     return;
   }
-  const int64_t lane_end = std::min(strips.lane_end(), attention::RoundUp(strips.places[0].used, vector));
-  for (int64_t w = strips.lane_begin(); w < lane_end; w += attention::kLaneQuantum) {
+  const int64_t lane_end = std::min(tile.lane_end(), attention::RoundUp(any.used, vector));
+  for (int64_t w = tile.lane_begin(); w < lane_end; w += attention::kLaneQuantum) {
     const TilePlace *first = nullptr, *last = nullptr;
-    for (const TilePlace& place : strips.all()) {
-      if (w < place.lane_begin || w >= place.lane_end) continue;
-      if (!first) first = &place;
-      last = &place;
+    for (const StripSight& strip : tile.strips()) {
+      if (w < strip.place.lane_begin || w >= strip.place.lane_end) continue;
+      if (!first) first = &strip.place;
+      last = &strip.place;
     }
     if (!first) continue;
     state.Update(d, RowsOfStrip(scores, *first), last->key + last->keys - first->key, w,

@@ -10,7 +10,6 @@
 #include <limits>
 #include <span>
 
-#include "attention/mask-inl.h"
 #include "attention/normaliser-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/problem.h"
@@ -71,17 +70,17 @@ class WeightsPanel {
     std::fill(lse + panel_.count, lse + panel_.width, -std::numeric_limits<T>::infinity());
     std::fill_n(correction, panel_.width, T{0});
     normaliser_.Set(panel_.width);
-    normaliser_.Prepare(panel_, problem_.cut.tile, scratch_.lanes, scores_, scratch_, scratch_.scores);
-    ForEachTile(panel_, problem_.cut.tile, reach, scratch_.lanes, [&](const Strips& strips) HWY_ATTR {
-      for (const TilePlace& place : strips.all()) Tile(b, slot, first, count, place, strips.masked);
+    normaliser_.Prepare(panel_, problem_.cut.tile, scores_, scratch_.scores);
+    scores_.sight().ForEachTile(panel_, problem_.cut.tile, reach, [&](const TileSight& tile) HWY_ATTR {
+      for (const StripSight& strip : tile.strips()) Take(b, slot, first, count, strip);
     });
   }
 
-  void Tile(int64_t b, int64_t slot, int64_t first, int64_t count, const TilePlace& place, bool masked) {
-    const Seen seen = scores_.See(place, masked);
-    if (seen == Seen::kNone) return;
-    scores_.Fill(place, seen, scores_.Keys(place), scratch_.scores);
-    if (seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.scores);
+  void Take(int64_t b, int64_t slot, int64_t first, int64_t count, const StripSight& strip) {
+    if (strip.seen == Seen::kNone) return;
+    const TilePlace& place = strip.place;
+    scores_.Fill(strip, scratch_.scores);
+    if (strip.seen == Seen::kSome) scores_.Mask(place, -std::numeric_limits<T>::infinity(), scratch_.scores);
     Exponentiate(place);
     for (int64_t x = 0; x < count; ++x) {
       const int64_t w = problem_.rows(first + x) - panel_.begin;

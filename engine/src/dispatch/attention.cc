@@ -1,29 +1,12 @@
 // The public functions: types erased, then one call of dispatch/calls.h.
 #include "heed/attention.h"
 
-#include <string>
-
 #include "core/operand.h"
-#include "core/refuse.h"
 #include "dispatch/call_checks.h"
 #include "dispatch/calls.h"
 #include "heed/thread_workspace.h"
 
 namespace heed {
-namespace {
-
-using dispatch::Elements;
-
-Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elements::kNarrow : Elements::kOwn; }
-
-void CheckQuery(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  dispatch::CheckDescribed(attention, shape);
-  if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8)
-    core::Refuse("element_bytes", "expected 2, 4 or 8, got " + std::to_string(element_bytes));
-  if (concurrency < 1) core::Refuse("concurrency", "expected at least 1, got " + std::to_string(concurrency));
-}
-
-}  // namespace
 
 template <class T>
 void Forward(const Attention& attention, View<const std::type_identity_t<T>, 4> q, View<const std::type_identity_t<T>, 4> k,
@@ -84,27 +67,16 @@ void Weights(const Attention& attention, View<const T, 4> q, View<const T, 4> k,
 }
 
 std::size_t ForwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  CheckQuery(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8 ? dispatch::ForwardBytes<double>(attention, shape, Elements::kOwn, concurrency)
-                            : dispatch::ForwardBytes<float>(attention, shape, ElementsOf(element_bytes), concurrency);
+  dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
+  return element_bytes == 8 ? dispatch::ForwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency)
+                            : dispatch::ForwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency);
 }
 
 std::size_t BackwardWorkspace(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  CheckQuery(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8 ? dispatch::BackwardBytes<double>(attention, shape, Elements::kOwn, concurrency)
-                            : dispatch::BackwardBytes<float>(attention, shape, ElementsOf(element_bytes), concurrency);
-}
-
-CallPlan PlanForward(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  CheckQuery(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8 ? dispatch::PlanOfForward<double>(attention, shape, Elements::kOwn, concurrency)
-                            : dispatch::PlanOfForward<float>(attention, shape, ElementsOf(element_bytes), concurrency);
-}
-
-CallPlan PlanBackward(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
-  CheckQuery(attention, shape, element_bytes, concurrency);
-  return element_bytes == 8 ? dispatch::PlanOfBackward<double>(attention, shape, Elements::kOwn, concurrency)
-                            : dispatch::PlanOfBackward<float>(attention, shape, ElementsOf(element_bytes), concurrency);
+  dispatch::CheckQuestion(attention, shape, element_bytes, concurrency);
+  return element_bytes == 8
+             ? dispatch::BackwardBytes<double>(attention, shape, dispatch::Elements::kOwn, concurrency)
+             : dispatch::BackwardBytes<float>(attention, shape, dispatch::ElementsOf(element_bytes), concurrency);
 }
 
 // The four element types of the public functions.

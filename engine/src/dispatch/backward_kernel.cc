@@ -7,7 +7,7 @@
 #include "hwy/highway.h"
 
 #include "attention/backward-inl.h"
-#include "attention/finish_gradients-inl.h"
+#include "attention/gradient_home-inl.h"
 #include "position/hook_set-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -35,12 +35,10 @@ void BackwardOf(const dispatch::BackwardCall<T>& call, const dispatch::BackwardT
 
 template <class T>
 void FinishGradientsOf(const dispatch::BackwardCall<T>& call, const dispatch::FinishTasks& plan, core::TaskQueue& tasks) {
-  const QueryFinish<T> queries(call.problem);
-  const KeyFinish<T> keys(call.problem);
   tasks.Work([&](int64_t task, int64_t) {
     plan.Run(
-        task, [&](int64_t b, int64_t h, int64_t first, int64_t last) { queries.Run(b, h, first, last); },
-        [&](int64_t b, int64_t kv_head, int64_t chunk) { keys.Run(b, kv_head, chunk); });
+        task, [&](int64_t b, int64_t h, int64_t first, int64_t last) { FinishQueries(call.problem, b, h, first, last); },
+        [&](int64_t b, int64_t kv_head, int64_t chunk) { FinishKeys(call.problem, b, kv_head, chunk); });
   });
 }
 

@@ -146,6 +146,13 @@ void CheckDescribed(const Attention& attention, const Shape& shape) {
     Refuse("shape", "expected a number of query heads that is a multiple of that of key heads");
 }
 
+void CheckQuestion(const Attention& attention, const Shape& shape, int element_bytes, int concurrency) {
+  CheckDescribed(attention, shape);
+  if (element_bytes != 2 && element_bytes != 4 && element_bytes != 8)
+    Refuse("element_bytes", "expected 2, 4 or 8, got " + std::to_string(element_bytes));
+  if (concurrency < 1) Refuse("concurrency", "expected at least 1, got " + std::to_string(concurrency));
+}
+
 template <class T>
 Shape CheckForward(const Attention& attention, const ForwardArrays<T>& arrays) {
   const Shape shape = CheckInputs(attention, arrays.q, arrays.k, arrays.v);

@@ -52,6 +52,8 @@ Shape CheckWeights(const Attention& attention, const WeightsArrays<T>& arrays);
 
 // A shape that a caller describes without arrays: extents that could be those of a call. Throws InvalidArgument.
 void CheckDescribed(const Attention& attention, const Shape& shape);
+// The same, the bytes of an element and how many tasks may run at once, of a question about a call.
+void CheckQuestion(const Attention& attention, const Shape& shape, int element_bytes, int concurrency);
 
 }  // namespace heed::dispatch
 

@@ -6,7 +6,6 @@
 
 #include "dispatch/call_checks.h"
 #include "heed/attention.h"
-#include "heed/call_plan.h"
 
 namespace heed::dispatch {
 
@@ -23,18 +22,13 @@ template <class T>
 Elements ElementsOf(const Input& array) {
   return array.element == core::ElementOf<T>() ? Elements::kOwn : Elements::kNarrow;
 }
+inline Elements ElementsOf(int element_bytes) { return element_bytes == 2 ? Elements::kNarrow : Elements::kOwn; }
 
 // Bytes of workspace for a call with all gradients and `workers` workers.
 template <class T>
 std::size_t ForwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
 template <class T>
 std::size_t BackwardBytes(const Attention& attention, const Shape& shape, Elements elements, int workers);
-
-// The plan of such a call.
-template <class T>
-CallPlan PlanOfForward(const Attention& attention, const Shape& shape, Elements elements, int workers);
-template <class T>
-CallPlan PlanOfBackward(const Attention& attention, const Shape& shape, Elements elements, int workers);
 
 }  // namespace heed::dispatch
 

@@ -8,7 +8,6 @@
 #ifndef HEED_POSITION_SCHEME_H_
 #define HEED_POSITION_SCHEME_H_
 
-#include <algorithm>
 #include <cstdint>
 
 #include "attention/plan.h"
@@ -86,34 +85,6 @@ struct SchemeCall {
   int64_t sums() const { return 0; }
   void Clear(int64_t /*sum*/) const {}
   void Finish(int64_t /*sum*/) const {}
-};
-
-// Rows of a gradient [B, Hq, chunks, width], one for each task's share of a query head, and their sum over all but heads.
-template <class T>
-class HeadParts {
- public:
-  HeadParts(const CallFacts& call, int64_t width)
-      : batch_(call.shape.batch), heads_(call.shape.q_heads), chunks_(call.cut.chunks), width_(width) {}
-
-  void Lay(core::Arena& arena) { data_ = arena.Take<T>(batch_, heads_, chunks_, width_); }
-  T* At(int64_t b, int64_t head, int64_t chunk) const { return data_ + ((b * heads_ + head) * chunks_ + chunk) * width_; }
-  void Clear(int64_t head) const {
-    for (int64_t b = 0; b < batch_; ++b) std::fill_n(At(b, head, 0), chunks_ * width_, T{0});
-  }
-  // Chunks of one batch row first, then batch rows: the same sums whether chunks ran apart or not.
-  T Sum(int64_t head, int64_t x) const {
-    T total = 0;
-    for (int64_t b = 0; b < batch_; ++b) {
-      T of_row = 0;
-      for (int64_t chunk = 0; chunk < chunks_; ++chunk) of_row += At(b, head, chunk)[x];
-      total += of_row;
-    }
-    return total;
-  }
-
- private:
-  int64_t batch_, heads_, chunks_, width_;
-  T* data_ = nullptr;
 };
 
 }  // namespace heed::position

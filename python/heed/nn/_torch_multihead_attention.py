@@ -42,12 +42,12 @@ def _check_mask(name: str, mask: object, device: torch.device, *shapes: tuple[in
         raise ValueError(f"{name}: expected shape {' or '.join(str(list(s)) for s in shapes)}, got {list(mask.shape)}")
 
 
-def _only_hides(mask: torch.Tensor) -> bool:
-    """Whether a float mask is 0 or -inf throughout, as PyTorch's stacks make it from bool; False where nobody may look."""
+def only_hides(mask: torch.Tensor, hidden: float = -math.inf) -> bool:
+    """Whether a float mask is 0 or at most `hidden` throughout, as stacks make it from bool; False where nobody may look."""
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if traced or type(mask) is not torch.Tensor or mask.is_meta or mask.requires_grad:
         return False
-    return bool(((mask == 0) | mask.isneginf()).all())
+    return bool(((mask == 0) | (mask <= hidden)).all())
 
 
 def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) -> CallOptions:
@@ -60,7 +60,7 @@ def _options_of(attn_mask: torch.Tensor | None, padding: torch.Tensor | None) ->
         if attn_mask.dtype == padding.dtype == torch.bool:
             padding = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -math.inf)
         elif attn_mask.is_floating_point() and padding.is_floating_point():
-            if _only_hides(padding):
+            if only_hides(padding):
                 padding = padding.isneginf()
             else:
                 attn_mask, padding = attn_mask + padding, None

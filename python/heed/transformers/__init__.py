@@ -9,8 +9,11 @@ transformers itself, 5.4 or newer, is imported by that call alone.
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
-__all__ = ["register"]
+import torch
+
+__all__ = ["register", "row_cache"]
 
 # Parts of names in which transformers reads more: its own implementations, kernels to fetch, paged caches.
 _MEANS_MORE = ("eager", "sdpa", "flash", "flex", "paged", "|", "/", ":", "@")
@@ -52,3 +55,23 @@ def register(name: str = "heed") -> None:
         raise ValueError(f"name: {name!r} is taken by another implementation")
     AttentionInterface.register(name, attention_forward)
     AttentionMaskInterface.register(name, key_ranges)
+
+
+def row_cache(attention_mask: torch.Tensor) -> Any:
+    """A cache for the prompts of a batch in which each row holds its own tokens and none of the padding on their left.
+
+        model.generate(tokens, attention_mask=padding, past_key_values=heed.transformers.row_cache(padding))
+
+    attention_mask   [B, N], 1 or True for the prompt's tokens, as the model gets it; beams and further sequences repeat its rows
+
+    Returns a transformers Cache of heed.KeyValueCache with a length a row, for one generation with a decoder whose attn_implementation is
+    heed's: tokens are appended in place, where transformers' own dynamic cache copies all of them at each step. Beam search and
+    cropping go row by row. Layers with a sliding window keep all tokens.
+
+    Raises ValueError for a mask of another shape, RuntimeError in the forward pass of a model that computes with another
+    implementation, ImportError where transformers is missing or older than 5.4.
+    """
+    _check_version()
+    from ._row_cache import row_cache as make
+
+    return make(attention_mask)

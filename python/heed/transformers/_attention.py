@@ -68,6 +68,11 @@ def attention_forward(
     s_aux [Hq] and sinks, broadcastable to [B, Hq, L, 1], are scores of a key without a value.
     """
     _refuse(further)
+    rows = None if torch.compiler.is_compiling() else getattr(key, "heed_rows", None)
+    if rows is not None:
+        if not isinstance(attention_mask, KeyRanges):
+            raise ValueError("attention_mask: expected one of heed's beside a row_cache: [batch, tokens] as the model gets it")
+        attention_mask = attention_mask.without_padding(rows.take(), key.shape[2])
     if not (query.is_cpu or query.is_meta):
         if s_aux is not None or sinks is not None:
             raise ValueError(f"query: expected a CPU tensor beside attention sinks, got one on {query.device}")

@@ -66,6 +66,20 @@ class KeyRanges:
             seen = seen & (key >= self.first.reshape(-1, 1, self._shape[2], 1))
         return seen if self.mask is None else seen & self.mask
 
+    def without_padding(self, padding: torch.Tensor, keys: int) -> KeyRanges:
+        """For rows of at most `keys` keys that lack the first padding[b] of this mask's, [B, 1, Nq, keys]."""
+        batch, _, queries, all_keys = self._shape
+        shift = padding[:, None]
+        lengths = padding.new_full((batch, 1), all_keys) if self.lengths is None else self.lengths.reshape(batch, -1)
+        lengths = (lengths - shift).clamp(0, keys)
+        first = None if self.first is None else (self.first.expand(batch, queries) - shift).clamp(min=0)
+        first = None if first is None or not bool((first > 0).any()) else first
+        mask = self.mask
+        if mask is not None:
+            index = (torch.arange(keys, device=self._device) + shift).clamp(max=all_keys - 1)[:, None, None, :]
+            mask = mask.expand(batch, *mask.shape[1:]).gather(3, index.expand(batch, *mask.shape[1:3], keys))
+        return KeyRanges((batch, 1, queries, keys), self._device, lengths[:, 0] if lengths.shape[1] == 1 else lengths, first, mask)
+
     def options(self, batch: int, queries: int, keys: int) -> dict[str, Any]:
         """Itself as arguments of heed.attention, for operands of these extents."""
         b, _, q, k = self._shape

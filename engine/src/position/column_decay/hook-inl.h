@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "attention/mask-inl.h"
 #include "attention/panel-inl.h"
 #include "attention/position_hook-inl.h"
 #include "hwy/highway.h"
@@ -118,7 +119,7 @@ class ColumnDecayHook final : public PositionHook<T> {
     });
   }
 
-  void MultiplyGradient(const TilePlace& place, bool some, const T* d_scores) override {
+  void MultiplyGradient(const TilePlace& place, attention::Seen seen, const T* d_scores) override {
     if (apart_) {
       for (int64_t w = place.lane_begin; w < place.used_end(); ++w) {
         factors_.SetOrigin(QueryPosition(place, w));
@@ -126,9 +127,9 @@ class ColumnDecayHook final : public PositionHook<T> {
       }
       return;
     }
-    // A number that is none must not reach what it is hidden from.
     const HeadRows<const T> keys{arrays_.keys, arrays_.key_stride, 1};
-    const bool one_by_one = some && !(finite_ && AllFinite(d_, keys, place.keys, head_dim_));
+    const bool one_by_one =
+        !TakesAllPairs(seen, [&]() HWY_ATTR { return finite_ && AllFinite(d_, keys, place.keys, head_dim_); });
     ForEachGroup(place, [&](int64_t first, int64_t count) HWY_ATTR {
       if (one_by_one) {
         AddOfPairs(place, first, count, place.lane_begin, place.used_end(), d_scores);

@@ -42,18 +42,18 @@ class ContentKeysValues final : public PositionHook<T> {
 
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
-    if (call_.keys()) offsets_.Products(call_.keys()->rows.rows(), panel.queries, panel.panel, scratch_.content);
+    if (call_.keys()) offsets_.Products(call_.keys()->rows(), panel.queries, panel.panel, scratch_.content);
     if (!call_.backward()) {
       mass_ = OutputRows(panel);
       return;
     }
     const int64_t size = offsets_.rows() * panel.panel;
-    d_keys_ = call_.keys() ? call_.keys()->parts.At(panel.block, panel.chunk) : nullptr;
-    d_values_ = call_.values() ? call_.values()->parts.At(panel.block, panel.chunk) : nullptr;
+    d_keys_ = call_.Part(call_.kKeys, panel.block, panel.b, panel.head, panel.chunk);
+    d_values_ = call_.Part(call_.kValues, panel.block, panel.b, panel.head, panel.chunk);
     gathers_keys_ = call_.keys() && (d_keys_ || panel.d_queries);
     if (gathers_keys_) std::fill_n(scratch_.d_content, size, T{0});
     if (d_values_) std::fill_n(scratch_.mass, size, T{0});
-    if (call_.values()) offsets_.Products(call_.values()->rows.rows(), panel.d_out, panel.panel, scratch_.value_content);
+    if (call_.values()) offsets_.Products(call_.values()->rows(), panel.d_out, panel.panel, scratch_.value_content);
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
@@ -80,11 +80,11 @@ class ContentKeysValues final : public PositionHook<T> {
   void End(const PanelArrays<T>& panel) override {
     if (!call_.backward()) {
       // Splits are merged without their tiles.
-      if (call_.values()) offsets_.AddColumns(call_.values()->rows.rows(), OutputRows(panel), panel.panel, panel.output);
+      if (call_.values()) offsets_.AddColumns(call_.values()->rows(), OutputRows(panel), panel.panel, panel.output);
       return;
     }
     if (gathers_keys_ && panel.d_queries)
-      offsets_.AddColumns(call_.keys()->rows.rows(), scratch_.d_content, panel.panel, panel.d_queries);
+      offsets_.AddColumns(call_.keys()->rows(), scratch_.d_content, panel.panel, panel.d_queries);
     if (d_keys_) offsets_.AddRows(panel, scratch_.d_content, {panel.query_rows, key_width_}, d_keys_);
     if (d_values_) offsets_.AddRows(panel, scratch_.mass, {panel.d_out_rows, value_width_}, d_values_);
   }

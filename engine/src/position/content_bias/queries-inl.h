@@ -53,7 +53,7 @@ class ContentQueries final : public PositionHook<T> {
   void Begin(const PanelArrays<T>& panel) override {
     offsets_.Begin(panel.b);
     head_ = panel.head;
-    d_table_ = call_.backward() ? call_.QueriesPart(panel.block, panel.head, panel.chunk) : nullptr;
+    d_table_ = call_.backward() ? call_.Part(call_.kQueries, panel.block, panel.b, panel.head, panel.chunk) : nullptr;
   }
 
   void BeginTile(const TilePlace& place, const TileArrays<T>& arrays) override {

@@ -31,6 +31,14 @@ void CheckHeadQueries(const ContentBias& bias, const Shape& shape, int64_t rows,
   core::CheckExtents<2>(kName, {extent[1], std::max(shape.head_dim, shape.value_dim)});
 }
 
+// Of the table beside queries, or of those that every query head has.
+template <class T>
+TableParts<T> QueriesParts(const CallFacts& call, const BiasGradients<T>& wanted) {
+  if (call.attention.content_bias->head_queries)
+    return {call, SharedBy::kBatch, wanted.content_head_queries, call.cut.head_dim};
+  return {call, SharedBy::kAll, TableParts<T>::One(wanted.content_queries), call.cut.head_dim};
+}
+
 }  // namespace
 
 void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
@@ -61,24 +69,25 @@ void ContentBiasScheme::Check(const Attention& attention, const Shape& shape) {
 
 template <class T>
 ContentBiasCall<T>::ContentBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-    : bias_(*call.attention.content_bias),
+    : TableCall<T, 3>({TableParts<T>(call, SharedBy::kAll, TableParts<T>::One(wanted.content_keys), call.cut.head_dim),
+                       TableParts<T>(call, SharedBy::kAll, TableParts<T>::One(wanted.content_values), call.cut.value_dim),
+                       QueriesParts<T>(call, wanted)}),
+      bias_(*call.attention.content_bias),
       cut_(call.cut),
       backward_(call.backward()),
       rows_(RowsOf(bias_)),
       scale_(attention::ScaleOf(call.attention, call.shape)),
       walked_(std::min(backward_ ? cut_.chunk : cut_.split, attention::RoundUp(call.shape.kv_len, cut_.tile))),
       listed_(call.attention.query_positions.listed() || call.attention.key_positions.listed()) {
-  if (bias_.keys) keys_.emplace(call, *bias_.keys, wanted.content_keys, cut_.head_dim);
-  if (bias_.values) values_.emplace(call, *bias_.values, wanted.content_values, cut_.value_dim);
-  if (bias_.queries) queries_.emplace(call, *bias_.queries, wanted.content_queries, cut_.head_dim);
-  if (bias_.head_queries) head_queries_.emplace(call, wanted.content_head_queries, cut_.head_dim);
+  if (bias_.keys) keys_.emplace(*bias_.keys);
+  if (bias_.values) values_.emplace(*bias_.values);
   query_tables_ = bias_.head_queries ? call.shape.q_heads : bias_.queries ? 1 : 0;
 }
 
 template <class T>
 void ContentBiasCall<T>::LayPrepared(core::Arena& arena) {
-  if (keys_) keys_->rows.Lay(arena);
-  if (values_) values_->rows.Lay(arena);
+  if (keys_) keys_->Lay(arena);
+  if (values_) values_->Lay(arena);
   if (!has_queries()) return;
   query_columns_ = arena.Take<T>(query_tables_, columns(), cut_.head_dim);
   if (backward_) query_rows_ = arena.Take<T>(query_tables_, rows_, cut_.head_dim);
@@ -101,8 +110,8 @@ void ContentBiasCall<T>::ForEachQueryTable(const Visit& visit) const {
 
 template <class T>
 void ContentBiasCall<T>::Prepare() const {
-  if (keys_) keys_->rows.Prepare();
-  if (values_) values_->rows.Prepare();
+  if (keys_) keys_->Prepare();
+  if (values_) values_->Prepare();
   const double factor = scale_ * std::numbers::log2e;
   ForEachQueryTable([&](int64_t head, const auto& table) {
     for (int64_t c = 0; c < table.extent[1]; ++c) {
@@ -116,21 +125,6 @@ void ContentBiasCall<T>::Prepare() const {
       std::fill(row + table.extent[1], row + cut_.head_dim, T{0});
     }
   });
-}
-
-template <class T>
-int64_t ContentBiasCall<T>::most_blocks() const {
-  int64_t most = std::numeric_limits<int64_t>::max();
-  for (const auto* table : {&keys_, &values_, &queries_})
-    if (*table) most = std::min(most, (*table)->parts.most_blocks());
-  return most;
-}
-
-template <class T>
-void ContentBiasCall<T>::LayParts(core::Arena& arena, const Blocks& blocks) {
-  for (auto* table : {&keys_, &values_, &queries_})
-    if (*table) (*table)->parts.Lay(arena, blocks);
-  if (by_head()) head_queries_->Lay(arena, blocks);
 }
 
 template <class T>

@@ -2,7 +2,7 @@
 #ifndef HEED_POSITION_CONTENT_BIAS_SCHEME_H_
 #define HEED_POSITION_CONTENT_BIAS_SCHEME_H_
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -11,55 +11,32 @@
 
 namespace heed::position {
 
-// One of the three tables in a call, and its gradient.
 template <class T>
-struct ContentTable {
-  TableRows<T> rows;
-  TableParts<T> parts;
-
-  ContentTable(const CallFacts& call, const Table<2>& table, const View<T, 2>& wanted, int64_t padded)
-      : rows(table), parts(call, wanted, padded) {}
-};
-
-template <class T>
-class ContentBiasCall : public SchemeCall<T> {
+class ContentBiasCall : public TableCall<T, 3> {
  public:
+  // The tables whose gradients are gathered, [2M+1, D or Dv padded].
+  static constexpr std::size_t kKeys = 0, kValues = 1, kQueries = 2;
+
   ContentBiasCall(const CallFacts& call, const BiasGradients<T>& wanted);
 
   bool backward() const { return backward_; }
   int64_t rows() const { return rows_; }
-  const std::optional<ContentTable<T>>& keys() const { return keys_; }
-  const std::optional<ContentTable<T>>& values() const { return values_; }
+  const std::optional<TableRows<T>>& keys() const { return keys_; }
+  const std::optional<TableRows<T>>& values() const { return values_; }
   // Whether there is a table beside queries, and whether every query head has its own.
-  bool has_queries() const { return queries_ || by_head(); }
-  bool by_head() const { return head_queries_.has_value(); }
+  bool has_queries() const { return bias_.queries || by_head(); }
+  bool by_head() const { return bias_.head_queries.has_value(); }
   // The table beside queries of a head as columns [D, columns()], times scale * log2(e) as scores are, and as rows [2M+1, D
   // padded] times scale, for the backward pass.
   const T* QueryColumns(int64_t head) const { return query_columns_ + TableOf(head) * columns() * cut_.head_dim; }
   const T* QueryRows(int64_t head) const { return query_rows_ + TableOf(head) * rows_ * cut_.head_dim; }
-  // Where a chunk gathers its gradient [2M+1, D padded]; null where not wanted.
-  T* QueriesPart(int64_t block, int64_t head, int64_t chunk) const {
-    return by_head() ? head_queries_->At(block, head, chunk) : queries_->parts.At(block, chunk);
-  }
   int64_t columns() const { return attention::RoundUp(rows_, attention::kLaneQuantum); }
 
   // The weights by offset gather behind the output.
   int64_t output_rows() const { return values_ && !backward_ ? rows_ : 0; }
   void LayPrepared(core::Arena& arena);
   void Prepare() const;
-  bool wants_scores() const { return Wanted(keys_) || Wanted(queries_) || (by_head() && head_queries_->wanted()); }
-  void ShareIn(Blocks& blocks) const {
-    if (by_head()) head_queries_->ShareIn(blocks);
-  }
-  int64_t most_blocks() const;
-  void LayParts(core::Arena& arena, const Blocks& blocks);
-  int64_t sums() const { return Sums(keys_) + Sums(values_) + Sums(queries_) + (by_head() ? head_queries_->sums() : 0); }
-  void Clear(int64_t sum) const {
-    ForSum(sum, [](const auto& parts, int64_t own) { parts.Clear(own); });
-  }
-  void Finish(int64_t sum) const {
-    ForSum(sum, [](const auto& parts, int64_t own) { parts.Finish(own); });
-  }
+  bool wants_scores() const { return this->wanted(kKeys) || this->wanted(kQueries); }
 
   struct Scratch {
     T* content;        // [2M+1, panel] products of queries and content keys
@@ -78,17 +55,6 @@ class ContentBiasCall : public SchemeCall<T> {
   };
 
  private:
-  static bool Wanted(const std::optional<ContentTable<T>>& table) { return table && table->parts.wanted(); }
-  static int64_t Sums(const std::optional<ContentTable<T>>& table) { return table ? table->parts.sums() : 0; }
-  // Calls visit(parts, its own step) for one of all steps of the tables.
-  template <class Visit>
-  void ForSum(int64_t sum, const Visit& visit) const {
-    for (const auto* table : {&keys_, &values_, &queries_}) {
-      if (const int64_t own = Sums(*table); sum < own) return visit((*table)->parts, sum);
-      sum -= Sums(*table);
-    }
-    visit(*head_queries_, sum);
-  }
   int64_t TableOf(int64_t head) const { return by_head() ? head : 0; }
   // The tables beside queries, as the kernels read them: visit(head, table of two dimensions).
   template <class Visit>
@@ -104,8 +70,7 @@ class ContentBiasCall : public SchemeCall<T> {
   double scale_;
   int64_t walked_;  // keys that one task walks at most
   bool listed_;
-  std::optional<ContentTable<T>> keys_, values_, queries_;
-  std::optional<HeadTableParts<T>> head_queries_;
+  std::optional<TableRows<T>> keys_, values_;
   int64_t query_tables_ = 0;  // 0, 1 or one for every query head
   T *query_columns_ = nullptr, *query_rows_ = nullptr;
 };

@@ -16,8 +16,8 @@
 #include <limits>
 #include <numbers>
 
-#include "attention/mask-inl.h"
 #include "attention/position_hook-inl.h"
+#include "attention/sight-inl.h"
 #include "hwy/highway.h"
 #include "position/contextual_position/scheme.h"
 #include "position/hook_place.h"
@@ -54,7 +54,7 @@ class ContextualPositionHook final : public PositionHook<T> {
     blind_ = panel.blind;
     counted_ = std::numeric_limits<int64_t>::max();
     if (!call_.backward()) return;
-    d_table_ = call_.Part(panel.block, panel.chunk);
+    d_table_ = call_.Part(0, panel.block, panel.b, panel.head, panel.chunk);
     std::fill_n(scratch_.d_products, rows_ * panel.panel, T{0});
     std::fill_n(scratch_.d_gates, panel.panel, T{0});
   }

@@ -10,32 +10,25 @@
 namespace heed::position {
 
 template <class T>
-class ContextualPositionCall : public SchemeCall<T> {
+class ContextualPositionCall : public TableCall<T, 1> {
  public:
   // Gates are summed for so many keys at a time, and the sums of these one after the other: a position is then rounded at its
   // own size once a block, and has the same bits whichever keys share a tile.
   static constexpr int64_t kBlock = 16;
 
   ContextualPositionCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : cut_(call.cut),
+      : TableCall<T, 1>(
+            {TableParts<T>(call, SharedBy::kAll, TableParts<T>::One(wanted.contextual_position), call.cut.head_dim)}),
+        cut_(call.cut),
         backward_(call.backward()),
         blocks_(attention::DivideUp(call.shape.kv_len, kBlock)),
-        rows_(call.attention.contextual_position->table),
-        parts_(call, wanted.contextual_position, cut_.head_dim) {}
+        rows_(call.attention.contextual_position->table) {}
 
   bool backward() const { return backward_; }
   const View<const T, 2>& table() const { return rows_.rows(); }
-  // Where a chunk gathers the table's gradient [P, D padded]; null where not wanted.
-  T* Part(int64_t block, int64_t chunk) const { return parts_.At(block, chunk); }
 
   void LayPrepared(core::Arena& arena) { rows_.Lay(arena); }
   void Prepare() const { rows_.Prepare(); }
-  bool wants_scores() const { return parts_.wanted(); }
-  int64_t most_blocks() const { return parts_.most_blocks(); }
-  void LayParts(core::Arena& arena, const Blocks& blocks) { parts_.Lay(arena, blocks); }
-  int64_t sums() const { return parts_.sums(); }
-  void Clear(int64_t sum) const { parts_.Clear(sum); }
-  void Finish(int64_t sum) const { parts_.Finish(sum); }
 
   struct Scratch {
     T* products;  // [P, panel] of queries and the table, in powers of two
@@ -65,7 +58,6 @@ class ContextualPositionCall : public SchemeCall<T> {
   bool backward_;
   int64_t blocks_;
   TableRows<T> rows_;
-  TableParts<T> parts_;
 };
 
 struct ContextualPositionScheme : Scheme {

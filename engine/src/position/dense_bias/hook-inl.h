@@ -66,8 +66,8 @@ class DenseBiasHook final : public PositionHook<T> {
   }
 
   void AddToScores(const TilePlace& place, bool empty, T* scores) override {
-    AddTerms(d_, place, empty, scores,
-             [&](int64_t j, int64_t w) HWY_ATTR { return hn::Load(d_, tile_ + j * place.panel + w); });
+    const T* tile = RowsOfStrip(tile_, place);
+    AddTerms(d_, place, empty, scores, [&](int64_t j, int64_t w) HWY_ATTR { return hn::Load(d_, tile + j * place.panel + w); });
   }
 
   bool adds_to_rows() const override { return true; }
@@ -84,11 +84,9 @@ class DenseBiasHook final : public PositionHook<T> {
     }
     const int64_t used = place.used_end() - place.lane_begin;
     if (used <= 0) return;
-    Transpose(d_scores + place.lane_begin, place.panel, place.keys, used, T{1}, tile_, place.keys);
-    for (int64_t w = 0; w < used; ++w) AddGradient(place, place.lane_begin + w, tile_ + w * place.keys);
-  }
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override {
-    if (d_bias_.present()) AddGradient(place, w, d_row);
+    T* rows = RowsOfStrip(tile_, place);
+    Transpose(d_scores + place.lane_begin, place.panel, place.keys, used, T{1}, rows, place.keys);
+    for (int64_t w = 0; w < used; ++w) AddGradient(place, place.lane_begin + w, rows + w * place.keys);
   }
 
  private:
@@ -102,27 +100,28 @@ class DenseBiasHook final : public PositionHook<T> {
   }
   template <class V>
   void Gather(const View<const V, 4>& bias, const TilePlace& place, T factor) {
+    T* tile = RowsOfStrip(tile_, place);
     const int64_t used_end = std::max(place.used_end(), place.lane_begin);
     for (int64_t j = 0; used_end < place.lane_end && j < place.keys; ++j)
-      std::fill(tile_ + j * place.panel + used_end, tile_ + j * place.panel + place.lane_end, T{0});
+      std::fill(tile + j * place.panel + used_end, tile + j * place.panel + place.lane_end, T{0});
     if (used_end == place.lane_begin) return;
     int64_t stride = 0;
     const V* first = DenseRow(bias, place, place.lane_begin, stride);
     const int64_t used = used_end - place.lane_begin, row_stride = bias.extent[2] == 1 ? 0 : bias.stride[2];
     const bool rows = place.one_head && stride == 1;
     if constexpr (std::is_same_v<V, T>) {
-      if (rows) return Transpose(first, row_stride, used, place.keys, factor, tile_ + place.lane_begin, place.panel);
+      if (rows) return Transpose(first, row_stride, used, place.keys, factor, tile + place.lane_begin, place.panel);
     } else if constexpr (kWidens<V>) {
       if (rows) {
         for (int64_t w = 0; w < used; ++w)
           WidenRow(reinterpret_cast<const std::byte*>(first + w * row_stride), core::ElementOf<V>(), place.keys,
                    wide_ + w * place.keys);
-        return Transpose<T>(wide_, place.keys, used, place.keys, factor, tile_ + place.lane_begin, place.panel);
+        return Transpose<T>(wide_, place.keys, used, place.keys, factor, tile + place.lane_begin, place.panel);
       }
     }
     for (int64_t w = place.lane_begin; w < used_end; ++w) {
       const V* row = DenseRow(bias, place, w, stride);
-      for (int64_t j = 0; j < place.keys; ++j) tile_[j * place.panel + w] = factor * Converted(row[j * stride]);
+      for (int64_t j = 0; j < place.keys; ++j) tile[j * place.panel + w] = factor * Converted(row[j * stride]);
     }
   }
 
@@ -172,8 +171,9 @@ class DenseBiasHook final : public PositionHook<T> {
   template <class Visit>
   HWY_INLINE void ForEachVector(const TilePlace& place, const Visit& visit) const {
     const int64_t step = static_cast<int64_t>(hn::Lanes(d_));
+    T* tile = RowsOfStrip(tile_, place);
     for (int64_t j = 0; j < place.keys; ++j)
-      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(tile_ + j * place.panel + w, j, w);
+      for (int64_t w = place.lane_begin; w < place.lane_end; w += step) visit(tile + j * place.panel + w, j, w);
   }
 
   // gradient: of the keys of a tile in the row of lane w.

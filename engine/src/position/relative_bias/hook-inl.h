@@ -47,23 +47,22 @@ class RelativeBiasHook final : public PositionHook<T> {
   }
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
-    T* d_table = call_.Part(place.b, place.head, chunk_);
+    T* d_table = call_.Part(0, 0, place.b, place.head, chunk_);
     if (!d_table) return;
     if (offsets_.Diagonal(place)) {
       SumDiagonals(d_, place, d_scores, copies_, call_.diagonals(),
                    [&](int64_t x, T sum) { d_table[Column(place, x)] += sum; });
       return;
     }
-    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w, place.panel);
+    for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w);
   }
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override { AddGradient(place, w, d_row, 1); }
 
  private:
-  // d_scores: of the keys of lane w, `stride` elements apart.
-  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores, int64_t stride) {
-    T* d_table = call_.Part(place.b, place.heads[w], chunk_);
+  // d_scores: of the tile's first key and lane w.
+  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores) {
+    T* d_table = call_.Part(0, 0, place.b, place.heads[w], chunk_);
     if (!d_table) return;
-    for (int64_t j = 0; j < place.keys; ++j) d_table[offsets_.Row(place, j, w)] += d_scores[j * stride];
+    for (int64_t j = 0; j < place.keys; ++j) d_table[offsets_.Row(place, j, w)] += d_scores[j * place.panel];
   }
 
   template <class V>

@@ -6,32 +6,21 @@
 
 #include "position/scheme.h"
 #include "position/table_checks.h"
+#include "position/table_parts.h"
 
 namespace heed::position {
 
 template <class T>
-class RelativeBiasCall : public SchemeCall<T> {
+class RelativeBiasCall : public TableCall<T, 1> {
  public:
   RelativeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : table_(call.attention.relative_bias->table),
-        wanted_(wanted.relative_bias),
-        parts_(call, ExtentOf(table_)[1]),
+      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts, TableParts<T>::Rows(wanted.relative_bias),
+                                       wanted.relative_bias.extent[1])}),
+        table_(call.attention.relative_bias->table),
         width_(call.cut.tile + call.cut.panel + attention::kLaneQuantum) {}
 
   const Table<2>& table() const { return table_; }
   int64_t max_distance() const { return (ExtentOf(table_)[1] - 1) / 2; }
-  bool wants_scores() const { return wanted_.present(); }
-  void LayParts(core::Arena& arena, const Blocks&) {
-    if (wanted_.present()) parts_.Lay(arena);
-  }
-  int64_t sums() const { return wanted_.extent[0]; }
-  void Clear(int64_t head) const { parts_.Clear(head); }
-  void Finish(int64_t head) const {
-    for (int64_t x = 0; x < wanted_.extent[1]; ++x) wanted_(head, x) = parts_.Sum(head, x);
-  }
-
-  // The gradient [2M+1] of a head from one chunk of keys; null where not wanted.
-  T* Part(int64_t b, int64_t head, int64_t chunk) const { return wanted_.present() ? parts_.At(b, head, chunk) : nullptr; }
   // Room for the diagonals of a tile.
   int64_t diagonals() const { return width_; }
 
@@ -46,8 +35,6 @@ class RelativeBiasCall : public SchemeCall<T> {
 
  private:
   const Table<2>& table_;
-  const View<T, 2> wanted_;
-  HeadParts<T> parts_;
   int64_t width_;
 };
 

@@ -65,10 +65,10 @@ class SlopeBiasHook final : public PositionHook<T> {
 
   void Accumulate(const TilePlace& place, const T* d_scores) override {
     if (!place.one_head) {
-      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w, place.panel);
+      for (int64_t w = place.lane_begin; w < place.used_end(); ++w) AddGradient(place, w, d_scores + w);
       return;
     }
-    T* d_slope = call_.Part(place.b, place.head, chunk_);
+    T* d_slope = call_.Part(0, 0, place.b, place.head, chunk_);
     if (!d_slope) return;
     T sum = 0;
     if (!listed_) {
@@ -89,18 +89,17 @@ class SlopeBiasHook final : public PositionHook<T> {
     }
     *d_slope += sum;
   }
-  void AccumulateRow(const TilePlace& place, int64_t w, const T* d_row) override { AddGradient(place, w, d_row, 1); }
 
  private:
-  // d_scores: of the keys of lane w, `stride` elements apart.
-  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores, int64_t stride) const {
-    T* d_slope = call_.Part(place.b, place.heads[w], chunk_);
+  // d_scores: of the tile's first key and lane w.
+  void AddGradient(const TilePlace& place, int64_t w, const T* d_scores) const {
+    T* d_slope = call_.Part(0, 0, place.b, place.heads[w], chunk_);
     if (!d_slope) return;
     // Thousands of terms one after the other.
     double sum = 0;
     const T centre = Centre(place, w);
     for (int64_t j = 0; j < place.keys; ++j)
-      sum += static_cast<double>(Signed(Between(place, j, w)) - centre) * static_cast<double>(d_scores[j * stride]);
+      sum += static_cast<double>(Signed(Between(place, j, w)) - centre) * static_cast<double>(d_scores[j * place.panel]);
     *d_slope += static_cast<T>(sum);
   }
 

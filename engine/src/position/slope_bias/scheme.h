@@ -5,31 +5,21 @@
 #include <cstdint>
 
 #include "position/scheme.h"
+#include "position/table_parts.h"
 
 namespace heed::position {
 
 template <class T>
-class SlopeBiasCall : public SchemeCall<T> {
+class SlopeBiasCall : public TableCall<T, 1> {
  public:
   SlopeBiasCall(const CallFacts& call, const BiasGradients<T>& wanted)
-      : bias_(*call.attention.slope_bias), wanted_(wanted.slopes), parts_(call, 1) {}
+      : TableCall<T, 1>({TableParts<T>(call, SharedBy::kBatchInParts, TableParts<T>::Numbers(wanted.slopes), 1)}),
+        bias_(*call.attention.slope_bias) {}
 
   const SlopeBias& bias() const { return bias_; }
-  bool wants_scores() const { return wanted_.present(); }
-  void LayParts(core::Arena& arena, const Blocks&) {
-    if (wanted_.present()) parts_.Lay(arena);
-  }
-  int64_t sums() const { return wanted_.extent[0]; }
-  void Clear(int64_t head) const { parts_.Clear(head); }
-  void Finish(int64_t head) const { wanted_(head) = parts_.Sum(head, 0); }
-
-  // The gradient of a head's slope from one chunk of keys; null where not wanted.
-  T* Part(int64_t b, int64_t head, int64_t chunk) const { return wanted_.present() ? parts_.At(b, head, chunk) : nullptr; }
 
  private:
   const SlopeBias& bias_;
-  const View<T, 1> wanted_;
-  HeadParts<T> parts_;
 };
 
 struct SlopeBiasScheme : Scheme {

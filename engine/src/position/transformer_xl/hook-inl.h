@@ -46,8 +46,8 @@ class TransformerXlHook final : public PositionHook<T> {
         std::copy_n(scratch_.other + r * panel.panel + x * count, count, scratch_.products + r * panel.panel + x * count);
     }
     if (!call_.backward()) return;
-    d_positions_ = call_.PositionsPart(panel.block, panel.head, panel.chunk);
-    d_bias_ = call_.BiasPart(panel.b, panel.head, panel.chunk);
+    d_positions_ = call_.Part(call_.kPositions, panel.block, panel.b, panel.head, panel.chunk);
+    d_bias_ = call_.Part(call_.kBias, panel.block, panel.b, panel.head, panel.chunk);
     gathers_ = d_positions_ || d_bias_ || panel.d_queries;
     if (gathers_) std::fill_n(scratch_.d_products, call_.rows() * panel.panel, T{0});
   }

@@ -24,14 +24,14 @@ void TransformerXlScheme::Check(const Attention& attention, const Shape& shape) 
 
 template <class T>
 TransformerXlCall<T>::TransformerXlCall(const CallFacts& call, const BiasGradients<T>& wanted)
-    : option_(*call.attention.transformer_xl),
+    : TableCall<T, 2>(
+          {TableParts<T>(call, SharedBy::kBatch, wanted.transformer_xl_positions, call.cut.head_dim),
+           TableParts<T>(call, SharedBy::kBatchInParts, TableParts<T>::Rows(wanted.transformer_xl_bias), call.shape.head_dim)}),
+      option_(*call.attention.transformer_xl),
       cut_(call.cut),
       backward_(call.backward()),
       extent_(ExtentOf(option_.positions)),
-      scale_(attention::ScaleOf(call.attention, call.shape)),
-      positions_parts_(call, wanted.transformer_xl_positions, cut_.head_dim),
-      d_bias_(wanted.transformer_xl_bias),
-      bias_parts_(call, extent_[2]) {
+      scale_(attention::ScaleOf(call.attention, call.shape)) {
   if (const auto* own = std::get_if<View<const T, 3>>(&option_.positions)) positions_ = *own;
 }
 
@@ -76,24 +76,6 @@ void TransformerXlCall<T>::Prepare() const {
         });
       },
       *option_.bias);
-}
-
-template <class T>
-void TransformerXlCall<T>::LayParts(core::Arena& arena, const Blocks& blocks) {
-  positions_parts_.Lay(arena, blocks);
-  if (d_bias_.present()) bias_parts_.Lay(arena);
-}
-
-template <class T>
-void TransformerXlCall<T>::Clear(int64_t head) const {
-  if (positions_parts_.wanted()) positions_parts_.Clear(head);
-  if (d_bias_.present()) bias_parts_.Clear(head);
-}
-
-template <class T>
-void TransformerXlCall<T>::Finish(int64_t head) const {
-  if (positions_parts_.wanted()) positions_parts_.Finish(head);
-  for (int64_t c = 0; d_bias_.present() && c < extent_[2]; ++c) d_bias_(head, c) = bias_parts_.Sum(head, c);
 }
 
 template class TransformerXlCall<float>;

@@ -12,8 +12,11 @@
 namespace heed::position {
 
 template <class T>
-class TransformerXlCall : public SchemeCall<T> {
+class TransformerXlCall : public TableCall<T, 2> {
  public:
+  // The tables whose gradients are gathered: [2M+1, D padded] and [D] of a head.
+  static constexpr std::size_t kPositions = 0, kBias = 1;
+
   TransformerXlCall(const CallFacts& call, const BiasGradients<T>& wanted);
 
   bool backward() const { return backward_; }
@@ -25,18 +28,6 @@ class TransformerXlCall : public SchemeCall<T> {
 
   void LayPrepared(core::Arena& arena);
   void Prepare() const;
-  bool wants_scores() const { return positions_parts_.wanted() || d_bias_.present(); }
-  void ShareIn(Blocks& blocks) const { positions_parts_.ShareIn(blocks); }
-  void LayParts(core::Arena& arena, const Blocks& blocks);
-  int64_t sums() const { return wants_scores() ? extent_[0] : 0; }
-  void Clear(int64_t head) const;
-  void Finish(int64_t head) const;
-
-  // The gradients of a head's table [2M+1, D padded] and of its bias [D] from one chunk of keys; null where not wanted.
-  T* PositionsPart(int64_t block, int64_t head, int64_t chunk) const { return positions_parts_.At(block, head, chunk); }
-  T* BiasPart(int64_t b, int64_t head, int64_t chunk) const {
-    return d_bias_.present() ? bias_parts_.At(b, head, chunk) : nullptr;
-  }
 
   struct Scratch {
     T* products;    // [2M+1, panel] of queries and the table
@@ -57,9 +48,6 @@ class TransformerXlCall : public SchemeCall<T> {
   double scale_;
   View<const T, 3> positions_;  // the caller's own, or a copy
   T *copy_ = nullptr, *constants_ = nullptr;
-  HeadTableParts<T> positions_parts_;
-  const View<T, 2> d_bias_;
-  HeadParts<T> bias_parts_;
 };
 
 struct TransformerXlScheme : Scheme {

@@ -1,17 +1,22 @@
 // What the tasks of a call compute, read and write, counted from the plan that they follow.
-#ifndef HEED_DISPATCH_TASK_COSTS_H_
-#define HEED_DISPATCH_TASK_COSTS_H_
+#ifndef HEED_BENCH_PLANS_TASK_COSTS_H_
+#define HEED_BENCH_PLANS_TASK_COSTS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "attention/problem.h"
+#include "bench/plans/call_plan.h"
 #include "dispatch/backward_tasks.h"
 #include "dispatch/finish_tasks.h"
 #include "dispatch/forward_tasks.h"
-#include "heed/call_plan.h"
 
-namespace heed::dispatch {
+namespace heed::plans {
+
+using dispatch::Apart;
+using dispatch::BackwardTasks;
+using dispatch::FinishTasks;
+using dispatch::ForwardTask;
 
 // Refuses steps of more tasks than a plan lists.
 void CheckTasks(int64_t tasks);
@@ -95,6 +100,6 @@ class BackwardCosts {
   PanelWorks works_;
 };
 
-}  // namespace heed::dispatch
+}  // namespace heed::plans
 
-#endif  // HEED_DISPATCH_TASK_COSTS_H_
+#endif  // HEED_BENCH_PLANS_TASK_COSTS_H_

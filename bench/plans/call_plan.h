@@ -1,6 +1,6 @@
 // What a call would compute and in which tasks, without arrays: for any number of workers, on any machine.
-#ifndef HEED_CALL_PLAN_H_
-#define HEED_CALL_PLAN_H_
+#ifndef HEED_BENCH_PLANS_CALL_PLAN_H_
+#define HEED_BENCH_PLANS_CALL_PLAN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -47,4 +47,4 @@ double Makespan(const CallStep& step, FunctionRef<double(const TaskCost&)> secon
 
 }  // namespace heed
 
-#endif  // HEED_CALL_PLAN_H_
+#endif  // HEED_BENCH_PLANS_CALL_PLAN_H_

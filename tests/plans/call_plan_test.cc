@@ -1,6 +1,6 @@
 // A plan without arrays against what calls do: their tasks are watched as they are taken, and the pairs of each are read off
 // its results.
-#include "heed/call_plan.h"
+#include "bench/plans/call_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "dispatch/task_costs.h"
+#include "bench/plans/task_costs.h"
 
 #include <algorithm>
 #include <string>
@@ -6,7 +6,7 @@
 #include "core/checked_integer.h"
 #include "core/refuse.h"
 
-namespace heed::dispatch {
+namespace heed::plans {
 
 using attention::ChunkPlace;
 using attention::KeyRange;
@@ -164,4 +164,4 @@ TaskCost BackwardCosts::OfFinish(const FinishTasks& tasks, int64_t task) {
   return cost;
 }
 
-}  // namespace heed::dispatch
+}  // namespace heed::plans

@@ -1,0 +1,101 @@
+// What a backward call and its workspace have in common: tasks, schemes, memory, and what of it runs apart.
+#ifndef HEED_DISPATCH_BACKWARD_LAYOUT_H_
+#define HEED_DISPATCH_BACKWARD_LAYOUT_H_
+
+#include <cstdint>
+#include <variant>
+
+#include "attention/problem.h"
+#include "dispatch/backward_tasks.h"
+#include "dispatch/calls.h"
+#include "dispatch/finish_tasks.h"
+#include "dispatch/workers.h"
+#include "position/scheme_set.h"
+
+namespace heed::dispatch {
+
+// Multiply-adds of the backward pass over those of the forward pass.
+inline constexpr double kBackwardWork = 2.5;
+
+template <class T>
+class BackwardLayout {
+ public:
+  BackwardLayout(const Attention& attention, const attention::Cut& cut, const Shape& shape, Elements elements,
+                 const attention::WantedOperands& wanted, const BiasGradients<T>& wanted_of_schemes, int workers)
+      : schemes_({.attention = attention, .shape = shape, .cut = cut, .pass = position::Pass::kBackward}, wanted_of_schemes),
+        apart_(ApartOf(cut, schemes_.blocks().count(), workers)),
+        facts_{.attention = attention,
+               .cut = cut,
+               .shape = shape,
+               .narrow = elements == Elements::kNarrow,
+               .scheme_rows = 0,
+               .sums_pieces = cut.pieces > 1 && apart_ != Apart::kPieces},
+        wanted_(wanted),
+        workers_(workers),
+        tasks_(schemes_.blocks(), cut, apart_, workers, attention::Uneven(attention)) {}
+
+  position::SchemeSet<T>& schemes() { return schemes_; }
+  const attention::ScratchFacts& facts() const { return facts_; }
+  BackwardTasks& tasks() { return tasks_; }
+  Apart apart() const { return apart_; }
+  // Whether chunks keep their dQ apart.
+  bool query_parts() const { return apart_ != Apart::kNothing && facts_.cut.chunks > 1 && wanted_.queries; }
+  FinishTasks finish() const {
+    return {facts_.shape, facts_.cut, wanted_.queries && (facts_.narrow || query_parts()), apart_ == Apart::kPieces};
+  }
+
+  // dQ in T where elements are narrower, and what runs apart; null where there is no need.
+  struct Sums {
+    T *queries = nullptr, *query_parts = nullptr, *key_parts = nullptr, *value_parts = nullptr;
+    bool* piece_sees = nullptr;
+  };
+  Sums LayShared(core::Arena& arena) {
+    tasks_.LayOrder(arena);
+    schemes_.LayShared(arena);
+    Sums sums;
+    const Shape& shape = facts_.shape;
+    const attention::Cut& cut = facts_.cut;
+    const Packed& packed = facts_.attention.packed;
+    const int64_t queries = packed.present() ? packed.query_offsets(shape.batch) : shape.batch * shape.q_len;
+    const int64_t keys = packed.present() ? packed.key_offsets(shape.batch) : shape.batch * shape.kv_len;
+    if (wanted_.queries && facts_.narrow) sums.queries = arena.Take<T>(shape.q_heads, queries, shape.head_dim);
+    if (query_parts()) sums.query_parts = arena.Take<T>(cut.chunks - 1, shape.q_heads, queries, shape.head_dim);
+    if (apart_ != Apart::kPieces) return sums;
+    if (wanted_.keys) sums.key_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.head_dim);
+    if (wanted_.values) sums.value_parts = arena.Take<T>(cut.pieces, shape.kv_heads, keys, cut.value_dim);
+    sums.piece_sees = arena.Take<bool>(shape.batch, shape.kv_heads, cut.chunks, cut.pieces);
+    return sums;
+  }
+  CallMemory Memory() {
+    core::Arena shared, own;
+    LayShared(shared);
+    attention::BackwardScratch<T>(own, facts_, wanted_);
+    schemes_.LayScratch(own);
+    return {shared, own, workers_};
+  }
+
+ private:
+  position::SchemeSet<T> schemes_;
+  Apart apart_;
+  attention::ScratchFacts facts_;
+  attention::WantedOperands wanted_;
+  int workers_;
+  BackwardTasks tasks_;
+};
+
+// All gradients that a call may ask for, by presence alone.
+template <class T>
+BiasGradients<T> AllGradients(const Attention& attention) {
+  static T somewhere{};
+  BiasGradients<T> all;
+  position::ForEachSchemeGradient(attention, all, [](const char*, auto& gradient, const auto* table) {
+    if (!table) return;
+    std::visit([&](const auto& t) { gradient.extent = t.extent; }, *table);
+    gradient.data = &somewhere;
+  });
+  return all;
+}
+
+}  // namespace heed::dispatch
+
+#endif  // HEED_DISPATCH_BACKWARD_LAYOUT_H_

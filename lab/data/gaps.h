@@ -1,0 +1,38 @@
+// A model of hidden characters that only counts what stood between two characters.
+#ifndef HEED_LAB_DATA_GAPS_H_
+#define HEED_LAB_DATA_GAPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lab/data/discounted_counts.h"
+#include "lab/data/passages.h"
+
+namespace heed::lab {
+
+// How often each token stood behind its left, before its right, and between both of its neighbours. A hidden token is predicted
+// from both neighbours, see DiscountedCounts, spread by the mean of what each tells alone, down to the frequencies of tokens
+// and a uniform prediction. Where a neighbour is hidden too, or the window ends, the other one tells.
+class GapCounts {
+ public:
+  static constexpr int32_t kHidden = -1;
+
+  // Counts what ForEachCounted visits. There are `symbols` different ones.
+  GapCounts(const Passages& text, int64_t symbols);
+
+  // left, right: tokens, or kHidden. discount: between 0 and 1.
+  double Probability(int32_t left, int32_t token, int32_t right, double discount) const;
+
+ private:
+  double symbols_;
+  DiscountedCounts counts_;
+};
+
+// What it loses on each block of the test part, with the discount that loses least on those of the validation part: nats per
+// hidden token, where windows of `context` tokens hide as ForEachBatch does.
+std::vector<double> GapLosses(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                              const std::vector<std::vector<int32_t>>& test, int64_t context);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_DATA_GAPS_H_

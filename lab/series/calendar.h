@@ -1,0 +1,19 @@
+// What the calendar says of a value: the time of year, the day of the week, the hour.
+#ifndef HEED_LAB_SERIES_CALENDAR_H_
+#define HEED_LAB_SERIES_CALENDAR_H_
+
+#include "lab/series/forecast.h"
+
+namespace heed::lab {
+
+// A forecast returns from the last value to a curve. Say the last day was 4 degrees warmer than the curve, and days in the past
+// kept 0.7 of such a distance after one day and 0.5 after two: then tomorrow is foretold 2.8 degrees above the curve, and the
+// day after it 2. The curve of a sequence is a ridge regression on sines and cosines of its dates: year, week and day. The
+// forms, see FitBest: levels or logarithms (where all values are positive), with or without a straight line, and two or six
+// harmonics of each period. A period counts where the training part holds one and a half of it and a step is at most half of
+// it; where none counts, nothing is foretold. Times must be dates. Throws Interruption on Ctrl-C.
+FittedForecast FitCalendar(const SeriesBatches& batches);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_CALENDAR_H_

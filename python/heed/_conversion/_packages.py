@@ -1,0 +1,155 @@
+"""Layers of packages that compute attention by matrix products of their own, by heed: timm's windows and x-transformers' Attend."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from .._attention import attention
+from ..nn._torch_multihead_attention import only_hides
+from ._classes import Converted
+
+
+class _WindowsByHeed(Converted):
+    """Attention within windows of an image, [windows of all images, tokens, width] -> the same shape."""
+
+    num_heads: int
+    attn_drop: Any
+    proj: Any
+    proj_drop: Any
+    training: bool
+
+    def _joined(
+        self, qkv: torch.Tensor, bias: torch.Tensor, mask: torch.Tensor | None, scale: Any, lengths: bool
+    ) -> torch.Tensor:
+        """qkv [windows, N, 3 * width], bias [1, H, N, N]; mask [windows of an image, N, N]: 0, or -100 and less where hidden, or
+        floats to add. With `lengths` queries and keys are divided by theirs, and scale [H, 1, 1] is the layer's."""
+        q, k, v = qkv.unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        if lengths:
+            q, k, scale = F.normalize(q, dim=-1) * scale, F.normalize(k, dim=-1), 1.0
+        options: dict[str, Any] = {"bias": bias, "scale": scale, "dropout": self.attn_drop.p if self.training else 0.0}
+        if mask is not None:
+            images = q.shape[0] // mask.shape[0]
+            if only_hides(mask, -100.0):
+                options["mask"] = (mask == 0).repeat(images, 1, 1).unsqueeze(1)
+            else:
+                options["bias"] = bias + mask.repeat(images, 1, 1).unsqueeze(1)
+        output = attention(q, k, v, **options).transpose(1, 2).flatten(2)
+        projected: torch.Tensor = self.proj_drop(self.proj(output))
+        return projected
+
+
+class SwinWindowsByHeed(_WindowsByHeed):
+    """timm.models.swin_transformer.WindowAttention. Liu et al. 2021, "Swin Transformer", section 3.2."""
+
+    qkv: Any
+    scale: float
+    _get_rel_pos_bias: Any
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """timm's."""
+        return self._joined(self.qkv(x), self._get_rel_pos_bias(), mask, self.scale, False)
+
+
+class SwinV2WindowsByHeed(_WindowsByHeed):
+    """timm.models.swin_transformer_v2.WindowAttention. Liu et al. 2022, "Swin Transformer V2", sections 3.2 and 3.3."""
+
+    qkv: Any
+    q_bias: Any
+    k_bias: Any
+    v_bias: Any
+    qkv_bias_separate: bool
+    logit_scale: Any
+    cpb_mlp: Any
+    relative_coords_table: torch.Tensor
+    relative_position_index: torch.Tensor
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        """timm's."""
+        if self.q_bias is None:
+            qkv = self.qkv(x)
+        else:
+            shift = torch.cat((self.q_bias, self.k_bias, self.v_bias))
+            qkv = self.qkv(x) + shift if self.qkv_bias_separate else F.linear(x, self.qkv.weight, shift)
+        table = 16 * torch.sigmoid(self.cpb_mlp(self.relative_coords_table).view(-1, self.num_heads))
+        bias = table[self.relative_position_index].permute(2, 0, 1).unsqueeze(0)
+        return self._joined(qkv, bias, mask, self.logit_scale.clamp(max=math.log(100.0)).exp(), True)
+
+
+class AttendByHeed(Converted):
+    """x_transformers.attend.Attend without the options that heed has nothing for."""
+
+    scale: float | None
+    causal: bool
+    dropout: float
+    flash: bool
+    softclamp_logits: bool
+    logit_softclamp_value: float
+    add_zero_kv: bool
+    training: bool
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        attn_bias: torch.Tensor | None = None,
+        causal: bool | None = None,
+        **others: Any,
+    ) -> Any:
+        """q [B, H, N, D], k and v [B, Hkv, M, D] -> the output [B, H, N, D] and Intermediates, which hold no array of scores.
+
+        Calls with other attention's scores (prev_attn, attn_delta), for packed sequences, with a soft-clamp over a bias or with
+        tensors on other devices are the package's own to compute.
+        """
+        clamped = self.softclamp_logits and not self.flash
+        own = (others.get(name) for name in ("prev_attn", "attn_delta", "flash_pack_seq_kwargs"))
+        if any(given is not None for given in own) or (clamped and attn_bias is not None) or not (q.is_cpu or q.is_meta):
+            return super().forward(q, k, v, mask=mask, attn_bias=attn_bias, causal=causal, **others)  # type: ignore[misc]
+        if mask is not None and mask.dim() == 2:
+            mask = mask[:, None, None, :]
+        if 1 < k.shape[1] < q.shape[1]:  # query head h looks at key head h % Hkv here
+            k, v = (t.repeat(1, q.shape[1] // t.shape[1], 1, 1) for t in (k, v))
+        if self.add_zero_kv:
+            k, v = (F.pad(t, (0, 0, 1, 0)) for t in (k, v))
+            mask = mask if mask is None else F.pad(mask, (1, 0), value=True)
+            attn_bias = attn_bias if attn_bias is None else F.pad(attn_bias, (1, 0))
+        looks_back = (self.causal if causal is None else causal) and q.shape[2] > 1
+        output = attention(
+            q, k, v, scale=self.scale, causal=looks_back, mask=mask, bias=attn_bias,
+            softcap=self.logit_softclamp_value if clamped else None, dropout=self.dropout if self.training else 0.0,
+        )  # fmt: skip
+        return output, sys.modules[self._heed_found.__module__].Intermediates()
+
+
+# Attributes that change what Attend computes, and the values with which heed computes it.
+_PLAIN = {
+    "pre_softmax_talking_heads": None, "post_softmax_talking_heads": None, "pre_scale_post_talking_heads": None,
+    "selective": False, "cog_signed": False, "l2_distance": False, "head_learned_sink": False, "cope": None,
+    "inverted_attention": False, "flash_pack_seq": False,
+}  # fmt: skip
+_KNOWN = {
+    "add_zero_kv", "attn_fn", "causal", "create_causal_mask", "dropout", "flash", "head_attn_sink", "logit_softclamp_value", "scale",
+    "sdp_context_manager", "softclamp_logits", "training",
+}  # fmt: skip
+
+
+def why_not_attend(module: torch.nn.Module, around: list[torch.nn.Module]) -> str | None:
+    """What keeps an Attend inside of these modules as it is."""
+    options = {name: value for name, value in vars(module).items() if not name.startswith("_")} | dict(module.named_children())
+    for name in ("residual_attn", "cross_residual_attn", "attn_z_loss_weight"):
+        if any(getattr(outer, name, None) for outer in around):
+            return f"{name}: a layer reads the scores of another, which heed does not store"
+    for name, value in options.items():
+        if name in _PLAIN and value is not _PLAIN[name] and value != _PLAIN[name]:
+            return f"{name}: heed has nothing for it"
+        if name not in _PLAIN and name not in _KNOWN and name != "attn_dropout":
+            return f"{name}: an option that heed does not know"
+    if getattr(options["attn_fn"], "func", None) is not F.softmax:
+        return "attn_fn: heed computes softmax alone"
+    return None

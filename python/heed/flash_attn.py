@@ -1,0 +1,207 @@
+"""flash-attn's functions on the CPU, by heed: its names, layouts, alignments and results.
+
+    from heed.flash_attn import flash_attn_func, flash_attn_varlen_func, flash_attn_with_kvcache
+
+Arrays are [batch, steps, heads, width]; packed ones [tokens, heads, width] with cumulative lengths [batch + 1]. Query heads are a
+multiple of key heads. The last query stands beside the last key, for causality, windows and ALiBi alike; a row without any key is 0 and
+its log-sum-exp -inf. float32, float64, bfloat16 and float16. Gradients flow into queries, keys, values and through
+the log-sum-exp. `deterministic` and `num_splits` change nothing: all passes have the same bits for any number of threads.
+
+Raises what heed.attention raises, and ValueError, which names the argument, for what does not fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._flash_calls import Settings, checked_pages, dense, varlen
+from ._token_positions import integers
+from .positions import apply_rotary
+
+__all__ = [
+    "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_with_kvcache",
+]
+
+Result = torch.Tensor | tuple[torch.Tensor, ...]
+
+
+def flash_attn_func(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+) -> Result:
+    """q [B, Nq, Hq, D], k and v [B, Nk, Hkv, D] -> the output [B, Nq, Hq, D].
+
+    softmax_scale      1/sqrt(D) by default
+    causal             query i sees the keys up to i + Nk - Nq
+    window_size        (left, right): keys from i + Nk - Nq - left to i + Nk - Nq + right; -1 means no bound
+    softcap            above 0: scores become softcap * tanh(score / softcap), before ALiBi
+    alibi_slopes       [Hq] or [B, Hq]: -slope * |i + Nk - Nq - j| is added to scores; rows of the latter are computed one by one
+    return_attn_probs  also return the log-sum-exp of scores [B, Hq, Nq] and the weights before dropout [B, Hq, Nq, Nk], negative
+                       where dropped: in memory quadratic in the length
+
+    Dao 2023, FlashAttention-2.
+    """
+    settings = Settings(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes)
+    results = dense(q, k, v, settings, return_attn_probs)
+    return results if return_attn_probs else results[0]
+
+
+def flash_attn_kvpacked_func(q: torch.Tensor, kv: torch.Tensor, *settings: Any, **named: Any) -> Result:
+    """flash_attn_func of q [B, Nq, Hq, D] and kv [B, Nk, 2, Hkv, D], with its further arguments."""
+    return flash_attn_func(q, *_parts("kv", kv, 2, 5), *settings, **named)
+
+
+def flash_attn_qkvpacked_func(qkv: torch.Tensor, *settings: Any, **named: Any) -> Result:
+    """flash_attn_func of qkv [B, N, 3, H, D], with its further arguments."""
+    return flash_attn_func(*_parts("qkv", qkv, 3, 5), *settings, **named)
+
+
+def _parts(name: str, tensor: torch.Tensor, count: int, dims: int) -> Any:
+    if tensor.dim() != dims or tensor.shape[-3] != count:
+        lead = "batch, steps" if dims == 5 else "tokens"
+        raise ValueError(f"{name}: expected shape [{lead}, {count}, heads, width], got {list(tensor.shape)}")
+    return tensor.unbind(-3)
+
+
+def flash_attn_varlen_func(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    dropout_p: float = 0.0,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    alibi_slopes: torch.Tensor | None = None,
+    deterministic: bool = False,
+    return_attn_probs: bool = False,
+    block_table: torch.Tensor | None = None,
+) -> Result:
+    """flash_attn_func for sequences that lie end to end: q [Tq, Hq, D], k and v [Tk, Hkv, D] -> the output [Tq, Hq, D].
+
+    cu_seqlens_q, cu_seqlens_k   integers [B + 1], cumulative lengths. The largest lengths, max_seqlen_q and _k, are not needed
+    block_table                  integers [B, pages]: k and v are then [pages of all, page, Hkv, D], and the tokens of sequence b lie in
+                                 those pages one after the other
+    return_attn_probs            also return the log-sum-exp [Hq, Tq] and weights [B, Hq, longest Nq, longest Nk], 0 behind the lengths
+
+    The rest is as in flash_attn_func, in each sequence for itself.
+    """
+    settings = Settings(dropout_p, softmax_scale, causal, window_size, softcap, alibi_slopes)
+    results = varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, settings, return_attn_probs, block_table)
+    return results if return_attn_probs else results[0]
+
+
+def flash_attn_varlen_kvpacked_func(q: torch.Tensor, kv: torch.Tensor, *settings: Any, **named: Any) -> Result:
+    """flash_attn_varlen_func of q [Tq, Hq, D] and kv [Tk, 2, Hkv, D], with its further arguments."""
+    return flash_attn_varlen_func(q, *_parts("kv", kv, 2, 4), *settings, **named)
+
+
+def flash_attn_varlen_qkvpacked_func(
+    qkv: torch.Tensor, cu_seqlens: torch.Tensor, max_seqlen: int, *settings: Any, **named: Any
+) -> Result:
+    """flash_attn_varlen_func of qkv [T, 3, H, D] with one list of lengths, and with its further arguments."""
+    q, k, v = _parts("qkv", qkv, 3, 4)
+    return flash_attn_varlen_func(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *settings, **named)
+
+
+@torch.no_grad()
+def flash_attn_with_kvcache(
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    k: torch.Tensor | None = None,
+    v: torch.Tensor | None = None,
+    rotary_cos: torch.Tensor | None = None,
+    rotary_sin: torch.Tensor | None = None,
+    cache_seqlens: int | torch.Tensor | None = None,
+    cache_batch_idx: torch.Tensor | None = None,
+    cache_leftpad: torch.Tensor | None = None,
+    block_table: torch.Tensor | None = None,
+    softmax_scale: float | None = None,
+    causal: bool = False,
+    window_size: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    rotary_interleaved: bool = True,
+    alibi_slopes: torch.Tensor | None = None,
+    num_splits: int = 0,
+    return_softmax_lse: bool = False,
+) -> Result:
+    """Attention of q [B, Nq, Hq, D] over a cache k_cache, v_cache [B, S, Hkv, D], to which k and v [B, n, Hkv, D] are written first.
+
+    cache_seqlens             how many tokens each row holds, an integer or [B]; by default all S. k and v are written behind them, in
+                              place, and need it
+    rotary_cos, rotary_sin    [positions, r / 2]: new keys are turned by their places, queries by theirs; without causality and
+                              window all queries of a row by the place of the first new key. rotary_interleaved: pairs are
+                              neighbours, else halves
+    cache_batch_idx           [B]: which row of the cache belongs to which of q; the cache may have more
+    cache_leftpad             [B]: keys before it do not exist
+    block_table               [B, pages]: the cache then is a pool [pages of all, page, Hkv, D]
+    return_softmax_lse        also return the log-sum-exp [B, Hq, Nq]
+
+    Rows of the cache that are picked, and pages, are copied for the call. Nothing is recorded for gradients. The rest is as in
+    flash_attn_func; the last query stands beside the last key of its row. ValueError for tokens that do not fit.
+    """
+    batch, queries = q.shape[:2]
+    room = k_cache.shape[1] * (1 if block_table is None else block_table.shape[1])
+    if cache_seqlens is None and k is not None:
+        raise ValueError("cache_seqlens: expected the lengths beside k, got none")
+    lengths = integers("cache_seqlens", room if cache_seqlens is None else cache_seqlens).expand(batch)
+    settings = Settings(0.0, softmax_scale, causal, window_size, softcap, alibi_slopes)
+    settings.check(batch, q.shape[2])
+    rows = torch.arange(batch) if cache_batch_idx is None else integers("cache_batch_idx", cache_batch_idx)
+    if block_table is None and (rows.shape != (batch,) or bool(((rows < 0) | (rows >= k_cache.shape[0])).any())):
+        raise ValueError(f"cache_batch_idx: expected {batch} rows within 0..{k_cache.shape[0] - 1}, got {rows.tolist()}")
+    if (k is None) != (v is None):
+        raise ValueError("k, v: expected both or none")
+    new = 0 if k is None else k.shape[1]
+    if bool((lengths < 0).any()) or bool((lengths + new > room).any()):
+        raise ValueError(f"cache_seqlens: expected room for {new} more tokens in {room}, got {lengths.tolist()}")
+    table = None if block_table is None else checked_pages(k_cache, block_table, lengths + new)
+    if k is not None and v is not None:
+        at = lengths[:, None] + torch.arange(new)
+        if rotary_cos is not None and rotary_sin is not None:
+            by_place = causal or tuple(window_size) != (-1, -1)
+            of_queries = lengths[:, None] + torch.arange(queries) * int(by_place)
+            layout = "interleaved" if rotary_interleaved else "half"
+            q, k = (
+                apply_rotary(x.transpose(1, 2), rotary_cos, rotary_sin, p, layout, 2 * rotary_cos.shape[1]).transpose(1, 2)
+                for x, p in ((q, of_queries), (k, at))
+            )
+        page = k_cache.shape[1]
+        index = (rows[:, None], at) if table is None else (table.gather(1, at // page), at % page)
+        k_cache[index], v_cache[index] = k, v
+    lengths = lengths + new
+    longest = int(lengths.max()) if batch > 0 else 0
+    if table is not None:
+        keys, values = (t[table].flatten(1, 2)[:, :longest] for t in (k_cache, v_cache))
+    else:
+        picked = cache_batch_idx is not None or k_cache.shape[0] != batch
+        keys, values = ((t[rows] if picked else t)[:, :longest] for t in (k_cache, v_cache))
+    more: dict[str, Any] = {"key_lengths": lengths}
+    if settings.placed or causal:
+        more["query_positions"] = lengths[:, None] - queries + torch.arange(queries)
+    if cache_leftpad is not None:
+        more["mask"] = (torch.arange(longest) >= integers("cache_leftpad", cache_leftpad)[:, None])[:, None, None, :]
+    output, lse = dense(q, keys, values, settings, False, **more)
+    return (output, lse) if return_softmax_lse else output
