@@ -170,7 +170,11 @@ def _share() -> None:
         @register_sharding(operator)
         def placements(*tensors: Any, **numbers: Any) -> Any:
             given = dict(zip(_names(operator), tensors))
-            shared = [Replicate(), *([Shard(0), Shard(1)] if _by_row(given, numbers) else [])]
+            rows = [Shard(0)] if _by_row(given, numbers) else []
+            q_heads, kv_heads = given["query"].shape[1], given["key"].shape[1]
+            # A rank's query heads belong to its key heads where all ranks have equally many, or each key head has one.
+            heads = [Shard(1)] if rows and (q_heads == kv_heads or kv_heads % given["query"].mesh.size() == 0) else []
+            shared = [Replicate(), *rows, *heads]
             return [
                 (
                     [of if there else None for there in results(given, numbers)],

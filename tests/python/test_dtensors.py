@@ -35,3 +35,16 @@ def test_ranks_share_rows_and_heads(dim, dtype, two_ranks):
     ours = torch.autograd.grad((output.to_local() * weight).sum(), own)
     for found, theirs in zip(ours, torch.autograd.grad((expected * weight).sum(), own)):
         assert torch.equal(found, theirs)
+
+
+@pytest.mark.parametrize(("q_heads", "kv_heads", "shared"), [(8, 2, True), (3, 3, True), (12, 3, False), (6, 3, False)])
+def test_heads_are_shared_where_each_rank_has_those_of_its_queries(q_heads, kv_heads, shared, two_ranks):
+    """Of 12 heads on 3 the first rank would hold 6 on 2, which belong together in another way."""
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    whole = [torch.randn(1, heads, 5, 8) for heads in (q_heads, kv_heads, kv_heads)]
+    output = heed.attention(*(distribute_tensor(t, two_ranks, [Shard(1)], src_data_rank=None) for t in whole))
+    assert output.placements == (Shard(1) if shared else Replicate(),)
+    if shared:
+        expected = heed.attention(*whole).tensor_split(2, 1)[0] if q_heads % 2 == 0 else heed.attention(*whole)[:, :2]
+        torch.testing.assert_close(output.to_local(), expected)
