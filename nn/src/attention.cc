@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "attention_call.h"
-#include "attention_node.h"
+#include "attention_derivative.h"
 #include "heed/error.h"
 #include "heed/nn/attention_position.h"
 #include "heed/nn/dropout.h"
@@ -50,8 +50,7 @@ AttentionOutput attention(const at::Tensor& query_view, const at::Tensor& key_vi
 
   const ForwardResult forward = DifferentiableAttention(query, key, value, resolved);
 
-  AttentionOutput result{forward.output, forward.lse, {}, {}};
-  if (options.return_statistics()) result.statistics = forward.statistics;
+  AttentionOutput result{forward.output, forward.lse, {}, forward.statistics};
   if (options.return_weights()) {
     const at::NoGradGuard no_grad;
     result.weights = AttentionWeights(query, key, result.lse.detach(), resolved, heads, rows);

@@ -42,11 +42,7 @@ ForwardResult AttentionForward(const at::Tensor& query, const at::Tensor& key, c
   if (kept != Kept::kNothing) result.lse = at::empty(row_shape, rows);
   if (exact) result.correction = at::empty(row_shape, rows);
   if (exact && LeavesRemainder(query.scalar_type())) result.remainder = EmptyOutput(query, value, at::kBFloat16);
-  if (options.return_statistics()) {
-    result.statistics = at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
-  } else if (kept != Kept::kNothing) {
-    result.statistics = at::empty({0}, rows);
-  }
+  if (options.return_statistics()) result.statistics = at::empty({3, row_shape[0], row_shape[1], row_shape[2]}, rows);
   TorchExecutor executor;
   WithElementType(query.scalar_type(), [&]<class T>(T) {
     Statistics<Accum<T>> statistics;
@@ -131,6 +127,22 @@ Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, 
                 ThreadWorkspace(), executor, ViewOf<const A, 3>(d_rows), ViewOf<const BFloat16, 4>(saved.remainder),
                 ViewOf<const A, 3>(saved.correction));
   });
+  return d;
+}
+
+Operands GradientsOf(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, Operands given,
+                     AttentionOptions options, const Wanted& wanted) {
+  options.tensors(Resolved(given.tensors, saved.query));
+  Operands d = AttentionBackward(d_output, d_lse, saved, options, wanted);
+  for (std::size_t t = 0; t < Operands::kCount; ++t) {
+    at::Tensor& gradient = *d.All()[t];
+    if (!gradient.defined()) continue;
+    // One row of a table may have served all heads, and a dense array may have had fewer dimensions.
+    const at::Tensor& own = *given.All()[t];
+    if (!gradient.sizes().equals(own.sizes()))
+      gradient = own.dim() == gradient.dim() ? gradient.sum_to_size(own.sizes()) : gradient.reshape(own.sizes());
+    gradient = gradient.to(own.scalar_type());
+  }
   return d;
 }
 

@@ -56,7 +56,7 @@ enum class Kept { kNothing, kLse, kExact };
 
 struct ForwardResult {
   at::Tensor output, lse;
-  at::Tensor statistics;  // [3, B, Hq, Nq], or empty [0] or undefined
+  at::Tensor statistics;  // [3, B, Hq, Nq], undefined unless asked for
   // What rounding took, undefined unless wanted: of 16-bit outputs, bfloat16 [B, Hq, Nq, Dv]; of lse, a factor [B, Hq, Nq].
   at::Tensor remainder, correction;
 };
@@ -99,6 +99,10 @@ struct SavedCall {
 // d_output, d_lse: gradients of the two results; an undefined one counts as zeros.
 Operands AttentionBackward(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved,
                            const AttentionOptions& options, const Wanted& wanted);
+
+// The same of tensors as they were given, not resolved yet; each gradient has the shape and type of what it belongs to.
+Operands GradientsOf(const at::Tensor& d_output, const at::Tensor& d_lse, const SavedCall& saved, Operands given,
+                     AttentionOptions options, const Wanted& wanted);
 
 // The weights before dropout of chosen heads and rows (int64; undefined: all), [B, heads, rows, Nk], from the log-sum-exp of
 // the forward pass.

@@ -1,6 +1,4 @@
-// torch.ops.heed.attention_*: the operators compute; derivatives are attached by the caller's front end (heed::nn::attention
-// in C++, heed.attention in Python), because only there can everything that is not defined raise. torch.ops.heed.attention is
-// heed::nn::attention as an operator.
+// torch.ops.heed.attention_*. Derivatives are attached in attention_derivative.cc.
 //
 // The kernels are boxed: an operator has about thirty arguments, and the same two dozen of them are options.
 #include <algorithm>
@@ -16,7 +14,7 @@
 #include <torch/library.h>
 
 #include "attention_call.h"
-#include "forward_mode.h"
+#include "attention_derivative.h"
 #include "operator_arguments.h"
 #include "translate_errors.h"
 
@@ -53,9 +51,7 @@ void ForwardOperator(const OperatorHandle& op, Stack* stack) {
     call.options.tensors() = Resolved(call.options.tensors(), call.query);
     const ForwardResult result =
         AttentionForward(call.query, call.key, call.value, call.options, call.exact ? Kept::kExact : Kept::kLse);
-    torch::jit::push(*stack, result.output, result.lse, result.statistics,
-                     result.remainder.defined() ? result.remainder : at::empty({0}, call.query.options().dtype(at::kBFloat16)),
-                     result.correction.defined() ? result.correction : at::empty({0}, result.lse.options()));
+    torch::jit::push(*stack, result.output, result.lse, result.statistics, result.remainder, result.correction);
   });
 }
 
@@ -71,71 +67,47 @@ void CheckOperator(const OperatorHandle& op, Stack* stack) {
 constexpr c10::DispatchKeySet kPlain({c10::DispatchKey::CPU, c10::DispatchKey::AutogradCPU, c10::DispatchKey::ADInplaceOrView,
                                       c10::DispatchKey::AutocastCPU});
 
-// Tensors of torch.func do not show whether a gradient is wanted of what they wrap.
-constexpr c10::DispatchKeySet kTransformed({c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper});
-
-// Of the arguments of heed::attention on the stack.
-bool WillNeedGradient(const OperatorHandle& op, c10::DispatchKeySet keys, const Stack& stack) {
-  if (!at::GradMode::is_enabled()) return false;
-  return keys.has_any(kTransformed) ||
-         std::any_of(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()), stack.end(),
-                     [](const IValue& value) { return value.isTensor() && value.toTensor().requires_grad(); });
-}
-
-void DifferentiableOperator(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) {
-    static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
-    stack->emplace_back(WillNeedGradient(op, keys, *stack));
-    forward.callBoxed(stack);
-    return torch::jit::drop(*stack, 2);  // what rounding took
-  }
-  TranslateErrors([&] {
-    const ForwardCall call(op, stack);
-    const AttentionOutput result = attention(call.query, call.key, call.value, call.options);
-    torch::jit::push(*stack, result.output, result.lse,
-                     result.statistics.defined() ? result.statistics : at::empty({0}, result.lse.options()));
-  });
-}
-
-// The output of heed::attention with these arguments and no others.
-at::Tensor OutputOfAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                             std::optional<double> scale) {
-  static const OperatorHandle attention = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention", "");
+// The output of heed::attention_forward with these arguments and no others.
+at::Tensor OutputOfOperator(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            std::optional<double> scale, c10::string_view causal) {
+  static const OperatorHandle forward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_forward", "");
   Stack stack{query, key, value};
-  for (const c10::Argument& argument : attention.schema().arguments()) {
-    if (!argument.default_value()) continue;
-    stack.emplace_back(scale && argument.name() == "scale" ? IValue(*scale) : *argument.default_value());
+  for (const c10::Argument& argument : forward.schema().arguments()) {
+    if (argument.name() == "scale") {
+      stack.emplace_back(scale);
+    } else if (argument.name() == "causal") {
+      stack.emplace_back(std::string(causal));
+    } else if (argument.default_value()) {
+      stack.push_back(*argument.default_value());
+    }
   }
-  attention.callBoxed(&stack);
+  forward.callBoxed(&stack);
   return stack.front().toTensor();
 }
 
 at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                         std::optional<double> scale) {
+                         std::optional<double> scale, c10::string_view causal) {
+  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0) return OutputOfOperator(query, key, value, scale, causal);
   const auto wants = [](const at::Tensor& operand) {
     return (operand.requires_grad() && at::GradMode::is_enabled()) || operand._fw_grad(/*level=*/0).defined();
   };
-  if ((keys.raw_repr() & ~kPlain.raw_repr()) != 0 || wants(query) || wants(key) || wants(value))
-    return OutputOfAttention(query, key, value, scale);
   return TranslateErrors([&] {
     const at::Tensor q = Dense("query", query), k = Dense("key", key), v = Dense("value", value);
     CheckAttentionInputs(q, k, v);
     AttentionOptions options;
     if (scale) options.scale(*scale);
+    options.causal(ParseCausal(causal));
+    if (wants(q) || wants(k) || wants(v)) return DifferentiableAttention(q, k, v, options).output;
     return AttentionForward(q, k, v, options, Kept::kNothing).output;
   });
 }
 
-// What scaled_dot_product_attention's mask and causality are as options; nothing where they need another look.
-std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const std::optional<at::Tensor>& mask, bool causal) {
-  AttentionOptions options;
-  if (causal) options.causal(Causal::kTopLeft);
-  if (!mask) return options;
-  const at::ScalarType type = mask->scalar_type();
-  if (causal || !mask->device().is_cpu() || mask->is_nested() || mask->layout() != at::kStrided || mask->dim() > 4)
-    return std::nullopt;
-  if (type == at::kBool) return options.mask(*mask);
-  if (type == at::kFloat || type == query.scalar_type()) return options.bias(*mask);
+// What scaled_dot_product_attention's mask is as options; nothing where it needs another look.
+std::optional<AttentionOptions> OptionsOf(const at::Tensor& query, const at::Tensor& mask) {
+  const at::ScalarType type = mask.scalar_type();
+  if (!mask.device().is_cpu() || mask.is_nested() || mask.layout() != at::kStrided || mask.dim() > 4) return std::nullopt;
+  if (type == at::kBool) return AttentionOptions().mask(mask);
+  if (type == at::kFloat || type == query.scalar_type()) return AttentionOptions().bias(mask);
   return std::nullopt;
 }
 
@@ -150,9 +122,9 @@ std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::
     const int64_t size = query.size(dimension);
     if (key.size(dimension) != size || value.size(dimension) != size) return std::nullopt;
   }
-  if (!mask && !causal) return PlainOperator(keys, query, key, value, scale);
-  std::optional<AttentionOptions> options = OptionsOf(query, mask, causal);
-  if (!options || (keys.raw_repr() & ~kPlain.raw_repr()) != 0) return std::nullopt;
+  if (!mask) return PlainOperator(keys, query, key, value, scale, causal ? "top_left" : "none");
+  std::optional<AttentionOptions> options = OptionsOf(query, *mask);
+  if (causal || !options || (keys.raw_repr() & ~kPlain.raw_repr()) != 0) return std::nullopt;
   if (scale) options->scale(*scale);
   return TranslateErrors([&] { return attention(query, key, value, *options).output; });
 }
@@ -166,20 +138,11 @@ void ForwardShape(const OperatorHandle& op, Stack* stack) {
     const at::TensorOptions rows = query.options().dtype(AccumulatorType(query.scalar_type()));
     const c10::SymInt batch = query.sym_size(0), heads = query.sym_size(1), steps = query.sym_size(2);
     const bool remainder = wanted && LeavesRemainder(query.scalar_type());
-    torch::jit::push(
-        *stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
-        statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::empty_symint({0}, rows),
-        remainder ? EmptyOutput(query, value, at::kBFloat16) : at::empty_symint({0}, query.options().dtype(at::kBFloat16)),
-        wanted ? at::empty_symint({batch, heads, steps}, rows) : at::empty_symint({0}, rows));
+    torch::jit::push(*stack, EmptyOutput(query, value, query.scalar_type()), at::empty_symint({batch, heads, steps}, rows),
+                     statistics ? at::empty_symint({3, batch, heads, steps}, rows) : at::Tensor(),
+                     remainder ? EmptyOutput(query, value, at::kBFloat16) : at::Tensor(),
+                     wanted ? at::empty_symint({batch, heads, steps}, rows) : at::Tensor());
   });
-}
-
-// A gradient in the shape and type of what was given: one row of a table may have served all heads, and a dense array may have
-// had fewer dimensions.
-at::Tensor InFormOf(const at::Tensor& given, const at::Tensor& gradient) {
-  const at::Tensor summed =
-      given.dim() == gradient.dim() ? gradient.sum_to_size(given.sizes()) : gradient.reshape(given.sizes());
-  return summed.to(given.scalar_type());
 }
 
 void BackwardOperator(const OperatorHandle& op, Stack* stack) {
@@ -195,14 +158,10 @@ void BackwardOperator(const OperatorHandle& op, Stack* stack) {
     Operands given{query, key, value, arguments.Tensors()};
     const at::Tensor seed = arguments.Tensor();
     AttentionOptions options = arguments.Options();
-    options.tensors() = Resolved(given.tensors, query);
     arguments.Dropout(seed, options);
-    Operands d =
-        AttentionBackward(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, options, arguments.Wants());
-    for (std::size_t t = 0; t < Operands::kCount; ++t) {
-      const at::Tensor& gradient = *d.All()[t];
-      torch::jit::push(*stack, gradient.defined() ? InFormOf(*given.All()[t], gradient) : at::empty({0}, query.options()));
-    }
+    const Wanted wanted = arguments.Wants();
+    Operands d = GradientsOf(d_output, d_lse, {query, key, value, output, lse, remainder, correction}, given, options, wanted);
+    for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
   });
 }
 
@@ -221,8 +180,7 @@ void BackwardShape(const OperatorHandle& op, Stack* stack) {
     AttentionOptions options = arguments.Options();
     arguments.Dropout(options);
     Operands d = EmptyGradients(given, arguments.Wants());
-    for (const at::Tensor* gradient : d.All())
-      torch::jit::push(*stack, gradient->defined() ? *gradient : at::empty({0}, query.options()));
+    for (const at::Tensor* gradient : d.All()) torch::jit::push(*stack, *gradient);
   });
 }
 
@@ -260,16 +218,14 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
   const std::string tensors = OptionTensors(), numbers = OptionNumbers(), dropout = DropoutNumbers();
   const std::string forward = "(Tensor query, Tensor key, Tensor value, " + tensors + "Tensor? seed=None, *, " + numbers +
                               ", " + dropout + ", bool statistics=False";
-  // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward, and empty [0]
-  // unless exact gradients are asked for.
+  // remainder: of 16-bit outputs what rounding took; correction: of lse, as a factor; for attention_backward. Both are
+  // undefined, None in Python, unless exact gradients are asked for, which a call under autograd does by itself; statistics are
+  // unless they are asked for.
   m.def(("attention_forward" + forward +
          ", bool exact=False) -> (Tensor output, Tensor lse, Tensor statistics, Tensor remainder, Tensor correction)")
             .c_str());
-  // The same numbers with heed::nn::attention's derivative, which costs a call less time than one attached from outside.
-  // Tensors that something intercepts (a transform, a trace, a mode) go to attention_forward, which such things see.
-  m.def(("attention" + forward + ") -> (Tensor output, Tensor lse, Tensor statistics)").c_str());
-  // Its output without options: a step of decoding takes little longer than the making of such a call.
-  m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None) -> Tensor");
+  // Its output without other options: a step of decoding takes little longer than the making of such a call.
+  m.def("attention_plain(Tensor query, Tensor key, Tensor value, float? scale=None, str causal='none') -> Tensor");
   // The same, or with the mask or the causality of scaled_dot_product_attention, for dense tensors on the CPU with four
   // dimensions, the first two of one size, outside of autocast; else nothing.
   m.def(
@@ -277,7 +233,7 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
       "bool is_causal=False) -> Tensor?");
   // Raises what attention_forward would raise for options beside tensors of these shapes, whose elements it does not read.
   m.def(("attention_check" + forward + ") -> ()").c_str());
-  // Gradients of tensors that are absent or not wanted are empty.
+  // Gradients of tensors that are absent or not wanted are undefined.
   m.def(("attention_backward(Tensor? d_output, Tensor? d_lse, Tensor query, Tensor key, Tensor value, Tensor output, Tensor "
          "lse, Tensor? remainder, Tensor? correction, " +
          tensors + "Tensor? seed=None, *, " + numbers + ", " + dropout + ", " + OfOperands("bool want_", "=True") + ") -> (" +
@@ -289,7 +245,6 @@ TORCH_LIBRARY_FRAGMENT(heed, m) {
 }
 
 TORCH_LIBRARY_IMPL(heed, CompositeImplicitAutograd, m) {
-  m.impl("attention", torch::CppFunction::makeFromBoxedFunction<&DifferentiableOperator>());
   m.impl("attention_plain", TORCH_FN(PlainOperator));
   m.impl("attention_same_plain", TORCH_FN(SamePlainOperator));
 }
@@ -305,11 +260,6 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardShape>());
   m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardShape>());
   m.impl("attention_weights", torch::CppFunction::makeFromBoxedFunction<&WeightsShape>());
-}
-
-TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) {
-  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
-  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>());
 }
 
 // Weights have no derivative: asking for it raises.

@@ -7,11 +7,15 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/List.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include "operator_node.h"
+#include "refuse.h"
+#include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
@@ -54,20 +58,10 @@ bool Large(const at::Tensor& X, const at::Tensor& weight) {
   return static_cast<double>(X.numel()) * static_cast<double>(weight.size(0)) >= static_cast<double>(kMultiplyAdds);
 }
 
-// Nothing but autograd stands between these tensors and their memory: no transform, trace, mode, autocast or lazy sign.
-bool Plain(std::initializer_list<const at::Tensor*> tensors) {
-  using c10::DispatchKey;
-  constexpr c10::DispatchKeySet kPlain(
-      {DispatchKey::CPU, DispatchKey::BackendSelect, DispatchKey::AutogradCPU, DispatchKey::ADInplaceOrView});
-  const c10::impl::LocalDispatchKeySet local = c10::impl::tls_local_dispatch_key_set();
-  c10::DispatchKeySet keys = local.included_;
-  for (const at::Tensor* tensor : tensors) {
-    if (!tensor->defined()) continue;
-    if (tensor->scalar_type() != at::kFloat || tensor->_fw_grad(/*level=*/0).defined()) return false;
-    keys = keys | tensor->key_set();
-  }
-  // Of raw bits: the difference of two sets keeps the backends of the first.
-  return ((keys - local.excluded_).raw_repr() & ~kPlain.raw_repr()) == 0;
+bool Plain(at::ArrayRef<at::Tensor> tensors) {
+  return ArePlain(tensors) && std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
+           return !tensor.defined() || tensor.scalar_type() == at::kFloat;
+         });
 }
 
 bool Fits(const at::Tensor& X, const at::Tensor& weight, const at::Tensor& bias) {
@@ -76,7 +70,7 @@ bool Fits(const at::Tensor& X, const at::Tensor& weight, const at::Tensor& bias)
 }
 
 bool ByOneDnn(const at::Tensor& X, const at::Tensor& weight, const at::Tensor& bias) {
-  return Fits(X, weight, bias) && Plain({&X, &weight, &bias}) && Large(X, weight) && at::globalContext().userEnabledMkldnn() &&
+  return Fits(X, weight, bias) && Plain({X, weight, bias}) && Large(X, weight) && at::globalContext().userEnabledMkldnn() &&
          OneDnn();
 }
 
@@ -94,7 +88,7 @@ struct LinearFunction : Function<LinearFunction> {
     variable_list d(3);
     if (ctx->needs_input_grad(0)) {
       // With a graph of this pass, a product that can be differentiated again.
-      const bool ours = !at::GradMode::is_enabled() && Plain({&rows, &weight});
+      const bool ours = !at::GradMode::is_enabled() && Plain({rows, weight});
       d[0] = (ours ? OneDnnProduct(rows, weight.t(), {}) : rows.mm(weight)).view(X.sizes());
     }
     if (ctx->needs_input_grad(1)) d[1] = rows.t().mm(X.reshape({-1, X.size(-1)}));
@@ -106,6 +100,8 @@ struct LinearFunction : Function<LinearFunction> {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& X, const at::Tensor& weight, const at::Tensor& bias) {
+  if (X.is_cpu() && X.scalar_type() != weight.scalar_type() && !at::autocast::is_autocast_enabled(at::kCPU))
+    Refuse("X: expected ", weight.scalar_type(), " as the weights of the layer have, got ", X.scalar_type());
   const OptionalTensor present = bias.defined() ? OptionalTensor(bias) : std::nullopt;
   if (!ByOneDnn(X, weight, bias)) return at::linear(X, weight, present);
   const bool differentiated =
@@ -116,7 +112,7 @@ at::Tensor linear(const at::Tensor& X, const at::Tensor& weight, const at::Tenso
 namespace {
 
 at::Tensor LinearOperator(const at::Tensor& X, const at::Tensor& weight, const OptionalTensor& bias) {
-  return linear(X, weight, bias.value_or(at::Tensor()));
+  return TranslateErrors([&] { return linear(X, weight, bias.value_or(at::Tensor())); });
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace heed::nn {
 // on a processor with AVX-512 are oneDNN's, their other gradient and all else MKL's: which of the two depends on the shapes
 // alone, and each gives the same bits in every run, so results repeat. torch.backends.mkldnn.enabled
 // (at::globalContext().setUserEnabledMkldnn) turns oneDNN off here too. Differentiable twice.
+// Throws InvalidArgument for an X of another type than the weights have, outside of autocast.
 at::Tensor linear(const at::Tensor& X, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace heed::nn

@@ -1,6 +1,7 @@
 #include "operator_arguments.h"
 
 #include <array>
+#include <iterator>
 #include <span>
 #include <string_view>
 
@@ -13,13 +14,6 @@ namespace heed::nn {
 namespace {
 
 using c10::IValue;
-
-Causal ParseCausal(std::string_view name) {
-  if (name == "none") return Causal::kNone;
-  if (name == "bottom_right") return Causal::kBottomRight;
-  if (name == "top_left") return Causal::kTopLeft;
-  throw InvalidArgument("causal: expected 'none', 'bottom_right' or 'top_left', got '" + std::string(name) + "'");
-}
 
 EmptyRow ParseEmptyRow(std::string_view name) {
   if (name == "zero") return EmptyRow::kZero;
@@ -42,55 +36,83 @@ std::vector<int64_t> ToInts(const IValue& value) {
   return ints;
 }
 
-// An argument that is no tensor: how it stands in a schema, and what it says.
+const char* NameOf(Causal causal) {
+  if (causal == Causal::kNone) return "none";
+  return causal == Causal::kTopLeft ? "top_left" : "bottom_right";
+}
+
+// An argument that is no tensor: how it stands in a schema, what it says, and how options are written as one.
 struct Number {
   const char* schema;
   void (*read)(const IValue& value, AttentionOptions& options);
+  IValue (*write)(const AttentionOptions& options);
 };
 
 constexpr std::array kNumbers{
     Number{"float? scale=None",
            [](const IValue& value, AttentionOptions& options) {
              if (!value.isNone()) options.scale(value.toDouble());
-           }},
+           },
+           [](const AttentionOptions& options) { return IValue(options.scale()); }},
     Number{"str causal='none'",
-           [](const IValue& value, AttentionOptions& options) { options.causal(ParseCausal(value.toStringView())); }},
+           [](const IValue& value, AttentionOptions& options) { options.causal(ParseCausal(value.toStringView())); },
+           [](const AttentionOptions& options) { return IValue(NameOf(options.causal())); }},
     Number{"SymInt window_left=-1",
-           [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); }},
+           [](const IValue& value, AttentionOptions& options) { options.window(ToInt(value), options.window().right); },
+           [](const AttentionOptions& options) { return IValue(options.window().left); }},
     Number{"SymInt window_right=-1",
-           [](const IValue& value, AttentionOptions& options) { options.window(options.window().left, ToInt(value)); }},
+           [](const IValue& value, AttentionOptions& options) { options.window(options.window().left, ToInt(value)); },
+           [](const AttentionOptions& options) { return IValue(options.window().right); }},
     Number{"SymInt? query_offset=None",
            [](const IValue& value, AttentionOptions& options) {
              if (!value.isNone()) options.query_offset(ToInt(value));
-           }},
+           },
+           [](const AttentionOptions& options) { return IValue(options.query_offset()); }},
     Number{"SymInt? key_offset=None",
            [](const IValue& value, AttentionOptions& options) {
              if (!value.isNone()) options.key_offset(ToInt(value));
-           }},
-    Number{"bool symmetric=True", [](const IValue& value, AttentionOptions& options) { options.slopes({}, value.toBool()); }},
+           },
+           [](const AttentionOptions& options) { return IValue(options.key_offset()); }},
+    Number{"bool symmetric=True", [](const IValue& value, AttentionOptions& options) { options.symmetric(value.toBool()); },
+           [](const AttentionOptions& options) { return IValue(options.symmetric()); }},
     Number{"float? softcap=None",
            [](const IValue& value, AttentionOptions& options) {
              if (!value.isNone()) options.softcap(value.toDouble());
-           }},
+           },
+           [](const AttentionOptions& options) { return IValue(options.softcap()); }},
     Number{"str score_program=''",
-           [](const IValue& value, AttentionOptions& options) { options.score_text(std::string(value.toStringView())); }},
+           [](const IValue& value, AttentionOptions& options) { options.score_text(std::string(value.toStringView())); },
+           [](const AttentionOptions& options) { return IValue(options.score() ? options.score()->Text() : ""); }},
     Number{"SymInt[] score_extents=[]",
-           [](const IValue& value, AttentionOptions& options) { options.score_extents(ToInts(value)); }},
-    Number{"str mask_program=''",
-           [](const IValue& value, AttentionOptions& options) { options.mask_text(std::string(value.toStringView())); }},
+           [](const IValue& value, AttentionOptions& options) { options.score_extents(ToInts(value)); },
+           [](const AttentionOptions& options) { return IValue(options.score_extents()); }},
+    Number{
+        "str mask_program=''",
+        [](const IValue& value, AttentionOptions& options) { options.mask_text(std::string(value.toStringView())); },
+        [](const AttentionOptions& options) { return IValue(options.mask_program() ? options.mask_program()->Text() : ""); }},
     Number{"SymInt[] mask_extents=[]",
-           [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); }},
-    Number{"str empty_row='zero'",
-           [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); }},
-    Number{"str precision='float32'",
-           [](const IValue& value, AttentionOptions& options) { options.precision(ParsePrecision(value.toStringView())); }},
+           [](const IValue& value, AttentionOptions& options) { options.mask_extents(ToInts(value)); },
+           [](const AttentionOptions& options) { return IValue(options.mask_extents()); }},
+    Number{
+        "str empty_row='zero'",
+        [](const IValue& value, AttentionOptions& options) { options.empty_row(ParseEmptyRow(value.toStringView())); },
+        [](const AttentionOptions& options) { return IValue(options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero"); }},
+    Number{
+        "str precision='float32'",
+        [](const IValue& value, AttentionOptions& options) { options.precision(ParsePrecision(value.toStringView())); },
+        [](const AttentionOptions& options) { return IValue(options.precision() == Precision::kFused ? "fused" : "float32"); }},
 };
 constexpr std::array kDropoutNumbers{
-    Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); }},
-    Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); }},
-    Number{"SymInt first_head=0", [](const IValue& value, AttentionOptions& options) { options.first_head(ToInt(value)); }},
-    Number{"SymInt first_query=0", [](const IValue& value, AttentionOptions& options) { options.first_query(ToInt(value)); }},
-    Number{"SymInt first_key=0", [](const IValue& value, AttentionOptions& options) { options.first_key(ToInt(value)); }},
+    Number{"float dropout=0.0", [](const IValue& value, AttentionOptions& options) { options.dropout(value.toDouble()); },
+           [](const AttentionOptions& options) { return IValue(options.dropout()); }},
+    Number{"SymInt batch_offset=0", [](const IValue& value, AttentionOptions& options) { options.batch_offset(ToInt(value)); },
+           [](const AttentionOptions& options) { return IValue(options.batch_offset()); }},
+    Number{"SymInt first_head=0", [](const IValue& value, AttentionOptions& options) { options.first_head(ToInt(value)); },
+           [](const AttentionOptions& options) { return IValue(options.first_head()); }},
+    Number{"SymInt first_query=0", [](const IValue& value, AttentionOptions& options) { options.first_query(ToInt(value)); },
+           [](const AttentionOptions& options) { return IValue(options.first_query()); }},
+    Number{"SymInt first_key=0", [](const IValue& value, AttentionOptions& options) { options.first_key(ToInt(value)); },
+           [](const AttentionOptions& options) { return IValue(options.first_key()); }},
 };
 
 std::string NumberArguments(std::span<const Number> numbers) {
@@ -100,6 +122,13 @@ std::string NumberArguments(std::span<const Number> numbers) {
 }
 
 }  // namespace
+
+Causal ParseCausal(std::string_view name) {
+  if (name == "none") return Causal::kNone;
+  if (name == "bottom_right") return Causal::kBottomRight;
+  if (name == "top_left") return Causal::kTopLeft;
+  throw InvalidArgument("causal: expected 'none', 'bottom_right' or 'top_left', got '" + std::string(name) + "'");
+}
 
 std::string OptionTensors() {
   std::string arguments;
@@ -116,9 +145,38 @@ std::string OfOperands(const std::string& prefix, const std::string& suffix) {
 std::string OptionNumbers() { return NumberArguments(kNumbers); }
 std::string DropoutNumbers() { return NumberArguments(kDropoutNumbers); }
 
+std::vector<IValue> NumbersOf(const AttentionOptions& options) {
+  std::vector<IValue> values;
+  values.reserve(kNumbers.size() + kDropoutNumbers.size());
+  for (const Number& number : kNumbers) values.push_back(number.write(options));
+  for (const Number& number : kDropoutNumbers) values.push_back(number.write(options));
+  return values;
+}
+
+AttentionOptions OptionsFrom(const std::vector<IValue>& numbers, const at::Tensor& seed) {
+  AttentionOptions options;
+  auto value = numbers.begin();
+  for (const Number& number : kNumbers) number.read(*value++, options);
+  for (const Number& number : kDropoutNumbers) number.read(*value++, options);
+  if (seed.defined()) options.seed(*AddressOf<const int64_t>(seed));
+  return options;
+}
+
+std::vector<std::pair<std::string, IValue>> NamedNumbers(const AttentionOptions& options) {
+  std::vector<std::pair<std::string, IValue>> named;
+  const auto add = [&](const Number& number) {
+    const std::string_view schema = number.schema, name = schema.substr(0, schema.find('='));
+    named.emplace_back(name.substr(name.find(' ') + 1), number.write(options));
+  };
+  for (const Number& number : kNumbers) add(number);
+  for (const Number& number : kDropoutNumbers) add(number);
+  return named;
+}
+
 Arguments::Arguments(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::DeviceType device) {
   const std::vector<c10::Argument>& described = op.schema().arguments();
-  values_.assign(stack->end() - static_cast<std::ptrdiff_t>(described.size()), stack->end());
+  values_.assign(std::make_move_iterator(stack->end() - static_cast<std::ptrdiff_t>(described.size())),
+                 std::make_move_iterator(stack->end()));
   torch::jit::drop(*stack, described.size());
   for (std::size_t i = 0; i < values_.size(); ++i) {
     if (!values_[i].isTensor() || !values_[i].toTensor().defined()) continue;

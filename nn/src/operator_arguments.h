@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -25,6 +27,14 @@ std::string OfOperands(const std::string& prefix, const std::string& suffix);
 // The options that are no tensors, and those of dropout.
 std::string OptionNumbers();
 std::string DropoutNumbers();
+// The same two as they stand in a call, of options.
+std::vector<c10::IValue> NumbersOf(const AttentionOptions& options);
+// And back; a seed that is defined is read.
+AttentionOptions OptionsFrom(const std::vector<c10::IValue>& numbers, const at::Tensor& seed);
+std::vector<std::pair<std::string, c10::IValue>> NamedNumbers(const AttentionOptions& options);
+
+// "none", "bottom_right" or "top_left"; throws InvalidArgument for other names.
+Causal ParseCausal(std::string_view name);
 
 // Reads the arguments of a boxed call from first to last. All tensors, whatever their name, are made dense, or, where the call
 // is about shapes, are on the meta device: the dispatcher picks a kernel by the foremost device among them.

@@ -2,22 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
 
 #include "executor.h"
+#include "operator_node.h"
 #include "refuse.h"
 #include "rotary_call.h"
 #include "tensor_view.h"
+#include "translate_errors.h"
 
 namespace heed::nn {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 at::Tensor DensePositions(const at::Tensor& positions) {
@@ -63,31 +65,50 @@ void Apply(const Rotation& rotation, const at::Tensor& x, const at::Tensor& cos,
   ApplyRotary(rotation, ViewOf<const T, 4>(x), ViewOf<const T, 3>(cos), ViewOf<const T, 3>(sin), ViewOf<T, 4>(out), executor);
 }
 
-void CheckNeedsNoGradient(const char* name, const at::Tensor& table) {
-  if (table.defined() && table.requires_grad()) {
-    Refuse(name, ": expected a table that requires no gradient; rotation is differentiated with respect to x alone");
+void CheckNeedNoGradient(const at::Tensor& cos, const at::Tensor& sin) {
+  for (const at::Tensor* table : {&cos, &sin}) {
+    if (!table->defined() || !table->requires_grad()) continue;
+    Refuse(table == &cos ? "cos" : "sin",
+           ": expected a table that requires no gradient; rotation is differentiated with respect to x alone");
   }
 }
 
-struct RotaryFunction : Function<RotaryFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
-                            const std::optional<at::Tensor>& positions, bool interleaved, bool inverse) {
-    ctx->save_for_backward({cos, sin, positions.value_or(at::Tensor())});
-    ctx->saved_data["interleaved"] = interleaved;
-    ctx->saved_data["inverse"] = inverse;
-    const Rotation rotation{interleaved ? RotaryLayout::kInterleaved : RotaryLayout::kHalf, inverse};
-    return RotaryForward(x, cos, sin, positions.value_or(at::Tensor()), rotation);
-  }
+// The derivative is the inverse rotation, and so are its derivatives.
+variable_list Gradient(const variable_list& d_results, const variable_list& tables, const std::vector<bool>& /*wanted*/,
+                       const std::vector<c10::IValue>& numbers) {
+  static const c10::OperatorHandle rotary = c10::Dispatcher::singleton().findSchemaOrThrow("heed::rotary", "");
+  torch::jit::Stack stack{d_results[0], tables[0], tables[1], tables[2], numbers[0], numbers[1], !numbers[2].toBool()};
+  rotary.callBoxed(&stack);
+  return {stack.back().toTensor()};
+}
 
-  static variable_list backward(AutogradContext* ctx, const variable_list& d_out) {
-    const variable_list saved = ctx->get_saved_variables();
-    const bool interleaved = ctx->saved_data["interleaved"].toBool(), inverse = ctx->saved_data["inverse"].toBool();
-    const Rotation back{interleaved ? RotaryLayout::kInterleaved : RotaryLayout::kHalf, !inverse};
-    variable_list gradients(6);
-    if (d_out[0].defined()) gradients[0] = apply_rotary(d_out[0], saved[0], saved[1], back, saved[2]);
-    return gradients;
-  }
-};
+template <class Rotate>
+at::Tensor WithNode(const at::Tensor& x, at::ArrayRef<at::Tensor> tables, std::vector<c10::IValue> numbers,
+                    const Rotate& rotate) {
+  if (!WantsNode(x)) return rotate();
+  const auto node = MakeNode<OperatorNode>("HeedRotaryBackward", &Gradient, x, std::move(numbers));
+  node->Save(tables);
+  const at::Tensor rotated = rotate();
+  torch::autograd::set_history(rotated, node);
+  return rotated;
+}
+
+void RotaryWithDerivative(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const variable_list tensors = TensorsOnStack(op, *stack, 0, 4);
+  const at::Tensor& x = tensors[0];
+  const at::ArrayRef<at::Tensor> tables = at::ArrayRef<at::Tensor>(tensors).slice(1);
+  TranslateErrors([&] { CheckNeedNoGradient(tables[0], tables[1]); });
+  RefuseTangents("cos, sin", tables);
+  const std::vector<c10::IValue> numbers(stack->end() - 3, stack->end());
+  const at::Tensor rotated = WithNode(x, tables, numbers, [&] {
+    CallBelowAutograd(op, keys, stack);
+    return stack->back().toTensor();
+  });
+  if (!HasTangent(x)) return;
+  torch::jit::Stack tangent{x._fw_grad(/*level=*/0), tables[0], tables[1], tables[2], numbers[0], numbers[1], numbers[2]};
+  op.callBoxed(&tangent);
+  rotated._set_fw_grad(tangent.back().toTensor(), /*level=*/0, /*is_inplace_op=*/false);
+}
 
 }  // namespace
 
@@ -151,11 +172,16 @@ RotaryTables rotary_tables(const RotaryFrequencies& frequencies, const at::Tenso
 
 at::Tensor apply_rotary(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin, const Rotation& rotation,
                         const at::Tensor& positions) {
-  CheckNeedsNoGradient("cos", cos);
-  CheckNeedsNoGradient("sin", sin);
+  CheckNeedNoGradient(cos, sin);
   CheckDense("x", x);
-  const std::optional<at::Tensor> rows = positions.defined() ? std::optional(positions) : std::nullopt;
-  return RotaryFunction::apply(x, cos, sin, rows, rotation.layout == RotaryLayout::kInterleaved, rotation.inverse);
+  RefuseTangents("apply_rotary", {x, cos, sin});
+  const char* layout = rotation.layout == RotaryLayout::kInterleaved ? "interleaved" : "half";
+  return WithNode(x, {cos, sin, positions}, {layout, cos.dim() > 0 ? 2 * cos.size(-1) : 0, rotation.inverse}, [&] {
+    const at::NoGradGuard no_grad;
+    return RotaryForward(x, cos, sin, positions, rotation);
+  });
 }
+
+TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RotaryWithDerivative>()); }
 
 }  // namespace heed::nn

@@ -1,4 +1,4 @@
-// torch.ops.heed.rotary and its kin: tables, rotation, buckets. As with attention, the caller's front end attaches derivatives.
+// torch.ops.heed.rotary and its kin: tables, rotation, buckets. Rotation's derivative is in rotary.cc.
 #include <cmath>
 #include <initializer_list>
 #include <optional>
@@ -11,7 +11,6 @@
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
-#include "forward_mode.h"
 #include "heed/error.h"
 #include "heed/nn/rotary.h"
 #include "heed/positions.h"
@@ -188,8 +187,6 @@ TORCH_LIBRARY_IMPL(heed, Meta, m) {
   m.impl("rotary", &RotaryShape);
   m.impl("rotary_table", &TableShape);
 }
-
-TORCH_LIBRARY_IMPL(heed, ADInplaceOrView, m) { m.impl("rotary", torch::CppFunction::makeFromBoxedFunction<&RefuseTangents>()); }
 
 // Tables have no derivative: asking for it raises.
 TORCH_LIBRARY_IMPL(heed, Autograd, m) { m.impl("rotary_table", torch::autograd::autogradNotImplementedFallback()); }

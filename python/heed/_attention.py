@@ -10,6 +10,7 @@ from typing_extensions import TypedDict, Unpack
 
 from . import _operators, positions
 from ._call import call_of
+from ._described import takes
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, Precision
 from ._places import Positions
@@ -41,6 +42,11 @@ class Options(TypedDict, total=False):
     empty_row: EmptyRow
     precision: Precision
 
+
+_NOT_NONE: dict[str, Any] = {"dropout": 0.0, "batch_offset": 0, "empty_row": "zero", "precision": "float32"}
+DEFAULTS: dict[str, Any] = {**dict.fromkeys(Options.__annotations__), **_NOT_NONE}
+# Those that the short way takes.
+_PLAIN = {"scale", "causal"}
 
 # What arguments of scaled_dot_product_attention are called here.
 _CALLED = {
@@ -152,34 +158,17 @@ def attention(
 ) -> Any: ...
 
 
+@takes(Options, **_NOT_NONE)
 def attention(
     query: Array,
     key: Array,
     value: Array,
     *,
-    scale: float | None = None,
-    causal: Causal = None,
-    window: tuple[int, int] | None = None,
-    query_lengths: Array | None = None,
-    key_lengths: Array | None = None,
-    prefix_lengths: Array | None = None,
-    query_positions: Positions | DLPackArray | None = None,
-    key_positions: Positions | DLPackArray | None = None,
-    mask: Array | MaskProgram | None = None,
-    bias: Array | None = None,
-    score: ScoreProgram | None = None,
-    position: positions.Scheme | None = None,
-    softcap: float | None = None,
-    dropout: float = 0.0,
-    seed: int | Array | None = None,
-    batch_offset: int = 0,
-    empty_row: EmptyRow = "zero",
-    precision: Precision = "float32",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
     packed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    **others: Any,
+    **options: Any,
 ) -> torch.Tensor | AttentionOutput | Any:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
@@ -231,49 +220,33 @@ def attention(
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
-    if (
-        _operators.may_attend_plainly(query, key, value, scale)
-        and mask is None and bias is None and score is None and position is None and softcap is None
-        and window is None and packed is None and query_lengths is None and key_lengths is None
-        and prefix_lengths is None and query_positions is None and key_positions is None
-        and dropout == 0.0 and empty_row == "zero" and precision == "float32"
-        and not return_lse and not return_weights and not return_statistics and not others
-        and (causal is None or (causal is True and query.dim() == 4 and query.shape[2] == 1))
-    ):  # fmt: skip
-        # A step of decoding takes little longer than the making of a call with options; its query sees all keys.
-        return _operators.attend_plainly(query, key, value, scale)  # type: ignore[arg-type]
-    if others:
-        raise TypeError(_unexpected(next(iter(others))))
+    more = return_lse or return_weights or return_statistics
+    if not more and packed is None and options.keys() <= _PLAIN and _operators.may_attend_plainly(query, key, value, options):
+        # A step of decoding, and the plainest training, take little longer than the making of a call with options.
+        return _operators.attend_plainly(query, key, value, options)  # type: ignore[arg-type]
+    if not options.keys() <= DEFAULTS.keys():
+        raise TypeError(_unexpected(next(name for name in options if name not in DEFAULTS)))
+    asked: dict[str, Any] = {"return_lse": return_lse, "return_weights": return_weights, "return_statistics": return_statistics}
+    given = {**DEFAULTS, **options, **asked, "packed": packed}
     if not isinstance(query, torch.Tensor) and has_plain_class(query):
-        given = locals()
-        del given["others"]
-        return through(attention, given)
-    given = dict(
-        scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
-        prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
-        score=score, position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset,
-        empty_row=empty_row, precision=precision, return_lse=return_lse, return_weights=return_weights, return_statistics=return_statistics,
-        packed=packed,
-    )
-    operands = (query, key, value, mask, bias)
+        return through(attention, {"query": query, "key": key, "value": value, **given})
+    operands = (query, key, value, given["mask"], given["bias"])
     # What makes a class's own results of those of heed knows no named tuples; the operators ask it then.
-    if not (all(map(has_plain_class, operands)) or return_lse or return_weights or return_statistics) or not isinstance(
-        query, torch.Tensor
-    ):
+    if not (all(map(has_plain_class, operands)) or more) or not isinstance(query, torch.Tensor):
         if has_torch_function(operands):
             return handle_torch_function(attention, operands, query, key, value, **given)  # type: ignore[arg-type]
     if not (query.is_cpu or query.is_meta):  # type: ignore[union-attr]
         from . import _pytorch_attention  # which needs this module
 
         return _pytorch_attention.attend(query, key, value, given)  # type: ignore[arg-type]
-    query, key, value, options, further = call_of(query, key, value, given)
-    output, lse, statistics = _operators.attend(query, key, value, options, further)
-    if not (return_lse or return_weights or return_statistics):
+    query, key, value, named, further = call_of(query, key, value, given)
+    output, lse, statistics = _operators.attend(query, key, value, named, further)
+    if not more:
         return output
     weights = None
     if return_weights:
         chosen = return_weights if isinstance(return_weights, WeightsOf) else WeightsOf()
-        weights = _operators.weights(query, key, lse, options, integers("heads", chosen.heads), integers("rows", chosen.rows))
+        weights = _operators.weights(query, key, lse, named, integers("heads", chosen.heads), integers("rows", chosen.rows))
     return AttentionOutput(
         output, lse if return_lse else None, weights, Statistics(*statistics.unbind(0)) if return_statistics else None
     )

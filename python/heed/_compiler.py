@@ -55,12 +55,6 @@ def when_imported(tell: Callable[[], object], name: str = _COMPILER) -> None:
         _tell(name)
 
 
-def keep_in_graph(function: _Function) -> _Function:
-    """A decorator: torch.compiler.allow_in_graph, which takes effect when the compiler is imported."""
-    when_imported(lambda: torch.compiler.allow_in_graph(function))
-    return function
-
-
 def break_graph(function: _Function) -> _Function:
     """A decorator: torch.compile leaves the call, and all that it calls, as it is."""
     called: list[Callable[..., Any]] = [function]

@@ -1,7 +1,39 @@
-"""Docstrings of the fields of named tuples."""
+"""What help() and inspect show: the fields of named tuples, and arguments that a table of options names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def describe(fields: type, **texts: str) -> None:
     """Says what the fields of a named tuple are where help() looks."""
     for name, text in texts.items():
         getattr(fields, name).__doc__ = text
+
+
+def takes(options: Any, **defaults: Any) -> Callable[[_Function], _Function]:
+    """A decorator: the keys of a TypedDict, with None or these as defaults, stand in the signature in the place of **options."""
+
+    def shown(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        by_name = inspect.Parameter.KEYWORD_ONLY
+        named = (
+            inspect.Parameter(name, by_name, default=defaults.get(name), annotation=getattr(kind, "__forward_arg__", kind))
+            for name, kind in options.__annotations__.items()
+        )
+        own = list(signature.parameters.values())[:-1]
+        function.__signature__ = signature.replace(parameters=[*own, *named])  # type: ignore[attr-defined]
+        return function
+
+    return shown
+
+
+def refuse_others(function: str, given: Mapping[str, Any], options: Any) -> None:
+    """TypeError for a name that is no key of the TypedDict."""
+    for name in given:
+        if name not in options.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")

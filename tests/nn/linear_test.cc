@@ -12,6 +12,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include "tests/nn/refusal.h"
+
 namespace heed::nn {
 namespace {
 
@@ -125,6 +127,11 @@ TEST_F(LinearTest, WhatIsNotANumberStaysSo) {
   const at::Tensor Y = linear(X, weight, bias);
   EXPECT_TRUE(Y[0][3].isnan().all().item<bool>());
   EXPECT_EQ(Y.isnan().sum().item<int64_t>(), kOut);
+}
+
+TEST_F(LinearTest, AnotherTypeThanTheWeightsIsRefusedInWords) {
+  ExpectRefused([&] { linear(Input(kLarge).to(at::kDouble), weight, bias); },
+                "X: expected Float as the weights of the layer have, got Double");
 }
 
 TEST_F(LinearTest, RefusesWhatLibTorchRefuses) {

@@ -92,19 +92,6 @@ def test_the_compiler_is_not_imported_before_it_is_used():
     assert not {"sympy", "numpy", "torch.onnx", "torch._inductor"} & set(new)
 
 
-@pytest.mark.parametrize("first", ["import torch._dynamo; import heed", "import heed; import torch._dynamo"])
-def test_functions_stay_whole_in_graphs_whoever_is_imported_first(first):
-    result = run(
-        f"import torch; {first}\n"
-        "from torch._dynamo import trace_rules\n"
-        "from heed import _operators\n"
-        "from heed.positions import _rotation\n"
-        "print([id(f) in trace_rules._allowed_callable_ids for f in (_operators._attend, _rotation._rotate)])",
-        path=pathlib.Path(heed.__file__).parents[1],
-    )
-    assert result.stdout.strip() == "[True, True]", result.stderr
-
-
 def test_the_module_runs():
     path = pathlib.Path(heed.__file__).parents[1]
     result = subprocess.run(

@@ -17,15 +17,11 @@ def statistics_of_the_operator(q, k, v):
     return _ops.attention_forward(q, k, v, statistics=True)[2]
 
 
-def statistics_of_the_composite(q, k, v):
-    return _ops.attention(q, k, v, statistics=True)[2]
-
-
 def entropy(q, k, v):
     return heed.attention(q, k, v, return_statistics=True).statistics.entropy
 
 
-STATISTICS = [statistics_of_the_operator, statistics_of_the_composite, entropy]
+STATISTICS = [statistics_of_the_operator, entropy]
 
 
 @pytest.mark.parametrize("function", STATISTICS)
@@ -81,15 +77,23 @@ def output_of_the_operator(x, k, v):
     return _ops.attention_forward(x, k, v)[0]
 
 
-def output_of_the_composite(x, k, v):
-    return _ops.attention(x, k, v)[0]
+def gradient_by_the_operator(x, k, v):
+    output, lse, *_ = _ops.attention_forward(k, k, v)
+    return _ops.attention_backward(output, None, x, k, v, output, lse, None, None)[0]
 
 
-def rotated_by_the_operator(x, k, v):
-    return _ops.rotary(x, k[0, 0, :, :2], v[0, 0, :, :2], layout="half", rotary_dim=4)
+def output_of_the_short_way(x, k, v):
+    return _ops.attention_plain(x, k, v)
 
 
-@pytest.mark.parametrize("function", [output_of_the_operator, output_of_the_composite, rotated_by_the_operator])
+def rotated_by_tables(x, k, v):
+    return _ops.rotary(v, x[0, 0, :, :2], k[0, 0, :, :2], layout="half", rotary_dim=4)
+
+
+FORWARD_MODE = [output_of_the_operator, gradient_by_the_operator, output_of_the_short_way, rotated_by_tables]
+
+
+@pytest.mark.parametrize("function", FORWARD_MODE)
 def test_forward_mode_of_the_operators_raises(function):
     q, k, v = (t.detach() for t in operands())
 

@@ -135,7 +135,6 @@ def rank_calls():
 
 
 CALLS = {
-    "attention": attention_calls,
     "attention_check": attention_calls,
     "attention_forward": attention_calls,
     "attention_plain": plain_calls,

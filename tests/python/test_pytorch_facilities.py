@@ -351,24 +351,31 @@ def test_autocast(subject):
 
 # Derivatives
 
-UNSUPPORTED = {
-    "batched gradients": lambda f, X: torch.autograd.grad(f(X), X, torch.ones(3, *f(X).shape), is_grads_batched=True),
-    "vectorised jacobians": lambda f, X: torch.autograd.functional.jacobian(f, X, vectorize=True),
+BATCHED = {
+    "batched gradients": lambda f, X, D: torch.autograd.grad(f(X), X, D, is_grads_batched=True)[0],
+    "vectorised jacobians": lambda f, X, D: torch.tensordot(
+        D, torch.autograd.functional.jacobian(f, X, vectorize=True), dims=D.dim() - 1
+    ),
 }
 
 
-@pytest.mark.parametrize("name", UNSUPPORTED)
+@pytest.mark.parametrize("name", BATCHED)
 @subjects
-def test_gradients_by_the_batch_are_refused(subject, name):
-    with pytest.raises(RuntimeError, match="heed has no batched gradients .*torch.func.vmap"):
-        UNSUPPORTED[name](SUBJECTS[subject], X.clone().requires_grad_())
+def test_gradients_by_the_batch(subject, name):
+    x = X.clone().requires_grad_()
+    output = SUBJECTS[subject](x)
+    d_outputs = torch.randn(3, *output.shape)
+    expected = torch.stack([torch.autograd.grad(output, x, d, retain_graph=True)[0] for d in d_outputs])
+    assert_close(BATCHED[name](SUBJECTS[subject], x, d_outputs), expected)
 
 
 @subjects
-def test_compiled_autograd_is_refused(subject):
-    output = SUBJECTS[subject](X.clone().requires_grad_()).sum()
-    with torch._dynamo.compiled_autograd._enable(lambda graph: graph), pytest.raises(RuntimeError, match="heed.*compiled autograd"):
+def test_compiled_autograd(subject):
+    expected, x = gradient(SUBJECTS[subject], X), X.clone().requires_grad_()
+    output = SUBJECTS[subject](x).square().sum()
+    with torch._dynamo.compiled_autograd._enable(lambda graph: graph):
         output.backward()
+    assert_close(x.grad, expected)
 
 
 @subjects
@@ -457,14 +464,13 @@ def mesh():
 
 @ways
 def test_dtensors(way, mesh):
-    """Go to PyTorch."""
+    """sdpa goes to PyTorch."""
     from torch.distributed.tensor import Replicate, distribute_tensor
 
     q = heads(X)
     whole = distribute_tensor(q, mesh, [Replicate()])
     assert_close(WAYS[way](whole, whole, whole).full_tensor(), NATIVE(q, q, q))
-    with pytest.raises(NotImplementedError, match="Operator heed.attention.* sharding"):
-        heed.attention(whole, whole, whole)
+    assert_close(heed.attention(whole, whole, whole).full_tensor(), NATIVE(q, q, q))
 
 
 def test_fully_sharded_layers(mesh):

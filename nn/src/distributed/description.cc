@@ -16,6 +16,7 @@
 
 #include "distributed/agreement.h"
 #include "heed/nn/attention_position.h"
+#include "operator_arguments.h"
 #include "tensor_view.h"
 
 namespace heed::nn::distributed {
@@ -48,24 +49,23 @@ std::string Listed(const at::Tensor& tensor) {
   return text + "]";
 }
 
-std::string NumberText(const std::optional<double>& number) { return number ? NumberText(at::Scalar(*number)) : "None"; }
-std::string NumberText(const std::optional<int64_t>& number) { return number ? std::to_string(*number) : "None"; }
-
 std::string ListText(std::span<const int64_t> numbers) {
   std::string text = "[";
   for (const int64_t number : numbers) text.append(text.size() > 1 ? ", " : "").append(std::to_string(number));
   return text + "]";
 }
 
-const char* NameOf(Causal causal) {
-  if (causal == Causal::kNone) return "none";
-  return causal == Causal::kTopLeft ? "top_left" : "bottom_right";
-}
-
 // Short ones as they are.
 std::string ProgramText(const std::string& text) {
   constexpr std::size_t kShown = 64;
   return text.size() <= kShown ? text : text.substr(0, kShown) + ".. " + Digest(std::as_bytes(std::span(text)));
+}
+
+std::string ValueText(const c10::IValue& value) {
+  if (value.isNone()) return "None";
+  if (value.isBool()) return value.toBool() ? "true" : "false";
+  if (value.isString()) return ProgramText(value.toStringRef());
+  return value.isIntList() ? ListText(value.toIntVector()) : NumberText(value.toScalar());
 }
 
 uint64_t HashOf(std::span<const std::byte> bytes) {
@@ -186,25 +186,9 @@ void Describe(const AttentionOptions& options, Facts& facts) {
     const bool table = t < AttentionTensors::kDifferentiable && all[t] != &tensors.bias;
     facts.emplace_back(AttentionTensors::kNames[t], table ? DescribedShape(*all[t]) : Described(*all[t]));
   }
-  if (options.score()) facts.emplace_back("score", ProgramText(options.score()->Text()));
-  facts.emplace_back("score_extents", ListText(options.score_extents()));
-  if (options.mask_program()) facts.emplace_back("mask_program", ProgramText(options.mask_program()->Text()));
-  facts.emplace_back("mask_extents", ListText(options.mask_extents()));
-  facts.emplace_back("scale", NumberText(options.scale()));
-  facts.emplace_back("causal", NameOf(options.causal()));
-  facts.emplace_back("window", ListText(std::array{options.window().left, options.window().right}));
-  facts.emplace_back("query_offset", NumberText(options.query_offset()));
-  facts.emplace_back("key_offset", NumberText(options.key_offset()));
-  facts.emplace_back("symmetric", options.symmetric() ? "true" : "false");
-  facts.emplace_back("softcap", NumberText(options.softcap()));
-  facts.emplace_back("dropout", NumberText(at::Scalar(options.dropout())));
-  facts.emplace_back("seed", NumberText(options.seed()));
-  facts.emplace_back("batch_offset", std::to_string(options.batch_offset()));
-  facts.emplace_back("first_head", std::to_string(options.first_head()));
-  facts.emplace_back("first_query", std::to_string(options.first_query()));
-  facts.emplace_back("first_key", std::to_string(options.first_key()));
-  facts.emplace_back("empty_row", options.empty_row() == EmptyRow::kUniform ? "uniform" : "zero");
-  facts.emplace_back("precision", options.precision() == Precision::kFused ? "fused" : "float32");
+  for (const auto& [name, value] : NamedNumbers(options))
+    facts.emplace_back(name == "score_program" ? "score" : name, ValueText(value));
+  facts.emplace_back("seed", ValueText(options.seed()));
   facts.emplace_back("return_statistics", options.return_statistics() ? "true" : "false");
 }
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from typing_extensions import Unpack
 
 from .. import _axes, _operators
-from .._attention import Options
+from .._attention import DEFAULTS, Options
 from .._call import autocast_type, call_of, check_operand, drawn_seed
 from .._compiler import break_graph
 from .._order import causal_name
@@ -29,9 +29,6 @@ _ops = torch.ops.heed
 Choice = Literal["auto", "ring", "all_to_all"]
 Layout = Literal["contiguous", "zigzag"]
 Packed = tuple[torch.Tensor, torch.Tensor]
-_DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(Options.__annotations__), "dropout": 0.0, "batch_offset": 0, "empty_row": "zero", "precision": "float32",
-}  # fmt: skip
 
 
 class _Request(NamedTuple):
@@ -188,7 +185,7 @@ def _request(
     for name in given:
         if name == "return_weights":
             raise ValueError("return_weights: not returned by heed.distributed: they are of the size of all scores")
-        if name not in _DEFAULTS and name != "packed":
+        if name not in DEFAULTS and name != "packed":
             raise TypeError(f"{name}: not an option of heed.distributed.attention")
     for name, value, known in (("method", method, ("auto", "ring", "all_to_all")), ("layout", layout, ("contiguous", "zigzag"))):
         if value not in known:
@@ -200,7 +197,7 @@ def _request(
     query, key, value = (t.to(autocast_type(t.dtype)) for t in operands)
     with torch.no_grad():  # shapes and types of the three against each other, as the operator checks them
         _operators.attend(query[:, :, :0], key, value, {"scale": 1.0}, {})
-    options = {**_DEFAULTS, **given}
+    options = {**DEFAULTS, **given}
     if options["packed"] is not None:
         names = ("query_offsets", "key_offsets")
         options["packed"] = tuple(integers(name, of) for name, of in zip(names, options["packed"]))

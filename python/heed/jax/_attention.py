@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow, Precision, causal_name, window_sides
 from . import _library, _operators, positions
 from ._arrays import Array, integers, listed, operand, over_pairs, seed_words, shape_text, typed
@@ -368,32 +369,17 @@ def attention(
 ) -> jax.Array | AttentionOutput: ...
 
 
+@takes(Options, dropout=0.0, batch_offset=0, empty_row="zero", precision="float32")
 def attention(
     query: Array,
     key: Array,
     value: Array,
     *,
-    scale: float | None = None,
-    causal: Causal = None,
-    window: tuple[int, int] | None = None,
-    query_lengths: Array | None = None,
-    key_lengths: Array | None = None,
-    prefix_lengths: Array | None = None,
-    query_positions: Positions | None = None,
-    key_positions: Positions | None = None,
-    mask: Array | None = None,
-    bias: Array | None = None,
-    position: positions.Scheme | None = None,
-    softcap: float | None = None,
-    dropout: float = 0.0,
-    seed: int | Array | None = None,
-    batch_offset: int | Array = 0,
-    empty_row: EmptyRow = "zero",
-    precision: Precision = "float32",
     layout: Layout = "BHND",
     return_lse: bool = False,
     return_weights: bool | WeightsOf = False,
     return_statistics: bool = False,
+    **options: Any,
 ) -> jax.Array | AttentionOutput:
     """softmax(cap(scale * query key^T) + bias) value, over the keys that each query may look at.
 
@@ -436,12 +422,7 @@ def attention(
 
     Vaswani et al. 2017, section 3.2; Dao 2023, FlashAttention-2, algorithms 1 and 2.
     """
-    options = dict(
-        scale=scale, causal=causal, window=window, query_lengths=query_lengths, key_lengths=key_lengths,
-        prefix_lengths=prefix_lengths, query_positions=query_positions, key_positions=key_positions, mask=mask, bias=bias,
-        position=position, softcap=softcap, dropout=dropout, seed=seed, batch_offset=batch_offset, empty_row=empty_row,
-        precision=precision,
-    )  # fmt: skip
+    refuse_others("attention", options, Options)
     if layout not in ("BHND", "BNHD"):
         raise ValueError(f"layout: expected 'BHND' or 'BNHD', got {layout!r}")
     return _attend(_prepared(query, key, value, layout, options), return_lse, return_weights, return_statistics)
@@ -468,11 +449,9 @@ def attention_packed(
     Raises what attention raises; offsets that do not begin at 0, fall, or do not end with the number of tokens are refused when
     the program runs. ValueError for return_weights.
     """
-    unknown = sorted(options.keys() - Options.__annotations__.keys())
-    if "return_weights" in unknown:
+    if "return_weights" in options:
         raise ValueError("return_weights: not defined for packed sequences")
-    if unknown:
-        raise TypeError(f"attention_packed() got an unexpected keyword argument {unknown[0]!r}")
+    refuse_others("attention_packed", options, Options)
     starts = (("query_offsets", query_offsets), ("key_offsets", key_offsets))
     packed = {name: integers(name, offsets) for name, offsets in starts}
     for name, offsets in packed.items():

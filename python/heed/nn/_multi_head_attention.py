@@ -13,6 +13,7 @@ from .. import positions
 from .._attention import attention
 from .._call import autocast_type
 from .._cache import KeyValueCache
+from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
 from .._programs import MaskProgram, ScoreProgram
@@ -229,6 +230,7 @@ class MultiHeadAttention(KeepsWeights):
         **options: Unpack[CallOptions],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 
+    @takes(CallOptions)
     def forward(
         self,
         queries: torch.Tensor,
@@ -236,14 +238,9 @@ class MultiHeadAttention(KeepsWeights):
         values: torch.Tensor,
         valid_lens: torch.Tensor | None = None,
         *,
-        mask: torch.Tensor | MaskProgram | None = None,
-        bias: torch.Tensor | None = None,
-        score: ScoreProgram | None = None,
-        query_lengths: torch.Tensor | None = None,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         cache: KeyValueCache | None = None,
         return_weights: bool = False,
+        **options: Unpack[CallOptions],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """queries [batch, n, query_size], keys and values [batch, m, ...] -> [batch, n, num_hiddens].
 
@@ -265,20 +262,13 @@ class MultiHeadAttention(KeepsWeights):
 
         ValueError for shapes that do not fit and lengths that are not real numbers, TypeError for what is no tensor.
         """
+        refuse_others("forward", options, CallOptions)
         query, key, value = self._all_projected(queries, keys, values)
-        options: CallOptions = {
-            "mask": mask,
-            "bias": bias,
-            "score": score,
-            "query_lengths": query_lengths,
-            "query_positions": query_positions,
-            "key_positions": key_positions,
-        }
         if cache is None:
             attend = functools.partial(attention, key=key, value=value)
             return self._output(query, attend, key.shape[2], valid_lens, return_weights, options)
         before = cache.length
-        self._append(key, value, cache, _behind(before, key_positions))
+        self._append(key, value, cache, _behind(before, options.get("key_positions")))
         try:
             return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
         except BaseException:
@@ -339,33 +329,22 @@ class MultiHeadAttention(KeepsWeights):
         **options: Unpack[CallOptions],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]: ...
 
+    @takes(CallOptions)
     def attend(
         self,
         queries: torch.Tensor,
         cache: KeyValueCache,
         valid_lens: torch.Tensor | None = None,
         *,
-        mask: torch.Tensor | MaskProgram | None = None,
-        bias: torch.Tensor | None = None,
-        score: ScoreProgram | None = None,
-        query_lengths: torch.Tensor | None = None,
-        query_positions: Positions | None = None,
-        key_positions: Positions | None = None,
         return_weights: bool = False,
+        **options: Unpack[CallOptions],
     ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
         """forward over all that a cache holds, queries [batch, n, query_size] -> [batch, n, num_hiddens]; adds nothing to it.
 
         The options and what is raised are those of forward.
         """
+        refuse_others("attend", options, CallOptions)
         query = self._projected_query(queries)
-        options: CallOptions = {
-            "mask": mask,
-            "bias": bias,
-            "score": score,
-            "query_lengths": query_lengths,
-            "query_positions": query_positions,
-            "key_positions": key_positions,
-        }
         self._check_scheme(cache)
         return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
 

@@ -1,4 +1,4 @@
-"""heed::rotary with derivatives attached."""
+"""Turning by tables: the operator heed::rotary, whose derivative is attached in C++, and tables that are kept."""
 
 from __future__ import annotations
 
@@ -6,62 +6,24 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from torch.autograd import forward_ad
 
 from .. import _library  # noqa: F401  registers the operators
-from .._compiler import keep_in_graph
 from .._token_positions import integers
 
 _ops = torch.ops.heed
 
 
-class _Rotary(torch.autograd.Function):
-    """Linear in x: both derivatives are rotations, so any number of them is right."""
-
-    @staticmethod
-    def forward(
-        x: torch.Tensor,
-        cos: torch.Tensor,
-        sin: torch.Tensor,
-        positions: torch.Tensor | None,
-        layout: str,
-        rotary_dim: int,
-        inverse: bool,
-    ) -> Any:
-        return _ops.rotary(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=inverse)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, *tables, layout, rotary_dim, inverse = inputs
-        ctx.numbers = layout, rotary_dim, inverse
-        ctx.save_for_backward(*tables)
-        ctx.save_for_forward(*tables)
-
-    @staticmethod
-    def backward(ctx: Any, d_output: torch.Tensor) -> Any:
-        layout, rotary_dim, inverse = ctx.numbers
-        return _Rotary.apply(d_output, *ctx.saved_tensors, layout, rotary_dim, not inverse), *(None,) * 6
-
-    @staticmethod
-    def jvp(ctx: Any, x_tangent: Any, *_: Any) -> Any:
-        return _Rotary.apply(x_tangent, *ctx.saved_tensors, *ctx.numbers)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: Any, x: torch.Tensor, *rest: Any) -> Any:
-        if any(d is not None for d in in_dims[1:]):
-            slices = [
-                _Rotary.apply(*(a if d is None else a.select(d, i) for a, d in zip((x, *rest), in_dims)))
-                for i in range(info.batch_size)
-            ]
-            return torch.stack(slices), 0
-        # All heads turn alike, so the mapped dimension passes for further heads.
-        rotated = _Rotary.apply(x.movedim(in_dims[0], 1).flatten(1, 2), *rest)
-        return rotated.unflatten(1, (info.batch_size, -1)), 1
-
-
-@keep_in_graph
-def _rotate(*arguments: Any) -> Any:
-    return _Rotary.apply(*arguments)
+@torch.library.register_vmap("heed::rotary")
+def _map(info: Any, in_dims: Any, x: torch.Tensor, *tables: Any, **numbers: Any) -> Any:
+    if any(d is not None for d in in_dims[1:]):
+        slices = [
+            _ops.rotary(*(t if d is None else t.select(d, i) for t, d in zip((x, *tables), in_dims)), **numbers)
+            for i in range(info.batch_size)
+        ]
+        return torch.stack(slices), 0
+    # All heads turn alike, so the mapped dimension passes for further heads.
+    rotated = _ops.rotary(x.movedim(in_dims[0], 1).flatten(1, 2), *tables, **numbers)
+    return rotated.unflatten(1, (info.batch_size, -1)), 1
 
 
 def _is_plain(x: torch.Tensor) -> bool:
@@ -79,11 +41,7 @@ def turn(
     """apply_rotary of what it has checked."""
     if not (x.is_cpu or x.is_meta):
         return _turned_by_pytorch(x, cos, sin, positions, layout)
-    records = torch.is_grad_enabled() and x.requires_grad
-    if _is_plain(x) and not records and forward_ad._current_level < 0:
-        # A Function costs four times what a decoding step needs to turn its token.
-        return _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim, inverse=False)
-    rotated: torch.Tensor = _rotate(x, cos, sin, positions, layout, rotary_dim, False)
+    rotated: torch.Tensor = _ops.rotary.default(x, cos, sin, positions, layout=layout, rotary_dim=rotary_dim)
     return rotated
 
 
@@ -146,21 +104,6 @@ class KeptTables:
 
     def __reduce__(self) -> Any:
         return KeptTables, ()
-
-
-# torch.compile looks through the Function: the raw operator has the same formulas.
-def _setup_raw(ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: Any) -> None:
-    _check_needs_no_gradient(*inputs[1:3])
-    ctx.numbers = dict(keyword_only_inputs)
-    ctx.save_for_backward(*inputs[1:])
-
-
-def _raw_backward(ctx: Any, d_output: torch.Tensor) -> tuple[Any, None, None, None]:
-    numbers = {**ctx.numbers, "inverse": not ctx.numbers["inverse"]}
-    return _ops.rotary(d_output, *ctx.saved_tensors, **numbers), None, None, None
-
-
-torch.library.register_autograd("heed::rotary", _raw_backward, setup_context=_setup_raw)
 
 
 @torch.library.register_fake("heed::rotary_frequencies")

@@ -43,7 +43,7 @@ class Scheme(torch.nn.Module):
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """Differentiable options of the operator by name: relative_bias, slopes, content_keys, content_values,
         content_queries, transformer_xl_positions, transformer_xl_bias, contextual_position; and column_decay, which receives no
-        gradient. Their shapes are those of torch.ops.heed.attention (docs/attention.md); None stands for absent."""
+        gradient. Their shapes are those of torch.ops.heed.attention_forward (docs/attention.md); None stands for absent."""
         return {}
 
     def rotate(

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+#include <torch/arg.h>
 
 #include "heed/attention.h"
 
@@ -99,163 +100,83 @@ struct AttentionTensors {
 };
 static_assert(std::ranges::is_partitioned(AttentionTensors::kMembers, &AttentionTensors::Member::differentiable));
 
-// What to compute; see heed/attention.h for the meaning of each option. Every setter returns the options, so that they chain.
+// What to compute; see heed/attention.h for the meaning of each option. TORCH_ARG(type, name) makes a setter that returns the
+// options, so that setters chain, and a getter.
 class AttentionOptions {
- public:
-  AttentionOptions& scale(double value) {
-    scale_ = value;
-    return *this;
-  }
-  // true aligns the last query with the last key (bottom-right).
-  AttentionOptions& causal(bool value) {
-    causal_ = value ? Causal::kBottomRight : Causal::kNone;
-    return *this;
-  }
-  AttentionOptions& causal(Causal value) {
-    causal_ = value;
-    return *this;
-  }
-  // Keys within left and right of a query's own position; -1: no bound.
-  AttentionOptions& window(int64_t left, int64_t right) {
-    window_ = {left, right};
-    return *this;
-  }
-  // int64 [B]; queries at and beyond their length give 0.
-  AttentionOptions& query_lengths(at::Tensor value) {
-    tensors_.query_lengths = std::move(value);
-    return *this;
-  }
-  // int64 [B] or [B, Nq].
-  AttentionOptions& key_lengths(at::Tensor value) {
-    tensors_.key_lengths = std::move(value);
-    return *this;
-  }
-  // int64 [B]; keys before it are seen whatever causality says.
-  AttentionOptions& prefix_lengths(at::Tensor value) {
-    tensors_.prefix_lengths = std::move(value);
-    return *this;
-  }
+  TORCH_ARG(std::optional<double>, scale);
+  TORCH_ARG(Causal, causal) = Causal::kNone;
+  TORCH_ARG(Window, window);  // keys within left and right of a query's own position; -1: no bound
   // Of the first token; absent: see heed/call_options.h.
-  AttentionOptions& query_offset(std::optional<int64_t> value) {
-    query_offset_ = value;
-    return *this;
-  }
-  AttentionOptions& key_offset(std::optional<int64_t> value) {
-    key_offset_ = value;
-    return *this;
-  }
+  TORCH_ARG(std::optional<int64_t>, query_offset);
+  TORCH_ARG(std::optional<int64_t>, key_offset);
+  TORCH_ARG(bool, symmetric) = true;  // of slopes: -slope * distance, otherwise slope * (key position - query position)
+  // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
+  // below, not by both. A scheme that rotates takes the positions that the other options say. Where it has a program, that of
+  // score() works on what it leaves; where it has a scale of its own, scale() takes its place.
+  TORCH_ARG(std::shared_ptr<const AttentionPosition>, position);
+  // Of each table of a program its kind (0 real, 1 whole) and four extents, as the operators have them.
+  TORCH_ARG(std::vector<int64_t>, score_extents);
+  TORCH_ARG(std::vector<int64_t>, mask_extents);
+  TORCH_ARG(std::optional<double>, softcap);
+  TORCH_ARG(double, dropout) = 0.0;
+  TORCH_ARG(std::optional<int64_t>, seed);  // without, one is drawn from PyTorch's default generator
+  TORCH_ARG(int64_t, batch_offset) = 0;
+  // What dropout counts heads, queries and keys from: the same mask where part of a larger call is computed alone.
+  TORCH_ARG(int64_t, first_head) = 0;
+  TORCH_ARG(int64_t, first_query) = 0;
+  TORCH_ARG(int64_t, first_key) = 0;
+  TORCH_ARG(EmptyRow, empty_row) = EmptyRow::kZero;
+  // How exact products with weights are in bfloat16 calls: kFused rounds weights and gradients of scores to bfloat16.
+  TORCH_ARG(Precision, precision) = Precision::kFloat32;
+  // Asks for the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
+  TORCH_ARG(bool, return_weights) = false;
+  // Asks for entropy, largest weight and mean distance of every row, in O(n); not differentiable.
+  TORCH_ARG(bool, return_statistics) = false;
+  TORCH_ARG(AttentionTensors, tensors);
+
+ public:
+  // true aligns the last query with the last key (bottom-right).
+  AttentionOptions& causal(bool value) { return causal(value ? Causal::kBottomRight : Causal::kNone); }
+  AttentionOptions& window(int64_t left, int64_t right) { return window(Window{left, right}); }
+  AttentionOptions& position(const HoldsPosition auto& holder) { return position(holder.ptr()); }
+  // int64 [B]; queries at and beyond their length give 0.
+  AttentionOptions& query_lengths(at::Tensor value) { return Set(&AttentionTensors::query_lengths, std::move(value)); }
+  // int64 [B] or [B, Nq].
+  AttentionOptions& key_lengths(at::Tensor value) { return Set(&AttentionTensors::key_lengths, std::move(value)); }
+  // int64 [B]; keys before it are seen whatever causality says.
+  AttentionOptions& prefix_lengths(at::Tensor value) { return Set(&AttentionTensors::prefix_lengths, std::move(value)); }
   // [N] or [B, N], int64 or float64; [B, N, axes] beside a scheme that has axes, where causality, a window,
   // statistics and programs that read positions are refused.
-  AttentionOptions& query_positions(at::Tensor value) {
-    tensors_.query_positions = std::move(value);
-    return *this;
-  }
-  AttentionOptions& key_positions(at::Tensor value) {
-    tensors_.key_positions = std::move(value);
-    return *this;
-  }
+  AttentionOptions& query_positions(at::Tensor value) { return Set(&AttentionTensors::query_positions, std::move(value)); }
+  AttentionOptions& key_positions(at::Tensor value) { return Set(&AttentionTensors::key_positions, std::move(value)); }
   // Cumulative lengths int64 [B + 1] of sequences that lie end to end in tensors [1, H, T, D].
   AttentionOptions& packed(at::Tensor queries, at::Tensor keys) {
-    tensors_.packed_queries = std::move(queries);
-    tensors_.packed_keys = std::move(keys);
-    return *this;
+    Set(&AttentionTensors::packed_queries, std::move(queries));
+    return Set(&AttentionTensors::packed_keys, std::move(keys));
   }
-  AttentionOptions& mask(at::Tensor value) {
-    tensors_.mask = std::move(value);
-    return *this;
-  }
-  AttentionOptions& bias(at::Tensor value) {
-    tensors_.bias = std::move(value);
-    return *this;
-  }
-  AttentionOptions& relative_bias(at::Tensor value) {
-    tensors_.relative_bias = std::move(value);
-    return *this;
-  }
-  // ALiBi: -slope * distance, or slope * (key position - query position) where not symmetric.
+  AttentionOptions& mask(at::Tensor value) { return Set(&AttentionTensors::mask, std::move(value)); }
+  AttentionOptions& bias(at::Tensor value) { return Set(&AttentionTensors::bias, std::move(value)); }
+  AttentionOptions& relative_bias(at::Tensor value) { return Set(&AttentionTensors::relative_bias, std::move(value)); }
+  // ALiBi.
   AttentionOptions& slopes(at::Tensor value, bool symmetric = true) {
-    tensors_.slopes = std::move(value);
-    symmetric_ = symmetric;
-    return *this;
+    return Set(&AttentionTensors::slopes, std::move(value)).symmetric(symmetric);
   }
   // Relative positions in the content, rows by clipped offset: added to the keys that a query sees, to the values, and to the
   // queries that a key meets; each may be undefined. See heed::ContentBias.
   AttentionOptions& content(at::Tensor keys, at::Tensor values, at::Tensor queries = {}) {
-    tensors_.content_keys = std::move(keys);
-    tensors_.content_values = std::move(values);
-    tensors_.content_queries = std::move(queries);
-    return *this;
+    Set(&AttentionTensors::content_keys, std::move(keys)).Set(&AttentionTensors::content_values, std::move(values));
+    return Set(&AttentionTensors::content_queries, std::move(queries));
   }
-  // A scheme of heed/nn/positions.h. The table of a bias, slopes and content vectors are given by a scheme or by the setters
-  // above, not by both. A scheme that rotates takes the positions that the other options say. Where it has a program, that of
-  // score() works on what it leaves; where it has a scale of its own, scale() takes its place.
-  AttentionOptions& position(std::shared_ptr<const AttentionPosition> value) {
-    position_ = std::move(value);
-    return *this;
-  }
-  AttentionOptions& position(const HoldsPosition auto& holder) { return position(holder.ptr()); }
   // A program whose result takes the place of the score, after biases and before masks (heed/score_program.h), and the tensors
   // that it captured, in the order of their places: of at most four dimensions, floating point (differentiable), bool or
   // integers. Throws heed::InvalidArgument for other tensors.
   AttentionOptions& score(const ScoreProgram& program, const std::vector<at::Tensor>& tables = {});
   // A program that says which keys a query may look at; nothing is computed for tiles that it hides.
   AttentionOptions& mask_program(const MaskProgram& program, const std::vector<at::Tensor>& tables = {});
-  // The same as the operators have them: the texts of programs, empty for none, and of each table its kind (0 real, 1 whole)
-  // and four extents; the numbers are among the tensors. Throws heed::InvalidArgument for a text that is no program.
+  // The same as the operators have them: the texts of programs, empty for none; the numbers of tables are among the tensors.
+  // Throws heed::InvalidArgument for a text that is no program.
   AttentionOptions& score_text(const std::string& text);
   AttentionOptions& mask_text(const std::string& text);
-  AttentionOptions& score_extents(std::vector<int64_t> value) {
-    score_extents_ = std::move(value);
-    return *this;
-  }
-  AttentionOptions& mask_extents(std::vector<int64_t> value) {
-    mask_extents_ = std::move(value);
-    return *this;
-  }
-  AttentionOptions& softcap(double value) {
-    softcap_ = value;
-    return *this;
-  }
-  // Without a seed, one is drawn from PyTorch's default generator.
-  AttentionOptions& dropout(double probability) {
-    dropout_ = probability;
-    return *this;
-  }
-  AttentionOptions& seed(int64_t value) {
-    seed_ = value;
-    return *this;
-  }
-  AttentionOptions& batch_offset(int64_t value) {
-    batch_offset_ = value;
-    return *this;
-  }
-  // What dropout counts heads, queries and keys from: the same mask where part of a larger call is computed alone.
-  AttentionOptions& first_head(int64_t value) {
-    first_head_ = value;
-    return *this;
-  }
-  AttentionOptions& first_query(int64_t value) {
-    first_query_ = value;
-    return *this;
-  }
-  AttentionOptions& first_key(int64_t value) {
-    first_key_ = value;
-    return *this;
-  }
-  AttentionOptions& empty_row(EmptyRow value) {
-    empty_row_ = value;
-    return *this;
-  }
-  // How exact products with weights are in bfloat16 calls: kFused rounds weights and gradients of scores to bfloat16.
-  AttentionOptions& precision(Precision value) {
-    precision_ = value;
-    return *this;
-  }
-  // Asks for the matrix of weights before dropout [B, Hq, Nq, Nk]: quadratic memory, not differentiable.
-  AttentionOptions& return_weights(bool value) {
-    return_weights_ = value;
-    return *this;
-  }
   // Asks for the weights of chosen heads and rows alone, [B, heads, rows, Nk]: int64 indices in any order, which may repeat;
   // an undefined tensor stands for all.
   AttentionOptions& return_weights_of(at::Tensor heads, at::Tensor rows = {}) {
@@ -263,58 +184,21 @@ class AttentionOptions {
     weights_of_rows_ = std::move(rows);
     return return_weights(true);
   }
-  // Asks for entropy, largest weight and mean distance of every row, in O(n); not differentiable.
-  AttentionOptions& return_statistics(bool value) {
-    return_statistics_ = value;
+
+  const std::optional<ScoreProgram>& score() const { return score_; }
+  const std::optional<MaskProgram>& mask_program() const { return mask_program_; }
+  const at::Tensor& weights_of_heads() const { return weights_of_heads_; }
+  const at::Tensor& weights_of_rows() const { return weights_of_rows_; }
+
+ private:
+  AttentionOptions& Set(at::Tensor AttentionTensors::*tensor, at::Tensor value) {
+    tensors_.*tensor = std::move(value);
     return *this;
   }
 
-  const std::optional<double>& scale() const { return scale_; }
-  Causal causal() const { return causal_; }
-  const Window& window() const { return window_; }
-  const std::optional<int64_t>& query_offset() const { return query_offset_; }
-  const std::optional<int64_t>& key_offset() const { return key_offset_; }
-  bool symmetric() const { return symmetric_; }
-  const std::shared_ptr<const AttentionPosition>& position() const { return position_; }
-  const std::optional<ScoreProgram>& score() const { return score_; }
-  const std::optional<MaskProgram>& mask_program() const { return mask_program_; }
-  const std::vector<int64_t>& score_extents() const { return score_extents_; }
-  const std::vector<int64_t>& mask_extents() const { return mask_extents_; }
-  const std::optional<double>& softcap() const { return softcap_; }
-  double dropout() const { return dropout_; }
-  const std::optional<int64_t>& seed() const { return seed_; }
-  int64_t batch_offset() const { return batch_offset_; }
-  int64_t first_head() const { return first_head_; }
-  int64_t first_query() const { return first_query_; }
-  int64_t first_key() const { return first_key_; }
-  EmptyRow empty_row() const { return empty_row_; }
-  Precision precision() const { return precision_; }
-  bool return_weights() const { return return_weights_; }
-  const at::Tensor& weights_of_heads() const { return weights_of_heads_; }
-  const at::Tensor& weights_of_rows() const { return weights_of_rows_; }
-  bool return_statistics() const { return return_statistics_; }
-  const AttentionTensors& tensors() const { return tensors_; }
-  AttentionTensors& tensors() { return tensors_; }
-
- private:
-  std::optional<double> scale_;
-  Causal causal_ = Causal::kNone;
-  Window window_;
-  std::optional<int64_t> query_offset_, key_offset_;
-  bool symmetric_ = true;
-  std::shared_ptr<const AttentionPosition> position_;
   std::optional<ScoreProgram> score_;
   std::optional<MaskProgram> mask_program_;
-  std::vector<int64_t> score_extents_, mask_extents_;
-  std::optional<double> softcap_;
-  double dropout_ = 0.0;
-  std::optional<int64_t> seed_;
-  int64_t batch_offset_ = 0, first_head_ = 0, first_query_ = 0, first_key_ = 0;
-  EmptyRow empty_row_ = EmptyRow::kZero;
-  Precision precision_ = Precision::kFloat32;
-  bool return_weights_ = false, return_statistics_ = false;
   at::Tensor weights_of_heads_, weights_of_rows_;
-  AttentionTensors tensors_;
 };
 
 struct AttentionOutput {

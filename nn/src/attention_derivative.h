@@ -1,6 +1,6 @@
 // Attention in the graph of derivatives.
-#ifndef HEED_NN_SRC_ATTENTION_NODE_H_
-#define HEED_NN_SRC_ATTENTION_NODE_H_
+#ifndef HEED_NN_SRC_ATTENTION_DERIVATIVE_H_
+#define HEED_NN_SRC_ATTENTION_DERIVATIVE_H_
 
 #include <ATen/core/Tensor.h>
 
@@ -9,10 +9,11 @@
 namespace heed::nn {
 
 // AttentionForward, with a derivative in its three tensors and the differentiable ones among the options where autograd asks
-// for one. A second derivative and tangents raise. Options carry a seed where dropout is not 0, and resolved tensors.
+// for one: what torch.ops.heed.attention_forward does of tensors that nothing intercepts. A second derivative and tangents
+// raise. Options carry a seed where dropout is not 0, and resolved tensors.
 ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                       const AttentionOptions& options);
 
 }  // namespace heed::nn
 
-#endif  // HEED_NN_SRC_ATTENTION_NODE_H_
+#endif  // HEED_NN_SRC_ATTENTION_DERIVATIVE_H_

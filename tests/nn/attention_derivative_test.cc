@@ -17,7 +17,7 @@ struct Given {
   at::Tensor q = Random({2, 2, 5, 4}), k = Random({2, 2, 5, 4}), v = Random({2, 2, 5, 4});
 };
 
-TEST(AttentionNodeTest, SecondDerivativeRaises) {
+TEST(AttentionDerivativeTest, SecondDerivativeRaises) {
   const Given in;
   const at::Tensor q = in.q.clone().set_requires_grad(true);
   const at::Tensor loss = attention(q, in.k, in.v).output.square().sum();
@@ -31,7 +31,7 @@ TEST(AttentionNodeTest, SecondDerivativeRaises) {
   }
 }
 
-TEST(AttentionNodeTest, TangentsAreRefusedWithAndWithoutGradients) {
+TEST(AttentionDerivativeTest, TangentsAreRefusedWithAndWithoutGradients) {
   const Given in;
   const uint64_t level = torch::autograd::ForwardADLevel::get_next_idx();
   const at::Tensor dual = at::_make_dual(in.q, at::ones_like(in.q), static_cast<int64_t>(level));
@@ -41,7 +41,7 @@ TEST(AttentionNodeTest, TangentsAreRefusedWithAndWithoutGradients) {
   EXPECT_NO_THROW(attention(in.q, in.k, in.v));
 }
 
-TEST(AttentionNodeTest, OnlyNeededGradientsAreReturned) {
+TEST(AttentionDerivativeTest, OnlyNeededGradientsAreReturned) {
   const Given in;
   const at::Tensor k = in.k.clone().set_requires_grad(true);
   attention(in.q, k, in.v).output.sum().backward();
@@ -56,7 +56,7 @@ TEST(AttentionNodeTest, OnlyNeededGradientsAreReturned) {
   EXPECT_TRUE(at::equal(without, attention(in.q, k, in.v).output.detach()));
 }
 
-TEST(AttentionNodeTest, ChangingAnInputBeforeBackwardIsNoticed) {
+TEST(AttentionDerivativeTest, ChangingAnInputBeforeBackwardIsNoticed) {
   const Given in;
   const at::Tensor q = in.q.clone().set_requires_grad(true), lengths = at::tensor({3, 5}, at::kLong);
   const at::Tensor output = attention(q, in.k, in.v, AttentionOptions().key_lengths(lengths)).output;
@@ -64,7 +64,7 @@ TEST(AttentionNodeTest, ChangingAnInputBeforeBackwardIsNoticed) {
   EXPECT_THROW(output.sum().backward(), c10::Error);
 }
 
-TEST(AttentionNodeTest, AGraphIsFreedAfterABackwardPassUnlessItIsKept) {
+TEST(AttentionDerivativeTest, AGraphIsFreedAfterABackwardPassUnlessItIsKept) {
   const Given in;
   const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5}).set_requires_grad(true);
   const at::Tensor output = attention(q, in.k, in.v, AttentionOptions().bias(bias)).output, weights = at::cos(in.v);
@@ -79,7 +79,7 @@ TEST(AttentionNodeTest, AGraphIsFreedAfterABackwardPassUnlessItIsKept) {
   }
 }
 
-TEST(AttentionNodeTest, ResultsDoNotKeepThemselvesAlive) {
+TEST(AttentionDerivativeTest, ResultsDoNotKeepThemselvesAlive) {
   const Given in;
   const at::Tensor q = in.q.clone().set_requires_grad(true), bias = Random({2, 5, 5});
   const std::size_t q_uses = q.use_count(), k_uses = in.k.use_count(), bias_uses = bias.storage().use_count();
@@ -96,7 +96,7 @@ TEST(AttentionNodeTest, ResultsDoNotKeepThemselvesAlive) {
   }
 }
 
-TEST(AttentionNodeTest, AResultWithoutAGradientCountsAsZeros) {
+TEST(AttentionDerivativeTest, AResultWithoutAGradientCountsAsZeros) {
   const Given in;
   const at::Tensor q = in.q.clone().set_requires_grad(true);
   const AttentionOutput result = attention(q, in.k, in.v);

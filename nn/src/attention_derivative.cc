@@ -1,0 +1,137 @@
+#include "attention_derivative.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
+
+#include "operator_arguments.h"
+#include "operator_node.h"
+
+namespace heed::nn {
+namespace {
+
+using c10::IValue;
+using c10::OperatorHandle;
+using torch::autograd::variable_list;
+using torch::jit::Stack;
+
+// Query, key and value, the options' tensors, the seed.
+constexpr std::size_t kTensors = 3 + AttentionTensors::kCount + 1;
+// Of the operator's results, those that are differentiable, and what a backward pass needs beside them.
+constexpr std::size_t kOutput = 0, kLse = 1, kRemainder = 3, kCorrection = 4, kResults = 5;
+
+at::ArrayRef<at::Tensor> OperandsOf(const variable_list& tensors) {
+  return at::ArrayRef<at::Tensor>(tensors).slice(0, Operands::kCount);
+}
+
+IValue Optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
+
+variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
+                        const std::vector<IValue>& numbers) {
+  if (ArePlain(d_results) && ArePlain(saved) && !WantsNode(d_results) && !WantsNode(saved)) {
+    // What the operator's kernel does, without the making of its sixty arguments.
+    Operands given{saved[0], saved[1], saved[2], {}};
+    const auto tensors = given.tensors.All();
+    for (std::size_t t = 0; t < tensors.size(); ++t) *tensors[t] = saved[3 + t];
+    const SavedCall call{saved[0],           saved[1], saved[2], saved[kTensors], saved[kTensors + 1], saved[kTensors + 2],
+                         saved[kTensors + 3]};
+    Wanted asked{};
+    std::copy(wanted.begin(), wanted.end(), asked.begin());
+    Operands d = GradientsOf(d_results[0], d_results[1], call, given, OptionsFrom(numbers, saved[kTensors - 1]), asked);
+    variable_list gradients;
+    for (at::Tensor* gradient : d.All()) gradients.push_back(std::move(*gradient));
+    return gradients;
+  }
+  static const OperatorHandle backward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_backward", "");
+  Stack stack{Optional(d_results[0]), Optional(d_results[1])};
+  stack.reserve(backward.schema().arguments().size());
+  const auto push = [&](std::size_t first, std::size_t end) {
+    for (std::size_t t = first; t < end; ++t) stack.push_back(Optional(saved[t]));
+  };
+  push(0, 3);
+  push(kTensors, saved.size());
+  push(3, kTensors);
+  stack.insert(stack.end(), numbers.begin(), numbers.end());
+  stack.insert(stack.end(), wanted.begin(), wanted.end());
+  backward.callBoxed(&stack);
+  variable_list gradients(stack.size());
+  for (std::size_t t = 0; t < stack.size(); ++t)
+    if (stack[t].isTensor()) gradients[t] = stack[t].toTensor();
+  return gradients;
+}
+
+auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {
+  const auto node = MakeNode<OperatorNode>("HeedAttentionBackward", &Gradients, OperandsOf(tensors), std::move(numbers));
+  node->Save(tensors);
+  return node;
+}
+
+// The results become the node's.
+template <class Pointer>
+void Give(const Pointer& node, const at::Tensor& output, const at::Tensor& lse, const at::Tensor& remainder,
+          const at::Tensor& correction) {
+  for (const at::Tensor* result : {&output, &lse}) torch::autograd::set_history(*result, node);
+  node->Save({output, lse}, /*outputs=*/true);
+  node->Save({remainder, correction});
+}
+
+void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const variable_list tensors = TensorsOnStack(op, *stack, 0, kTensors);
+  RefuseTangents("attention", tensors);
+  if (!WantsNode(OperandsOf(tensors))) return CallBelowAutograd(op, keys, stack);
+  const auto numbers = stack->end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size() - kTensors);
+  const auto node = NodeOf(tensors, std::vector<IValue>(numbers, stack->end() - 2));
+  stack->back() = true;  // exact
+  CallBelowAutograd(op, keys, stack);
+  const auto result = [&](std::size_t r) {
+    const IValue& value = torch::jit::peek(*stack, r, kResults);
+    return value.isTensor() ? value.toTensor() : at::Tensor();
+  };
+  Give(node, result(kOutput), result(kLse), result(kRemainder), result(kCorrection));
+}
+
+void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
+  const variable_list tensors = TensorsOnStack(op, *stack, 0, 6 + kTensors);
+  RefuseTangents("attention", tensors);
+  if (!WantsNode(tensors)) return CallBelowAutograd(op, keys, stack);
+  variable_list wanting;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined() && tensor.requires_grad()) wanting.push_back(tensor);
+  const auto node =
+      MakeNode<torch::autograd::Error>("attention: a second derivative was asked for; only first derivatives are implemented",
+                                       torch::autograd::collect_next_edges(wanting));
+  CallBelowAutograd(op, keys, stack);
+  for (std::size_t t = 0; t < Operands::kCount; ++t)
+    if (const IValue& d = torch::jit::peek(*stack, t, Operands::kCount); d.isTensor() && d.toTensor().defined())
+      torch::autograd::set_history(d.toTensor(), node);
+}
+
+}  // namespace
+
+ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                      const AttentionOptions& options) {
+  AttentionTensors own = options.tensors();
+  variable_list tensors{query, key, value};
+  for (at::Tensor* tensor : own.All()) tensors.push_back(std::move(*tensor));
+  tensors.push_back(options.dropout() != 0.0 && options.seed() ? at::scalar_tensor(*options.seed(), at::kLong) : at::Tensor());
+  RefuseTangents("attention", tensors);
+  const bool wanted = WantsNode(OperandsOf(tensors));
+  const at::NoGradGuard no_grad;
+  const ForwardResult result = AttentionForward(query, key, value, options, wanted ? Kept::kExact : Kept::kLse);
+  if (!wanted) return result;
+  Give(NodeOf(tensors, NumbersOf(options)), result.output, result.lse, result.remainder, result.correction);
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(heed, Autograd, m) {
+  m.impl("attention_forward", torch::CppFunction::makeFromBoxedFunction<&ForwardWithDerivative>());
+  m.impl("attention_backward", torch::CppFunction::makeFromBoxedFunction<&BackwardOnce>());
+}
+
+}  // namespace heed::nn
