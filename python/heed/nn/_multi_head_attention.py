@@ -20,7 +20,7 @@ from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
 from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
-from ._linear import joint, linear
+from ._linear import check_type, joint, linear
 from ._query_key_norm import Norms, QueryKeyNorm
 from ._steps import check_steps, clamped_lens
 
@@ -58,6 +58,7 @@ def _heads(projected: torch.Tensor, heads: int) -> torch.Tensor:
 
 def _projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
     check_steps(name, X, layer.in_features)
+    check_type(name, X, layer)
     return linear(layer, X)
 
 
@@ -382,7 +383,8 @@ class MultiHeadAttention(KeepsWeights):
         """Queries, keys and values by head; of self-attention by one product where that is faster."""
         layers = self.W_q, self.W_k, self.W_v
         if queries is keys and keys is values and isinstance(queries, torch.Tensor) and queries.dim() == 3:
-            if all(layer.in_features == queries.shape[2] for layer in layers) and (parts := joint(layers, queries)) is not None:
+            fits = queries.dtype == layers[0].weight.dtype and all(layer.in_features == queries.shape[2] for layer in layers)
+            if fits and (parts := joint(layers, queries)) is not None:
                 return self._normed_query(parts[0]), self._normed_key(parts[1]), _heads(parts[2], self.kv_heads)
         return (self._projected_query(queries), *self._projected(keys, values))
 
