@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._sizes import check_sizes, check_table
+from .. import _scheme_parameters
+from .._sizes import check_sizes
 from ._arrays import Array
 from ._scheme import Scheme
 
@@ -65,12 +66,8 @@ class Kerple(OffsetBias):
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log", *, key: jax.Array) -> None:
         """heads: of the queries. key: of jax.random, for the numbers at first. ValueError for another kind than those two."""
         super().__init__(heads)
-        if kind not in ("log", "power"):
-            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+        self._start(key, **_scheme_parameters.kerple(heads, kind))
         self.kind = kind
-        of_rate, of_scale = jax.random.split(key)
-        self.rate = 2 * jax.random.uniform(of_rate, (heads,), jnp.float32)
-        self.scale = jax.random.uniform(of_scale, (heads,), jnp.float32)
 
     def by_offset(self, offset: Array) -> jax.Array:
         """The kernel, negative."""
@@ -136,13 +133,9 @@ class SinusoidalBias(OffsetBias):
     def __init__(self, heads: int, frequencies: int = 16) -> None:
         """heads: of the queries. ValueError for no frequencies."""
         super().__init__(heads)
-        if frequencies < 1:
-            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
         check_sizes("SinusoidalBias", frequencies=frequencies)
-        check_table("SinusoidalBias", "frequencies", heads, frequencies)
+        self._start(**_scheme_parameters.sinusoidal_bias(heads, frequencies))
         self.frequencies = frequencies
-        self.cosine = jnp.zeros((heads, frequencies), jnp.float32)
-        self.sine = jnp.zeros((heads, frequencies), jnp.float32)
 
     def by_offset(self, offset: Array) -> jax.Array:
         """The waves."""

@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import _scheme_parameters
 from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
-from .._sizes import check_sizes, check_table
 from . import _library, _operators
 from ._arrays import Array, integers, listed, operand, shape_text
 from ._offset_schemes import Kerple, OffsetBias, Sandwich, SinusoidalBias
@@ -86,11 +86,7 @@ class RelativeBias(Scheme):
     def __init__(self, heads: int, max_distance: int) -> None:
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
         below 1 or a distance below 0, and for sizes too large for any memory."""
-        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
-        if heads < 1 or max_distance < 0:
-            raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
-        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
-        self.relative_bias = jnp.zeros((heads, 2 * max_distance + 1), jnp.float32)
+        self._start(**_scheme_parameters.relative_bias(heads, max_distance))
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameter, [heads, 2 * max_distance + 1]."""
@@ -119,14 +115,10 @@ class T5Bias(Scheme):
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
         """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
         memory."""
-        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
-        if heads < 1:
-            raise ValueError(f"heads: expected at least 1, got {heads}")
+        weight = _scheme_parameters.t5_bias(heads, buckets, max_distance)
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
         _library.t5_buckets(max_distance, buckets, max_distance, bidirectional)
-        check_table("T5Bias", "heads", buckets, heads)
-        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
-        self.weight = jnp.zeros((buckets, heads), jnp.float32)
+        self._start(**weight)
 
     def table(self) -> jax.Array:
         """The bias by head and offset, [heads, 2 * max_distance + 1]."""
@@ -174,20 +166,7 @@ class Shaw(Scheme):
     ) -> None:
         """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
         0, and for sizes too large for any memory."""
-        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
-        if head_dim < 1 or max_distance < 0:
-            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
-        if value_dim is not None and value_dim < 0:
-            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
-        check_table("Shaw", "max_distance", 2 * max_distance + 1, max(head_dim, value_dim or 0))
-
-        def vectors(key: jax.Array, width: int) -> jax.Array:
-            return head_dim**-0.5 * jax.random.normal(key, (2 * max_distance + 1, width), jnp.float32)
-
-        of_keys, of_values, of_queries = jax.random.split(key, 3)
-        self.keys = vectors(of_keys, head_dim)
-        self.values = vectors(of_values, value_dim or head_dim) if values else None
-        self.queries = vectors(of_queries, head_dim) if queries else None
+        self._start(key, **_scheme_parameters.shaw(head_dim, max_distance, values, queries, value_dim))
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameters, None for what was not asked for."""
@@ -211,14 +190,7 @@ class Cope(Scheme):
     def __init__(self, head_dim: int, max_position: int = 64) -> None:
         """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
         width that no memory holds."""
-        check_sizes("Cope", head_dim=head_dim)
-        most = 1 << 18  # that the engine takes
-        if head_dim < 1 or not 1 <= max_position <= most:
-            raise ValueError(
-                f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
-            )
-        check_table("Cope", "head_dim", max_position, head_dim)
-        self.table = jnp.zeros((max_position, head_dim), jnp.float32)
+        self._start(**_scheme_parameters.cope(head_dim, max_position))
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameter, [max_position, head_dim]."""
@@ -254,20 +226,8 @@ class TransformerXL(Scheme):
     def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None, key: jax.Array) -> None:
         """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model), key of jax.random.
         ValueError for heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
-        check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
-        width = heads * head_dim if width is None else width
-        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
-            raise ValueError(
-                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
-                f"{heads}, {head_dim}, {max_distance} and {width}"
-            )
-        check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
-        check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
-        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, width
-        keys, shapes = jax.random.split(key, 3), ((heads * head_dim, width), (heads, head_dim), (heads, head_dim))
-        self.projection, self.content_bias, self.position_bias = (
-            0.02 * jax.random.normal(own, shape, jnp.float32) for own, shape in zip(keys, shapes)
-        )
+        self._start(key, **_scheme_parameters.transformer_xl(heads, head_dim, max_distance, width))
+        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, self.projection.shape[1]
 
     def tensors(self) -> dict[str, Array | None]:
         """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
