@@ -8,7 +8,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 
-from .._scheme_parameters import Start
+from .._scheme_parameters import Start, Starts
 from ._arrays import Array
 
 
@@ -30,10 +30,10 @@ class Scheme:
         super().__init_subclass__(**options)
         jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
 
-    def _start(self, key: jax.Array | None = None, **parameters: Start | None) -> None:
-        """Makes them, drawn by a key of jax.random each; None stands for one that is not there."""
-        keys = [None] * len(parameters) if key is None else jax.random.split(key, len(parameters))
-        for own, (name, start) in zip(keys, parameters.items()):
+    def _start(self, starts: Starts, key: jax.Array | None = None) -> None:
+        """Makes the parameters, drawn by a key of jax.random each."""
+        keys = [None] * len(starts) if key is None else jax.random.split(key, len(starts))
+        for own, (name, start) in zip(keys, starts.items()):
             vars(self)[name] = None if start is None else _drawn(start, own)
 
     def tensors(self) -> dict[str, Array | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
 from typing_extensions import Unpack
@@ -58,7 +58,7 @@ class TransformerDecoderBlock(Block):
     ) -> None:
         """The class says what the arguments mean. ValueError as TransformerEncoderBlock raises it."""
         sizes = {"key_size": encoder_size, "value_size": encoder_size}
-        own = {"attention1": {"position": position, "causal": True}, "attention2": sizes}
+        own: dict[str, dict[str, Any]] = {"attention1": {"position": position, "causal": True}, "attention2": sizes}
         super().__init__(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, own, options)
 
     @overload

@@ -29,7 +29,7 @@ class _ByHeed(torch.nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         """As the class of torch.nn, which makes and fills the parameters and raises what it raises."""
-        super().__init__(  # type: ignore[call-arg]
+        super().__init__(
             d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
         )
         for module in self.children():
