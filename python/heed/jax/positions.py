@@ -217,8 +217,8 @@ class TransformerXL(Scheme):
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {shape_text(query)}"
             )
-        u = jnp.asarray(self.content_bias).astype(query.dtype)
-        return query + (u[:, None] if layout == "BHND" else u), key
+        u = jnp.asarray(self.content_bias)
+        return (query + (u[:, None] if layout == "BHND" else u)).astype(query.dtype), key
 
 
 @functools.lru_cache(maxsize=8)

@@ -66,7 +66,8 @@ class TransformerXL(Scheme):
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {list(query.shape)}"
             )
-        return query + self.content_bias.to(query.dtype).unsqueeze(1)
+        # Of 16 bits the sum is rounded once.
+        return (query + self.content_bias.unsqueeze(1)).to(query.dtype)
 
     def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
         """The key itself."""
