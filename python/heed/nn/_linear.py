@@ -8,6 +8,7 @@ import torch
 
 from .. import _library  # noqa: F401  registers the operators
 from .._plain_tensors import has_plain_class
+from ._steps import check_steps
 
 _OWN_FORWARD = torch.nn.Linear.forward
 # Whose types of inputs are those of their weights.
@@ -56,6 +57,13 @@ def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
     if not (_eager(X) and _bare(layer)):
         return layer(X)
     return torch.ops.heed.linear(X, layer.weight, layer.bias)
+
+
+def projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
+    """layer(X) of steps, refused in sentences that name them."""
+    check_steps(name, X, layer.in_features)
+    check_type(name, X, layer)
+    return linear(layer, X)
 
 
 def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:

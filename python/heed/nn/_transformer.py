@@ -14,8 +14,9 @@ from .._cache import KeyValueCache
 from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow
 from ._edition import Edition, KeepsWeights
+from ._layer_options import CallOptions
 from ._linear import check_type, linear
-from ._multi_head_attention import CallOptions, MultiHeadAttention
+from ._multi_head_attention import MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker

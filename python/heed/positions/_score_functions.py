@@ -116,10 +116,10 @@ class Fire(ProgramScheme):
     def __init__(self, heads: int, width: int = 32, threshold: float = 512.0) -> None:
         """heads: of the queries. width: units of the network, each of which costs three operations a pair. threshold: of the
         query's position, below which the distance alone counts. The network starts as torch.nn.Linear does. ValueError for no
-        units, or a threshold that is not above 0."""
+        units, or a threshold that is not above 0 and finite."""
         super().__init__(heads)
-        if width < 1 or not threshold > 0:
-            raise ValueError(f"Fire: expected width > 0 and threshold > 0, got {width} and {threshold}")
+        if width < 1 or not (threshold > 0 and math.isfinite(threshold)):
+            raise ValueError(f"Fire: expected width > 0 and a finite threshold > 0, got {width} and {threshold}")
         _check_terms("Fire", "width", width)
         check_table("Fire", "heads", heads, width)
         self.width, self.threshold = width, float(threshold)
