@@ -9,14 +9,14 @@ from torch.overrides import handle_torch_function, has_torch_function
 from typing_extensions import TypedDict, Unpack
 
 from . import _operators, positions
-from ._call import call_of
+from ._call import call_of, rows_of_tokens
 from ._described import takes
 from ._foreign_arrays import Array, DLPackArray, Foreign, through
 from ._order import Causal, EmptyRow, Precision
 from ._places import Positions
 from ._plain_tensors import has_plain_class
 from ._programs import MaskProgram, ScoreProgram
-from ._results import AttentionOutput, Statistics, WeightsOf
+from ._results import AttentionOutput, Statistics, WeightsOf, tokens_first
 from ._token_positions import integers
 
 
@@ -329,22 +329,8 @@ def attention_packed(
     if not isinstance(query, torch.Tensor):
         given = locals()
         return through(attention_packed, {**given.pop("options"), **given})
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
-        if tensor.dim() != 3:
-            raise ValueError(f"{name}: expected 3 dimensions [tokens, heads, width], got shape {list(tensor.shape)}")
+    rows = rows_of_tokens(query, key, value)
     packed = (integers("query_offsets", query_offsets), integers("key_offsets", key_offsets))
     if options.get("return_weights"):
         raise ValueError("return_weights: not defined for packed sequences")
-    rows = (t.transpose(0, 1).unsqueeze(0) for t in (query, key, value))  # type: ignore[union-attr]
-    result = attention(*rows, packed=packed, **options)
-
-    def tokens_first(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.squeeze(0).transpose(0, 1)
-
-    if isinstance(result, torch.Tensor):
-        return tokens_first(result)
-    lse = None if result.lse is None else tokens_first(result.lse)
-    statistics = result.statistics and Statistics(*map(tokens_first, result.statistics))
-    return AttentionOutput(tokens_first(result.output), lse, None, statistics)
+    return tokens_first(attention(*rows, packed=packed, **options))

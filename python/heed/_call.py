@@ -33,6 +33,16 @@ def check_operand(name: str, tensor: object) -> None:
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
 
+def rows_of_tokens(*operands: object) -> list[torch.Tensor]:
+    """Query, key and value [tokens, heads, width] as [1, heads, tokens, width]. TypeError or ValueError for what is none."""
+    for name, tensor in zip(("query", "key", "value"), operands):
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
+        if tensor.dim() != 3:
+            raise ValueError(f"{name}: expected 3 dimensions [tokens, heads, width], got shape {list(tensor.shape)}")
+    return [tensor.transpose(0, 1).unsqueeze(0) for tensor in operands]  # type: ignore[attr-defined]
+
+
 def autocast_type(dtype: torch.dtype) -> torch.dtype:
     """What a matrix product of this type yields here: autocast leaves float64 and integers alone."""
     if not torch.is_autocast_enabled("cpu") or not dtype.is_floating_point or dtype == torch.float64:

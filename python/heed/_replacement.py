@@ -94,6 +94,22 @@ def _remove(replacement: _Replacement) -> None:
 
 
 _everywhere: _Replacement | None = None
+_found_fast_path: bool | None = None  # PyTorch's flag as the first enable() found it
+
+
+def _take_fast_path_off() -> None:
+    global _found_fast_path
+    if _found_fast_path is None:
+        _found_fast_path = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+
+
+def _put_fast_path_back() -> None:
+    """Unless somebody has set it meanwhile."""
+    global _found_fast_path
+    if _found_fast_path and not torch.backends.mha.get_fastpath_enabled():
+        torch.backends.mha.set_fastpath_enabled(True)
+    _found_fast_path = None
 
 
 def enable() -> None:
@@ -103,13 +119,15 @@ def enable() -> None:
     The former's replacement takes its place in torch.nn.functional, which PyTorch's own layers and other libraries look up at
     each call, also where they are compiled; tensors that are neither plain CPU tensors nor jagged NestedTensors go where they went before. A module that has already
     imported the function under a name of its own keeps PyTorch's: call enable() before such imports, or use replace_sdpa(),
-    which sees those calls too. Of the other functions all calls are seen, as inside replace_flex_attention(). Calling it again
+    which sees those calls too. The fast path that torch.nn's layers take in evaluation without calling that function is switched
+    off meanwhile (torch.backends.mha), unless somebody switches it on again. Of the other functions all calls are seen, as inside replace_flex_attention(). Calling it again
     changes nothing. disable() takes it back. RuntimeError where somebody else's flex_attention has taken the place of PyTorch's.
     """
     global _everywhere
     _flex_replacement.set_everywhere(True)
     _varlen_replacement.set_everywhere(True)
     with _lock:
+        _take_fast_path_off()
         if _everywhere is None or _standing() is not _everywhere:
             if _everywhere is not None:
                 _leave(_everywhere)
@@ -124,6 +142,7 @@ def disable() -> None:
     _flex_replacement.set_everywhere(False)
     _varlen_replacement.set_everywhere(False)
     with _lock:
+        _put_fast_path_back()
         if _everywhere is not None:
             _leave(_everywhere)
             _everywhere = None

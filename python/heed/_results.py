@@ -1,8 +1,9 @@
 """What attention returns, and which weights it returns."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch.utils._pytree import tree_map
 
 from ._described import describe
 
@@ -60,3 +61,8 @@ describe(
     heads="Integers within 0..Hq-1, in any order; None means all heads.",
     rows="Integers within 0..Nq-1, in any order; None means all queries.",
 )
+
+
+def tokens_first(result: Any) -> Any:
+    """Of packed sequences, computed as one row [1, heads, tokens, ...]: output, lse and statistics as [tokens, heads, ...]."""
+    return tree_map(lambda part: None if part is None else part.squeeze(0).transpose(0, 1), result)

@@ -134,3 +134,9 @@ def test_refusals_name_the_argument():
     refuse(ValueError, "position: the scheme is for 3 heads, query has 4", hj.attention, q, k, v, position=positions.Sandwich(3))
     wrong = positions.TransformerXL(HQ, D + 1, key=key)
     refuse(ValueError, f"position: TransformerXL has 4 heads of {D + 1}, query has shape", hj.attention, q, k, v, position=wrong)
+
+
+def test_the_sum_of_query_and_bias_is_rounded_once():
+    scheme, query = hj.positions.TransformerXL(HQ, D, 3, key=jax.random.key(1)), jnp.asarray(numbers(B, HQ, NQ, D), jnp.bfloat16)
+    expected = (query.astype(jnp.float32) + scheme.content_bias[:, None]).astype(jnp.bfloat16)
+    assert (scheme.rotate(query, query)[0] == expected).all()

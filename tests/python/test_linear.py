@@ -136,14 +136,6 @@ def test_transforms_see_through_large_products():
     torch.testing.assert_close(*tangents, **close)
 
 
-@pytest.mark.parametrize("rows", [3, 90])  # by projections of their own, and by one for all three
-def test_another_type_than_the_weights_is_refused_in_words(rows):
-    layer, X = heed.nn.MultiHeadAttention(16, 2, 0.0), torch.randn(rows, 4, 16, dtype=torch.float64)
-    with pytest.raises(ValueError, match="^X: expected Float as the weights of the layer have, got Double"):
-        layer(X, X, X)
-    assert heed.nn.MultiHeadAttention(16, 2, 0.0).double()(X, X, X).dtype == torch.float64
-
-
 def test_autocast_and_other_types_are_pytorchs():
     ffn, X = heed.nn.PositionWiseFFN(FFN, WIDTH), torch.randn(200, WIDTH)
     with torch.autocast("cpu", torch.bfloat16):

@@ -389,3 +389,50 @@ def test_weights_that_do_not_fit_change_nothing(tmp_path):
         heed.load_weights(module, tensors, "caffe")
     with pytest.raises(RuntimeError, match="missing.safetensors"):
         heed.load_weights(module, tmp_path / "missing.safetensors", "torch")
+
+
+TYPED = {
+    "projections": (lambda: heed.nn.MultiHeadAttention(16, 2, 0.0), "queries", 3),
+    "post-norm": (lambda: heed.nn.TransformerEncoderBlock(16, 8, 2, 0.0), "queries", 1),
+    "pre-norm": (lambda: heed.nn.TransformerEncoderBlock(16, 8, 2, 0.0, norm="pre"), "X", 1),
+    "torch's": (lambda: heed.nn.MultiheadAttention(16, 2), "query", 3),
+    "attention": (lambda: heed.nn.make_encoder("attention", 16, heads=2), "X", 1),
+    "convolution": (lambda: heed.nn.make_encoder("convolution", 16, norm="post"), "ConvolutionEncoder: X", 1),
+    "gru": (lambda: heed.nn.make_encoder("gru", 16), "RecurrentEncoder: X", 1),
+    "decomposable": (lambda: heed.nn.DecomposableAttention(16, 2), "X", 1),
+}
+
+
+@pytest.mark.parametrize("rows", [3, 90])  # of which attention projects many by one product
+@pytest.mark.parametrize("kind", TYPED)
+def test_another_type_than_the_weights_is_refused_in_words(kind, rows):
+    make, name, inputs = TYPED[kind]
+    layer, X = make(), [torch.randn(rows, 4, 16, dtype=torch.float64)] * inputs
+    message = f"^{name}: expected (torch.float32|Float) as the weights of the layer have, got (torch.float64|Double)"
+    with pytest.raises(ValueError, match=message):
+        layer(*X)
+    layer.double()(*X)
+    if kind != "gru":  # whose cells autocast leaves alone
+        with torch.autocast("cpu", torch.bfloat16):
+            make()(*(x.float() for x in X))
+
+
+def test_norms_of_float32_take_narrow_numbers():
+    norm = heed.nn.AddNorm(16, 0.0)
+    X = torch.randn(2, 3, 16, dtype=torch.bfloat16)
+    assert torch.equal(norm(X, X), norm.ln(X + X))
+    with pytest.raises(ValueError, match="^X: expected torch.float32 as the weights of the layer have, got torch.float64"):
+        norm(X.double(), X.double())
+
+
+def test_layers_that_change_their_input_are_asked_themselves():
+    layer, X = heed.nn.MultiHeadAttention(16, 2, 0.0), torch.randn(2, 4, 16, dtype=torch.float64)
+    for projection in (layer.W_q, layer.W_k, layer.W_v):
+        projection.register_forward_pre_hook(lambda module, inputs: inputs[0].float())
+    assert torch.equal(layer(X, X, X), layer(X.float(), X.float(), X.float()))
+
+
+def test_tokens_are_integers():
+    encoder = heed.nn.TransformerEncoder(9, 16, 8, 2, 1, 0.0)
+    with pytest.raises(ValueError, match="^TransformerEncoder: tokens: expected int64 or int32, got torch.float32"):
+        encoder(torch.ones(2, 3))

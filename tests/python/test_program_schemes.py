@@ -280,8 +280,11 @@ def test_what_is_refused():
         Kerple(H, "cubic")
     with pytest.raises(ValueError, match="^head_dim: expected an even number, got 7"):
         Sandwich(H, 7)
-    with pytest.raises(ValueError, match="^Fire: expected width > 0 and threshold > 0, got 0 and 512"):
+    with pytest.raises(ValueError, match="^Fire: expected width > 0 and a finite threshold > 0, got 0 and 512"):
         Fire(H, width=0)
+    for threshold in (0.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"^Fire: expected width > 0 and a finite threshold > 0, got 32 and {threshold}"):
+            Fire(H, threshold=threshold)
     with pytest.raises(ValueError, match="^frequencies: expected at least 1, got 0"):
         SinusoidalBias(H, 0)
     with pytest.raises(NotImplementedError, match="^ProgramScheme has no score"):

@@ -392,6 +392,36 @@ def test_enabled_it_serves_layers_and_hands_other_devices_on(calls, disabled):
     assert F.scaled_dot_product_attention(nested, nested, nested).is_nested
 
 
+@pytest.mark.parametrize("nested", [False, True])
+def test_enabled_it_serves_layers_in_evaluation(nested, calls, disabled):
+    """Where PyTorch has a fast path of its own, which calls no function and takes padding out."""
+    layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    model = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=nested).eval()
+    X, padding = random(2, 5, 8, dtype=torch.float32), torch.arange(5) >= torch.tensor([[5], [3]])
+    with torch.no_grad():
+        expected = model(X, src_key_padding_mask=padding)
+        heed.enable()
+        output = model(X, src_key_padding_mask=padding)
+    assert len(calls) == 2
+    torch.testing.assert_close(output[~padding], expected[~padding], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_fast_path_is_as_it_was_afterwards(found, disabled, monkeypatch):
+    path = torch.backends.mha
+    monkeypatch.setattr(path, "_is_fastpath_enabled", found)
+    heed.enable()
+    heed.enable()
+    assert not path.get_fastpath_enabled()
+    heed.disable()
+    heed.disable()
+    assert path.get_fastpath_enabled() is found
+    heed.enable()
+    path.set_fastpath_enabled(not found)
+    heed.disable()
+    assert path.get_fastpath_enabled() is True  # as found, or as somebody wants it
+
+
 def test_enabled_it_leaves_patches_of_others_alone(calls, disabled, monkeypatch):
     q, seen, native = random(1, 1, 2, 2), [], F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", native)  # to put back, whatever happens here

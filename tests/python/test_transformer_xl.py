@@ -161,3 +161,10 @@ def test_heads_of_another_number_or_width_are_refused():
     for scheme in (TransformerXL(1, 8), TransformerXL(3, 8), TransformerXL(2, 4)):
         with pytest.raises(ValueError, match=rf"^position: TransformerXL has {scheme.heads} heads of {scheme.head_dim}, query has"):
             heed.attention(q, k, v, position=scheme)
+
+
+def test_the_sum_of_query_and_bias_is_rounded_once():
+    scheme, query = heed.positions.TransformerXL(2, 8, 3), torch.randn(1, 2, 50, 8).bfloat16()
+    with torch.no_grad():
+        expected = (query.float() + scheme.content_bias[:, None]).bfloat16()
+        assert torch.equal(scheme.rotate_query(query), expected)

@@ -11,12 +11,12 @@ from typing_extensions import Unpack
 
 from .. import _axes, _operators
 from .._attention import DEFAULTS, Options
-from .._call import autocast_type, call_of, check_operand, drawn_seed
+from .._call import autocast_type, call_of, check_operand, drawn_seed, rows_of_tokens
 from .._compiler import break_graph
 from .._order import causal_name
 from .._places import add_positions
 from .._programs import Program
-from .._results import AttentionOutput, Statistics
+from .._results import AttentionOutput, Statistics, tokens_first
 from .._token_positions import integers
 from ..positions import Scheme
 from ._agreement import Description, Terms, agree
@@ -115,24 +115,9 @@ def attention_packed(
     [B + 1] are those of the whole. Returns the output [Tq_r, Hq, Dv]; lse and statistics are [Tq_r, Hq]. Everything else is as
     in heed.distributed.attention.
     """
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, torch.Tensor) or tensor.dim() != 3:
-            shape = list(tensor.shape) if isinstance(tensor, torch.Tensor) else type(tensor).__name__
-            raise ValueError(f"{name}: expected 3 dimensions [tokens, heads, width], got {shape}")
-    rows = [t.transpose(0, 1).unsqueeze(0) for t in (query, key, value)]
-    result = attention(
-        rows[0], rows[1], rows[2], group, method, layout, return_lse=return_lse, return_statistics=return_statistics,
-        packed=(query_offsets, key_offsets), **options,
-    )  # fmt: skip
-
-    def tokens_first(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.squeeze(0).transpose(0, 1)
-
-    if isinstance(result, torch.Tensor):
-        return tokens_first(result)
-    lse = None if result.lse is None else tokens_first(result.lse)
-    statistics = result.statistics and Statistics(*map(tokens_first, result.statistics))
-    return AttentionOutput(tokens_first(result.output), lse, None, statistics)
+    asked = {"return_lse": return_lse, "return_statistics": return_statistics, "packed": (query_offsets, key_offsets)}
+    rows = rows_of_tokens(query, key, value)
+    return tokens_first(attention(*rows, group, method, layout, **asked, **options))  # type: ignore[arg-type, call-arg]
 
 
 @break_graph

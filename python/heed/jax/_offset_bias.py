@@ -12,12 +12,12 @@ from . import positions
 from ._arrays import typed
 
 if TYPE_CHECKING:
-    from ._attention import _Call
+    from ._call import Gathered
 
 _FEW = 1 << 16  # offsets a side, which are few whatever the lengths
 
 
-def add_offset_bias(call: _Call, scheme: positions.OffsetBias, places: Callable[[], tuple[Any, Any]]) -> None:
+def add_offset_bias(call: Gathered, scheme: positions.OffsetBias, places: Callable[[], tuple[Any, Any]]) -> None:
     """Adds it to the operands. places: the positions of queries and keys, first ones or lists. ValueError for other heads than the
     scheme's, and for packed sequences whose offsets are not known or far too many."""
     query, key = call.operands["query"], call.operands["key"]
@@ -42,7 +42,7 @@ def add_offset_bias(call: _Call, scheme: positions.OffsetBias, places: Callable[
     call.operands["bias"] = typed("bias", jnp.moveaxis(bias, 0, 1), call.numbers)
 
 
-def _reach(call: _Call, q_len: int, kv_len: int) -> int | None:
+def _reach(call: Gathered, q_len: int, kv_len: int) -> int | None:
     """The largest distance of a query and a key, or a bound of it; None where only a run knows."""
     in_arrays = any(f"{side}_{kind}" in call.options for side in ("query", "key") for kind in ("positions", "offset"))
     if in_arrays or not isinstance(q_len, int) or not isinstance(kv_len, int):

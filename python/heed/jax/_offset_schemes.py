@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._sizes import check_sizes, check_table
+from .. import _scheme_parameters
+from .._sizes import check_sizes
 from ._arrays import Array
 from ._scheme import Scheme
 
@@ -48,11 +49,7 @@ def _column(numbers: Array, offset: Array) -> jax.Array:
 
 
 class Kerple(OffsetBias):
-    """A trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5.
-
-    kind "log": score - rate log(1 + scale |i - j|); "power": score - scale |i - j|^rate, rate up to 2. Numbers below
-    0.01 count as 0.01, as in the authors' code, and get the gradient that 0.01 has. Alibi is "power" with rate 1.
-    """
+    """heed.positions.Kerple: a trainable kernel of the distance in each head. Chi et al. 2022, "KERPLE", sections 4 and 5."""
 
     parameters: tuple[str, ...] = ("rate", "scale")
     kind: Literal["log", "power"]
@@ -65,12 +62,8 @@ class Kerple(OffsetBias):
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log", *, key: jax.Array) -> None:
         """heads: of the queries. key: of jax.random, for the numbers at first. ValueError for another kind than those two."""
         super().__init__(heads)
-        if kind not in ("log", "power"):
-            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+        self._start(_scheme_parameters.kerple(heads, kind), key)
         self.kind = kind
-        of_rate, of_scale = jax.random.split(key)
-        self.rate = 2 * jax.random.uniform(of_rate, (heads,), jnp.float32)
-        self.scale = jax.random.uniform(of_scale, (heads,), jnp.float32)
 
     def by_offset(self, offset: Array) -> jax.Array:
         """The kernel, negative."""
@@ -90,12 +83,7 @@ def _limited(numbers: Array, most: float | None) -> jax.Array:
 
 
 class Sandwich(OffsetBias):
-    """The inner product of two sinusoidal encodings as a bias. Chi et al. 2023, "Dissecting Transformer Length Extrapolation via
-    the Lens of Receptive Field Analysis", section 5.
-
-    score + (sum over t = 1..head_dim/2 of cos((i - j) / 10000^(2t / head_dim)) - head_dim/2) / (8 h / heads), h = 1..heads: what is
-    subtracted makes it 0 at distance 0 and changes no weight. No parameters.
-    """
+    """heed.positions.Sandwich: the inner product of two sinusoidal encodings as a bias. Chi et al. 2023, section 5."""
 
     head_dim: int
     """Width of the encodings."""
@@ -118,12 +106,7 @@ class Sandwich(OffsetBias):
 
 
 class SinusoidalBias(OffsetBias):
-    """A trainable wave of the offset in each head and frequency: score + sum over t of cosine[h, t] cos(w_t (i - j)) +
-    sine[h, t] sin(w_t (i - j)), w_t = 10000^(-t / frequencies).
-
-    The inner product of two of the book's positional encodings has this form, with all cosines equal and no sines: what a head
-    may learn from the encoding alone, without its content. Sines tell left from right.
-    """
+    """heed.positions.SinusoidalBias: a trainable wave of the offset in each head and frequency."""
 
     parameters: tuple[str, ...] = ("cosine", "sine")
     frequencies: int
@@ -136,13 +119,9 @@ class SinusoidalBias(OffsetBias):
     def __init__(self, heads: int, frequencies: int = 16) -> None:
         """heads: of the queries. ValueError for no frequencies."""
         super().__init__(heads)
-        if frequencies < 1:
-            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
         check_sizes("SinusoidalBias", frequencies=frequencies)
-        check_table("SinusoidalBias", "frequencies", heads, frequencies)
+        self._start(_scheme_parameters.sinusoidal_bias(heads, frequencies))
         self.frequencies = frequencies
-        self.cosine = jnp.zeros((heads, frequencies), jnp.float32)
-        self.sine = jnp.zeros((heads, frequencies), jnp.float32)
 
     def by_offset(self, offset: Array) -> jax.Array:
         """The waves."""

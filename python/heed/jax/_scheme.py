@@ -6,7 +6,9 @@ import copy
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 
+from .._scheme_parameters import Start, Starts
 from ._arrays import Array
 
 
@@ -27,6 +29,12 @@ class Scheme:
         """Registers the class as a pytree."""
         super().__init_subclass__(**options)
         jax.tree_util.register_pytree_with_keys(cls, _leaves, lambda facts, leaves: _scheme_of(cls, facts, leaves))
+
+    def _start(self, starts: Starts, key: jax.Array | None = None) -> None:
+        """Makes the parameters, drawn by a key of jax.random each."""
+        keys = [None] * len(starts) if key is None else jax.random.split(key, len(starts))
+        for own, (name, start) in zip(keys, starts.items()):
+            vars(self)[name] = None if start is None else _drawn(start, own)
 
     def tensors(self) -> dict[str, Array | None]:
         """Differentiable options of attention by name: relative_bias, slopes, content_keys, content_values, content_queries,
@@ -55,6 +63,14 @@ class Scheme:
         other = copy.copy(self)
         vars(other).update(parameters)
         return other
+
+
+def _drawn(start: Start, key: Any) -> jax.Array:
+    if start.law == "normal":
+        return start.high * jax.random.normal(key, start.shape, jnp.float32)
+    if start.law == "uniform":
+        return start.low + (start.high - start.low) * jax.random.uniform(key, start.shape, jnp.float32)
+    return jnp.full(start.shape, start.low, jnp.float32)
 
 
 def _leaves(scheme: Scheme) -> tuple[list[tuple[Any, Any]], tuple[tuple[str, Any], ...]]:

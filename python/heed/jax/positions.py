@@ -23,8 +23,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import _scheme_parameters
 from .._rotary_options import DEPENDS_ON_LENGTH, checked_rotary_dim, scaling_options
-from .._sizes import check_sizes, check_table
 from . import _library, _operators
 from ._arrays import Array, integers, listed, operand, shape_text
 from ._offset_schemes import Kerple, OffsetBias, Sandwich, SinusoidalBias
@@ -47,11 +47,7 @@ __all__ = [
 
 
 class Alibi(Scheme):
-    """A fixed slope m per head (trainable on request). Press et al. 2022, "Train Short, Test Long", section 3.
-
-    The bias is -m * |key position - query position|; symmetric=False gives m * (key position - query position), which is the
-    same under a causal mask and favours later keys without one.
-    """
+    """heed.positions.Alibi: a slope per head and distance. Press et al. 2022, "Train Short, Test Long", section 3."""
 
     heads: int
     """Of the queries."""
@@ -86,11 +82,7 @@ class RelativeBias(Scheme):
     def __init__(self, heads: int, max_distance: int) -> None:
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
         below 1 or a distance below 0, and for sizes too large for any memory."""
-        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
-        if heads < 1 or max_distance < 0:
-            raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
-        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
-        self.relative_bias = jnp.zeros((heads, 2 * max_distance + 1), jnp.float32)
+        self._start(_scheme_parameters.relative_bias(heads, max_distance))
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameter, [heads, 2 * max_distance + 1]."""
@@ -98,13 +90,7 @@ class RelativeBias(Scheme):
 
 
 class T5Bias(Scheme):
-    """One trainable number per bucket of offsets and head: weight [buckets, heads], zeros at first.
-
-    Near offsets have a bucket each, farther ones share buckets that grow geometrically up to max_distance, beyond which all
-    are alike. bidirectional=False puts the keys after a query into bucket 0: for causal attention. `weight` has the layout of
-    T5's relative_attention_bias.weight. T5 does not scale its scores: use attention(..., scale=1.0) with its weights.
-    Raffel et al. 2020, "Exploring the Limits of Transfer Learning", section 2.1.
-    """
+    """heed.positions.T5Bias: a trainable number per bucket of offsets and head. Raffel et al. 2020, section 2.1."""
 
     parameters: tuple[str, ...] = ("weight",)
     weight: Array
@@ -119,14 +105,10 @@ class T5Bias(Scheme):
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
         """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
         memory."""
-        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
-        if heads < 1:
-            raise ValueError(f"heads: expected at least 1, got {heads}")
+        weight = _scheme_parameters.t5_bias(heads, buckets, max_distance)
         self.buckets, self.max_distance, self.bidirectional = buckets, max_distance, bidirectional
         _library.t5_buckets(max_distance, buckets, max_distance, bidirectional)
-        check_table("T5Bias", "heads", buckets, heads)
-        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
-        self.weight = jnp.zeros((buckets, heads), jnp.float32)
+        self._start(weight)
 
     def table(self) -> jax.Array:
         """The bias by head and offset, [heads, 2 * max_distance + 1]."""
@@ -140,19 +122,8 @@ class T5Bias(Scheme):
 
 
 class Shaw(Scheme):
-    """Trainable vectors by clipped offset, added to the keys a query sees and, where asked for, to values and queries.
-
-    head_dim      width of a head
-    max_distance  M: farther offsets share the first and the last row
-    values        whether the values that a query takes have vectors too. Shaw et al. 2018, section 3.2
-    queries       whether the queries that a key meets have vectors too: scores are then
-                  scale * (q.k + q.keys[r] + k.queries[r]). He et al. 2021, "DeBERTa", calls the last term position-to-content
-    value_dim     width of the values, head_dim unless given
-    key           of jax.random, for the numbers at first
-
-    Parameters keys, values, queries: [2M + 1, width], shared by all heads, N(0, 1/sqrt(head_dim)) at first; None where not
-    asked for. Row r = M + offset belongs to offset = key position - query position.
-    """
+    """heed.positions.Shaw, which says what the arguments mean: trainable vectors by clipped offset. Shaw et al. 2018, section 3.2;
+    with queries He et al. 2021, "DeBERTa"."""
 
     parameters: tuple[str, ...] = ("keys", "values", "queries")
     keys: Array
@@ -172,22 +143,9 @@ class Shaw(Scheme):
         value_dim: int | None = None,
         key: jax.Array,
     ) -> None:
-        """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
-        0, and for sizes too large for any memory."""
-        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
-        if head_dim < 1 or max_distance < 0:
-            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
-        if value_dim is not None and value_dim < 0:
-            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
-        check_table("Shaw", "max_distance", 2 * max_distance + 1, max(head_dim, value_dim or 0))
-
-        def vectors(key: jax.Array, width: int) -> jax.Array:
-            return head_dim**-0.5 * jax.random.normal(key, (2 * max_distance + 1, width), jnp.float32)
-
-        of_keys, of_values, of_queries = jax.random.split(key, 3)
-        self.keys = vectors(of_keys, head_dim)
-        self.values = vectors(of_values, value_dim or head_dim) if values else None
-        self.queries = vectors(of_queries, head_dim) if queries else None
+        """The parameters, drawn by a key of jax.random. ValueError for head_dim below 1 or a distance or value_dim below 0, and for
+        sizes too large for any memory."""
+        self._start(_scheme_parameters.shaw(head_dim, max_distance, values, queries, value_dim), key)
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameters, None for what was not asked for."""
@@ -195,30 +153,16 @@ class Shaw(Scheme):
 
 
 class Cope(Scheme):
-    """Contextual positions: how far back a key is for a query is the number of keys from it on that the query looks for.
-
-    Scores are s + q.table[p], p the sum of sigmoid(s) from the key to the last one that the query sees, at most
-    max_position - 1, between two rows by their share. Golovneva et al. 2024, "Contextual Position Encoding", section 4.
-
-    head_dim      width of a head
-    max_position  the number of positions, from 0; farther ones are the last
-    """
+    """heed.positions.Cope, which says what the arguments mean: positions that count what a query looks for. Golovneva et al. 2024,
+    section 4."""
 
     parameters: tuple[str, ...] = ("table",)
     table: Array
     """[max_position, head_dim], shared by all heads; zeros at first"""
 
     def __init__(self, head_dim: int, max_position: int = 64) -> None:
-        """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
-        width that no memory holds."""
-        check_sizes("Cope", head_dim=head_dim)
-        most = 1 << 18  # that the engine takes
-        if head_dim < 1 or not 1 <= max_position <= most:
-            raise ValueError(
-                f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
-            )
-        check_table("Cope", "head_dim", max_position, head_dim)
-        self.table = jnp.zeros((max_position, head_dim), jnp.float32)
+        """The parameter. ValueError for sizes below 1, more positions than 2^18 and a width that no memory holds."""
+        self._start(_scheme_parameters.cope(head_dim, max_position))
 
     def tensors(self) -> dict[str, Array | None]:
         """The parameter, [max_position, head_dim]."""
@@ -226,12 +170,7 @@ class Cope(Scheme):
 
 
 class TransformerXL(Scheme):
-    """Queries meet projected sinusoids of their distance to a key, with a bias of their own for content and position.
-
-    score = scale * ((q + u).k + (q + v).r[i - j]), r[d] = W sinusoids(d), distances d = query position - key position beyond
-    max_distance taken for it, as the authors' clamp_len does. u is content_bias, v position_bias, W projection. Nothing of the
-    size of queries times keys is made. Dai et al. 2019, "Transformer-XL", section 3.3.
-    """
+    """heed.positions.TransformerXL: queries meet projected sinusoids of their distance to a key. Dai et al. 2019, section 3.3."""
 
     parameters: tuple[str, ...] = ("projection", "content_bias", "position_bias")
     rotates: bool = True
@@ -254,20 +193,8 @@ class TransformerXL(Scheme):
     def __init__(self, heads: int, head_dim: int, max_distance: int = 512, *, width: int | None = None, key: jax.Array) -> None:
         """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model), key of jax.random.
         ValueError for heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
-        check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
-        width = heads * head_dim if width is None else width
-        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
-            raise ValueError(
-                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
-                f"{heads}, {head_dim}, {max_distance} and {width}"
-            )
-        check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
-        check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
-        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, width
-        keys, shapes = jax.random.split(key, 3), ((heads * head_dim, width), (heads, head_dim), (heads, head_dim))
-        self.projection, self.content_bias, self.position_bias = (
-            0.02 * jax.random.normal(own, shape, jnp.float32) for own, shape in zip(keys, shapes)
-        )
+        self._start(_scheme_parameters.transformer_xl(heads, head_dim, max_distance, width), key)
+        self.heads, self.head_dim, self.max_distance, self.width = heads, head_dim, max_distance, self.projection.shape[1]
 
     def tensors(self) -> dict[str, Array | None]:
         """The projected sinusoids by offset, key position - query position, [heads, 2 * max_distance + 1, head_dim], and v - u."""
@@ -290,8 +217,8 @@ class TransformerXL(Scheme):
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {shape_text(query)}"
             )
-        u = jnp.asarray(self.content_bias).astype(query.dtype)
-        return query + (u[:, None] if layout == "BHND" else u), key
+        u = jnp.asarray(self.content_bias)
+        return (query + (u[:, None] if layout == "BHND" else u)).astype(query.dtype), key
 
 
 @functools.lru_cache(maxsize=8)

@@ -11,7 +11,7 @@ from .._attention import attention
 from .._call import autocast_type
 from .._order import Causal
 from .._cache import KeyValueCache
-from ._steps import check_steps, clamped_lens
+from ._steps import by_head, check_steps, clamped_lens
 from ._transformer import Activation, PositionWiseFFN
 
 
@@ -78,7 +78,7 @@ class DecomposableAttention(torch.nn.Module):
         behind those of earlier calls: for inference and causal=True. After an error it holds what it held before.
         """
         check_steps("DecomposableAttention: X", X, self.width)
-        query, value = (Y.unflatten(2, (self.heads, -1)).transpose(1, 2) for Y in (self.attend(X), X))
+        query, value = (by_head(Y, self.heads) for Y in (self.attend(X), X))
         if cache is None:
             return self._compared(X, query, query, value, valid_lens)
         before = cache.length

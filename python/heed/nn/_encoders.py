@@ -15,6 +15,7 @@ from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
 from ._intra_decoder import IntraDecoder
 from ._memory_network import LSTMN
+from ._linear import check_type
 from ._multi_head_attention import MultiHeadAttention
 from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
@@ -184,6 +185,7 @@ class ConvolutionEncoder(ResidualEncoder):
             convolution = getattr(self, f"convolution{layer}")
             reach = (self.kernel - 1) * convolution.dilation[0]
             left = reach if self.causal else reach // 2
+            check_type("ConvolutionEncoder: X", Y, convolution)
             Z = torch.nn.functional.pad(blank(Y, padded).transpose(1, 2), (left, reach - left))
             return activate(convolution(Z).transpose(1, 2), self.activation)
 
@@ -219,6 +221,7 @@ class _CellEncoder(_ReadingEncoder):
     ) -> torch.Tensor:
         """Those of a layer's cell, zeros in the padding."""
         cell, X = getattr(self, f"cell{layer}"), blank(X, padded)
+        check_type(f"{type(self).__name__}: X", X, cell, "weight_ih_l0")
         # Lengths matter only to a cell that also reads backwards: it must start at the last step that counts. A packed row has
         # at least one step; that of an empty row is blank on both sides.
         if lengths is None or self.causal:

@@ -8,8 +8,11 @@ import torch
 
 from .. import _library  # noqa: F401  registers the operators
 from .._plain_tensors import has_plain_class
+from ._steps import check_steps
 
 _OWN_FORWARD = torch.nn.Linear.forward
+# Whose types of inputs are those of their weights.
+_REFUSING = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM)
 # Where joint projections gain: training, rows (batch times steps) from, widths up to (bench/python/joint_projection.py).
 _JOINT_ROWS, _JOINT_WIDTH = 64, 256
 
@@ -22,10 +25,13 @@ def _bare(layer: torch.nn.Linear) -> bool:
         and has_plain_class(layer.weight)
         and has_plain_class(layer.bias)
         and torch.nn.Linear.forward is _OWN_FORWARD
-        and "forward" not in layer.__dict__
-        and not (layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks)
-        and not torch.nn.modules.module._has_any_global_hook()
+        and not _is_hooked(layer)
     )
+
+
+def _is_hooked(layer: torch.nn.Module) -> bool:
+    hooks = layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    return bool(hooks) or "forward" in layer.__dict__ or torch.nn.modules.module._has_any_global_hook()
 
 
 def _eager(X: torch.Tensor) -> bool:
@@ -33,11 +39,31 @@ def _eager(X: torch.Tensor) -> bool:
     return type(X) is torch.Tensor and not torch.compiler.is_compiling()
 
 
+def check_type(name: str, X: torch.Tensor, layer: torch.nn.Module, parameter: str = "weight") -> None:
+    """ValueError where a layer of torch.nn would refuse X for its type, unless autocast, a hook or a class may yet change that."""
+    weight = getattr(layer, parameter, None)
+    if weight is None or X.dtype == weight.dtype or torch.is_autocast_enabled(X.device.type):
+        return
+    norm = type(layer) is torch.nn.LayerNorm
+    if norm and weight.dtype == torch.float32 and X.dtype in (torch.bfloat16, torch.float16):
+        return
+    own = norm or type(layer) in _REFUSING or isinstance(layer, torch.nn.MultiheadAttention)
+    if own and not _is_hooked(layer) and has_plain_class(X) and has_plain_class(weight):
+        raise ValueError(f"{name}: expected {weight.dtype} as the weights of the layer have, got {X.dtype}")
+
+
 def linear(layer: torch.nn.Linear, X: torch.Tensor) -> torch.Tensor:
     """layer(X)."""
     if not (_eager(X) and _bare(layer)):
         return layer(X)
     return torch.ops.heed.linear(X, layer.weight, layer.bias)
+
+
+def projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
+    """layer(X) of steps, refused in sentences that name them."""
+    check_steps(name, X, layer.in_features)
+    check_type(name, X, layer)
+    return linear(layer, X)
 
 
 def joint(layers: Sequence[torch.nn.Linear], X: torch.Tensor) -> tuple[torch.Tensor, ...] | None:

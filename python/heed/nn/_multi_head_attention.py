@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import torch
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import Unpack
 
 from .. import positions
 from .._attention import attention
@@ -16,56 +16,13 @@ from .._cache import KeyValueCache
 from .._described import refuse_others, takes
 from .._order import Causal, EmptyRow, Precision
 from .._places import Positions
-from .._programs import MaskProgram, ScoreProgram
 from .._results import AttentionOutput
 from ..positions._scheme import InputScheme
 from ._edition import Edition, KeepsWeights, Kept, checked
-from ._linear import joint, linear
+from ._layer_options import CallOptions, LayerOptions
+from ._linear import joint, linear, projected
 from ._query_key_norm import Norms, QueryKeyNorm
-from ._steps import check_steps, clamped_lens
-
-
-class CallOptions(TypedDict, total=False):
-    """The keyword arguments that forward shares with attend, and with the layers around it."""
-
-    mask: torch.Tensor | MaskProgram | None
-    bias: torch.Tensor | None
-    score: ScoreProgram | None
-    query_lengths: torch.Tensor | None
-    query_positions: Positions | None
-    key_positions: Positions | None
-
-
-class LayerOptions(TypedDict, total=False):
-    """The keyword arguments of the constructor without the widths of the inputs."""
-
-    kv_heads: int | None
-    head_dim: int | None
-    position: positions.Scheme | None
-    causal: Causal
-    window: tuple[int, int] | None
-    scale: float | None
-    softcap: float | None
-    empty_row: EmptyRow
-    precision: Precision
-    query_key_norm: Norms | None
-
-
-def _heads(projected: torch.Tensor, heads: int) -> torch.Tensor:
-    """[batch, steps, heads * width] -> [batch, heads, steps, width]."""
-    return projected.unflatten(2, (heads, -1)).transpose(1, 2)
-
-
-def _projected(name: str, X: torch.Tensor, layer: torch.nn.Linear) -> torch.Tensor:
-    check_steps(name, X, layer.in_features)
-    return linear(layer, X)
-
-
-def _behind(before: int, key_positions: Positions | None) -> Positions | None:
-    """Of the positions of all tokens those behind the first `before`."""
-    if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
-        return key_positions[before:] if key_positions.dim() == 1 else key_positions[:, before:]
-    return None if key_positions is None else key_positions + before
+from ._steps import by_head, clamped_lens, positions_behind
 
 
 class MultiHeadAttention(KeepsWeights):
@@ -268,7 +225,7 @@ class MultiHeadAttention(KeepsWeights):
             attend = functools.partial(attention, key=key, value=value)
             return self._output(query, attend, key.shape[2], valid_lens, return_weights, options)
         before = cache.length
-        self._append(key, value, cache, _behind(before, options.get("key_positions")))
+        self._append(key, value, cache, positions_behind(before, options.get("key_positions")))
         try:
             return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
         except BaseException:
@@ -344,7 +301,7 @@ class MultiHeadAttention(KeepsWeights):
         The options and what is raised are those of forward.
         """
         refuse_others("attend", options, CallOptions)
-        query = self._projected_query(queries)
+        query = self._normed_query(projected("queries", queries, self.W_q))
         self._check_scheme(cache)
         return self._output(query, cache.attend, cache.length, valid_lens, return_weights, options)
 
@@ -361,20 +318,17 @@ class MultiHeadAttention(KeepsWeights):
             key, value = key.to(cache.dtype), value.to(cache.dtype)
         cache.append(key, value, positions if cache.turns_keys else None)
 
-    def _normed_query(self, projected: torch.Tensor) -> torch.Tensor:
-        query = _heads(projected, self.num_heads)
+    def _normed_query(self, steps: torch.Tensor) -> torch.Tensor:
+        query = by_head(steps, self.num_heads)
         return query if self.query_key_norm is None else self.query_key_norm.query(query)
 
-    def _normed_key(self, projected: torch.Tensor) -> torch.Tensor:
-        key = _heads(projected, self.kv_heads)
+    def _normed_key(self, steps: torch.Tensor) -> torch.Tensor:
+        key = by_head(steps, self.kv_heads)
         return key if self.query_key_norm is None else self.query_key_norm.key(key)
 
-    def _projected_query(self, queries: torch.Tensor) -> torch.Tensor:
-        return self._normed_query(_projected("queries", queries, self.W_q))
-
     def _projected(self, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        key = self._normed_key(_projected("keys", keys, self.W_k))
-        return key, _heads(_projected("values", values, self.W_v), self.kv_heads)
+        key = self._normed_key(projected("keys", keys, self.W_k))
+        return key, by_head(projected("values", values, self.W_v), self.kv_heads)
 
     def _all_projected(
         self, queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor
@@ -382,9 +336,10 @@ class MultiHeadAttention(KeepsWeights):
         """Queries, keys and values by head; of self-attention by one product where that is faster."""
         layers = self.W_q, self.W_k, self.W_v
         if queries is keys and keys is values and isinstance(queries, torch.Tensor) and queries.dim() == 3:
-            if all(layer.in_features == queries.shape[2] for layer in layers) and (parts := joint(layers, queries)) is not None:
-                return self._normed_query(parts[0]), self._normed_key(parts[1]), _heads(parts[2], self.kv_heads)
-        return (self._projected_query(queries), *self._projected(keys, values))
+            fits = queries.dtype == layers[0].weight.dtype and all(layer.in_features == queries.shape[2] for layer in layers)
+            if fits and (parts := joint(layers, queries)) is not None:
+                return self._normed_query(parts[0]), self._normed_key(parts[1]), by_head(parts[2], self.kv_heads)
+        return (self._normed_query(projected("queries", queries, self.W_q)), *self._projected(keys, values))
 
     def _output(
         self,

@@ -11,6 +11,7 @@ from typing_extensions import TypedDict, Unpack
 
 from .._cache import KeyValueCache
 from ._caches import LayerCaches
+from ._linear import check_type
 from ._steps import check_steps, clamped_lens
 from ._transformer import Activation, Norm, PositionWiseFFN, checked_activation, checked_norm
 
@@ -204,6 +205,7 @@ class ResidualEncoder(SequenceEncoder):
 
     def _around(self, norm: str, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         normalised = getattr(self, norm)
+        check_type(f"{type(self).__name__}: X", X, normalised)
         if self.norm == "post":
             return normalised(X + self.dropout(sublayer(X)))
         return X + self.dropout(sublayer(normalised(X)))

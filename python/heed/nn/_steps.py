@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .._places import Positions
+
 
 def check_steps(name: str, X: object, width: int) -> None:
     """TypeError or ValueError unless X is [batch, steps, width]."""
@@ -21,3 +23,15 @@ def clamped_lens(valid_lens: torch.Tensor | None, batch: int, queries: int, step
     if not isinstance(valid_lens, torch.Tensor):
         raise TypeError(f"valid_lens: expected a tensor, got {type(valid_lens).__name__}")
     return torch.ops.heed.clamp_valid_lens(valid_lens, batch, queries, steps)
+
+
+def by_head(steps: torch.Tensor, heads: int) -> torch.Tensor:
+    """[batch, steps, heads * width] -> [batch, heads, steps, width]."""
+    return steps.unflatten(2, (heads, -1)).transpose(1, 2)
+
+
+def positions_behind(before: int, key_positions: Positions | None) -> Positions | None:
+    """Of the positions of all tokens those behind the first `before`."""
+    if isinstance(key_positions, torch.Tensor) and key_positions.dim() > 0:
+        return key_positions[before:] if key_positions.dim() == 1 else key_positions[:, before:]
+    return None if key_positions is None else key_positions + before

@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 
 from .._attention import attention
 from .._order import Causal
+from ._linear import check_type
 
 
 class CallOptions(TypedDict, total=False):
@@ -193,6 +194,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             if tensor.dim() not in (2, 3) or tensor.dim() != query.dim() or tensor.shape[-1] != width:
                 lead = "steps" if query.dim() == 2 else "batch, steps" if self.batch_first else "steps, batch"
                 raise ValueError(f"{name}: expected shape [{lead}, {width}], got {list(tensor.shape)}")
+            check_type(name, tensor, self, "in_proj_weight" if self.in_proj_weight is not None else "q_proj_weight")
         if key.shape[:-1] != value.shape[:-1]:
             raise ValueError(f"value: expected the batch and the steps of key, {list(key.shape)}, got {list(value.shape)}")
         if query.dim() == 2:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
-from typing_extensions import Unpack
+from typing_extensions import TypedDict, Unpack
 
 from .. import positions
-from .._order import Causal, EmptyRow
 from .._cache import KeyValueCache
+from .._described import refuse_others, takes
+from .._order import Causal, EmptyRow
 from ._edition import Edition, KeepsWeights
-from ._linear import linear
-from ._multi_head_attention import CallOptions, MultiHeadAttention
+from ._layer_options import CallOptions
+from ._linear import check_type, linear
+from ._multi_head_attention import MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
 from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
@@ -47,23 +49,6 @@ def checked_norm(norm: Norm) -> Norm:
     return norm
 
 
-def check_tokens(module: torch.nn.Module, tokens: torch.Tensor) -> None:
-    """TypeError or ValueError unless a tensor [batch, steps]."""
-    if not isinstance(tokens, torch.Tensor):
-        raise TypeError(f"{type(module).__name__}: tokens: expected a tensor, got {type(tokens).__name__}")
-    if tokens.dim() != 2:
-        raise ValueError(f"{type(module).__name__}: tokens: expected shape [batch, steps], got {list(tokens.shape)}")
-
-
-def check_sizes(module: torch.nn.Module, vocab_size: int, num_blks: int) -> None:
-    """ValueError for what no stack can have."""
-    if vocab_size < 1 or num_blks < 0:
-        raise ValueError(
-            f"{type(module).__name__}: expected vocab_size of at least 1 and num_blks of at least 0, got {vocab_size} and "
-            f"{num_blks}"
-        )
-
-
 class AddNorm(torch.nn.Module):
     """Residual connection and layer normalisation. Vaswani et al. 2017, section 3.1; pre-norm: Xiong et al. 2020."""
 
@@ -80,14 +65,18 @@ class AddNorm(torch.nn.Module):
         self.ln = torch.nn.LayerNorm(norm_shape if isinstance(norm_shape, int) else list(norm_shape), eps=eps)
 
     def forward(self, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-        """ln(dropout(Y) + X), of one shape that ends with norm_shape."""
-        return self.ln(self.dropout(Y) + X)
+        """ln(dropout(Y) + X), of one shape that ends with norm_shape. ValueError for another type than that of ln."""
+        return self._normed(self.dropout(Y) + X)
 
     def residual(self, norm: Norm, X: torch.Tensor, sublayer: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """ln(X + dropout(sublayer(X))) for "post", X + dropout(sublayer(ln(X))) for "pre"."""
         if norm == "post":
             return self(X, sublayer(X))
-        return X + self.dropout(sublayer(self.ln(X)))
+        return X + self.dropout(sublayer(self._normed(X)))
+
+    def _normed(self, X: torch.Tensor) -> torch.Tensor:
+        check_type("X", X, self.ln)
+        return self.ln(X)
 
 
 class PositionWiseFFN(torch.nn.Module):
@@ -121,7 +110,63 @@ class PositionWiseFFN(torch.nn.Module):
         return linear(self.dense2, activate(linear(self.dense1, X), self.activation))
 
 
-class TransformerEncoderBlock(torch.nn.Module):
+class BlockOptions(TypedDict, total=False):
+    """The keyword arguments that all blocks have, and that stacks hand on to them."""
+
+    norm: Norm
+    activation: Activation
+    layer_norm_eps: float
+    empty_row: EmptyRow
+    query_key_norm: Norms | None
+    edition: Edition | None
+
+
+_DEFAULTS: dict[str, Any] = {"norm": "post", "activation": "relu", "layer_norm_eps": 1e-5, "empty_row": "zero"}
+takes_block_options = takes(BlockOptions, **_DEFAULTS)
+
+
+def _with_defaults(module: torch.nn.Module, options: BlockOptions) -> dict[str, Any]:
+    """All of BlockOptions, checked."""
+    refuse_others(type(module).__name__, options, BlockOptions)
+    given = {**dict.fromkeys(BlockOptions.__annotations__), **_DEFAULTS, **options}
+    checked_norm(given["norm"])
+    checked_activation(given["activation"])
+    return given
+
+
+class Block(torch.nn.Module):
+    """Attentions, then a feed-forward network, each with a residual connection and a norm."""
+
+    norm: Norm
+    """Where the norms stand: "post" or "pre"."""
+    ffn: PositionWiseFFN | None
+    """None where ffn_num_hiddens is 0."""
+
+    def __init__(
+        self,
+        num_hiddens: int,
+        ffn_num_hiddens: int,
+        num_heads: int,
+        dropout: float,
+        use_bias: bool,
+        attentions: dict[str, dict[str, Any]],
+        options: BlockOptions,
+    ) -> None:
+        """attentions: by their names, what each has of its own. Behind number n stands addnorm{n}."""
+        super().__init__()
+        if ffn_num_hiddens < 0:
+            raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
+        given = _with_defaults(self, options)
+        self.norm, activation, eps = (given.pop(name) for name in ("norm", "activation", "layer_norm_eps"))
+        for number, (name, own) in enumerate(attentions.items(), 1):
+            self.add_module(name, MultiHeadAttention(num_hiddens, num_heads, dropout, use_bias, **own, **given))
+            self.add_module(f"addnorm{number}", AddNorm(num_hiddens, dropout, eps))
+        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
+        last = AddNorm(num_hiddens, dropout, eps) if ffn_num_hiddens else None
+        setattr(self, f"addnorm{len(attentions) + 1}", last)
+
+
+class TransformerEncoderBlock(Block):
     """Multi-head self-attention, then a feed-forward network, each with a residual connection and a norm.
 
     num_hiddens, num_heads  of the attention
@@ -138,17 +183,14 @@ class TransformerEncoderBlock(torch.nn.Module):
     Vaswani et al. 2017, section 3.1.
     """
 
-    norm: Norm
-    """Where the norms stand: "post" or "pre"."""
     attention: MultiHeadAttention
     """Of the block's input to itself."""
     addnorm1: AddNorm
     """Around the attention."""
-    ffn: PositionWiseFFN | None
-    """None where ffn_num_hiddens is 0."""
     addnorm2: AddNorm | None
     """Around ffn."""
 
+    @takes_block_options
     def __init__(
         self,
         num_hiddens: int,
@@ -157,36 +199,14 @@ class TransformerEncoderBlock(torch.nn.Module):
         dropout: float,
         use_bias: bool = False,
         *,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
         causal: Causal = None,
-        empty_row: EmptyRow = "zero",
         position: positions.Scheme | None = None,
-        query_key_norm: Norms | None = None,
-        edition: Edition | None = None,
+        **options: Unpack[BlockOptions],
     ) -> None:
         """The class says what the arguments mean. ValueError as MultiHeadAttention raises it, for ffn_num_hiddens below 0 and
         for another norm or activation."""
-        super().__init__()
-        if ffn_num_hiddens < 0:
-            raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
-        self.norm = checked_norm(norm)
-        checked_activation(activation)
-        self.attention = MultiHeadAttention(
-            num_hiddens,
-            num_heads,
-            dropout,
-            use_bias,
-            position=position,
-            causal=causal,
-            empty_row=empty_row,
-            query_key_norm=query_key_norm,
-            edition=edition,
-        )
-        self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
-        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
-        self.addnorm2 = AddNorm(num_hiddens, dropout, layer_norm_eps) if ffn_num_hiddens else None
+        own = {"attention": {"position": position, "causal": causal}}
+        super().__init__(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, own, options)
 
     @overload
     def forward(
@@ -248,7 +268,61 @@ class TransformerEncoderBlock(torch.nn.Module):
         return self.attention.new_cache(batch, capacity)
 
 
-class TransformerEncoder(KeepsWeights):
+class Stack(KeepsWeights):
+    """Embedding * sqrt(num_hiddens), sinusoidal positions, blocks; pre-norm blocks are followed by one more norm."""
+
+    num_hiddens: int
+    """Width of the outputs."""
+    embedding: torch.nn.Embedding
+    """[vocab_size, num_hiddens]"""
+    pos_encoding: PositionalEncoding
+    """Added to the scaled embedding."""
+    blks: torch.nn.Sequential
+    """The blocks, block0, block1, ..."""
+    final_norm: torch.nn.LayerNorm | None
+    """Behind pre-norm blocks, else None."""
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_hiddens: int,
+        num_blks: int,
+        dropout: float,
+        max_len: int,
+        options: BlockOptions,
+        block: Callable[[], Block],
+    ) -> None:
+        """block: makes one."""
+        super().__init__()
+        given = _with_defaults(self, options)
+        if vocab_size < 1 or num_blks < 0:
+            sizes = f"vocab_size of at least 1 and num_blks of at least 0, got {vocab_size} and {num_blks}"
+            raise ValueError(f"{type(self).__name__}: expected {sizes}")
+        self.num_hiddens, self.edition = num_hiddens, given["edition"]
+        self.embedding = torch.nn.Embedding(vocab_size, num_hiddens)
+        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len)
+        self.blks = torch.nn.Sequential()
+        for number in range(num_blks):
+            self.blks.add_module(f"block{number}", block())
+        self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=given["layer_norm_eps"]) if given["norm"] == "pre" else None
+
+    def _embedded(self, tokens: torch.Tensor, offset: int) -> torch.Tensor:
+        """Of tokens [batch, steps], the first at this position. TypeError or ValueError for what is none."""
+        name = f"{type(self).__name__}: tokens"
+        if not isinstance(tokens, torch.Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(tokens).__name__}")
+        if tokens.dim() != 2:
+            raise ValueError(f"{name}: expected shape [batch, steps], got {list(tokens.shape)}")
+        if tokens.dtype not in (torch.int32, torch.int64):
+            raise ValueError(f"{name}: expected int64 or int32, got {tokens.dtype}")
+        return self.pos_encoding(self.embedding(tokens) * math.sqrt(self.num_hiddens), offset)
+
+    def _normed(self, X: torch.Tensor) -> torch.Tensor:
+        """What the last block leaves, as the stack returns it."""
+        return X if self.final_norm is None else self.final_norm(X)
+
+
+class TransformerEncoder(Stack):
     """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks; pre-norm blocks are followed by one more norm.
 
     vocab_size              tokens are 0..vocab_size-1
@@ -267,19 +341,10 @@ class TransformerEncoder(KeepsWeights):
     Vaswani et al. 2017, section 3.
     """
 
-    num_hiddens: int
-    """Width of the outputs."""
-    embedding: torch.nn.Embedding
-    """[vocab_size, num_hiddens]"""
-    pos_encoding: PositionalEncoding
-    """Added to the scaled embedding."""
-    blks: torch.nn.Sequential
-    """The blocks, block0, block1, ..."""
-    final_norm: torch.nn.LayerNorm | None
-    """Behind pre-norm blocks, else None."""
     attention_weights: list[torch.Tensor]
     """With an edition: per block, the weights of the last call, [batch * num_heads, steps, steps]."""
 
+    @takes_block_options
     def __init__(
         self,
         vocab_size: int,
@@ -291,42 +356,19 @@ class TransformerEncoder(KeepsWeights):
         use_bias: bool = False,
         *,
         max_len: int = 1000,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
         causal: Causal = None,
-        empty_row: EmptyRow = "zero",
         position: SchemeChoice = None,
-        query_key_norm: Norms | None = None,
-        edition: Edition | None = None,
+        **options: Unpack[BlockOptions],
     ) -> None:
         """The class says what the arguments mean. ValueError for sizes below 1 (num_blks: 0) and as TransformerEncoderBlock
         raises it, TypeError for a position that is neither a name nor a function."""
-        super().__init__()
-        check_sizes(self, vocab_size, num_blks)
-        self.num_hiddens, self.edition = num_hiddens, edition
         make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=bool(causal))
-        self.embedding = torch.nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len)
-        self.blks = torch.nn.Sequential()
-        for number in range(num_blks):
-            block = TransformerEncoderBlock(
-                num_hiddens,
-                ffn_num_hiddens,
-                num_heads,
-                dropout,
-                use_bias,
-                norm=norm,
-                activation=activation,
-                layer_norm_eps=layer_norm_eps,
-                causal=causal,
-                empty_row=empty_row,
-                position=make(),
-                query_key_norm=query_key_norm,
-                edition=edition,
-            )
-            self.blks.add_module(f"block{number}", block)
-        self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=layer_norm_eps) if checked_norm(norm) == "pre" else None
+
+        def block() -> TransformerEncoderBlock:
+            of_it = {"causal": causal, "position": make(), **options}
+            return TransformerEncoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, **of_it)  # type: ignore[arg-type]
+
+        super().__init__(vocab_size, num_hiddens, num_blks, dropout, max_len, options, block)
 
     @overload
     def forward(
@@ -346,8 +388,7 @@ class TransformerEncoder(KeepsWeights):
         valid_lens as in MultiHeadAttention. return_weights: also the weights of each block, [batch * num_heads, steps, steps].
         ValueError for another shape and for more steps than max_len.
         """
-        check_tokens(self, tokens)
-        X = self.pos_encoding(self.embedding(tokens) * math.sqrt(self.num_hiddens))
+        X = self._embedded(tokens, 0)
         weights: list[torch.Tensor] = []
         for block in self.blks:
             if return_weights:
@@ -358,7 +399,7 @@ class TransformerEncoder(KeepsWeights):
         if self.edition is not None:
             blocks = cast("list[TransformerEncoderBlock]", list(self.blks))
             self.attention_weights = [block.attention.attention_weights for block in blocks]
-        X = X if self.final_norm is None else self.final_norm(X)
+        X = self._normed(X)
         return (X, weights) if return_weights else X
 
     if TYPE_CHECKING:

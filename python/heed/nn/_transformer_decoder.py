@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import torch
+from typing_extensions import Unpack
 
 from .. import positions
-from .._order import EmptyRow
 from ._caches import DecoderBlockCache, DecoderCache
-from ._edition import Edition, KeepsWeights
 from ._multi_head_attention import MultiHeadAttention
-from ._positional_encoding import PositionalEncoding
-from ._query_key_norm import Norms
 from ._scheme_choice import SchemeChoice, scheme_maker
-from ._transformer import (
-    Activation,
-    AddNorm,
-    Norm,
-    PositionWiseFFN,
-    check_sizes,
-    check_tokens,
-    checked_activation,
-    checked_norm,
-)
+from ._transformer import AddNorm, Block, BlockOptions, Stack, takes_block_options
 
 
 def _needed(encoder_outputs: torch.Tensor | None) -> torch.Tensor:
@@ -33,7 +20,7 @@ def _needed(encoder_outputs: torch.Tensor | None) -> torch.Tensor:
     return encoder_outputs
 
 
-class TransformerDecoderBlock(torch.nn.Module):
+class TransformerDecoderBlock(Block):
     """Causal self-attention, attention to an encoder's outputs, then a feed-forward network, each with a residual connection
     and a norm.
 
@@ -45,8 +32,6 @@ class TransformerDecoderBlock(torch.nn.Module):
     The other arguments are those of TransformerEncoderBlock. Vaswani et al. 2017, section 3.1.
     """
 
-    norm: Norm
-    """Where the norms stand: "post" or "pre"."""
     attention1: MultiHeadAttention
     """Causal, of the block's input to itself."""
     addnorm1: AddNorm
@@ -55,11 +40,10 @@ class TransformerDecoderBlock(torch.nn.Module):
     """To the encoder's outputs."""
     addnorm2: AddNorm
     """Around attention2."""
-    ffn: PositionWiseFFN | None
-    """None where ffn_num_hiddens is 0."""
     addnorm3: AddNorm | None
     """Around ffn."""
 
+    @takes_block_options
     def __init__(
         self,
         num_hiddens: int,
@@ -69,46 +53,13 @@ class TransformerDecoderBlock(torch.nn.Module):
         use_bias: bool = False,
         *,
         encoder_size: int | None = None,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        empty_row: EmptyRow = "zero",
         position: positions.Scheme | None = None,
-        query_key_norm: Norms | None = None,
-        edition: Edition | None = None,
+        **options: Unpack[BlockOptions],
     ) -> None:
         """The class says what the arguments mean. ValueError as TransformerEncoderBlock raises it."""
-        super().__init__()
-        if ffn_num_hiddens < 0:
-            raise ValueError(f"ffn_num_hiddens must be 0 or more, got {ffn_num_hiddens}")
-        self.norm = checked_norm(norm)
-        checked_activation(activation)
-        self.attention1 = MultiHeadAttention(
-            num_hiddens,
-            num_heads,
-            dropout,
-            use_bias,
-            position=position,
-            causal=True,
-            empty_row=empty_row,
-            query_key_norm=query_key_norm,
-            edition=edition,
-        )
-        self.addnorm1 = AddNorm(num_hiddens, dropout, layer_norm_eps)
-        self.attention2 = MultiHeadAttention(
-            num_hiddens,
-            num_heads,
-            dropout,
-            use_bias,
-            key_size=encoder_size,
-            value_size=encoder_size,
-            empty_row=empty_row,
-            query_key_norm=query_key_norm,
-            edition=edition,
-        )
-        self.addnorm2 = AddNorm(num_hiddens, dropout, layer_norm_eps)
-        self.ffn = PositionWiseFFN(ffn_num_hiddens, num_hiddens, activation=activation) if ffn_num_hiddens else None
-        self.addnorm3 = AddNorm(num_hiddens, dropout, layer_norm_eps) if ffn_num_hiddens else None
+        sizes = {"key_size": encoder_size, "value_size": encoder_size}
+        own: dict[str, dict[str, Any]] = {"attention1": {"position": position, "causal": True}, "attention2": sizes}
+        super().__init__(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, own, options)
 
     @overload
     def forward(
@@ -199,7 +150,7 @@ class TransformerDecoderBlock(torch.nn.Module):
         return DecoderBlockCache(self.attention1.new_cache(batch, capacity), self.attention2.new_cache(batch))
 
 
-class TransformerDecoder(KeepsWeights):
+class TransformerDecoder(Stack):
     """Embedding * sqrt(num_hiddens), sinusoidal positions, num_blks blocks, `dense` to logits; pre-norm blocks are followed by
     one more norm.
 
@@ -207,22 +158,13 @@ class TransformerDecoder(KeepsWeights):
     says about the start of the embedding holds here too. Vaswani et al. 2017, section 3.
     """
 
-    num_hiddens: int
-    """Width of the blocks."""
-    embedding: torch.nn.Embedding
-    """[vocab_size, num_hiddens]"""
-    pos_encoding: PositionalEncoding
-    """Added to the scaled embedding."""
-    blks: torch.nn.Sequential
-    """The blocks, block0, block1, ..."""
-    final_norm: torch.nn.LayerNorm | None
-    """Behind pre-norm blocks, else None."""
     dense: torch.nn.Linear
     """num_hiddens -> vocab_size"""
     attention_weights: list[list[torch.Tensor]]
     """With an edition, of the last call as the book's decoder has them: [0] self-attention, [1] attention to the encoder, each
     with a tensor per block, [batch * num_heads, n, keys]."""
 
+    @takes_block_options
     def __init__(
         self,
         vocab_size: int,
@@ -235,40 +177,17 @@ class TransformerDecoder(KeepsWeights):
         *,
         encoder_size: int | None = None,
         max_len: int = 1000,
-        norm: Norm = "post",
-        activation: Activation = "relu",
-        layer_norm_eps: float = 1e-5,
-        empty_row: EmptyRow = "zero",
         position: SchemeChoice = None,
-        query_key_norm: Norms | None = None,
-        edition: Edition | None = None,
+        **options: Unpack[BlockOptions],
     ) -> None:
         """The class says what the arguments mean. Raises what TransformerEncoder does."""
-        super().__init__()
-        check_sizes(self, vocab_size, num_blks)
-        self.num_hiddens, self.edition = num_hiddens, edition
         make = scheme_maker(position, heads=num_heads, width=num_hiddens, causal=True)
-        self.embedding = torch.nn.Embedding(vocab_size, num_hiddens)
-        self.pos_encoding = PositionalEncoding(num_hiddens, dropout, max_len)
-        self.blks = torch.nn.Sequential()
-        for number in range(num_blks):
-            block = TransformerDecoderBlock(
-                num_hiddens,
-                ffn_num_hiddens,
-                num_heads,
-                dropout,
-                use_bias,
-                encoder_size=encoder_size,
-                norm=norm,
-                activation=activation,
-                layer_norm_eps=layer_norm_eps,
-                empty_row=empty_row,
-                position=make(),
-                query_key_norm=query_key_norm,
-                edition=edition,
-            )
-            self.blks.add_module(f"block{number}", block)
-        self.final_norm = torch.nn.LayerNorm(num_hiddens, eps=layer_norm_eps) if checked_norm(norm) == "pre" else None
+
+        def block() -> TransformerDecoderBlock:
+            of_it = {"encoder_size": encoder_size, "position": make(), **options}
+            return TransformerDecoderBlock(num_hiddens, ffn_num_hiddens, num_heads, dropout, use_bias, **of_it)  # type: ignore[arg-type]
+
+        super().__init__(vocab_size, num_hiddens, num_blks, dropout, max_len, options, block)
         self.dense = torch.nn.Linear(num_hiddens, vocab_size)
 
     @overload
@@ -312,7 +231,6 @@ class TransformerDecoder(KeepsWeights):
         per block each. Raises what a block does, and ValueError for a cache of another number of blocks and for more steps than
         max_len. After an error the cache holds what it held before.
         """
-        check_tokens(self, tokens)
         if cache is None:
             return self._logits(tokens, encoder_outputs, encoder_valid_lens, valid_lens, None, return_weights)
         if len(cache.blocks) != len(self.blks):
@@ -347,8 +265,7 @@ class TransformerDecoder(KeepsWeights):
         cache: DecoderCache | None,
         return_weights: bool,
     ) -> torch.Tensor | tuple[torch.Tensor, list[list[torch.Tensor]]]:
-        X = self.embedding(tokens) * math.sqrt(self.num_hiddens)
-        X = self.pos_encoding(X, 0 if cache is None else cache.length)
+        X = self._embedded(tokens, 0 if cache is None else cache.length)
         weights: list[list[torch.Tensor]] = [[], []]
         for number, block in enumerate(self._blocks()):
             own = None if cache is None else cache.blocks[number]
@@ -365,5 +282,5 @@ class TransformerDecoder(KeepsWeights):
                 [block.attention1.attention_weights for block in self._blocks()],
                 [block.attention2.attention_weights for block in self._blocks()],
             ]
-        logits = self.dense(X if self.final_norm is None else self.final_norm(X))
+        logits = self.dense(self._normed(X))
         return (logits, weights) if return_weights else logits

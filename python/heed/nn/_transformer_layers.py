@@ -11,26 +11,8 @@ import torch.nn.functional as F
 from ._torch_multihead_attention import MultiheadAttention, on_cpu
 
 
-def _by_heed(module: torch.nn.MultiheadAttention) -> MultiheadAttention:
-    """The module itself, of heed's class from now on: another one would draw weights of its own from the generator."""
-    module.__class__ = MultiheadAttention
-    return module  # type: ignore[return-value]
-
-
-class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
-    """torch.nn.TransformerEncoderLayer with heed's attention, in training and in evaluation: PyTorch's inference fast path,
-    which would expand masks and store scores, is not taken.
-
-    Constructor, parameters, state dict, first weights and random numbers drawn for them, arguments and results are those of
-    PyTorch's class, of which this is one; MultiheadAttention says what differs. It works inside torch.nn.TransformerEncoder
-    and torch.nn.Transformer, with nested tensors enabled or not. Tensors of other devices are PyTorch's to compute with.
-
-    Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
-    Architecture".
-    """
-
-    self_attn: MultiheadAttention
-    """A query's attention to its own sequence."""
+class _ByHeed(torch.nn.Module):
+    """A layer of torch.nn whose attentions are heed's."""
 
     def __init__(
         self,
@@ -46,21 +28,30 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """As torch.nn.TransformerEncoderLayer, which makes and fills the parameters and raises what it raises."""
+        """As the class of torch.nn, which makes and fills the parameters and raises what it raises."""
         super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device=device,
-            dtype=dtype,
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype
         )
-        self.self_attn = _by_heed(self.self_attn)
+        for module in self.children():
+            if type(module) is torch.nn.MultiheadAttention:
+                # Another module would draw weights of its own from the generator.
+                module.__class__ = MultiheadAttention
+
+
+class TransformerEncoderLayer(_ByHeed, torch.nn.TransformerEncoderLayer):
+    """torch.nn.TransformerEncoderLayer with heed's attention, in training and in evaluation: PyTorch's inference fast path,
+    which would expand masks and store scores, is not taken.
+
+    Constructor, parameters, state dict, first weights and random numbers drawn for them, arguments and results are those of
+    PyTorch's class, of which this is one; MultiheadAttention says what differs. It works inside torch.nn.TransformerEncoder
+    and torch.nn.Transformer, with nested tensors enabled or not. Tensors of other devices are PyTorch's to compute with.
+
+    Vaswani et al. 2017, section 3.1; with norm_first Xiong et al. 2020, "On Layer Normalization in the Transformer
+    Architecture".
+    """
+
+    self_attn: MultiheadAttention
+    """A query's attention to its own sequence."""
 
     def forward(
         self,
@@ -117,7 +108,7 @@ class TransformerEncoderLayer(torch.nn.TransformerEncoderLayer):
         return torch.nested.as_nested_tensor(list(output.split(lengths)), layout=src.layout)
 
 
-class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
+class TransformerDecoderLayer(_ByHeed, torch.nn.TransformerDecoderLayer):
     """torch.nn.TransformerDecoderLayer with heed's attention.
 
     Constructor, parameters, state dict, first weights and random numbers drawn for them, forward and its results are those of
@@ -132,33 +123,3 @@ class TransformerDecoderLayer(torch.nn.TransformerDecoderLayer):
     """A query's attention to its own sequence, tgt."""
     multihead_attn: MultiheadAttention
     """A query's attention to the other one, memory."""
-
-    def __init__(
-        self,
-        d_model: int,
-        nhead: int,
-        dim_feedforward: int = 2048,
-        dropout: float = 0.1,
-        activation: str | Callable[[torch.Tensor], torch.Tensor] = F.relu,
-        layer_norm_eps: float = 1e-5,
-        batch_first: bool = False,
-        norm_first: bool = False,
-        bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        """As torch.nn.TransformerDecoderLayer, which makes and fills the parameters and raises what it raises."""
-        super().__init__(
-            d_model,
-            nhead,
-            dim_feedforward,
-            dropout,
-            activation,
-            layer_norm_eps,
-            batch_first,
-            norm_first,
-            bias,
-            device=device,
-            dtype=dtype,
-        )
-        self.self_attn, self.multihead_attn = _by_heed(self.self_attn), _by_heed(self.multihead_attn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from .._scheme_parameters import normal
 from .._sizes import check_sizes, check_table
 from . import _tables
 from ._scheme import Scheme
@@ -73,15 +74,10 @@ class Deberta(_tables.HasTables, Scheme):
         check_table("Deberta", "heads and head_dim", heads * head_dim, width)
         check_table("Deberta", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
         check_table("Deberta", "buckets", 2 * span, width)
-        self.embeddings = torch.nn.Parameter(torch.empty(2 * span, width))
-        self.reset_parameters()
+        self._start(embeddings=normal(0.02, 2 * span, width))
         self.key_projection = torch.nn.Linear(width, heads * head_dim)
         self.query_projection = torch.nn.Linear(width, heads * head_dim)
         self._keep("row_of_offset", _rows, max_distance, buckets)
-
-    def reset_parameters(self) -> None:
-        """Draws the embeddings from N(0, 0.02); the projections have a method of their own."""
-        torch.nn.init.normal_(self.embeddings, 0.0, 0.02)
 
     def default_scale(self, head_dim: int) -> float:
         """1/sqrt(3 head_dim): the score is a sum of three products."""

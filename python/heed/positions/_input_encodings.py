@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import torch
 
+from .._scheme_parameters import normal
 from .._sizes import check_sizes, check_table
 from .._token_positions import integers
 from . import _tables
@@ -146,12 +147,7 @@ class Learned(_InputEncoding):
         super().__init__(width, max_len, length_policy)
         if length_policy == "extend":  # type: ignore[comparison-overlap]  # not every caller is type-checked
             raise ValueError("length_policy: a learned table cannot be extended; choose 'error' or 'clamp'")
-        self.weight = torch.nn.Parameter(torch.empty(max_len, width))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the rows from N(0, 0.02)."""
-        torch.nn.init.normal_(self.weight, 0.0, 0.02)
+        self._start(weight=normal(0.02, max_len, width))
 
     def forward(self, X: torch.Tensor, offset: int = 0, positions: torch.Tensor | None = None) -> torch.Tensor:
         """X [batch, steps, width] -> the same shape; the first step stands at `offset`.

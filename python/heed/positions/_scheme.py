@@ -7,9 +7,10 @@ from typing import Any
 import torch
 
 from .._order import window_sides
+from ._parameters import Starting
 
 
-class Scheme(torch.nn.Module):
+class Scheme(Starting):
     """What heed.attention accepts as `position`. A scheme overrides the parts it has."""
 
     symmetric: bool = True

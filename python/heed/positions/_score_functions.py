@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from .. import _scheme_parameters as parameters
 from .._sizes import check_table
 from ._program_scheme import ProgramScheme
 
@@ -37,16 +38,8 @@ class Kerple(ProgramScheme):
     def __init__(self, heads: int, kind: Literal["log", "power"] = "log") -> None:
         """heads: of the queries. ValueError for another kind than those two."""
         super().__init__(heads)
-        if kind not in ("log", "power"):
-            raise ValueError(f"kind: expected 'log' or 'power', got {kind!r}")
+        self._start(**parameters.kerple(heads, kind))
         self.kind = kind
-        self.rate, self.scale = (torch.nn.Parameter(torch.empty(heads)) for _ in range(2))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the rates from 0..2 and the scales from 0..1."""
-        torch.nn.init.uniform_(self.rate, 0.0, 2.0)
-        torch.nn.init.uniform_(self.scale)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -123,33 +116,22 @@ class Fire(ProgramScheme):
     def __init__(self, heads: int, width: int = 32, threshold: float = 512.0) -> None:
         """heads: of the queries. width: units of the network, each of which costs three operations a pair. threshold: of the
         query's position, below which the distance alone counts. The network starts as torch.nn.Linear does. ValueError for no
-        units, or a threshold that is not above 0."""
+        units, or a threshold that is not above 0 and finite."""
         super().__init__(heads)
-        if width < 1 or not threshold > 0:
-            raise ValueError(f"Fire: expected width > 0 and threshold > 0, got {width} and {threshold}")
+        if width < 1 or not (threshold > 0 and math.isfinite(threshold)):
+            raise ValueError(f"Fire: expected width > 0 and a finite threshold > 0, got {width} and {threshold}")
         _check_terms("Fire", "width", width)
         check_table("Fire", "heads", heads, width)
         self.width, self.threshold = width, float(threshold)
-        self.c = torch.nn.Parameter(torch.empty(1))
-        self.multiplier = torch.nn.Parameter(torch.empty(1))
-        self.first_weight = torch.nn.Parameter(torch.empty(width))
-        self.first_bias = torch.nn.Parameter(torch.empty(width))
-        self.second_weight = torch.nn.Parameter(torch.empty(heads, width))
-        self.second_bias = torch.nn.Parameter(torch.empty(heads))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """0.1 and 1 for c and the multiplier; draws the network as torch.nn.Linear does."""
-        torch.nn.init.constant_(self.c, 0.1)
-        torch.nn.init.ones_(self.multiplier)
-        bound = 1 / math.sqrt(self.width)
-        for parameter, most in (
-            (self.first_weight, 1.0),
-            (self.first_bias, 1.0),
-            (self.second_weight, bound),
-            (self.second_bias, bound),
-        ):
-            torch.nn.init.uniform_(parameter, -most, most)
+        bound = 1 / math.sqrt(width)
+        self._start(
+            c=parameters.Start((1,), low=0.1),
+            multiplier=parameters.Start((1,), low=1.0),
+            first_weight=parameters.uniform(-1.0, 1.0, width),
+            first_bias=parameters.uniform(-1.0, 1.0, width),
+            second_weight=parameters.uniform(-bound, bound, heads, width),
+            second_bias=parameters.uniform(-bound, bound, heads),
+        )
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -173,12 +155,7 @@ class Temperature(ProgramScheme):
     def __init__(self, heads: int) -> None:
         """heads: of the queries."""
         super().__init__(heads)
-        self.log_scale = torch.nn.Parameter(torch.empty(heads))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        torch.nn.init.zeros_(self.log_scale)
+        self._start(log_scale=parameters.zeros(heads))
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor
@@ -205,19 +182,9 @@ class SinusoidalBias(ProgramScheme):
     def __init__(self, heads: int, frequencies: int = 16) -> None:
         """heads: of the queries. ValueError for no frequencies."""
         super().__init__(heads)
-        if frequencies < 1:
-            raise ValueError(f"frequencies: expected at least 1, got {frequencies}")
         _check_terms("SinusoidalBias", "frequencies", frequencies)
-        check_table("SinusoidalBias", "heads", heads, frequencies)
+        self._start(**parameters.sinusoidal_bias(heads, frequencies))
         self.frequencies = frequencies
-        self.cosine = torch.nn.Parameter(torch.empty(heads, frequencies))
-        self.sine = torch.nn.Parameter(torch.empty(heads, frequencies))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        torch.nn.init.zeros_(self.cosine)
-        torch.nn.init.zeros_(self.sine)
 
     def score(
         self, score: torch.Tensor, batch: torch.Tensor, head: torch.Tensor, query: torch.Tensor, key: torch.Tensor

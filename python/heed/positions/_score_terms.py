@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .._sizes import check_integers, check_sizes, check_table
+from .. import _scheme_parameters as parameters
 from . import _tables
 from ._scheme import Scheme
 
@@ -58,16 +58,7 @@ class RelativeBias(Scheme):
         """heads: of the queries. Farther offsets than max_distance share the first and the last number. ValueError for heads
         below 1 or a distance below 0, and for sizes too large for any memory."""
         super().__init__()
-        check_sizes("RelativeBias", heads=heads, max_distance=max_distance)
-        if heads < 1 or max_distance < 0:
-            raise ValueError(f"RelativeBias: expected heads > 0 and max_distance >= 0, got {heads} and {max_distance}")
-        check_table("RelativeBias", "max_distance", 2 * max_distance + 1, heads)
-        self.relative_bias = torch.nn.Parameter(torch.empty(heads, 2 * max_distance + 1))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        torch.nn.init.zeros_(self.relative_bias)
+        self._start(**parameters.relative_bias(heads, max_distance))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameter, [heads, 2 * max_distance + 1]."""
@@ -102,26 +93,7 @@ class Shaw(Scheme):
         """The parameters; the class says what the arguments mean. ValueError for head_dim below 1 or a distance or value_dim below
         0, and for sizes too large for any memory."""
         super().__init__()
-        check_sizes("Shaw", head_dim=head_dim, max_distance=max_distance, value_dim=value_dim)
-        if head_dim < 1 or max_distance < 0:
-            raise ValueError(f"Shaw: expected head_dim > 0 and max_distance >= 0, got {head_dim} and {max_distance}")
-        if value_dim is not None and value_dim < 0:
-            raise ValueError(f"Shaw: value_dim: expected 0 or more, got {value_dim}")
-        rows = 2 * max_distance + 1
-        check_table("Shaw", "max_distance", rows, max(head_dim, value_dim or 0))
-
-        def vectors(width: int) -> torch.nn.Parameter:
-            return torch.nn.Parameter(torch.empty(rows, width))
-
-        self.keys = vectors(head_dim)
-        self.values = vectors(value_dim or head_dim) if values else None
-        self.queries = vectors(head_dim) if queries else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws all vectors from N(0, 1/sqrt(head_dim))."""
-        for vectors in self.parameters(recurse=False):
-            torch.nn.init.normal_(vectors, 0.0, self.keys.shape[1] ** -0.5)
+        self._start(**parameters.shaw(head_dim, max_distance, values, queries, value_dim))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameters, None for what was not asked for."""
@@ -147,20 +119,7 @@ class Cope(Scheme):
         """The parameter; the class says what the arguments mean. ValueError for sizes below 1, more positions than 2^18 and a
         width that no memory holds."""
         super().__init__()
-        check_sizes("Cope", head_dim=head_dim)
-        check_integers("Cope", max_position=max_position)
-        most = 1 << 18  # that the engine takes
-        if head_dim < 1 or not 1 <= max_position <= most:
-            raise ValueError(
-                f"Cope: expected head_dim > 0 and max_position from 1 to {most}, got {head_dim} and {max_position}"
-            )
-        check_table("Cope", "head_dim", max_position, head_dim)
-        self.table = torch.nn.Parameter(torch.empty(max_position, head_dim))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        torch.nn.init.zeros_(self.table)
+        self._start(**parameters.cope(head_dim, max_position))
 
     def tensors(self) -> dict[str, torch.Tensor | None]:
         """The parameter, [max_position, head_dim]."""
@@ -190,18 +149,9 @@ class T5Bias(_tables.HasTables, Scheme):
         """heads: of the queries. ValueError for heads below 1, for buckets that are odd or too few, and for sizes too large for any
         memory."""
         super().__init__()
-        check_sizes("T5Bias", heads=heads, buckets=buckets, max_distance=max_distance)
-        if heads < 1:
-            raise ValueError(f"heads: expected at least 1, got {heads}")
+        of_buckets = parameters.t5_bias(heads, buckets, max_distance)
         self._keep("bucket_of_offset", _buckets, max_distance, buckets, bidirectional)
-        check_table("T5Bias", "heads", buckets, heads)
-        check_table("T5Bias", "max_distance", 2 * max_distance + 1, heads)
-        self.weight = torch.nn.Parameter(torch.empty(buckets, heads))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Zeros."""
-        torch.nn.init.zeros_(self.weight)
+        self._start(**of_buckets)
 
     def table(self) -> torch.Tensor:
         """The bias by head and offset, [heads, 2 * max_distance + 1]."""

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from ._parameters import Starting
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -47,7 +49,7 @@ class Table:
         return Table, (self._make, *self._arguments)
 
 
-class HasTables(torch.nn.Module):
+class HasTables(Starting):
     """A module with tables that are attributes. `_place`, without numbers, tells where the module is, and in which type."""
 
     _place: torch.Tensor
@@ -55,9 +57,6 @@ class HasTables(torch.nn.Module):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self.register_buffer("_place", torch.empty(0, dtype=torch.float32), persistent=False)
-
-    def reset_parameters(self) -> None:
-        """Nothing: tables are always there."""
 
     def _keep(self, name: str, make: Callable[..., torch.Tensor], *arguments: Any) -> None:
         """A table for the class's attribute(name)."""

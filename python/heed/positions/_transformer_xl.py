@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .._sizes import check_sizes, check_table
+from .. import _scheme_parameters as parameters
 from . import _tables
 from ._scheme import Scheme
 from ._sinusoids import sinusoidal
@@ -47,26 +47,9 @@ class TransformerXL(Scheme):
         """The parameters; width is that of the sinusoids, heads * head_dim unless given (the authors' d_model). ValueError for
         heads, head_dim or width below 1 or a distance below 0, and for sizes too large for any memory."""
         super().__init__()
-        check_sizes("TransformerXL", heads=heads, head_dim=head_dim, max_distance=max_distance, width=width)
-        width = heads * head_dim if width is None else width
-        if heads < 1 or head_dim < 1 or max_distance < 0 or width < 1:
-            raise ValueError(
-                "TransformerXL: expected heads > 0, head_dim > 0, max_distance >= 0 and width > 0, got "
-                f"{heads}, {head_dim}, {max_distance} and {width}"
-            )
-        check_table("TransformerXL", "heads and head_dim", heads * head_dim, width)
-        check_table("TransformerXL", "max_distance", 2 * max_distance + 1, max(width, heads * head_dim))
+        self._start(**parameters.transformer_xl(heads, head_dim, max_distance, width))
         self.heads, self.head_dim, self.max_distance = heads, head_dim, max_distance
-        self.projection = torch.nn.Parameter(torch.empty(heads * head_dim, width))
-        self.content_bias = torch.nn.Parameter(torch.empty(heads, head_dim))
-        self.position_bias = torch.nn.Parameter(torch.empty(heads, head_dim))
-        self._sinusoids = _tables.Table(_sinusoids, max_distance, width)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws all from N(0, 0.02)."""
-        for parameter in (self.projection, self.content_bias, self.position_bias):
-            torch.nn.init.normal_(parameter, 0.0, 0.02)
+        self._sinusoids = _tables.Table(_sinusoids, max_distance, self.projection.shape[1])
 
     @_tables.without_autocast
     def tensors(self) -> dict[str, torch.Tensor | None]:
@@ -83,7 +66,8 @@ class TransformerXL(Scheme):
             raise ValueError(
                 f"position: TransformerXL has {self.heads} heads of {self.head_dim}, query has shape {list(query.shape)}"
             )
-        return query + self.content_bias.to(query.dtype).unsqueeze(1)
+        # Of 16 bits the sum is rounded once.
+        return (query + self.content_bias.unsqueeze(1)).to(query.dtype)
 
     def rotate_key(self, key: torch.Tensor, positions: int | torch.Tensor = 0) -> torch.Tensor:
         """The key itself."""

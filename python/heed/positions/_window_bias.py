@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from .._scheme_parameters import Start, uniform
 from .._sizes import MOST_SIZE, check_sizes, check_table
 from . import _tables
 from ._scheme import Scheme
@@ -91,12 +92,7 @@ class SwinBias(_WindowBias):
     def __init__(self, heads: int, window: Window) -> None:
         """heads: of the queries. window: its side in tokens, or (height, width). ValueError for either below 1."""
         super().__init__(heads, window)
-        self.weight = torch.nn.Parameter(torch.empty(self._differences, heads))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the numbers from a truncated N(0, 0.02)."""
-        torch.nn.init.trunc_normal_(self.weight, std=0.02)
+        self._start(weight=Start((self._differences, heads), "truncated", 0.0, 0.02))
 
     def table(self) -> torch.Tensor:
         """The parameter."""
@@ -137,15 +133,12 @@ class SwinV2Bias(_WindowBias):
         check_table("SwinV2Bias", "hidden", hidden, max(heads, self._differences))
         trained = self.window if pretrained_window is None else _sides("pretrained_window", pretrained_window)
         self._offsets = _tables.Table(_offsets, self.window, trained)
-        self.first_weight = torch.nn.Parameter(torch.empty(hidden, 2))
-        self.first_bias = torch.nn.Parameter(torch.empty(hidden))
-        self.second_weight = torch.nn.Parameter(torch.empty(heads, hidden))
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draws the network as torch.nn.Linear does."""
-        for parameter, inputs in ((self.first_weight, 2), (self.first_bias, 2), (self.second_weight, self.first_bias.shape[0])):
-            torch.nn.init.uniform_(parameter, -(inputs**-0.5), inputs**-0.5)
+        first, second = 2**-0.5, hidden**-0.5
+        self._start(
+            first_weight=uniform(-first, first, hidden, 2),
+            first_bias=uniform(-first, first, hidden),
+            second_weight=uniform(-second, second, heads, hidden),
+        )
 
     @_tables.without_autocast  # numbers up to 16 would keep 8 bits
     def table(self) -> torch.Tensor:

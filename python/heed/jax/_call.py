@@ -1,0 +1,237 @@
+"""A call of heed.jax.attention as the operators take it, made from the arguments as users write them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._order import causal_name, window_sides
+from . import _library, _operators, positions
+from ._arrays import integers, listed, operand, over_pairs, seed_words, shape_text, typed
+from ._offset_bias import add_offset_bias
+from ._operators import Arrays
+
+_AXES = {"BHND": "batch, heads, steps, width", "BNHD": "batch, steps, heads, width", "packed": "tokens, heads, width"}
+
+
+def _number(name: str, value: Any) -> str:
+    """A number as text that reads back as the same one."""
+    if isinstance(value, jax.core.Tracer):
+        raise TypeError(f"{name}: expected a number that is known when the function is traced; make it a static argument")
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name}: expected a number, got {type(value).__name__}")
+    return repr(float(value))
+
+
+def _integer(name: str, value: Any) -> str:
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name}: expected an integer, got {type(value).__name__}") from None
+
+
+class Gathered:
+    """What a call is made of, argument by argument."""
+
+    def __init__(self, query: Any, key: Any, value: Any, layout: str) -> None:
+        axes = _AXES[layout]
+        query = operand("query", query, axes)
+        key, value = operand("key", key, axes, query.dtype), operand("value", value, axes, query.dtype)
+        self.operands: Arrays = {"query": query, "key": key, "value": value}
+        self.options: Arrays = {}
+        self.settings: dict[str, str] = {"steps_first": "true"} if layout == "BNHD" else {}
+        self.layout = layout
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """(batch, query heads, queries, keys) of arrays that are not packed."""
+        query, key = self.operands["query"].shape, self.operands["key"].shape
+        heads, steps = (2, 1) if self.layout == "BNHD" else (1, 2)
+        return query[0], query[heads], query[steps], key[steps]
+
+    @property
+    def numbers(self) -> Any:
+        """The accumulator's type."""
+        return _operators.accumulator(self.operands["query"].dtype)
+
+    def text(self) -> str:
+        """The settings as the library reads them."""
+        return " ".join(f"{name}={value}" for name, value in self.settings.items())
+
+    def check(self) -> None:
+        """Raises ValueError for what the engine would refuse, but for numbers in arrays."""
+        arrays = {**self.operands, **self.options}
+        known = all(isinstance(extent, int) for array in arrays.values() for extent in array.shape)
+        # How long the longest packed sequence is, and with it the extents of what is given for its steps, only a run can know.
+        if not known or (self.layout == "packed" and not arrays.keys().isdisjoint(_OF_STEPS)):
+            return
+        described = (f"{name}:{array.dtype}:{','.join(map(str, array.shape))}" for name, array in arrays.items())
+        _library.check(" ".join(described), self.text())
+
+
+_OF_STEPS = ("query_positions", "key_positions", "key_lengths", "mask", "bias")
+
+
+def _add_lengths(call: Gathered, name: str, lengths: object, per_query: bool = False) -> None:
+    """[B] as [B, 1]; where lengths may differ from query to query, [B, Nq]."""
+    found = integers(name, lengths)
+    if found.ndim not in ((1, 2) if per_query else (1,)):
+        meaning = "[batch] or [batch, queries]" if per_query else "[batch]"
+        raise ValueError(f"{name}: expected shape {meaning}, got {shape_text(found)}")
+    call.options[name] = found if found.ndim == 2 else found[:, None]
+
+
+def _add_positions(call: Gathered, side: str, places: object) -> None:
+    """The position of the first token, known or computed, or a list."""
+    name = f"{side}_positions"
+    if isinstance(places, (int, np.integer)) and not isinstance(places, bool):
+        call.settings[f"{side}_offset"] = str(int(places))
+        return
+    found = listed(name, places)
+    if found.ndim == 0:
+        call.options[f"{side}_offset"] = integers(name, found)
+    elif found.ndim <= 2:
+        call.options[name] = found if found.ndim == 2 else found[None]
+    else:
+        raise ValueError(f"{name}: expected shape [steps] or [batch, steps], got {shape_text(found)}")
+
+
+def _add_order(call: Gathered, options: Mapping[str, Any]) -> None:
+    """Where queries and keys stand, and which keys a query may look at."""
+    for side in ("key", "query"):
+        if (places := options.get(f"{side}_positions")) is not None:
+            _add_positions(call, side, places)
+    causal = options.get("causal")
+    if causal is not None and (name := causal_name(causal, options.get("query_positions"))) != "none":
+        call.settings["causal"] = name
+    if (window := options.get("window")) is not None:
+        for side, width in zip(("left", "right"), window_sides(window)):
+            call.settings[f"window_{side}"] = _integer("window", width)
+    for name in ("query_lengths", "key_lengths", "prefix_lengths"):
+        if (lengths := options.get(name)) is not None:
+            _add_lengths(call, name, lengths, name == "key_lengths")
+
+
+class _Places(NamedTuple):
+    """Where the tokens of both sides stand, for a scheme that turns them."""
+
+    queries: Any
+    keys: Any
+
+    @classmethod
+    def of(cls, call: Gathered) -> _Places:
+        def given(side: str) -> Any:
+            for name in (f"{side}_positions", f"{side}_offset"):
+                if name in call.options:
+                    return call.options[name]
+            offset = call.settings.get(f"{side}_offset")
+            return None if offset is None else int(offset)
+
+        queries, keys = given("query"), given("key")
+        if call.layout == "packed":
+            return cls._of_packed(call, queries, keys)
+        first_key = 0 if keys is None else keys
+        if queries is None:
+            _, _, q_len, kv_len = call.shape
+            aligned = call.settings.get("causal") == "bottom_right" and getattr(first_key, "ndim", 0) == 0
+            queries = (first_key if aligned else 0) + kv_len - q_len if call.settings.get("causal") == "bottom_right" else 0
+        return cls(queries, first_key)
+
+    @classmethod
+    def _of_packed(cls, call: Gathered, queries: Any, keys: Any) -> _Places:
+        """Positions [T] of tokens that lie end to end; each sequence begins anew."""
+        starts = call.options["query_offsets"], call.options["key_offsets"]
+        of_queries, of_keys = (jnp.diff(offsets) for offsets in starts)
+        first_key = 0 if keys is None else keys
+        if queries is None:
+            queries = 0
+            if call.settings.get("causal") == "bottom_right":
+                queries = (first_key if getattr(first_key, "ndim", 0) == 0 else 0) + of_keys - of_queries
+        tokens = (call.operands["query"].shape[0], call.operands["key"].shape[0])
+        return cls(*(_spread(*side) for side in zip((queries, first_key), starts, tokens)))
+
+
+def _spread(places: Any, starts: jax.Array, tokens: int) -> jax.Array:
+    """The position of each token: of a first position, or one for each sequence [B], or a row for each [1 or B, longest]."""
+    token = jnp.arange(tokens, dtype=starts.dtype)
+    sequence = jnp.searchsorted(starts, token, side="right") - 1
+    step = token - starts[sequence]
+    if getattr(places, "ndim", 0) == 2:
+        return places[sequence if places.shape[0] > 1 else 0, step]
+    return step + (places[sequence] if getattr(places, "ndim", 0) == 1 else places)
+
+
+def _add_scheme(call: Gathered, scheme: object) -> None:
+    """A scheme's tables; query and key turned where the scheme turns them."""
+    if not isinstance(scheme, positions.Scheme):
+        raise TypeError(f"position: expected a scheme of heed.jax.positions, got {type(scheme).__name__}")
+    if isinstance(scheme, positions.OffsetBias):
+        add_offset_bias(call, scheme, lambda: _Places.of(call))
+    if not scheme.symmetric:
+        call.settings["asymmetric"] = "true"
+    for name, table in scheme.tensors().items():
+        if table is not None:
+            call.operands[name] = typed(name, table, call.numbers)
+    bias, heads = call.operands.get("relative_bias"), call.operands["query"].shape[2 if call.layout == "BNHD" else 1]
+    if bias is not None and bias.ndim == 2 and bias.shape[0] == 1:
+        call.operands["relative_bias"] = jnp.broadcast_to(bias, (heads, bias.shape[1]))
+    if scheme.rotates:
+        query, key = call.operands["query"], call.operands["key"]
+        packed = call.layout == "packed"
+        turned = scheme.rotate(
+            query[None] if packed else query,
+            key[None] if packed else key,
+            *_Places.of(call),
+            layout="BNHD" if packed else call.layout,  # type: ignore[arg-type]
+        )
+        call.operands.update(zip(("query", "key"), (x[0] if packed else x for x in turned)))
+
+
+def _add_dropout(call: Gathered, dropout: Any, seed: Any, batch_offset: Any) -> None:
+    probability = _number("dropout", dropout)
+    if float(probability) == 0.0:
+        return
+    if seed is None:
+        raise ValueError(
+            "seed: expected an integer or a key of jax.random because dropout is not 0: JAX keeps no generator to draw one from"
+        )
+    call.settings["dropout"] = probability
+    call.options["seed"] = seed_words(seed)
+    if isinstance(batch_offset, (jax.Array, np.ndarray)):
+        call.options["batch_offset"] = integers("batch_offset", batch_offset)
+    else:
+        call.settings["batch_offset"] = _integer("batch_offset", batch_offset)
+
+
+def gathered(
+    query: Any, key: Any, value: Any, layout: str, options: Mapping[str, Any], packed: Arrays | None = None
+) -> Gathered:
+    call = Gathered(query, key, value, layout)
+    call.options.update(packed or {})
+    _add_order(call, options)
+    if (scheme := options.get("position")) is not None:
+        _add_scheme(call, scheme)
+    if (bias := options.get("bias")) is not None:
+        given = typed("bias", over_pairs("bias", bias, False), call.numbers)
+        call.operands["bias"] = given + call.operands["bias"] if "bias" in call.operands else given
+    if (mask := options.get("mask")) is not None:
+        call.options["mask"] = jnp.asarray(over_pairs("mask", mask, True))
+    for name in ("scale", "softcap"):
+        if (number := options.get(name)) is not None:
+            call.settings[name] = _number(name, number)
+    if (empty_row := options.get("empty_row", "zero")) != "zero":
+        if empty_row != "uniform":
+            raise ValueError(f"empty_row: expected 'zero' or 'uniform', got {empty_row!r}")
+        call.settings["empty_row"] = empty_row
+    if (precision := options.get("precision", "float32")) != "float32":
+        if precision != "fused":
+            raise ValueError(f"precision: expected 'float32' or 'fused', got {precision!r}")
+        call.settings["precision"] = precision
+    _add_dropout(call, options.get("dropout", 0.0), options.get("seed"), options.get("batch_offset", 0))
+    call.check()
+    return call
