@@ -19,16 +19,15 @@ at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, cons
                     const at::Tensor& valid_lens) {
   const nn::PositionScheme scheme = encoder.options.position().scheme;
   const bool inside = TakesTimes(scheme) && !nn::AddsToInput(scheme);
-  at::Tensor Y = X;
-  if (valid_lens.defined()) {
-    const at::Tensor padding = at::arange(X.size(1), valid_lens.options()).ge(valid_lens.unsqueeze(1)).unsqueeze(2);
-    Y = X.masked_fill(padding, 0.0);
-  }
+  at::Tensor padding;
+  if (valid_lens.defined()) padding = at::arange(X.size(1), valid_lens.options()).ge(valid_lens.unsqueeze(1)).unsqueeze(2);
+  const auto blank = [&](const at::Tensor& some) { return padding.defined() ? some.masked_fill(padding, 0.0) : some; };
+  at::Tensor Y = blank(X);
   if (encoder.sinusoidal) Y = encoder.sinusoidal(Y, 0, times);
   if (encoder.learned) Y = encoder.learned(Y);
   const nn::StepPositions positions = inside ? nn::StepPositions{times, times} : nn::StepPositions{};
   for (nn::TransformerEncoderBlock& block : encoder.blocks) Y = block(Y, valid_lens, nullptr, positions);
-  return encoder.final_norm ? encoder.final_norm(Y) : Y;
+  return blank(encoder.final_norm ? encoder.final_norm(Y) : Y);
 }
 
 }  // namespace heed::lab

@@ -25,6 +25,7 @@
 #include "book/comparison/output.h"
 #include "book/comparison/thread_count.h"
 #include "heed/error.h"
+#include "lab/options/names.h"
 #include "lab/report/html.h"
 #include "tests/lab/waves.h"
 #include "tests/scratch_folder.h"
@@ -409,7 +410,7 @@ TEST(ComparisonFiles, HoldEveryRow) {
   EXPECT_TRUE(json["rows"][4]["counted"].is_null());
   EXPECT_TRUE(json["rows"][0]["seconds"].is_null());
   EXPECT_EQ(json["all_agree"], false);
-  ASSERT_EQ(json["influence"].size(), 8U);
+  ASSERT_EQ(json["influence"].size(), EncoderNames().size());
   EXPECT_EQ(json["influence"][1]["encoder"], "convolution");
   EXPECT_TRUE(json["influence"][1]["log10"][5].is_null());  // two layers of a window of three reach four tokens
   EXPECT_TRUE(json["influence"][1]["log10"][4].is_number());

@@ -336,15 +336,18 @@ class SelfAttentiveEncoder(_CellEncoder):
 
         H + [W_1 M_1, W_2 M_2, ...],   W_r from the width to width / heads
 
-    so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without causality M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of
-    steps 0..i.
+    so that, as with heads of attention, the number of rows changes no number of parameters but that of questions. Without causality
+    M is one for the whole sequence, and a layer takes time linear in its steps; with it, step i has the M of steps 0..i.
 
     heads   rows of the embedding, which divide the width
     bias    of the cells and behind the W_r
 
-    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, one below the other), ..., and those of
-    ResidualEncoder.
+    The other arguments are those of SequenceEncoder. Submodules cell0, attention0, combine0 (all W_r, one below the other), ..., and
+    those of ResidualEncoder.
     """
+
+    heads: int
+    """Rows of the embedding."""
 
     def __init__(self, width: int, *, heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
         """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, and for a width that is no multiple

@@ -25,6 +25,17 @@ class IntraDecoder(torch.nn.Module):
     head, so that no matrix of scores is stored. Submodules cell (an LSTM), attend (W), combine (U).
     """
 
+    input_size: int
+    """Of the steps."""
+    hidden_size: int
+    """Of the states and of the outputs."""
+    cell: torch.nn.LSTM
+    """input_size -> hidden_size"""
+    attend: torch.nn.Linear
+    """W: hidden_size -> hidden_size, without a bias"""
+    combine: torch.nn.Linear
+    """U: 2 * hidden_size -> hidden_size"""
+
     def __init__(self, input_size: int, hidden_size: int, *, bias: bool = True) -> None:
         """The class says what the arguments mean. ValueError for sizes below 1."""
         super().__init__()

@@ -25,6 +25,13 @@ class IntraTemporalAttention(torch.nn.Module):
     of memory, in decoding source steps alone. Submodule attend (W).
     """
 
+    query_size: int
+    """Of q."""
+    memory_size: int
+    """Of m."""
+    attend: torch.nn.Linear
+    """W: memory_size -> query_size, without a bias"""
+
     def __init__(self, query_size: int, memory_size: int) -> None:
         """The class says what the arguments mean. ValueError for sizes below 1."""
         super().__init__()

@@ -29,6 +29,23 @@ class LSTMN(torch.nn.Module):
     gates_bias; all uniform in +-1/sqrt(hidden_size).
     """
 
+    input_size: int
+    """Of x."""
+    hidden_size: int
+    """Of h, c and the layer that scores."""
+    score_state: torch.nn.Parameter
+    """W_h [hidden_size, hidden_size]"""
+    score_input: torch.nn.Parameter
+    """W_x [hidden_size, input_size]"""
+    score_summary: torch.nn.Parameter
+    """W_g [hidden_size, hidden_size]"""
+    score: torch.nn.Parameter
+    """v [hidden_size]"""
+    gates: torch.nn.Parameter
+    """W [4 * hidden_size, hidden_size + input_size], in the order i, f, z, o"""
+    gates_bias: torch.nn.Parameter | None
+    """[4 * hidden_size], or none"""
+
     def __init__(self, input_size: int, hidden_size: int, *, bias: bool = True) -> None:
         """The class says what the arguments mean. ValueError for sizes below 1."""
         super().__init__()
