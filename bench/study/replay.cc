@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <utility>
 
+#include "heed/error.h"
 #include "lab/data/random.h"
 #include "lab/training/divergence.h"
 
@@ -63,6 +65,9 @@ class RecordedTraining : public lab::Training {
     outcome.values = best.values;
     outcome.values.front() = Mean(outcome.blocks, contest_.weights);
     return outcome;
+  }
+  void Keep(const std::filesystem::path& path) override {
+    throw InvalidArgument("path: " + path.string() + ": a recorded training has no weights");
   }
 
  private:

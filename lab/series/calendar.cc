@@ -7,6 +7,7 @@
 #include <numbers>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -101,9 +102,8 @@ std::vector<double> SharesLeft(int64_t outputs, const std::vector<SeriesWindow>&
 FittedForecast FitCurve(const SeriesBatches& batches, const CalendarForm& form, const std::vector<SeriesWindow>& past) {
   const nlohmann::ordered_json kept = {
       {"periods", form.periods}, {"harmonics", form.harmonics}, {"step", form.step}, {"line", form.line}, {"logs", form.logs}};
-  return {Setting(form),
-          CalendarForecaster(batches.data(), batches.target_scale(), batches.outputs(), form, past),
-          {"calendar", kept}};
+  Forecaster foretell = CalendarForecaster(batches.data(), batches.target_scale(), batches.outputs(), form, past);
+  return {Setting(form), std::move(foretell), {"calendar", kept}};
 }
 
 }  // namespace

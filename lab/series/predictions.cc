@@ -135,6 +135,7 @@ std::string Predictions::Csv() const {
   csv.Line(columns);
   for (const std::vector<Cell>& row : rows) {
     std::vector<std::string> cells;
+    cells.reserve(row.size());
     for (const Cell& cell : row) cells.push_back(std::visit([](const auto& value) { return CsvText::Cell(value); }, cell));
     csv.Line(cells);
   }

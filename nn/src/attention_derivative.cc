@@ -67,7 +67,7 @@ variable_list Gradients(const variable_list& d_results, const variable_list& sav
 }
 
 auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {
-  const auto node = MakeNode<OperatorNode>("HeedAttentionBackward", &Gradients, OperandsOf(tensors), std::move(numbers));
+  auto node = MakeNode<OperatorNode>("HeedAttentionBackward", &Gradients, OperandsOf(tensors), std::move(numbers));
   node->Save(tensors);
   return node;
 }
@@ -123,7 +123,7 @@ ForwardResult DifferentiableAttention(const at::Tensor& query, const at::Tensor&
   RefuseTangents("attention", tensors);
   const bool wanted = WantsNode(OperandsOf(tensors));
   const at::NoGradGuard no_grad;
-  const ForwardResult result = AttentionForward(query, key, value, options, wanted ? Kept::kExact : Kept::kLse);
+  ForwardResult result = AttentionForward(query, key, value, options, wanted ? Kept::kExact : Kept::kLse);
   if (!wanted) return result;
   Give(NodeOf(tensors, NumbersOf(options)), result.output, result.lse, result.remainder, result.correction);
   return result;

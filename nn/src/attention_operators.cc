@@ -21,7 +21,6 @@
 namespace heed::nn {
 namespace {
 
-using c10::IValue;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 

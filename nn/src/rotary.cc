@@ -88,7 +88,7 @@ at::Tensor WithNode(const at::Tensor& x, at::ArrayRef<at::Tensor> tables, std::v
   if (!WantsNode(x)) return rotate();
   const auto node = MakeNode<OperatorNode>("HeedRotaryBackward", &Gradient, x, std::move(numbers));
   node->Save(tables);
-  const at::Tensor rotated = rotate();
+  at::Tensor rotated = rotate();
   torch::autograd::set_history(rotated, node);
   return rotated;
 }
