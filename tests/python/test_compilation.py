@@ -159,7 +159,7 @@ graphs = []
 
 
 def backend(graph, _):
-    graphs.append("_attend" in str(graph.graph))
+    graphs.append("heed.attention" in str(graph.graph))
     return graph
 
 
