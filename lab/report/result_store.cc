@@ -29,4 +29,6 @@ void ResultStore::Keep(const std::string& name, const nlohmann::ordered_json& se
   WriteFile(folder_ / (name + ".json"), JsonText(json, 1) + "\n");
 }
 
+void ResultStore::Forget(const std::string& name) const { std::filesystem::remove(folder_ / (name + ".json")); }
+
 }  // namespace heed::lab

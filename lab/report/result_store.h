@@ -23,6 +23,9 @@ class ResultStore {
   // Throws FileError.
   void Keep(const std::string& name, const nlohmann::ordered_json& settings, const nlohmann::ordered_json& result) const;
 
+  // Removes what is kept under this name, if anything: a file beside it is about to change.
+  void Forget(const std::string& name) const;
+
   const std::filesystem::path& folder() const { return folder_; }
 
  private:

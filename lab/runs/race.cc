@@ -171,7 +171,8 @@ class Race {
     job.columns = columns;
     for (Column& column : job.columns) column.optional = true;
     const bool keeps = whole && store_ != nullptr && lane.seed == options_.conduct.seed;
-    job.compute = [this, &lane, &entry, steps, whole, keeps, work = job.work, count = columns.size()](const OnWork& on_work) {
+    job.compute = [this, &lane, &entry, steps, whole, keeps, name = job.name, work = job.work,
+                   count = columns.size()](const OnWork& on_work) {
       int64_t left = work;  // a training that begins anew, for its outcome was kept, does more
       Outcome outcome;
       try {
@@ -180,7 +181,10 @@ class Race {
           if (left > 0) --left, on_work(1);
         });
         if (whole) outcome = lane.training->Report();
-        if (keeps) lane.training->Keep(WeightsIn(*store_, contest_, entry.model, lane.seed));
+        if (keeps) {
+          store_->Forget(name);
+          lane.training->Keep(WeightsIn(*store_, contest_, entry.model, lane.seed));
+        }
       } catch (const Divergence& error) {
         outcome = {.values = std::vector<double>(count, NAN), .diverged = error.what()};
       }

@@ -146,7 +146,7 @@ SeriesBatch SeriesBatches::Draw(Random& random) const {
 }
 
 void SeriesBatches::ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const {
-  form_.ForEach(data_, windows, Targets::kLast, [&](const SeriesBatch& batch, int64_t) { visit(batch); });
+  form_.ForEach(data_, windows, Targets::kLast, visit);
 }
 
 std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<SeriesWindow>& windows) const {

@@ -41,7 +41,7 @@ void SeriesForm::ForEach(const SeriesData& data, const std::vector<SeriesWindow>
                          const Visit& visit) const {
   const int64_t at_once = std::max<int64_t>(1, kStepsAtOnce / steps()), count = std::ssize(windows);
   for (int64_t first = 0; first < count; first += at_once)
-    visit(Make(data, {windows.begin() + first, windows.begin() + std::min(count, first + at_once)}, targets), first);
+    visit(Make(data, {windows.begin() + first, windows.begin() + std::min(count, first + at_once)}, targets));
 }
 
 // Levels may leave the range of the training part for good, where no model has learned anything; changes seldom do.

@@ -56,8 +56,8 @@ struct SeriesForm {
   // Of a forecast: adds the windows of which all values that they foretell lie in steps begin .. end - 1 of a sequence.
   void AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const;
   SeriesBatch Make(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets) const;
-  // All windows once, some rows at a time; `first` is the index of the first of them.
-  using Visit = std::function<void(const SeriesBatch& batch, int64_t first)>;
+  // All windows once, some rows at a time.
+  using Visit = std::function<void(const SeriesBatch& batch)>;
   void ForEach(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets, const Visit& visit) const;
 
  private:

@@ -145,7 +145,8 @@ void WriteModel(const KeptModel& model, const std::filesystem::path& folder) {
   json["low"] = model.low, json["high"] = model.high;
   json["training"] = model.training, json["reached"] = model.reached;
   MakeFolderOf(folder / "config.json");
-  // The weights first: a folder with config.json is whole.
+  // A folder with config.json is whole: never are there settings beside the weights of another model.
+  std::filesystem::remove(folder / "config.json");
   nn::WriteSafetensors((folder / "model.safetensors").string(), model.method.arrays, {{"format", "pt"}});
   WriteFile(folder / "config.json", JsonText(json, 1) + "\n");
 }
@@ -181,7 +182,7 @@ SeriesAnswers AnswersOf(const KeptModel& model, const SeriesData& data, const st
   return [&model, &data, network = NetworkOf(model)](const std::vector<SeriesWindow>& windows) {
     const at::NoGradGuard no_grad;
     std::vector<at::Tensor> answers;
-    model.form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch, int64_t /*first*/) {
+    model.form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch) {
       if (Interrupted()) throw Interruption("interrupted during a prediction");
       const at::Tensor some = network->Answers(model.form, batch);
       answers.push_back(model.form.Classifies() ? at::log_softmax(some.to(at::kDouble), 1) : some);

@@ -109,15 +109,11 @@ SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const
   }
   return [=, &form, &data](const std::vector<SeriesWindow>& windows) {
     std::vector<at::Tensor> answers;
-    form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch, int64_t /*first*/) {
+    form.ForEach(data, windows, Targets::kNone, [&](const SeriesBatch& batch) {
       ForEachRow(rows, batch, [&](const Examples& some) { answers.push_back(answer(some.X)); });
     });
     return InOwnUnits(form, data, windows, at::cat(answers));
   };
-}
-
-SmoothingForm SmoothingFormIn(const KeptMethod& method) {
-  return {WholeIn(method, "season", 1, kMostSeason), SwitchIn(method, "logs")};
 }
 
 CalendarForm CalendarFormIn(const KeptMethod& method) {
@@ -134,15 +130,15 @@ CalendarForm CalendarFormIn(const KeptMethod& method) {
   return form;
 }
 
-[[noreturn]] void TooShort(const SeriesData& data, const SeriesWindow& past, const std::string& needs) {
-  throw FileError(fmt::format("{}: sequence {} has {} steps; {}", data.name, ShownName(data.sequences[past.sequence].id),
-                              past.steps, needs));
+// Of data in which no sequence is long enough for the method. A shorter one beside a long one is forecast as in a study:
+// without a season, or with a flat curve.
+[[noreturn]] void TooShort(const SeriesData& data, const std::string& needs) {
+  throw FileError(fmt::format("{}: its longest sequence has {} steps; {}", data.name, data.Longest(), needs));
 }
 
-void RequireLogarithms(const SeriesData& data, const std::vector<SeriesWindow>& past) {
-  for (const SeriesWindow& part : past) {
-    const SeriesSequence& sequence = data.sequences[part.sequence];
-    for (int64_t step = 0; step < part.steps; ++step) {
+void RequireLogarithms(const SeriesData& data) {
+  for (const SeriesSequence& sequence : data.sequences) {
+    for (int64_t step = 0; step < sequence.steps; ++step) {
       if (sequence.targets[step] > 0) continue;
       throw FileError(data.Place(sequence, step, data.target) +
                       fmt::format("{} has no logarithm, and the method was fitted to logarithms", sequence.targets[step]));
@@ -150,37 +146,51 @@ void RequireLogarithms(const SeriesData& data, const std::vector<SeriesWindow>& 
   }
 }
 
-Forecaster ForecasterOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
-                        const std::vector<SeriesWindow>& past) {
-  if (method.kind == "season") {
-    const int64_t season = WholeIn(method, "season", 1, kMostSeason);
-    for (const SeriesWindow& part : past) {
-      if (part.steps < season) TooShort(data, part, fmt::format("the last season needs {}", season));
+Forecaster SeasonIn(const KeptMethod& method, const SeriesData& data) {
+  const int64_t season = WholeIn(method, "season", 1, kMostSeason);
+  return [&data, season, foretell = LastSeason(data, season)](const SeriesWindow& window, std::vector<double>& values) {
+    if (window.end() < season) {
+      throw FileError(fmt::format("{}: sequence {} has {} steps; the last season needs {}", data.name,
+                                  ShownName(data.sequences[window.sequence].id), window.end(), season));
     }
-    return LastSeason(data, season);
-  }
-  if (method.kind == "smoothing") {
-    const SmoothingForm smoothing = SmoothingFormIn(method);
-    const SmoothingRates rates{ShareIn(method, "level"), ShareIn(method, "trend"), ShareIn(method, "season_rate"),
-                               ShareIn(method, "damping")};
-    for (const SeriesWindow& part : past) {
-      if (smoothing.season > 1 && part.steps < 2 * smoothing.season)
-        TooShort(data, part, fmt::format("Holt-Winters with a season of {} needs {}", smoothing.season, 2 * smoothing.season));
-    }
-    if (smoothing.logs) RequireLogarithms(data, past);
-    return SmoothingForecaster(data, form.target_scale, smoothing, rates, past);
-  }
+    foretell(window, values);
+  };
+}
+
+Forecaster SmoothingIn(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                       const std::vector<SeriesWindow>& past) {
+  const SmoothingForm smoothing{WholeIn(method, "season", 1, kMostSeason), SwitchIn(method, "logs")};
+  const SmoothingRates rates{ShareIn(method, "level"), ShareIn(method, "trend"), ShareIn(method, "season_rate"),
+                             ShareIn(method, "damping")};
+  int64_t longest = 0;
+  for (const SeriesWindow& part : past) longest = std::max(longest, part.steps);
+  if (smoothing.season > 1 && longest < 2 * smoothing.season)
+    TooShort(data, fmt::format("Holt-Winters with a season of {} needs {}", smoothing.season, 2 * smoothing.season));
+  if (smoothing.logs) RequireLogarithms(data);
+  return SmoothingForecaster(data, form.target_scale, smoothing, rates, past);
+}
+
+Forecaster CalendarIn(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                      const std::vector<SeriesWindow>& past) {
   const CalendarForm calendar = CalendarFormIn(method);
   if (!form.has_dates) throw FieldError{"'calendar' needs dates, and the data have none"};
   double longest = 0;
-  for (const std::string& period : calendar.periods) longest = std::max(longest, SecondsOfPeriod(period));
   for (const SeriesWindow& part : past) {
     const std::vector<double>& times = data.sequences[part.sequence].times;
-    if (part.steps < 2 || times[part.steps - 1] - times[0] < kCalendarPeriods * longest)
-      TooShort(data, part, fmt::format("the calendar needs {} of the period '{}'", kCalendarPeriods, calendar.periods.front()));
+    if (part.steps > 0) longest = std::max(longest, times[part.steps - 1] - times[0]);
   }
-  if (calendar.logs) RequireLogarithms(data, past);
+  for (const std::string& period : calendar.periods) {
+    if (longest < kCalendarPeriods * SecondsOfPeriod(period))
+      TooShort(data, fmt::format("its calendar needs {} times a {}", kCalendarPeriods, period));
+  }
+  if (calendar.logs) RequireLogarithms(data);
   return CalendarForecaster(data, form.target_scale, form.outputs(), calendar, past);
+}
+
+Forecaster ForecasterOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
+                        const std::vector<SeriesWindow>& past) {
+  if (method.kind == "season") return SeasonIn(method, data);
+  return method.kind == "smoothing" ? SmoothingIn(method, form, data, past) : CalendarIn(method, form, data, past);
 }
 
 }  // namespace

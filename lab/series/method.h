@@ -18,7 +18,7 @@ using SeriesAnswers = std::function<at::Tensor(const std::vector<SeriesWindow>& 
 
 // `past`: of a method that forecasts, the steps of each sequence that it may look at, from its first. Data, form and method
 // must outlive what is returned. Throws FieldError where settings or arrays are not those of such a method or do not fit the
-// form, and FileError that names a sequence which has too few steps for the method.
+// form, and FileError where no sequence is long enough for the method or a value has no logarithm that it needs.
 SeriesAnswers AnswersOf(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
                         const std::vector<SeriesWindow>& past);
 

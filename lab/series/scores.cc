@@ -110,7 +110,7 @@ SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double sha
   Choose(form, data, share, windows, past);
   std::vector<int64_t> classes;
   std::vector<at::Tensor> values;
-  form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch, int64_t /*first*/) {
+  form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch) {
     classes.insert(classes.end(), batch.classes.begin(), batch.classes.end());
     if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), form.outputs()}).clone());
   });

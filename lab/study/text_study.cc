@@ -170,10 +170,11 @@ class TextTask : public StudyTask {
       if (std::isfinite(run.values[i]) && columns[i].at == text_->options.context) reached["loss"] = run.values[i];
     }
     const RunFolder kept(folder);
-    kept.WriteConfig({OptionsOf(trial), text_->parts.vocabulary, text_->identity, /*threads=*/1, reached});
+    WriteFile(folder / "split.csv", SplitCsv(text_->parts));
+    std::filesystem::remove(kept.config());  // never are there settings beside the weights of another model
     nn::WriteSafetensors(kept.model().string(), nn::ReadSafetensors(weights.string()).tensors,
                          {{"format", "pt"}, {"step", std::to_string(run.best_steps)}});
-    WriteFile(folder / "split.csv", SplitCsv(text_->parts));
+    kept.WriteConfig({OptionsOf(trial), text_->parts.vocabulary, text_->identity, /*threads=*/1, reached});
   }
 
   void KeepBaseline(const Baseline& baseline, const std::filesystem::path& /*folder*/) const override {

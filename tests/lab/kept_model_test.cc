@@ -198,6 +198,25 @@ KeptModel Ridge(const SeriesData& data) {
   return {};
 }
 
+// A sequence of two weeks beside one of two years: the study forecasts it without a season or with a flat curve, and so does
+// what it keeps.
+TEST(KeptModelTest, ShortSequencesOfAPanelAreAnsweredAsInTheStudy) {
+  SeriesData data = Days();
+  SeriesSequence& brief = data.sequences[1];
+  brief.steps = 24;
+  brief.targets.resize(24), brief.times.resize(24), brief.features.resize(48);
+  const SeriesBatches batches(data, Windows());
+  std::set<std::string> kinds;
+  for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+    KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+    Calibrate(model, batches);
+    EXPECT_NEAR(TestLoss(model, batches, BeforeTest(batches)), baseline.loss, 1e-5 * std::abs(baseline.loss)) << baseline.name;
+    EXPECT_EQ(Predict(model, data).rows.size(), 6u) << baseline.name;
+    kinds.insert(model.method.kind);
+  }
+  EXPECT_TRUE(kinds.contains("calendar") && kinds.contains("smoothing"));
+}
+
 TEST(PredictTest, EveryStepOfALongSequenceIsAnsweredOnce) {
   const SeriesData data = Sums(SeriesGoal::kRegression, true);
   const KeptModel model = Ridge(data);
@@ -241,6 +260,14 @@ TEST(PredictTest, WhatIsTooShortOrTooLargeIsNamed) {
   season.method = {"smoothing",
                    {{"season", 500}, {"logs", false}, {"level", 0.1}, {"trend", 0.1}, {"season_rate", 0.1}, {"damping", 1}}};
   EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(season, Days()); }), "a season of 500 needs 1000"));
+  season.method = {"season", {{"season", 900}}};
+  EXPECT_TRUE(
+      Holds(WhatOf<FileError>([&] { Predict(season, Days()); }), "sequence north has 800 steps; the last season needs 900"));
+  season.method = {"smoothing",
+                   {{"season", 7}, {"logs", true}, {"level", 0.1}, {"trend", 0.1}, {"season_rate", 0.1}, {"damping", 1}}};
+  SeriesData frost = Days();
+  frost.sequences[1].targets[3] = -1;
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { Predict(season, frost); }), "-1 has no logarithm"));
 }
 
 // By hand: truths 1, 0, 1, 1 with the probabilities of class 1 below.
