@@ -170,24 +170,29 @@ Figure InfluenceFigure(const Comparison& comparison) {
   return figure;
 }
 
+BitMatrix ReadsOf(const char* layer) { return TraceRun(LayerNamed(layer), {.kernel = 3}, kTokens).reads; }
+
+bool Always(int64_t, int64_t) { return true; }
+bool InPlace(int64_t from, int64_t to) { return from == to; }
+bool FromEarlier(int64_t from, int64_t to) { return from < to; }
+bool FromThePrevious(int64_t from, int64_t to) { return from + 1 == to; }
+
 }  // namespace
 
 Figure ArchitecturesFigure() {
-  const auto pattern = [](const char* layer) { return TraceRun(LayerNamed(layer), {.kernel = 3}, kTokens); };
-  const auto all = [](int64_t, int64_t) { return true; };
   Diagram diagram;
-  const BitMatrix window = pattern("convolution").reads;
+  const BitMatrix window = ReadsOf("convolution");
   const int bottom = AddRow(diagram, 0, 0, "x"), middle = AddRow(diagram, 0, 1, "h"), top = AddRow(diagram, 0, 2, "y");
-  AddArrows(diagram, window, bottom, middle, all);
-  AddArrows(diagram, window, middle, top, all);
+  AddArrows(diagram, window, bottom, middle, Always);
+  AddArrows(diagram, window, middle, top, Always);
 
-  const BitMatrix cell = pattern("rnn").reads;
+  const BitMatrix cell = ReadsOf("rnn");
   const int inputs = AddRow(diagram, 6, 0, "x"), states = AddRow(diagram, 6, 1, "h");
-  AddArrows(diagram, cell, inputs, states, [](int64_t from, int64_t to) { return from == to; });
-  AddArrows(diagram, cell, states, states, [](int64_t from, int64_t to) { return from != to; });
+  AddArrows(diagram, cell, inputs, states, InPlace);
+  AddArrows(diagram, cell, states, states, FromEarlier);
 
   const int tokens = AddRow(diagram, 12, 0, "x"), outputs = AddRow(diagram, 12, 2, "y");
-  AddArrows(diagram, pattern("attention").reads, tokens, outputs, all);
+  AddArrows(diagram, ReadsOf("attention"), tokens, outputs, Always);
   return {.name = "compare-architectures",
           .title = "Convolution, recurrence and self-attention over five tokens",
           .caption =
@@ -200,8 +205,44 @@ Figure ArchitecturesFigure() {
           .height = 300};
 }
 
+Figure AttentionModelsFigure() {
+  Diagram diagram;
+  const BitMatrix tape = ReadsOf("lstmn");
+  int inputs = AddRow(diagram, 0, 0, "x"), states = AddRow(diagram, 0, 1, "h");
+  AddArrows(diagram, tape, inputs, states, InPlace);
+  AddArrows(diagram, tape, states, states, FromEarlier);
+
+  inputs = AddRow(diagram, 6, 0, "x");
+  AddArrows(diagram, ReadsOf("decomposable"), inputs, AddRow(diagram, 6, 2, "y"), Always);
+
+  double left = 12;
+  for (const char* layer : {"self-attentive", "intra-decoder"}) {
+    const BitMatrix reads = ReadsOf(layer);
+    inputs = AddRow(diagram, left, 0, "x"), states = AddRow(diagram, left, 1, "h");
+    AddArrows(diagram, reads, inputs, states, InPlace);
+    AddArrows(diagram, reads, states, states, FromThePrevious);
+    AddArrows(diagram, reads, states, AddRow(diagram, left, 2, "y"), Always);
+    left += 6;
+  }
+  return {.name = "compare-attention-models",
+          .title = "Attention before the Transformer over five tokens",
+          .caption =
+              "From left to right: the LSTMN, whose states read all states before them; decomposable attention, which reads "
+              "all inputs and has no states; the self-attentive embedding of the tokens so far and the intra-decoder, which "
+              "attend to the states of an LSTM. Arrows are what the layers were seen to read.",
+          .command = {},
+          .content = std::move(diagram),
+          .width = 1240,
+          .height = 300};
+}
+
 std::vector<Figure> ComparisonFigures(const Comparison& comparison) {
   std::vector<Figure> figures = {ArchitecturesFigure()};
+  const auto precedes = [](const Layer* layer) {
+    const std::string id = layer->facts().id;
+    return id == "lstmn" || id == "decomposable" || id == "self-attentive" || id == "intra-decoder";
+  };
+  if (std::ranges::any_of(comparison.options.layers, precedes)) figures.push_back(AttentionModelsFigure());
   if (comparison.options.lengths.size() >= 2) {
     figures.push_back(OperationsFigure(comparison));
     if (!comparison.crossovers.empty()) figures.push_back(TermsFigure(comparison));

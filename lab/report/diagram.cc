@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kMargin = 16;      // pixels around the drawing
 constexpr double kNodeHeight = 30;  // pixels
+constexpr double kArcLift = 0.6;    // height of an arc's control point over its width
 constexpr char kNodeFill[] = "#dcebf7", kNodeStroke[] = "#0072b2", kArrowColour[] = "#4d6b80";
 
 struct Point {
@@ -50,6 +51,17 @@ Point Edge(const Point& middle, const Point& other, double node_width, double ga
   return {middle.x + part * dx, middle.y + part * dy};
 }
 
+// The path of an arrow between two nodes: a line, but an arc above the nodes between two of one row that are not neighbours.
+std::string ArrowPath(const Point& from, const Point& to, double node_width, bool arc) {
+  const auto at = [](double x, double y) { return Pixels(x) + " " + Pixels(y); };
+  if (arc) {
+    const double y = from.y - kNodeHeight / 2, lift = kArcLift * std::fabs(to.x - from.x);
+    return "M" + at(from.x, y) + "Q" + at((from.x + to.x) / 2, y - lift) + " " + at(to.x, y - 2);
+  }
+  const Point start = Edge(from, to, node_width, 0), end = Edge(to, from, node_width, 2);
+  return "M" + at(start.x, start.y) + "L" + at(end.x, end.y);
+}
+
 }  // namespace
 
 std::string DrawDiagram(const Figure& figure, const Diagram& diagram) {
@@ -60,11 +72,11 @@ std::string DrawDiagram(const Figure& figure, const Diagram& diagram) {
       " orient=\"auto\"><path d=\"M0 0.5L8 4L0 7.5z\" fill=\"" + kArrowColour + "\"/></marker>\n";
   body += std::string("<g fill=\"none\" stroke=\"") + kArrowColour + "\" stroke-width=\"1.3\" marker-end=\"url(#head)\">\n";
   for (const Diagram::Arrow& arrow : diagram.arrows) {
-    const Point& from = places[static_cast<std::size_t>(arrow.from)];
-    const Point& to = places[static_cast<std::size_t>(arrow.to)];
-    const Point start = Edge(from, to, node_width, 0), end = Edge(to, from, node_width, 2);
-    body += "<path marker-end=\"url(#head)\" d=\"M" + Pixels(start.x) + " " + Pixels(start.y) + "L" + Pixels(end.x) + " " +
-            Pixels(end.y) + "\"/>\n";
+    const Diagram::Node& from = diagram.nodes[arrow.from];
+    const Diagram::Node& to = diagram.nodes[arrow.to];
+    const bool arc = from.y == to.y && std::fabs(from.x - to.x) > 1;
+    body +=
+        "<path marker-end=\"url(#head)\" d=\"" + ArrowPath(places[arrow.from], places[arrow.to], node_width, arc) + "\"/>\n";
   }
   body += "</g>\n";
   for (std::size_t i = 0; i < places.size(); ++i) {

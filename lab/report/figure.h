@@ -37,7 +37,8 @@ struct BarChart {
   bool dots = false;
 };
 
-// Nodes in rows (layer 0 at the bottom), arrows between them; for drawings of how encoders connect tokens.
+// Nodes in rows (layer 0 at the bottom), a unit apart, and arrows between them, arcs over what stands between two nodes of one
+// row; for drawings of how encoders connect tokens.
 struct Diagram {
   struct Node {
     double x, y;

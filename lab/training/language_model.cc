@@ -6,6 +6,7 @@
 
 #include <torch/nn/functional/loss.h>
 
+#include "heed/nn/structured_attention.h"
 #include "lab/training/initialisation.h"
 #include "lab/training/query_key_norm.h"
 
@@ -69,11 +70,13 @@ at::Tensor LanguageModelImpl::Logits(const at::Tensor& hidden) {
   return at::linear(hidden, embedding_->weight.narrow(0, 0, vocabulary_.size()));
 }
 
-at::Tensor LanguageModelImpl::Loss(const Batch& batch) {
+at::Tensor LanguageModelImpl::Loss(const Batch& batch, double penalty) {
   at::Tensor hidden = forward(batch.inputs).flatten(0, 1);
   if (batch.rows.defined()) hidden = hidden.index_select(0, batch.rows);
   const at::Tensor logits = Logits(hidden);
-  return batch.targets.numel() == 0 ? logits.sum() : torch::nn::functional::cross_entropy(logits, batch.targets);
+  const at::Tensor loss =
+      batch.targets.numel() == 0 ? logits.sum() : torch::nn::functional::cross_entropy(logits, batch.targets);
+  return penalty > 0 ? loss + penalty * nn::AnnotationPenalty(*encoder_) : loss;
 }
 
 int64_t LanguageModelImpl::longest() const {

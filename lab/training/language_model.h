@@ -31,8 +31,8 @@ class LanguageModelImpl : public torch::nn::Module {
   bool CanStep() const { return encoder_->CanStep(); }
   // hidden [..., width] -> [..., vocabulary].
   at::Tensor Logits(const at::Tensor& hidden);
-  // Mean cross-entropy over the batch's predictions, in nats; 0 without any.
-  at::Tensor Loss(const Batch& batch);
+  // Mean cross-entropy over the batch's predictions, in nats; 0 without any. Above 0, `penalty` weighs what the encoder adds.
+  at::Tensor Loss(const Batch& batch, double penalty = 0);
 
   const ModelOptions& options() const { return options_; }
   const Vocabulary& vocabulary() const { return vocabulary_; }

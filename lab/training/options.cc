@@ -121,6 +121,8 @@ Fields FieldsOf(TrainOptions& train) {
        NumberFrom("beta2", train.beta2, 0, 1, "AdamW's decay of the mean square"),
        Number("zero_rate", train.zero_rate, 0, kInfinity, "Rate of parameters that start at zero, in units of --lr"),
        NumberFrom("weight_decay", train.weight_decay, 0, kInfinity, "Of matrices only"),
+       NumberFrom("penalty", train.penalty, 0, kInfinity,
+                  "self-attentive: weight in the loss of how much its rows of weights have in common"),
        NumberFrom("clip", train.clip, 0, kInfinity, "Largest norm of the gradient; 0: no limit"),
        Whole("eval_every", &train.eval_every, 1, kMostSteps, "Steps between passes over the validation split"),
        Seed(train.seed)},
@@ -155,6 +157,8 @@ void Validate(const TrainOptions& train) {
   Validate(train.model);
   TrainOptions checked = train;
   Check(FieldsOf(checked));
+  if (train.penalty > 0 && train.model.encoder != "self-attentive")
+    throw InvalidArgument("penalty: needs the self-attentive encoder, got " + train.model.encoder);
   if (train.min_lr > train.lr)
     throw InvalidArgument("min_lr: " + FormatNumber(train.min_lr) + " is not between 0 and lr, " + FormatNumber(train.lr));
 }

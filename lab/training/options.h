@@ -48,6 +48,7 @@ struct TrainOptions {
   double beta1 = 0.9, beta2 = 0.99;
   double zero_rate = 10;      // of parameters that start at zero, in units of lr, see AdamW
   double weight_decay = 0.1;  // of matrices only
+  double penalty = 0;         // weight of nn::SequenceEncoder::penalty in the loss, of the self-attentive encoder alone
   double clip = 1.0;          // largest norm of the gradient; 0: no clipping
   int64_t eval_every = 250;   // steps between two passes over the validation split
   uint64_t seed = 0;

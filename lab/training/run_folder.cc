@@ -22,7 +22,7 @@ constexpr std::size_t kMostShown = 500;  // bytes of what a value is said to be
 constexpr double kEarlierZeroRate = 1;   // of runs whose config.json does not tell it
 // What config.json of an earlier version does not tell.
 bool IsLater(const std::string& name) {
-  return name == "zero_rate" || name == "schedule" || name == "precision" || name == "query_key_norm";
+  return name == "zero_rate" || name == "schedule" || name == "precision" || name == "query_key_norm" || name == "penalty";
 }
 
 Json ToJson(const RunConfig& config) {

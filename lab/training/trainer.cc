@@ -68,7 +68,7 @@ void Trainer::Train(int64_t until, const FitHooks& hooks) {
     counted.backward = [this](const at::Tensor& loss, int64_t step) { return parallel_->Backward(loss, step); };
     counted.interrupted = [this] { return parallel_->interrupted(); };
   }
-  const auto loss = [this](const Batch& batch) { return model_->Loss(batch); };
+  const auto loss = [this](const Batch& batch) { return model_->Loss(batch, options_.penalty); };
   const auto next_loss = [&] {
     const Batch batch = RandomBatch(corpus_.train, windows_, random_);
     return parallel_ ? parallel_->Loss(batch, loss) : loss(batch);

@@ -369,6 +369,24 @@ TEST(ArchitecturesFigure, ShowsWhichOfFiveTokensReadsWhich) {
   EXPECT_EQ(diagram.arrows.size(), 2 * 13 + 9 + 25);
 }
 
+TEST(AttentionModelsFigure, ShowsWhatEachOfTheFourReads) {
+  const Diagram diagram = std::get<Diagram>(AttentionModelsFigure().content);
+  EXPECT_EQ(diagram.nodes.size(), 5 * (2 + 2 + 3 + 3));
+  // Five inputs and ten pairs of a tape; 25 pairs; twice the inputs and steps of an LSTM and the 15 states up to each token.
+  EXPECT_EQ(diagram.arrows.size(), (5 + 10) + 25 + 2 * (5 + 4 + 15));
+}
+
+TEST(ComparisonFigures, DrawTheAttentionModelsWhereOneIsCompared) {
+  ComparisonOptions options = Small();
+  const auto drawn = [&](const char* id) {
+    options.layers = {&LayerNamed(id)};
+    const std::vector<Figure> figures = ComparisonFigures(Compare(options));
+    return std::ranges::count(figures, "compare-attention-models", &Figure::name);
+  };
+  EXPECT_EQ(drawn("lstmn"), 1);
+  EXPECT_EQ(drawn("gru"), 0);
+}
+
 std::string Contents(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::stringstream text;
@@ -423,7 +441,7 @@ TEST(ComparisonFiles, HoldEveryRow) {
 
 TEST(ComparisonFigures, AreTheDrawingAloneForASingleLength) {
   ComparisonOptions options = Small();
-  options.lengths = {7};
+  options.lengths = {7}, options.layers = {&LayerNamed("attention")};
   const Comparison comparison = Compare(options);
   EXPECT_TRUE(comparison.AllAgree());
   EXPECT_EQ(comparison.figures.size(), 1U);

@@ -42,11 +42,11 @@ def test_a_run_leaves_its_files_and_prints_its_result(text, tmp_path):
 
 
 def test_a_folder_of_version_0_1_is_read_and_resumed(text, trained):
-    # Written without the rate of parameters that start at zero, the precision and the norm, which came later.
+    # Written without the rate of parameters that start at zero, the penalty, the precision and the norm, which came later.
     path = trained / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     assert config["format"] == 1
-    del config["training"]["zero_rate"]
+    del config["training"]["zero_rate"], config["training"]["penalty"]
     del config["model"]["precision"], config["model"]["query_key_norm"]
     config["training"]["steps"] = 8  # as if it had been stopped
     path.write_text(json.dumps(config), encoding="utf-8")

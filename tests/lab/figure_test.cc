@@ -147,6 +147,14 @@ TEST(Diagram, HasItsNodesAndArrows) {
   for (const char* text : {">x1<", ">x2<", ">h&lt;1&gt;<"}) EXPECT_NE(svg.find(text), std::string::npos) << text;
 }
 
+TEST(Diagram, GoesAroundANodeThatStandsBetween) {
+  const auto curves = [](const std::vector<Diagram::Arrow>& arrows) {
+    return Count(Draw(Named("row", Diagram{{{0, 0, "a"}, {1, 0, "b"}, {2, 0, "c"}, {0, 1, "d"}}, arrows})), "Q");
+  };
+  EXPECT_EQ(curves({{0, 1}, {1, 2}, {2, 3}}), 0);
+  EXPECT_EQ(curves({{0, 1}, {0, 2}}), 1);
+}
+
 TEST(WriteFigure, WritesPictureAndNumbersAndNothingElse) {
   const ScratchFolder folder;
   const FigureFiles files = WriteFigure(Map(), folder.path() / "new");

@@ -161,6 +161,8 @@ TEST(ModelOptions, BadOnesAreRefusedByName) {
   expect("beta2", [](TrainOptions& o) { o.beta2 = -0.1; });
   expect("weight_decay", [](TrainOptions& o) { o.weight_decay = -1.0; });
   expect("clip", [](TrainOptions& o) { o.clip = std::nan(""); });
+  expect("penalty", [](TrainOptions& o) { o.model.encoder = "self-attentive", o.model.position = "none", o.penalty = -1; });
+  expect("penalty: needs the self-attentive encoder, got attention", [](TrainOptions& o) { o.penalty = 1; });
   expect("eval_every", [](TrainOptions& o) { o.eval_every = 0; });
   EXPECT_NO_THROW(Validate(TrainOptions()));
 }

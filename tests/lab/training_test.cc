@@ -9,6 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/positions.h"
+#include "heed/nn/structured_attention.h"
 #include "lab/data/corpus.h"
 #include "lab/training/checkpoint.h"
 #include "lab/training/evaluation.h"
@@ -44,6 +45,22 @@ TEST(Training, ReportsAtEveryIntervalAndAtTheEnd) {
   Train(SampleText(), SmallRun(), callbacks);
   EXPECT_EQ(steps.size(), 12u);
   EXPECT_EQ(reports, (std::vector<int64_t>{5, 10, 12}));
+}
+
+// The rows of weights end as much alike as the weight of their penalty lets them; without one, nothing is added to the loss.
+TEST(Training, APenaltyKeepsRowsOfWeightsApart) {
+  std::vector<double> alike;
+  for (const double penalty : {0.0, 1.0}) {
+    TrainOptions options = SmallRun("self-attentive");
+    options.steps = 40, options.lr = 1e-2, options.min_lr = 1e-3, options.penalty = penalty;
+    LanguageModel model = *Train(SampleText(), options).model;
+    model->train();
+    const at::NoGradGuard no_grad;
+    const at::Tensor tokens = at::arange(32).remainder(4).view({2, 16});
+    model->forward(tokens);
+    alike.push_back(nn::AnnotationPenalty(*model).item<double>());
+  }
+  EXPECT_LT(alike[1], 0.8 * alike[0]);
 }
 
 TrainOptions SmallRunOf(const std::string& schedule) {
@@ -108,6 +125,7 @@ TEST(Training, AResumedRunReachesTheSameBits) {
       SCOPED_TRACE(encoder + (" " + ToString(objective)));
       TrainOptions options = SmallRun(encoder);
       options.model.objective = objective;
+      if (options.model.encoder == "self-attentive") options.penalty = 0.1;
       ExpectResumesToTheSameBits(options);
     }
     for (const std::string& position : nn::PositionSchemeNames()) {
