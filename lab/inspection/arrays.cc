@@ -10,7 +10,6 @@
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/npy.h"
-#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {
@@ -48,9 +47,9 @@ class LayerFiles {
   std::optional<nn::ReplacementFile> file_;
 };
 
-nlohmann::ordered_json Index(const std::u32string& text, const HeadSelection& selection) {
-  const auto tokens = static_cast<int64_t>(text.size()), heads = static_cast<int64_t>(selection.heads.size()),
-             layers = static_cast<int64_t>(selection.layers.size());
+nlohmann::ordered_json Index(const Reading& reading, const HeadSelection& selection) {
+  const int64_t tokens = reading.tokens;
+  const auto heads = static_cast<int64_t>(selection.heads.size()), layers = static_cast<int64_t>(selection.layers.size());
   nlohmann::ordered_json attention = nlohmann::ordered_json::array();
   for (const int64_t layer : selection.layers) {
     attention.push_back({{"file", LayerFile(layer)},
@@ -60,7 +59,7 @@ nlohmann::ordered_json Index(const std::u32string& text, const HeadSelection& se
                          {"axes", {"head", "query", "key"}}});
   }
   return {{"format", 1},
-          {"text", EncodeUtf8(text)},
+          {"text", reading.shown},
           {"tokens", tokens},
           {"layers", selection.layers},
           {"heads", selection.heads},
@@ -75,24 +74,23 @@ nlohmann::ordered_json Index(const std::u32string& text, const HeadSelection& se
 
 }  // namespace
 
-std::vector<std::filesystem::path> WriteArrays(LanguageModel& model, const std::u32string& text, const HeadSelection& selection,
+std::vector<std::filesystem::path> WriteArrays(const Reading& reading, const HeadSelection& selection,
                                                const std::filesystem::path& folder,
                                                const std::function<void(int64_t)>& on_head) {
-  const std::vector<int32_t> tokens = model->vocabulary().Encode({"text", text});
-  const auto count = static_cast<int64_t>(tokens.size()), heads = static_cast<int64_t>(selection.heads.size()),
-             layers = static_cast<int64_t>(selection.layers.size());
+  const int64_t count = reading.tokens;
+  const auto heads = static_cast<int64_t>(selection.heads.size()), layers = static_cast<int64_t>(selection.layers.size());
   std::filesystem::remove(folder / "arrays.json");  // it says that all files are there
   LayerFiles files(folder, heads, count);
   std::string statistics = NpyHeader("f4", {layers, heads, 4, count});
   int64_t done = 0;
-  ForEachHead(model, tokens, selection, [&](const HeadAttention& head) {
+  ForEachHead(reading, selection, [&](const HeadAttention& head) {
     files.Add(head);
     for (const at::Tensor& rows : {head.entropy, head.max_weight, head.mean_distance, head.weights.select(1, 0)})
       statistics += Bytes(rows.contiguous());
     if (on_head) on_head(++done);
   });
   WriteFile(folder / "statistics.npy", statistics);
-  WriteFile(folder / "arrays.json", JsonText(Index(text, selection), 1) + "\n");
+  WriteFile(folder / "arrays.json", JsonText(Index(reading, selection), 1) + "\n");
   std::vector<std::filesystem::path> written;
   written.reserve(selection.layers.size() + 2);
   for (const int64_t layer : selection.layers) written.push_back(folder / LayerFile(layer));

@@ -17,10 +17,10 @@ namespace heed::lab {
 //   attention-layerL.npy  float32 [heads, tokens, tokens] for each layer L of the selection
 //   statistics.npy        float32 [layers, heads, 4, tokens]: entropy (nats), largest weight, mean distance (tokens), weight on
 //                         the first token, of each query
-//   arrays.json           names, shapes, layers, heads, the text; written last
+//   arrays.json           names, shapes, layers, heads, the text or the labels of steps; written last
 //
 // Returns the files. Throws FileError, and Interruption on Ctrl-C.
-std::vector<std::filesystem::path> WriteArrays(LanguageModel& model, const std::u32string& text, const HeadSelection& selection,
+std::vector<std::filesystem::path> WriteArrays(const Reading& reading, const HeadSelection& selection,
                                                const std::filesystem::path& folder,
                                                const std::function<void(int64_t done)>& on_head = {});
 

@@ -65,23 +65,22 @@ class Observation {
 
 }  // namespace
 
-HeadSelection SelectHeads(const LanguageModel& model, HeadSelection wanted) {
-  const ModelOptions& options = model->options();
+HeadSelection SelectHeads(const Reading& reading, HeadSelection wanted) {
   const auto attends = [](const auto& module) { return ObserverOf(*module) != nullptr; };
-  if (std::ranges::none_of(model->modules(/*include_self=*/false), attends)) {
-    throw InvalidArgument("encoder: the model's is '" + options.encoder +
+  if (std::ranges::none_of(reading.model->modules(/*include_self=*/false), attends)) {
+    throw InvalidArgument("encoder: the model's is '" + reading.encoder +
                           "'; the weights shown are those of attention, as --encoder attention or self-attentive has");
   }
-  Complete("layers", options.layers, wanted.layers);
-  Complete("heads", options.heads, wanted.heads);
+  Complete("layers", reading.layers, wanted.layers);
+  Complete("heads", reading.heads, wanted.heads);
   return wanted;
 }
 
-void ForEachHead(LanguageModel& model, const std::vector<int32_t>& tokens, const HeadSelection& selection,
+void ForEachHead(const Reading& reading, const HeadSelection& selection,
                  const std::function<void(const HeadAttention&)>& visit) {
   const at::NoGradGuard no_grad;
-  const Observation observation(*model, [&](int64_t layer, const at::Tensor& query, const at::Tensor& key,
-                                            const at::Tensor& value, const nn::AttentionOptions& call) {
+  const Observation observation(*reading.model, [&](int64_t layer, const at::Tensor& query, const at::Tensor& key,
+                                                    const at::Tensor& value, const nn::AttentionOptions& call) {
     if (!std::binary_search(selection.layers.begin(), selection.layers.end(), layer)) return;
     const int64_t group = std::max<int64_t>(1, kMatrixBytes / (4 * query.size(2) * query.size(2)));
     for (const at::Tensor& heads : at::tensor(selection.heads, at::kLong).split(group)) {
@@ -95,7 +94,7 @@ void ForEachHead(LanguageModel& model, const std::vector<int32_t>& tokens, const
       }
     }
   });
-  model->forward(at::tensor(tokens, at::kLong).unsqueeze(0));
+  reading.run();
 }
 
 }  // namespace heed::lab

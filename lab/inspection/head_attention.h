@@ -9,7 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lab/inspection/head_selection.h"
-#include "lab/training/language_model.h"
+#include "lab/inspection/reading.h"
 
 namespace heed::lab {
 
@@ -19,9 +19,9 @@ struct HeadAttention {
   at::Tensor entropy, max_weight, mean_distance;  // float32 [tokens], of each query; nats, 1, tokens
 };
 
-// Runs the model once on the tokens, as one window and without dropout, and calls `visit` for every head of the selection,
-// layer by layer. Weights live for a few heads at a time. Throws Interruption on Ctrl-C.
-void ForEachHead(LanguageModel& model, const std::vector<int32_t>& tokens, const HeadSelection& selection,
+// Lets the model read once, and calls `visit` for every head of the selection, layer by layer. Weights live for a few heads at
+// a time. Throws Interruption on Ctrl-C.
+void ForEachHead(const Reading& reading, const HeadSelection& selection,
                  const std::function<void(const HeadAttention&)>& visit);
 
 }  // namespace heed::lab

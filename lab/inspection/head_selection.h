@@ -7,7 +7,7 @@
 
 namespace heed::lab {
 
-class LanguageModel;
+struct Reading;
 
 // Counted from 0.
 struct HeadSelection {
@@ -16,7 +16,7 @@ struct HeadSelection {
 
 // `wanted` sorted and without repetition; where it names no layers, or no heads, all of the model. Throws InvalidArgument that
 // names layers or heads where the model has no such one, and the encoder where it is not attention.
-HeadSelection SelectHeads(const LanguageModel& model, HeadSelection wanted);
+HeadSelection SelectHeads(const Reading& reading, HeadSelection wanted);
 
 }  // namespace heed::lab
 

@@ -6,7 +6,6 @@
 
 #include "heed/error.h"
 #include "lab/inspection/head_attention.h"
-#include "lab/training/language_model.h"
 
 namespace heed::lab {
 namespace {
@@ -36,13 +35,13 @@ HeadMap MapOf(const HeadAttention& head, const Inspection& inspection) {
 }
 
 // False where the maps outgrow the budget; the rest is then left out.
-bool Fill(LanguageModel& model, const std::vector<int32_t>& tokens, int64_t budget,
-          const std::function<void(int64_t, int64_t)>& on_head, Inspection& inspection) {
+bool Fill(const Reading& reading, int64_t budget, const std::function<void(int64_t, int64_t)>& on_head,
+          Inspection& inspection) {
   const HeadSelection& selection = inspection.selection;
   const auto heads = static_cast<int64_t>(selection.layers.size() * selection.heads.size());
   int64_t bytes = 0;
   inspection.maps.clear();
-  ForEachHead(model, tokens, selection, [&](const HeadAttention& head) {
+  ForEachHead(reading, selection, [&](const HeadAttention& head) {
     if (bytes > budget) return;
     inspection.maps.push_back(MapOf(head, inspection));
     const HeadMap& map = inspection.maps.back();
@@ -59,42 +58,20 @@ HeadStatistics MeansOf(const HeadAttention& head) {
   return {mean(head.entropy), mean(head.max_weight), mean(head.mean_distance), mean(head.weights.select(1, 0))};
 }
 
-std::vector<int32_t> TokensOf(const LanguageModel& model, const Text& text, int64_t tokens) {
-  const auto length = static_cast<int64_t>(text.characters.size());
-  if (tokens < 0) throw InvalidArgument("tokens: expected 1 or more, or 0 for the whole text, got " + std::to_string(tokens));
-  const int64_t shown = tokens == 0 ? length : std::min(tokens, length);
-  const auto refuse = [&](int64_t most, const std::string& why) {
-    throw InvalidArgument("text '" + text.name + "': " + std::to_string(shown) + " characters are more than " + why +
-                          "; --tokens " + std::to_string(most) + " shows the first of them");
-  };
-  if (shown > model->longest()) {
-    const std::string rows = std::to_string(model->longest());
-    refuse(std::min(model->longest(), kMostTokens), "the " + rows + " rows of the model's learned position table");
-  }
-  if (shown > kMostTokens) refuse(kMostTokens, "the " + std::to_string(kMostTokens) + " that a page can hold");
-  return model->vocabulary().Encode({text.name, text.characters.substr(0, shown)});
-}
-
-Inspection Inspect(LanguageModel& model, const Text& text, const InspectionOptions& options,
+Inspection Inspect(const Reading& reading, const InspectionOptions& options,
                    const std::function<void(int64_t, int64_t)>& on_head) {
-  HeadSelection selection = SelectHeads(model, options.selection);
-  const std::vector<int32_t> tokens = TokensOf(model, text, options.tokens);
-  const auto count = static_cast<int64_t>(tokens.size());
-  const bool causal = model->options().objective == Objective::kCausal;
-  Inspection inspection{model->options(),
-                        text.name,
-                        text.characters.substr(0, tokens.size()),
-                        std::move(selection),
+  Inspection inspection{reading,
+                        SelectHeads(reading, options.selection),
                         WeightCode(kQualities[0].steps_per_octave),
-                        MapGeometry{count, 1, causal},
-                        std::min(count, kThumbnailSide),
+                        MapGeometry{reading.tokens, 1, reading.causal},
+                        std::min(reading.tokens, kThumbnailSide),
                         {}};
   for (const Quality& quality : kQualities) {
     inspection.code = WeightCode(quality.steps_per_octave);
     inspection.geometry.bin = quality.bin;
-    if (Fill(model, tokens, options.budget, on_head, inspection)) return inspection;
+    if (Fill(reading, options.budget, on_head, inspection)) return inspection;
   }
-  throw InvalidArgument("text '" + text.name + "': the maps of " + std::to_string(count) + " characters in " +
+  throw InvalidArgument("'" + reading.name + "': the maps of " + std::to_string(reading.tokens) + " " + reading.unit + " in " +
                         std::to_string(inspection.selection.layers.size() * inspection.selection.heads.size()) +
                         " heads do not fit a page; choose fewer with layers, heads or tokens");
 }

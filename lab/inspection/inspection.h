@@ -1,4 +1,4 @@
-// Attention maps of a trained model on a text.
+// Attention maps of a trained model on what it reads.
 #ifndef HEED_LAB_INSPECTION_INSPECTION_H_
 #define HEED_LAB_INSPECTION_INSPECTION_H_
 
@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "lab/data/text.h"
 #include "lab/inspection/head_selection.h"
+#include "lab/inspection/reading.h"
 #include "lab/inspection/weight_map.h"
-#include "lab/training/options.h"
 
 namespace heed::lab {
 
@@ -34,14 +33,11 @@ struct HeadMap {
 
 struct InspectionOptions {
   HeadSelection selection;      // empty lists: all of the model
-  int64_t tokens = 0;           // only the first so many characters of the text; 0: all
   int64_t budget = 29'000'000;  // bytes that the packed maps may take in a page
 };
 
 struct Inspection {
-  ModelOptions model;
-  std::string text_name;
-  std::u32string text;  // the characters shown, one a token
+  Reading reading;
   HeadSelection selection;
   WeightCode code;
   MapGeometry geometry;
@@ -52,16 +48,10 @@ struct Inspection {
   bool reduced() const { return geometry.bin > 1 || code.steps_per_octave() < WeightCode::kMostSteps; }
 };
 
-inline constexpr int64_t kMostTokens = 4096;  // a matrix of weights takes 64 MiB then
-
-// The text, or its first `tokens` characters, fit for a window of the model. Throws InvalidArgument that names the option or
-// the text and says what to do: a text that is too long for the model or for a page, a character that the model does not know.
-std::vector<int32_t> TokensOf(const LanguageModel& model, const Text& text, int64_t tokens);
-
-// Maps of one window over the text. Where they would not fit the budget, weights become less precise first, then cells become
-// coarser, until they do; the result says which. on_head hears how many heads are done, and of how many, from 1 again for each
-// attempt. Throws as SelectHeads and TokensOf do, and Interruption.
-Inspection Inspect(LanguageModel& model, const Text& text, const InspectionOptions& options,
+// Maps of one pass over what the model reads. Where they would not fit the budget, weights become less precise first, then
+// cells become coarser, until they do; the result says which. on_head hears how many heads are done, and of how many, from 1
+// again for each attempt. Throws as SelectHeads does, and Interruption.
+Inspection Inspect(const Reading& reading, const InspectionOptions& options,
                    const std::function<void(int64_t done, int64_t heads)>& on_head = {});
 
 }  // namespace heed::lab

@@ -41,7 +41,7 @@ Json Numbers(const Inspection& inspection) {
                     {"meanDistance", map.statistics.mean_distance},
                     {"firstToken", map.statistics.first_token}});
   }
-  return {{"text", EncodeUtf8(inspection.text)},
+  return {{"text", inspection.reading.shown},
           {"causal", inspection.geometry.causal},
           {"bin", inspection.geometry.bin},
           {"cells", inspection.geometry.cells()},
@@ -102,19 +102,20 @@ std::string PrecisionInWords(const Inspection& inspection) {
 }
 
 std::string InspectionPage(const Inspection& inspection, const std::string& model) {
-  const ModelOptions& options = inspection.model;
+  const Reading& reading = inspection.reading;
   const std::string about =
-      fmt::format("{} layers, {} heads, positions: {}; {}", options.layers, options.heads, options.position,
+      fmt::format("{} layers, {} heads, positions: {}; {}", reading.layers, reading.heads, reading.position,
                   inspection.geometry.causal ? "causal: a token sees itself and what is before it"
-                                             : "masked objective: a token sees both sides; nothing is hidden from it here");
+                                             : "a token sees both sides; nothing is hidden from it here");
   std::string script;
   for (const std::string_view part : {text::kCharactersJs, text::kWeightsJs, text::kColoursJs, text::kHeadsJs, text::kMapJs,
                                       text::kTokensJs, text::kPageJs}) {
     script += part;
   }
   return Fill(text::kPageHtml, {{"model", EscapeMarkup(model)},
-                                {"text", EscapeMarkup(inspection.text_name)},
-                                {"tokens", std::to_string(inspection.geometry.tokens)},
+                                {"text", EscapeMarkup(reading.name)},
+                                {"tokens", std::to_string(reading.tokens) + " " + reading.unit},
+                                {"legend", EscapeMarkup(reading.legend)},
                                 {"about", EscapeMarkup(about)},
                                 {"precision", EscapeMarkup(PrecisionInWords(inspection))},
                                 {"style", std::string(text::kPageCss)},

@@ -102,8 +102,8 @@ KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
   return model;
 }
 
-// The network with the kept weights, in evaluation mode. Throws FieldError where they are not its.
-std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model, const std::string& path = "model.safetensors") {
+// `path` stands in messages.
+std::shared_ptr<SeriesNetwork> NetworkFrom(const KeptModel& model, const std::string& path) {
   std::map<std::string, at::Tensor> weights = model.method.arrays;
   const auto levels = weights.extract(kLevels);
   std::optional<RelativeLevels> relative;
@@ -115,6 +115,8 @@ std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model, const std::stri
 }
 
 }  // namespace
+
+std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model) { return NetworkFrom(model, "model.safetensors"); }
 
 void Calibrate(KeptModel& model, const SeriesBatches& batches) {
   model.low.clear(), model.high.clear();
@@ -159,7 +161,7 @@ KeptModel ReadModel(const std::filesystem::path& folder) {
   RequireFinite(weights_path, NamedTensors(weights.tensors.begin(), weights.tensors.end()));
   try {
     KeptModel model = FromJson(ParseSettings(text), std::move(weights.tensors));
-    if (model.network) NetworkOf(model, weights_path);
+    if (model.network) NetworkFrom(model, weights_path);
     return model;
   } catch (const FieldError& error) {
     throw FileError(config.string() + ": " + Printable(error.message, kMostShown));

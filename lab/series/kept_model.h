@@ -10,6 +10,7 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@
 #include "lab/training/sequence_model.h"
 
 namespace heed::lab {
+
+class SeriesNetwork;
 
 struct KeptModel {
   std::string name;  // "GRU", "ridge regression"
@@ -45,6 +48,9 @@ void WriteModel(const KeptModel& model, const std::filesystem::path& folder);
 KeptModel ReadModel(const std::filesystem::path& folder);
 // Whether the folder's config.json is one of these, and not that of a language model.
 bool HoldsSeriesModel(const std::filesystem::path& folder);
+
+// The network with the kept weights, in evaluation mode, of a model that is one. Throws FieldError where they are not its.
+std::shared_ptr<SeriesNetwork> NetworkOf(const KeptModel& model);
 
 // `past`: see AnswersOf a method. The model and the data must outlive what is returned. The second throws FileError in place of
 // FieldError, for a model from a file.

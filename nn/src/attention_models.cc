@@ -116,10 +116,9 @@ torch::Tensor OneWayEncoder<Reader>::forward(const torch::Tensor& X, const torch
   RefuseSequencePart(name_, "a step is computed of the states before it, which another rank may have");
   const at::Tensor lengths = ClampValidLens(valid_lens, X.size(0), -1, X.size(1)), padding = Padding(lengths, X.size(1));
   const auto read = [&](size_t l, const at::Tensor& given) {
-    const at::Tensor Y = Blank(given, padding);
-    at::Tensor forwards = readers[l](Y);
+    at::Tensor forwards = readers[l](given);
     if (options.causal()) return forwards;
-    return at::cat({forwards, FromTheEnd(reverse_readers[l](FromTheEnd(Y, lengths)), lengths)}, 2);
+    return at::cat({forwards, FromTheEnd(reverse_readers[l](FromTheEnd(given, lengths)), lengths)}, 2);
   };
   return Blank(Layers(Blank(X, padding), read), padding);
 }

@@ -50,16 +50,15 @@ LanguageModel SampleModel(const Text& text, Objective objective) {
 void WriteSamples(const std::filesystem::path& directory) {
   const Text text = SampleText();
   LanguageModel causal = SampleModel(text, Objective::kCausal), masked = SampleModel(text, Objective::kMasked);
-  const auto write = [&](const char* name, LanguageModel& model, const InspectionOptions& options) {
-    WriteFile(directory / name, InspectionPage(Inspect(model, text, options), "model </title> & \"more\""));
+  const auto write = [&](const char* name, const Reading& reading, const InspectionOptions& options) {
+    WriteFile(directory / name, InspectionPage(Inspect(reading, options), "model </title> & \"more\""));
   };
   InspectionOptions coarse, few;
   coarse.budget = 600'000;
-  few.tokens = 90;
   few.selection.heads = {0, 2};
-  write("full.html", causal, {});
-  write("coarse.html", causal, coarse);
-  write("masked.html", masked, few);
+  write("full.html", ReadingOf(causal, text), {});
+  write("coarse.html", ReadingOf(causal, text), coarse);
+  write("masked.html", ReadingOf(masked, text, 90), few);
 }
 
 }  // namespace

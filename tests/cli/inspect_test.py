@@ -1,6 +1,7 @@
 """heed inspect: the page, the arrays, what is refused."""
 
 import base64
+import csv
 import json
 import math
 import re
@@ -270,3 +271,30 @@ def test_the_rows_of_an_annotation_matrix_are_shown_as_heads(text, tmp_path, obj
     weights = np.stack([np.load(arrays / f"attention-layer{layer}.npy") for layer in (0, 1)])
     np.testing.assert_allclose(weights, torch.stack(expected).numpy(), rtol=1e-4, atol=1e-6)
     assert weights[:, :, -1].std() > 1e-4, "rows that are uniform would prove little"
+
+
+def test_a_kept_model_is_shown_on_a_sequence(tmp_path):
+    data, report = tmp_path / "walks.csv", tmp_path / "report"
+    with open(data, "w", encoding="utf-8", newline="") as file:
+        rows = ((f"w{walk}", (walk % 7 - 3) * step / 8, "up" if walk % 7 > 3 else "down") for walk in range(40) for step in range(6))
+        csv.writer(file).writerows([("walk", "x", "label"), *rows])
+    chosen = ["--budget", "quick", "--steps", 5, "--rates", 0.003, "--seeds", 1, "--width", 16, "--layers", 1, "--keep", "all", "--quiet"]
+    names = ["--target", "label", "--sequence", "walk", "--encoders", "attention", "--positions", "rotary"]
+    assert run("study", data, *names, *chosen, "--out", report).returncode == 0
+    [model] = (report / "models").glob("*-rotary*")
+    shown = ["inspect", model, data, "--only-sequence", "w5", "--out", tmp_path / "maps", "--arrays", tmp_path / "arrays", "--quiet"]
+    result = run(*shown)
+    assert result.returncode == 0, result.stderr
+    index = json.loads((tmp_path / "arrays" / "arrays.json").read_text(encoding="utf-8"))
+    assert index["text"] == ["0", "0.25", "0.5", "0.75", "1", "1.25"]
+    weights = np.load(tmp_path / "arrays" / "attention-layer0.npy")
+    assert weights.shape == (4, 6, 6)
+    np.testing.assert_allclose(weights.sum(2), 1, atol=1e-5)
+    assert "on 6 steps of" in (tmp_path / "maps" / "report.html").read_text(encoding="utf-8")
+    shutil.rmtree(tmp_path / "maps")
+    unknown = run(*shown[:4], "w40", *shown[5:])
+    assert unknown.returncode == 2 and "only-sequence" in unknown.stderr and "w40" in unknown.stderr
+    assert not (tmp_path / "maps").exists()
+    [rule] = (report / "models").glob("classification-logistic-regression")
+    refused = run("inspect", rule, data, *shown[3:])
+    assert refused.returncode == 2 and "logistic regression" in refused.stderr

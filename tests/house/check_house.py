@@ -23,7 +23,7 @@ import sys
 ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
 FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
 CORE = ["report", "data", "options", "training", "runs"]
-LAB = [*CORE, "series", "study"]
+LAB = [*CORE, "series", "inspection", "study"]
 WHOLE = "companions"
 # Rooms that know no framework.
 FRAMEWORKLESS = ("engine", "inference")

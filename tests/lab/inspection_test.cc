@@ -11,6 +11,7 @@
 #include "lab/inspection/head_attention.h"
 #include "lab/inspection/page.h"
 #include "lab/report/file.h"
+#include "lab/series/kept_model.h"
 #include "lab/training/language_model.h"
 #include "tests/lab/sample_runs.h"
 #include "tests/scratch_folder.h"
@@ -49,7 +50,8 @@ TEST(ForEachHead, StatisticsAreThoseOfTheWeights) {
   const Text text = Sample(40);
   LanguageModel model = Model(text);
   std::vector<std::pair<int64_t, int64_t>> order;
-  ForEachHead(model, model->vocabulary().Encode(text), SelectHeads(model, {}), [&](const HeadAttention& head) {
+  const Reading reading = ReadingOf(model, text);
+  ForEachHead(reading, SelectHeads(reading, {}), [&](const HeadAttention& head) {
     order.emplace_back(head.layer, head.head);
     const at::Tensor weights = head.weights.to(at::kDouble);
     ASSERT_EQ(weights.sizes(), at::IntArrayRef({40, 40}));
@@ -73,8 +75,8 @@ TEST(ForEachHead, StatisticsAreThoseOfTheWeights) {
 TEST(ForEachHead, LeavesTheModelAsItWas) {
   const Text text = Sample(20);
   LanguageModel model = Model(text);
-  const std::vector<int32_t> tokens = model->vocabulary().Encode(text);
-  EXPECT_THROW(ForEachHead(model, tokens, SelectHeads(model, {}), [](const HeadAttention&) { throw Error("stop"); }), Error);
+  const Reading reading = ReadingOf(model, text);
+  EXPECT_THROW(ForEachHead(reading, SelectHeads(reading, {}), [](const HeadAttention&) { throw Error("stop"); }), Error);
   for (const auto& module : model->modules(false)) {
     auto* attention = module->as<nn::MultiHeadAttentionImpl>();
     EXPECT_TRUE(attention == nullptr || !attention->observer);
@@ -83,36 +85,37 @@ TEST(ForEachHead, LeavesTheModelAsItWas) {
 
 TEST(SelectHeads, TakesAllOrThoseNamed) {
   LanguageModel model = Model(Sample(20));
-  EXPECT_EQ(SelectHeads(model, {}).layers, (std::vector<int64_t>{0, 1}));
-  const HeadSelection some = SelectHeads(model, {{1}, {1, 0, 1}});
+  const Reading reading = ReadingOf(model, Sample(20));
+  EXPECT_EQ(SelectHeads(reading, {}).layers, (std::vector<int64_t>{0, 1}));
+  const HeadSelection some = SelectHeads(reading, {{1}, {1, 0, 1}});
   EXPECT_EQ(some.layers, (std::vector<int64_t>{1}));
   EXPECT_EQ(some.heads, (std::vector<int64_t>{0, 1}));
-  ExpectRefused("layers: 2 is outside 0..1", [&] { SelectHeads(model, {{2}, {}}); });
-  ExpectRefused("heads: -1", [&] { SelectHeads(model, {{}, {-1}}); });
+  ExpectRefused("layers: 2 is outside 0..1", [&] { SelectHeads(reading, {{2}, {}}); });
+  ExpectRefused("heads: -1", [&] { SelectHeads(reading, {{}, {-1}}); });
   LanguageModel recurrent(SmallModel("gru"), Vocabulary(U"ab"));
-  ExpectRefused("'gru'", [&] { SelectHeads(recurrent, {}); });
+  ExpectRefused("'gru'", [&] { SelectHeads(ReadingOf(recurrent, {"sample", U"ab"}), {}); });
 }
 
-TEST(TokensOf, RefusesWhatTheModelOrThePageCannotHold) {
+TEST(ReadingOf, RefusesWhatTheModelOrThePageCannotHold) {
   LanguageModel learned = Model(Sample(20), Objective::kCausal, "learned");
-  EXPECT_EQ(TokensOf(learned, Sample(64), 0).size(), 64u);
-  ExpectRefused("--tokens 64", [&] { TokensOf(learned, Sample(65), 0); });
-  EXPECT_EQ(TokensOf(learned, Sample(65), 64).size(), 64u);
-  EXPECT_EQ(TokensOf(learned, Sample(10), 64).size(), 10u);
+  EXPECT_EQ(ReadingOf(learned, Sample(64), 0).tokens, 64);
+  ExpectRefused("--tokens 64", [&] { ReadingOf(learned, Sample(65)); });
+  EXPECT_EQ(ReadingOf(learned, Sample(65), 64).tokens, 64);
+  EXPECT_EQ(ReadingOf(learned, Sample(10), 64).tokens, 10);
   LanguageModel endless = Model(Sample(20));
   Text longest{"sample", std::u32string(kMostTokens + 1, U'o')};
-  ExpectRefused("--tokens 4096", [&] { TokensOf(endless, longest, 0); });
-  EXPECT_EQ(TokensOf(endless, longest, kMostTokens).size(), static_cast<std::size_t>(kMostTokens));
-  ExpectRefused("'Q'", [&] { TokensOf(endless, {"sample", U"oneQ"}, 0); });
-  EXPECT_EQ(TokensOf(endless, {"sample", U"oneQ"}, 3).size(), 3u) << "what is not shown need not be known";
+  ExpectRefused("--tokens 4096", [&] { ReadingOf(endless, longest); });
+  EXPECT_EQ(ReadingOf(endless, longest, kMostTokens).tokens, kMostTokens);
+  ExpectRefused("'Q'", [&] { ReadingOf(endless, {"sample", U"oneQ"}); });
+  EXPECT_EQ(ReadingOf(endless, {"sample", U"oneQ"}, 3).tokens, 3) << "what is not shown need not be known";
 }
 
 TEST(Inspect, GetsCoarserUntilItFitsTheBudgetAndSaysSo) {
   const Text text = Sample(1800);
   LanguageModel model = Model(text);
+  const Reading reading = ReadingOf(model, text, 200);
   InspectionOptions options;
-  options.tokens = 200;
-  const Inspection full = Inspect(model, text, options);
+  const Inspection full = Inspect(reading, options);
   EXPECT_EQ(full.geometry.bin, 1);
   EXPECT_EQ(full.code.steps_per_octave(), 12);
   EXPECT_FALSE(full.reduced());
@@ -125,7 +128,7 @@ TEST(Inspect, GetsCoarserUntilItFitsTheBudgetAndSaysSo) {
 
   options.budget = thumbnails + codes - 1;
   std::vector<int64_t> heard;
-  const Inspection rounded = Inspect(model, text, options, [&](int64_t done, int64_t heads) {
+  const Inspection rounded = Inspect(reading, options, [&](int64_t done, int64_t heads) {
     heard.push_back(done);
     EXPECT_EQ(heads, 4);
   });
@@ -136,19 +139,19 @@ TEST(Inspect, GetsCoarserUntilItFitsTheBudgetAndSaysSo) {
   EXPECT_NE(PrecisionInWords(rounded).find("5.9 %"), std::string::npos);
 
   options.budget = thumbnails + codes / 3;
-  const Inspection coarse = Inspect(model, text, options);
+  const Inspection coarse = Inspect(reading, options);
   EXPECT_GT(coarse.geometry.bin, 1);
   EXPECT_EQ(coarse.maps.size(), 4u);
   EXPECT_NE(PrecisionInWords(coarse).find("stands for " + std::to_string(coarse.geometry.bin) + " tokens"), std::string::npos);
   EXPECT_EQ(coarse.maps[3].statistics.entropy, full.maps[3].statistics.entropy);
 
   options.budget = 1;
-  ExpectRefused("do not fit a page", [&] { Inspect(model, text, options); });
+  ExpectRefused("do not fit a page", [&] { Inspect(reading, options); });
 }
 
 TEST(Inspect, OneCharacterIsEnough) {
   LanguageModel model = Model(Sample(20));
-  const Inspection inspection = Inspect(model, {"sample", U"o"}, {});
+  const Inspection inspection = Inspect(ReadingOf(model, {"sample", U"o"}), {});
   EXPECT_EQ(inspection.thumbnail_side, 1);
   // A weight is exp(s - lse), which misses 1 by the rounding of lse: by half the spacing of float32 at up to 64.
   EXPECT_NEAR(inspection.maps.front().statistics.first_token, 1.0, 4e-6);
@@ -158,7 +161,7 @@ TEST(Inspect, OneCharacterIsEnough) {
 TEST(Inspect, TheMaskedObjectiveSeesBothSides) {
   const Text text = Sample(30);
   LanguageModel model = Model(text, Objective::kMasked);
-  const Inspection inspection = Inspect(model, text, {});
+  const Inspection inspection = Inspect(ReadingOf(model, text), {});
   EXPECT_FALSE(inspection.geometry.causal);
   EXPECT_NE(InspectionPage(inspection, "run").find("\"causal\":false"), std::string::npos);
 }
@@ -170,11 +173,60 @@ nlohmann::json NumbersOf(const std::string& page) {
   return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
 }
 
+// A model of three sequences of one feature, of 5 steps and more, that attends with two heads.
+KeptModel SeriesModel(const SeriesData& data) {
+  KeptModel model;
+  model.name = "attention";
+  model.form.target = "y", model.form.sequence = "id", model.form.features = data.features, model.form.classes = data.classes;
+  model.form.mean = {0}, model.form.deviation = {1}, model.form.change = {1}, model.form.longest = 6;
+  model.network = SequenceModelOptions{.features = 1, .outputs = 2, .pooled = true, .heads = 2, .width = 8, .longest = 6};
+  at::manual_seed(1);
+  SequenceModel network(*model.network);
+  for (const auto& parameter : network->named_parameters())
+    model.method.arrays[parameter.key()] = 4 * parameter.value().detach();
+  return model;
+}
+
+SeriesData ThreeSequences() {
+  SeriesData data;
+  data.name = "made.csv", data.target = "y", data.sequence = "id", data.features = {"x"}, data.classes = {"no", "yes"};
+  for (int64_t s = 0; s < 3; ++s) {
+    SeriesSequence one{"s" + std::to_string(s), 5 + 2 * s, {}, {}, {0}};
+    for (int64_t i = 0; i < one.steps; ++i) one.features.push_back(0.25 * static_cast<double>(i) + static_cast<double>(s));
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+TEST(Inspect, ShowsTheStepsThatAModelReadsOfASequence) {
+  const SeriesData data = ThreeSequences();
+  const KeptModel model = SeriesModel(data);
+  const Reading reading = ReadingOf(model, data, "s1");
+  EXPECT_EQ(reading.name, "made.csv, sequence s1");
+  EXPECT_EQ(reading.shown, (nlohmann::ordered_json{"1.25", "1.5", "1.75", "2", "2.25", "2.5"})) << "the last six of seven";
+  int64_t heads = 0;
+  ForEachHead(reading, SelectHeads(reading, {}), [&](const HeadAttention& head) {
+    ++heads;
+    EXPECT_TRUE(at::allclose(head.weights.sum(1), at::ones({6}), 0, 1e-5));
+    EXPECT_GT(head.weights.triu(1).sum().item<double>(), 0.1) << "both sides";
+  });
+  EXPECT_EQ(heads, 2);
+  EXPECT_EQ(ReadingOf(model, data, "").tokens, 5);
+  EXPECT_EQ(ReadingOf(model, data, "s1", 2).shown, (nlohmann::ordered_json{"1.25", "1.5"}));
+  const std::string page = InspectionPage(Inspect(reading, {}), "report/model");
+  EXPECT_NE(page.find("on 6 steps of"), std::string::npos);
+  EXPECT_EQ(NumbersOf(page)["text"], nlohmann::json(reading.shown));
+  ExpectRefused("only-sequence: made.csv has no sequence s9", [&] { ReadingOf(model, data, "s9"); });
+  KeptModel rule;
+  rule.name = "ridge regression";
+  ExpectRefused("it is ridge regression, which attends to nothing", [&] { ReadingOf(rule, data, ""); });
+}
+
 TEST(InspectionPage, HostileTextStaysText) {
   const std::u32string hostile = U"</script><script>alert(1)</script><!--&\"'\\ {{maps}}\u202e\u0301\n\t";
   const Text text{"<b>&\u202e\"name'", hostile};
   LanguageModel model = Model(text);
-  const std::string page = InspectionPage(Inspect(model, text, {}), "</title><script>alert(2)</script>{{text}}");
+  const std::string page = InspectionPage(Inspect(ReadingOf(model, text), {}), "</title><script>alert(2)</script>{{text}}");
   EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_EQ(page.find("<!--"), std::string::npos);
@@ -191,7 +243,7 @@ TEST(InspectionPage, HostileTextStaysText) {
 TEST(InspectionPage, ForbidsItselfEveryRequestAndNamesNoAddress) {
   const Text text = Sample(20);
   LanguageModel model = Model(text);
-  const std::string page = InspectionPage(Inspect(model, text, {}), "run");
+  const std::string page = InspectionPage(Inspect(ReadingOf(model, text), {}), "run");
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
   EXPECT_EQ(page.find("://"), std::string::npos);
   EXPECT_EQ(page.find("{{"), std::string::npos);
@@ -201,8 +253,9 @@ TEST(WriteArrays, HoldTheWeightsAndSayWhatTheyAre) {
   const ScratchFolder folder;
   const Text text = Sample(12);
   LanguageModel model = Model(text);
-  const HeadSelection selection = SelectHeads(model, {{1}, {1}});
-  const auto files = WriteArrays(model, text.characters, selection, folder.path() / "arrays");
+  const Reading reading = ReadingOf(model, text);
+  const HeadSelection selection = SelectHeads(reading, {{1}, {1}});
+  const auto files = WriteArrays(reading, selection, folder.path() / "arrays");
   EXPECT_EQ(files.size(), 3u);
   const nlohmann::json index = nlohmann::json::parse(ReadFile(folder.path() / "arrays" / "arrays.json"));
   EXPECT_EQ(index["text"], EncodeUtf8(text.characters));
@@ -214,7 +267,7 @@ TEST(WriteArrays, HoldTheWeightsAndSayWhatTheyAre) {
     const at::Tensor whole = tensor.contiguous();
     bytes.append(static_cast<const char*>(whole.const_data_ptr()), whole.nbytes());
   };
-  ForEachHead(model, model->vocabulary().Encode(text), SelectHeads(model, {}), [&](const HeadAttention& head) {
+  ForEachHead(reading, SelectHeads(reading, {}), [&](const HeadAttention& head) {
     if (head.layer != 1 || head.head != 1) return;
     append(head.weights, weights);
     append(at::stack({head.entropy, head.max_weight, head.mean_distance, head.weights.select(1, 0)}), statistics);

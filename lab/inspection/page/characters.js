@@ -3,7 +3,8 @@
 // The text and how it is shown: every character visible, none with power over its surroundings.
 
 const numbers = JSON.parse(document.getElementById("numbers").textContent);
-const characters = Array.from(numbers.text);
+const characters = Array.from(numbers.text);  // of a sequence the labels of its steps
+const between = Array.isArray(numbers.text) ? " " : "";
 
 const SIGNS = new Map([["\n", "⏎"], ["\t", "⇥"], ["\r", "␍"]]);
 const COMBINING = /^\p{M}$/u;

@@ -82,7 +82,7 @@ function showToken() {
 function nameOf(cell) {
   const [first, end] = tokensOf(cell);
   const place = end - first > 1 ? `${first}–${end - 1}` : String(first);
-  return `${place} “\u2068${characters.slice(first, end).map(named).join("")}\u2069”`;
+  return `${place} “\u2068${characters.slice(first, end).map(named).join(between)}\u2069”`;
 }
 
 function inWords(cell, row) {

@@ -20,7 +20,7 @@ class TextView {
   makeSpan(character, token) {
     const {text, kind} = visible(character);
     const span = element("span", {id: `token-${token}`, className: `token ${kind}`, token});
-    span.textContent = character === "\n" ? text + "\n" : text;
+    span.textContent = character === "\n" ? text + "\n" : text + between;
     span.setAttribute("role", "option");
     span.setAttribute("aria-selected", "false");
     return span;
@@ -101,9 +101,9 @@ function strongest(weights) {
 /** A cell of the text between its neighbours. */
 function inContext(cell) {
   const [first, end] = tokensOf(cell);
-  const part = (from, to) => characters.slice(Math.max(0, from), to).map(named).join("");
+  const part = (from, to) => characters.slice(Math.max(0, from), to).map(named).join(between);
   const marked = element("mark", {textContent: part(first, end)});
-  return element("span", {className: "context"}, part(first - CONTEXT, first), marked, part(end, end + CONTEXT));
+  return element("span", {className: "context"}, part(first - CONTEXT, first) + between, marked, between + part(end, end + CONTEXT));
 }
 
 /** Fills a list with the strongest weights; choosing an entry keeps its token. */

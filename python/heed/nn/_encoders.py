@@ -394,7 +394,6 @@ class _OneWayEncoder(_ReadingEncoder):
         padded = padding(lengths, X.shape[1])
 
         def mix(layer: int, Y: torch.Tensor) -> torch.Tensor:
-            Y = blank(Y, padded)
             forwards = getattr(self, f"reader{layer}")(Y)
             if self.causal:
                 return forwards
