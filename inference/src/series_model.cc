@@ -6,7 +6,6 @@
 
 #include "config_reader.h"
 #include "heed/error.h"
-#include "heed/shown_name.h"
 #include "series/answerer.h"
 #include "series/windows.h"
 #include "shape_text.h"
@@ -50,11 +49,8 @@ SeriesModel::SeriesModel(const std::string& folder) {
     const auto intervals = static_cast<std::size_t>(form_.Classifies() ? 0 : form_.outputs());
     if (low_.size() != intervals || high_.size() != intervals)
       config.Fail("'low' and 'high': expected " + std::to_string(intervals) + " numbers each");
-    if (!ConfigReader::Has(config.file(), "network")) {
-      const std::string method = config.Text(config.Object(config.file(), "method"), "kind");
-      config.Fail("the method " + QuotedName(method) + " answers in `heed predict` alone; a model with a 'network' opens here");
-    }
-    answerer_ = ReadNetwork(config, weights_path, form_);
+    const bool network = ConfigReader::Has(config.file(), "network");
+    answerer_ = network ? ReadNetwork(config, weights_path, form_) : ReadMethod(config, weights_path, form_);
   } catch (const InvalidArgument& error) {
     config.Fail(error.what());
   }
@@ -89,6 +85,9 @@ void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& ans
     if (length < 1 || length > extent[1])
       throw InvalidArgument("lengths: row " + std::to_string(row) + ": expected 1 to " + std::to_string(extent[1]) + ", got " +
                             std::to_string(length));
+    if (length < answerer_->LeastSteps())
+      throw InvalidArgument("features: row " + std::to_string(row) + " has " + std::to_string(length) + " steps; " + name_ +
+                            " forecasts from " + std::to_string(answerer_->LeastSteps()));
   }
   const std::array<int64_t, 3> expected{extent[0], Answered(extent[1]), form_.outputs()};
   RequireShape("values", answers.values, expected);

@@ -5,17 +5,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/position_choice.h"
 #include "heed/series_model.h"
 #include "lab/data/random.h"
+#include "lab/series/baselines.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/network.h"
 #include "lab/series/predictions.h"
 #include "lab/training/checkpoint.h"
+#include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
 namespace heed::lab {
@@ -40,19 +46,21 @@ SeriesForm FormOf(const Shape& shape) {
   return form;
 }
 
-// Rows of 1 step and of more than are read at once, too.
-SeriesData DataOf(const SeriesForm& form, Random& random) {
+SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
   SeriesData data;
   data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
   data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
-  for (const int64_t steps : {1, 5, 12, 3, 31, 7, 24, 2}) {
+  for (const int64_t steps : lengths) {
     SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
+    double sum = 0;
     double time = 100 * random.Uniform();
     for (int64_t i = 0; i < steps; ++i, time += 0.1 + random.Uniform()) {
       for (int64_t f = 0; f < kColumns; ++f) one.features.push_back(3 * random.Uniform() - 1.5);
       if (form.has_times) one.times.push_back(time);
-      if (form.Forecasts()) one.targets.push_back(one.features.back());
+      sum += one.features.back();
+      if (form.each_step) one.targets.push_back(form.Forecasts() ? one.features.back() : form.Classifies() ? i % 3 : sum);
     }
+    if (!form.each_step) one.targets.push_back(form.Classifies() ? static_cast<double>(data.sequences.size() % 3) : sum);
     data.sequences.push_back(one);
   }
   return data;
@@ -121,23 +129,27 @@ std::vector<double> WithoutTorch(const std::string& folder, const SeriesData& da
   return numbers;
 }
 
-void ExpectSame(const Shape& shape, const SequenceModelOptions& options) {
-  const ScratchFolder folder;
-  const SeriesForm form = FormOf(shape);
-  Random random(17);
-  const SeriesData data = DataOf(form, random);
-  WriteModel(RandomModel(form, options), folder.path());
-  const std::vector<double> expected = Expected(ReadModel(folder.path()), data),
-                            found = WithoutTorch(folder.path().string(), data);
+void ExpectSameAnswers(const std::filesystem::path& folder, const SeriesData& data, const std::string& what) {
+  const KeptModel model = ReadModel(folder);
+  const std::vector<double> expected = Expected(model, data), found = WithoutTorch(folder.string(), data);
   ASSERT_EQ(found.size(), expected.size());
   double largest = 0, farthest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     largest = std::max(largest, std::abs(expected[i]));
     farthest = std::max(farthest, std::abs(found[i] - expected[i]));
   }
-  EXPECT_LE(farthest, 1e-6 * largest) << options.encoder << ", " << options.position << ", " << options.query_key_norm << ", "
-                                      << shape.goal << (shape.has_times ? " with times" : "");
+  EXPECT_LE(farthest, 1e-6 * largest) << what << ", " << model.form.goal << (data.has_times ? " with times" : "");
   EXPECT_GT(largest, 0.1);
+}
+
+void ExpectSame(const Shape& shape, const SequenceModelOptions& options) {
+  const ScratchFolder folder;
+  const SeriesForm form = FormOf(shape);
+  Random random(17);
+  // Rows of 1 step and of more than are read at once, too.
+  const SeriesData data = DataOf(form, {1, 5, 12, 3, 31, 7, 24, 2}, random);
+  WriteModel(RandomModel(form, options), folder.path());
+  ExpectSameAnswers(folder.path(), data, options.encoder + ", " + options.position + ", " + options.query_key_norm);
 }
 
 void ExpectAllSame(const Shape& shape) {
@@ -158,6 +170,37 @@ TEST(WithoutTorchTest, ValuesOfSequencesAtTimes) { ExpectAllSame({.goal = "regre
 TEST(WithoutTorchTest, ValuesOfSteps) { ExpectAllSame({.goal = "regression", .each_step = true}); }
 TEST(WithoutTorchTest, Forecasts) { ExpectAllSame({.goal = "forecast", .each_step = true}); }
 TEST(WithoutTorchTest, ForecastsAtTimes) { ExpectAllSame({.goal = "forecast", .each_step = true, .has_times = true}); }
+
+// What the study keeps where a baseline won; those that look at the whole past of a sequence are refused by name.
+TEST(WithoutTorchTest, Baselines) {
+  std::set<std::string> same, refused;
+  for (const Shape& shape : {Shape{"classification"}, Shape{"classification", true, true}, Shape{"regression"},
+                             Shape{"regression", true}, Shape{"forecast", true}}) {
+    Random random(3);
+    const SeriesForm form = FormOf(shape);
+    std::vector<int64_t> lengths(form.Forecasts() ? 2 : 40, form.Forecasts() ? 90 : 12);
+    for (std::size_t i = 0; !form.Forecasts() && i < lengths.size(); ++i) lengths[i] -= static_cast<int64_t>(i % 4);
+    const SeriesData data = DataOf(form, lengths, random);
+    SeriesCut cut;
+    cut.context = 7, cut.horizon = 3, cut.longest = kLongest;
+    const SeriesBatches batches(data, cut);
+    for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+      const ScratchFolder folder;
+      KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+      Calibrate(model, batches);
+      WriteModel(model, folder.path());
+      const std::string refusal = WhatOf<FileError>([&] { heed::SeriesModel(folder.path().string()); });
+      (refusal.empty() ? same : refused).insert(model.method.kind);
+      if (refusal.empty()) {
+        ExpectSameAnswers(folder.path(), data, baseline.name);
+      } else {
+        EXPECT_TRUE(Holds(refusal, "'" + model.method.kind + "' looks at the whole past of a sequence")) << refusal;
+      }
+    }
+  }
+  EXPECT_EQ(same, (std::set<std::string>{"simple", "linear", "neighbours"}));
+  EXPECT_TRUE(refused.contains("smoothing"));
+}
 
 }  // namespace
 }  // namespace heed::lab

@@ -38,7 +38,8 @@ class SeriesModel {
  public:
   // folder: holds config.json and model.safetensors, whose weights of 64 and 16 bits are rounded to float once. Throws
   // FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that contradict
-  // each other or the weights, weights that are not finite; and a method in place of a network that only `heed predict` knows.
+  // each other or the weights, weights that are not finite; and a baseline that looks at the whole past of a sequence (season,
+  // smoothing, calendar).
   explicit SeriesModel(const std::string& folder);
   ~SeriesModel();
   SeriesModel(SeriesModel&&) noexcept;
