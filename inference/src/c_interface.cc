@@ -4,15 +4,18 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <new>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/character_model.h"
 #include "heed/error.h"
 #include "heed/heed.h"
+#include "heed/series_model.h"
 #include "heed/thread_workspace.h"
 
 struct heed_cache {
@@ -20,7 +23,9 @@ struct heed_cache {
 };
 
 struct heed_model {
-  heed::CharacterModel model;
+  // One of them.
+  std::unique_ptr<heed::CharacterModel> text;
+  std::unique_ptr<heed::SeriesModel> series;
 };
 
 namespace heed {
@@ -153,6 +158,15 @@ BiasGradients<Accum<T>> TableGradients(const Attention& attention, const heed_gr
   return tables;
 }
 
+// Null of a model of a text, and of none.
+const SeriesForm* FormOf(const heed_model* model) {
+  return model == nullptr || !model->series ? nullptr : &model->series->form();
+}
+
+const char* NameOf(const std::vector<std::string>& names, int64_t index) {
+  return index < 0 || index >= std::ssize(names) ? nullptr : names[index].c_str();
+}
+
 }  // namespace
 }  // namespace heed
 
@@ -259,7 +273,13 @@ heed_status heed_model_open(const char* folder, heed_model** model) {
   return heed::Guarded([&] {
     heed::CheckGiven("folder", folder);
     heed::CheckGiven("model", model);
-    *model = new heed_model{heed::CharacterModel(folder)};
+    auto opened = std::make_unique<heed_model>();
+    if (heed::SeriesModel::IsIn(folder)) {
+      opened->series = std::make_unique<heed::SeriesModel>(folder);
+    } else {
+      opened->text = std::make_unique<heed::CharacterModel>(folder);
+    }
+    *model = opened.release();
   });
 }
 
@@ -270,16 +290,75 @@ heed_status heed_model_continue(const heed_model* model, const char* prompt, int
     heed::CheckGiven("model", model);
     heed::CheckGiven("prompt", prompt);
     heed::CheckGiven("text", text);
+    if (!model->text) throw heed::InvalidArgument("model: it is one of labelled sequences, which heed_model_predict answers");
     if (characters >= 0 && static_cast<std::size_t>(characters) >= capacity) {  // before a long computation for nothing
       throw heed::InvalidArgument("text: expected a capacity of more than " + std::to_string(characters) + " bytes, got " +
                                   std::to_string(capacity));
     }
-    const std::string continuation = model->model.Continue(prompt, characters);
+    const std::string continuation = model->text->Continue(prompt, characters);
     if (continuation.size() >= capacity) {
       throw heed::InvalidArgument("text: expected a capacity of at least " + std::to_string(continuation.size() + 1) +
                                   " bytes, got " + std::to_string(capacity));
     }
     std::memcpy(text, continuation.c_str(), continuation.size() + 1);
+  });
+}
+
+int64_t heed_model_columns(const heed_model* model) {
+  const heed::SeriesForm* form = heed::FormOf(model);
+  return form == nullptr ? 0 : std::ssize(form->features);
+}
+
+const char* heed_model_column(const heed_model* model, int64_t column) {
+  const heed::SeriesForm* form = heed::FormOf(model);
+  return form == nullptr ? nullptr : heed::NameOf(form->features, column);
+}
+
+int64_t heed_model_outputs(const heed_model* model) {
+  const heed::SeriesForm* form = heed::FormOf(model);
+  return form == nullptr ? 0 : form->outputs();
+}
+
+const char* heed_model_class(const heed_model* model, int64_t output) {
+  const heed::SeriesForm* form = heed::FormOf(model);
+  return form == nullptr ? nullptr : heed::NameOf(form->classes, output);
+}
+
+int64_t heed_model_answers(const heed_model* model, int64_t steps) {
+  return heed::FormOf(model) == nullptr ? 0 : model->series->Answered(steps);
+}
+
+heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps, int64_t columns,
+                               const double* times, const int64_t* lengths, const double* last, double* out, int64_t out_count,
+                               double* low, double* high) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("model", model);
+    heed::CheckGiven("features", features);
+    heed::CheckGiven("out", out);
+    if (!model->series) throw heed::InvalidArgument("model: it is one of a text, which heed_model_continue goes on from");
+    const std::array<int64_t, 3> extent{rows, heed_model_answers(model, steps), heed_model_outputs(model)};
+    int64_t expected = 1, numbers = 1;
+    for (const int64_t count : extent) {
+      if (count < 0 || __builtin_mul_overflow(expected, count, &expected))
+        throw heed::InvalidArgument("rows, steps: too large");
+    }
+    for (const int64_t count : {rows, steps, columns}) {
+      if (count < 0 || __builtin_mul_overflow(numbers, count, &numbers))
+        throw heed::InvalidArgument("rows, steps, columns: expected sizes of an array, got " + std::to_string(count));
+    }
+    if (out_count != expected)
+      throw heed::InvalidArgument("out_count: expected " + std::to_string(expected) + ", rows * answers * outputs, got " +
+                                  std::to_string(out_count));
+    heed::SeriesInput input;
+    input.features = heed::View<const double, 3>::Contiguous(features, {rows, steps, columns});
+    if (times != nullptr) input.times = heed::View<const double, 2>::Contiguous(times, {rows, steps});
+    if (lengths != nullptr) input.lengths = heed::View<const int64_t, 1>::Contiguous(lengths, {rows});
+    if (last != nullptr) input.last = heed::View<const double, 1>::Contiguous(last, {rows});
+    const auto answers = [&](double* place) {
+      return place == nullptr ? heed::View<double, 3>() : heed::View<double, 3>::Contiguous(place, extent);
+    };
+    thread_local heed::ModelWorkspace workspace;
+    model->series->Predict(input, {answers(out), answers(low), answers(high)}, workspace, heed::ThreadPool::Default());
   });
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "encoders/sequence_encoder.h"
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "heed/utf8.h"
@@ -12,31 +13,15 @@
 namespace heed {
 namespace {
 
-AttentionPosition PositionOf(const CharacterModelConfig& config) {
-  if (config.position == "rotary") return RotaryPosition{};
-  if (config.position == "alibi") return AlibiPosition{};
-  if (config.position == "relative") return RelativeBiasPosition{config.max_distance};
-  if (config.position == "shaw") return ShawPosition{config.max_distance};
-  if (config.position == "t5") {
-    T5Options options;
-    options.max_distance = config.max_distance;
-    options.bidirectional = false;
-    return T5Position{options};
-  }
-  return {};
-}
-
-TransformerEncoderBlockOptions BlockOptions(const CharacterModelConfig& config) {
-  TransformerEncoderBlockOptions block;
-  block.attention.num_hiddens = config.width;
-  block.attention.num_heads = config.heads;
-  block.attention.bias = config.bias;
-  block.attention.causal = Causal::kBottomRight;
-  block.attention.position = PositionOf(config);
-  block.ffn_num_hiddens = config.ffn_width;
-  block.norm = Norm::kPre;
-  block.activation = Activation::kGelu;
-  return block;
+EncoderOptions EncoderOf(const CharacterModelConfig& config) {
+  EncoderOptions options;
+  options.encoder = config.encoder, options.position = config.position;
+  options.causal = true, options.bias = config.bias;
+  options.layers = config.layers, options.heads = config.heads, options.width = config.width;
+  options.ffn_width = config.ffn_width, options.kernel = config.kernel;
+  options.max_len = config.context, options.max_distance = config.max_distance;
+  options.query_key_norm = QueryKeyNormNamed(config.query_key_norm);
+  return options;
 }
 
 // Of embeddings, beside a sinusoidal encoding: Vaswani et al. 2017, section 3.4.
@@ -62,16 +47,22 @@ class GrowingText {
 
   std::vector<float> Next(Executor& executor) {
     const auto count = static_cast<int64_t>(tokens_.size());
+    if (!model_.CanStep()) {
+      const std::vector<float> logits = model_.Logits(Last(std::min(count, context_)), executor);
+      return {logits.end() - std::ssize(model_.config().characters), logits.end()};
+    }
     int64_t unread = count - read_;
     if (caches_.front().length() + unread > context_) {
       caches_ = model_.NewCaches();
       unread = std::min(count, read_ == 0 ? context_ : std::max<int64_t>(1, context_ * 3 / 4));
     }
     read_ = count;
-    return model_.Step(std::span(tokens_).last(static_cast<std::size_t>(unread)), caches_, executor);
+    return model_.Step(Last(unread), caches_, executor);
   }
 
  private:
+  std::span<const int32_t> Last(int64_t count) const { return std::span(tokens_).last(static_cast<std::size_t>(count)); }
+
   const CharacterModel& model_;
   std::vector<int32_t> tokens_;
   int64_t context_, read_ = 0;  // tokens in the caches end at token read_
@@ -82,14 +73,10 @@ class GrowingText {
 
 CharacterModel::CharacterModel(const std::string& folder)
     : config_(CharacterModelConfig::Read(folder + "/config.json")),
-      embedding_(static_cast<int64_t>(config_.characters.size()), config_.width),
-      final_norm_(config_.width) {
+      embedding_(static_cast<int64_t>(config_.characters.size()), config_.width) {
   const std::string path = folder + "/model.safetensors";
   try {
-    // Its rows are computed as they are needed: a table for a context that the file merely claims would be no check at all.
-    if (config_.position == "sinusoidal") sinusoidal_.emplace(config_.width, /*max_len=*/1, LengthPolicy::kExtend);
-    if (config_.position == "learned") learned_.emplace(config_.width, config_.context);
-    for (int64_t l = 0; l < config_.layers; ++l) blocks_.emplace_back(BlockOptions(config_));
+    encoder_ = MakeEncoder(EncoderOf(config_));
     if (!config_.tied) head_.emplace(config_.width, static_cast<int64_t>(config_.characters.size()), /*bias=*/false);
     LoadWeights(parameters(), path);
     if (config_.tied) tied_ = PackedMatrix(embedding_.weight());
@@ -98,12 +85,13 @@ CharacterModel::CharacterModel(const std::string& folder)
   }
 }
 
+CharacterModel::~CharacterModel() = default;
+CharacterModel::CharacterModel(CharacterModel&&) noexcept = default;
+
 Parameters CharacterModel::parameters() {
   Parameters own;
   own.Add("embedding", embedding_.parameters());
-  if (learned_) own.Add("encoder.learned", learned_->parameters());
-  for (std::size_t l = 0; l < blocks_.size(); ++l) own.Add("encoder.block" + std::to_string(l), blocks_[l].parameters());
-  own.Add("encoder.final_norm", final_norm_.parameters());
+  own.Add("encoder", encoder_->parameters());
   if (head_) own.Add("head", head_->parameters());
   return own;
 }
@@ -138,37 +126,33 @@ std::string CharacterModel::Decode(std::span<const int32_t> tokens) const {
   return EncodeUtf8(characters);
 }
 
-CharacterModel::Caches CharacterModel::NewCaches() const {
-  Caches caches;
-  for (const TransformerEncoderBlock& block : blocks_) caches.push_back(block.attention().NewCache(/*batch=*/1));
-  return caches;
-}
+bool CharacterModel::CanStep() const { return encoder_->CanStep(); }
+
+CharacterModel::Caches CharacterModel::NewCaches() const { return encoder_->NewCaches(); }
 
 std::vector<float> CharacterModel::Hidden(std::span<const int32_t> tokens, Caches* caches, Executor& executor) const {
   const auto steps = static_cast<int64_t>(tokens.size());
   if (steps == 0) throw InvalidArgument("tokens: at least one is expected");
-  if (caches != nullptr && caches->size() != blocks_.size()) {
-    throw InvalidArgument("caches: expected one for each of " + std::to_string(blocks_.size()) + " layers, got " +
+  if (caches != nullptr && !CanStep())
+    throw InvalidArgument("caches: the encoder " + config_.encoder + " cannot go on from a cache; Logits reads a whole text");
+  if (caches != nullptr && std::ssize(*caches) != config_.layers) {
+    throw InvalidArgument("caches: expected one for each of " + std::to_string(config_.layers) + " layers, got " +
                           std::to_string(caches->size()));
   }
   const int64_t offset = caches != nullptr ? caches->front().length() : 0;
   std::vector<float> numbers(static_cast<std::size_t>(steps * config_.width));
   const auto rows = View<float, 2>::Contiguous(numbers.data(), {steps, config_.width});
-  const auto X = View<float, 3>::Contiguous(numbers.data(), {1, steps, config_.width});
   embedding_.Forward(View<const int32_t, 1>::Contiguous(tokens.data(), {steps}), InputScale(config_), rows);
-  if (sinusoidal_) sinusoidal_->Forward(X, X, offset);
-  if (learned_) learned_->Forward(X, X, offset);
+  ModelWorkspace workspace;
   try {
-    for (std::size_t l = 0; l < blocks_.size(); ++l) {
-      blocks_[l].Forward(X, {}, caches != nullptr ? &(*caches)[l] : nullptr, executor);
-    }
+    encoder_->Forward(View<float, 3>::Contiguous(numbers.data(), {1, steps, config_.width}),
+                      EncoderCall{.workspace = workspace, .executor = executor, .caches = caches});
   } catch (...) {
     if (caches != nullptr) {
       for (KeyValueCache<float>& cache : *caches) cache.Truncate(std::min(cache.length(), offset));
     }
     throw;
   }
-  final_norm_.Forward(rows, rows);
   return numbers;
 }
 

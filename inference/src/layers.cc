@@ -1,6 +1,7 @@
 #include "heed/layers.h"
 
 #include <cmath>
+#include <span>
 #include <string>
 
 #include "heed/error.h"
@@ -45,13 +46,6 @@ bool Joined(const View<T, 3>& x, View<T, 2>& rows) {
 template <class T>
 View<T, 2> BatchRow(const View<T, 3>& x, int64_t b) {
   return {x.data + b * x.stride[0], {x.extent[1], x.extent[2]}, {x.stride[1], x.stride[2]}};
-}
-
-float Activated(float x, Activation activation) {
-  if (activation == Activation::kRelu) return x > 0.0f || std::isnan(x) ? x : 0.0f;
-  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
-  constexpr float kSqrtTwoOverPi = 0.79788456080286536f;  // Hendrycks and Gimpel 2016, section 2
-  return 0.5f * x * (1.0f + std::tanh(kSqrtTwoOverPi * (x + 0.044715f * x * x * x)));
 }
 
 }  // namespace
@@ -141,8 +135,15 @@ void Embedding::Forward(View<const int32_t, 1> tokens, float scale, View<float, 
   }
 }
 
-PositionWiseFFN::PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation)
-    : dense1_(width, hiddens), dense2_(hiddens, width), activation_(activation) {}
+float Activate(float x, Activation activation) {
+  if (activation == Activation::kRelu) return x > 0.0f || std::isnan(x) ? x : 0.0f;
+  if (activation == Activation::kGelu) return 0.5f * x * (1.0f + std::erf(x * 0.70710678118654752f));
+  constexpr float kSqrtTwoOverPi = 0.79788456080286536f;  // Hendrycks and Gimpel 2016, section 2
+  return 0.5f * x * (1.0f + std::tanh(kSqrtTwoOverPi * (x + 0.044715f * x * x * x)));
+}
+
+PositionWiseFFN::PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation, int64_t input_width)
+    : dense1_(input_width == 0 ? width : input_width, hiddens), dense2_(hiddens, width), activation_(activation) {}
 
 Parameters PositionWiseFFN::parameters() {
   Parameters own;
@@ -151,14 +152,19 @@ Parameters PositionWiseFFN::parameters() {
   return own;
 }
 
-void PositionWiseFFN::Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const {
+void PositionWiseFFN::Forward(View<const float, 2> x, View<float, 2> y, ModelWorkspace& workspace, Executor& executor) const {
   CheckShape("PositionWiseFFN", "x", x, {x.extent[0], dense1_.in()});
   CheckShape("PositionWiseFFN", "y", y, {x.extent[0], dense2_.out()});
-  std::vector<float> hidden(static_cast<std::size_t>(x.extent[0] * dense1_.out()));
-  const auto rows = View<float, 2>::Contiguous(hidden.data(), {x.extent[0], dense1_.out()});
-  dense1_.Forward(x, rows, executor);
-  for (float& number : hidden) number = Activated(number, activation_);
-  dense2_.Forward(rows, y, executor);
+  const ModelWorkspace::Frame frame(workspace);
+  const View<float, 2> hidden = workspace.TakeRows(x.extent[0], dense1_.out());
+  dense1_.Forward(x, hidden, executor);
+  for (float& number : std::span(hidden.data, static_cast<std::size_t>(hidden.size()))) number = Activate(number, activation_);
+  dense2_.Forward(hidden, y, executor);
+}
+
+void PositionWiseFFN::Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const {
+  ModelWorkspace workspace;
+  Forward(x, y, workspace, executor);
 }
 
 }  // namespace heed

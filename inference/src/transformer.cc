@@ -1,7 +1,6 @@
 #include "heed/transformer.h"
 
 #include <string>
-#include <vector>
 
 #include "heed/error.h"
 #include "shape_text.h"
@@ -11,18 +10,17 @@ namespace {
 
 // sublayer(from, to) takes rows to rows; X becomes what the residual connection around it gives.
 template <class Sublayer>
-void Residual(Norm norm, const LayerNorm& ln, View<float, 2> X, const Sublayer& sublayer) {
-  const auto size = static_cast<std::size_t>(X.size());
-  std::vector<float> normal(norm == Norm::kPre ? size : 0), output(size);
-  const auto out = View<float, 2>::Contiguous(output.data(), X.extent);
+void Residual(Norm norm, const LayerNorm& ln, View<float, 2> X, ModelWorkspace& workspace, const Sublayer& sublayer) {
+  const ModelWorkspace::Frame frame(workspace);
+  const View<float, 2> out = workspace.TakeRows(X.extent[0], X.extent[1]);
   if (norm == Norm::kPre) {
-    const auto in = View<float, 2>::Contiguous(normal.data(), X.extent);
-    ln.Forward(X, in);
-    sublayer(in, out);
+    const View<float, 2> normal = workspace.TakeRows(X.extent[0], X.extent[1]);
+    ln.Forward(X, normal);
+    sublayer(normal, out);
   } else {
     sublayer(X, out);
   }
-  for (std::size_t i = 0; i < size; ++i) X.data[i] += output[i];
+  for (int64_t i = 0; i < X.size(); ++i) X.data[i] += out.data[i];
   if (norm == Norm::kPost) ln.Forward(X, X);
 }
 
@@ -54,19 +52,26 @@ Parameters TransformerEncoderBlock::parameters() {
   return own;
 }
 
-void TransformerEncoderBlock::Forward(View<float, 3> X, const Lengths& valid_lens, KeyValueCache<float>* cache,
+void TransformerEncoderBlock::Forward(View<float, 3> X, const MultiHeadCall& call, ModelWorkspace& workspace,
                                       Executor& executor) const {
   if (X.stride != View<float, 3>::Contiguous(X.data, X.extent).stride) {
     throw InvalidArgument("TransformerEncoderBlock: X: expected an array in one piece, row by row, of shape " +
                           ShapeText(X.extent));
   }
   const auto rows = View<float, 2>::Contiguous(X.data, {X.extent[0] * X.extent[1], X.extent[2]});
-  Residual(norm_, ln1_, rows, [&](View<const float, 2> from, View<float, 2> to) {
+  Residual(norm_, ln1_, rows, workspace, [&](View<const float, 2> from, View<float, 2> to) {
     const auto Y = View<const float, 3>::Contiguous(from.data, X.extent);
-    attention_.Forward(Y, Y, Y, View<float, 3>::Contiguous(to.data, X.extent), valid_lens, cache, executor);
+    attention_.Forward(Y, Y, Y, View<float, 3>::Contiguous(to.data, X.extent), call, workspace, executor);
   });
   if (!ffn_) return;
-  Residual(norm_, *ln2_, rows, [&](View<const float, 2> from, View<float, 2> to) { ffn_->Forward(from, to, executor); });
+  Residual(norm_, *ln2_, rows, workspace,
+           [&](View<const float, 2> from, View<float, 2> to) { ffn_->Forward(from, to, workspace, executor); });
+}
+
+void TransformerEncoderBlock::Forward(View<float, 3> X, const Lengths& valid_lens, KeyValueCache<float>* cache,
+                                      Executor& executor) const {
+  ModelWorkspace workspace;
+  Forward(X, MultiHeadCall{valid_lens, cache, {}}, workspace, executor);
 }
 
 }  // namespace heed

@@ -1,7 +1,6 @@
 #include "lab/series/examples.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <numeric>
 
@@ -14,19 +13,7 @@
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostCells = 1024;   // of a row
-constexpr int64_t kSummaries = 6;      // of a column
-constexpr int64_t kReach = 8;          // steps to each side of one that has its own target
 constexpr int64_t kRowsAtOnce = 4096;  // of a table that is only looked through
-
-// Each column less its last value in the row, from its changes.
-void LessLast(const SeriesBatch& batch, int64_t width, int64_t column, int64_t row, std::vector<double>& values) {
-  const float* const changes = &batch.features[row * batch.steps * width + column];
-  values.assign(batch.steps, 0.0);
-  for (int64_t step = batch.lengths[row] - 2; step >= 0; --step) {
-    values[step] = values[step + 1] - static_cast<double>(changes[(step + 1) * width]);
-  }
-}
 
 }  // namespace
 
@@ -41,29 +28,15 @@ bool LengthsDiffer(const SeriesBatches& batches) {
 }
 
 SeriesRows::SeriesRows(const SeriesForm& form, RowOf row_of, bool lengths_differ)
-    : row_of_(row_of),
-      forecasts_(form.Forecasts()),
+    : cells_({form.Forecasts(), form.each_step, form.width(), std::ssize(form.features), form.steps()}, row_of, lengths_differ),
       pooled_(!form.each_step),
       width_(form.width()),
-      features_(std::ssize(form.features)),
-      outputs_(form.outputs()) {
-  const bool steps_apart = !forecasts_ && !pooled_, summarises = row_of == RowOf::kSummary;
-  masked_ = !forecasts_ && (steps_apart || lengths_differ);
-  span_ = summarises ? 1 : steps_apart ? 2 * kReach + 1 : form.steps();
-  const int64_t most = summarises ? kMostCells / kSummaries : kMostCells;
-  const int64_t kept = std::min(most - (masked_ ? 1 : 0), width_);
-  for (int64_t i = 0; i < kept; ++i) columns_.push_back(i * width_ / kept);
-  pieces_ = std::min(span_, kMostCells / cells_of_piece());
-}
-
-int64_t SeriesRows::cells_of_piece() const {
-  return std::ssize(columns_) * (row_of_ == RowOf::kSummary ? kSummaries : 1) + (masked_ ? 1 : 0);
-}
+      outputs_(form.outputs()) {}
 
 std::vector<std::string> SeriesRows::Limits() const {
   std::vector<std::string> limits;
-  if (pieces_ < span_) limits.push_back(fmt::format("{} steps averaged to {}", span_, pieces_));
-  if (std::ssize(columns_) < width_) limits.push_back(fmt::format("{} of {} columns", columns_.size(), width_));
+  if (cells_.pieces() < cells_.span()) limits.push_back(fmt::format("{} steps averaged to {}", cells_.span(), cells_.pieces()));
+  if (cells_.columns() < width_) limits.push_back(fmt::format("{} of {} columns", cells_.columns(), width_));
   return limits;
 }
 
@@ -125,64 +98,21 @@ void ForEachRow(const SeriesRows& rows, const SeriesBatch& batch, const std::fun
 }
 
 Examples SeriesRows::Of(const SeriesBatch& batch, const std::vector<int64_t>& chosen) const {
-  const bool classes = !batch.classes.empty(), values = !batch.values.empty(), steps_apart = !forecasts_ && !pooled_;
+  const bool classes = !batch.classes.empty(), values = !batch.values.empty();
   const int64_t rows = std::ssize(chosen), answers = classes || values ? rows : 0;
   Examples examples{at::zeros({rows, cells()}, at::kDouble),
                     classes ? at::empty({answers}, at::kLong) : at::empty({answers, outputs_}, at::kDouble)};
   for (int64_t i = 0; i < rows; ++i) {
     const int64_t scored = chosen[i], place = batch.scored[scored];
     const int64_t row = pooled_ ? place : place / batch.steps;
-    const int64_t begin = steps_apart ? place % batch.steps - kReach : 0;
-    double* const cells_of_row = examples.X.mutable_data_ptr<double>() + i * cells();
-    row_of_ == RowOf::kSummary ? Summarise(batch, row, cells_of_row) : FillRow(batch, row, begin, cells_of_row);
+    cells_.Fill(&batch.features[row * batch.steps * width_], batch.lengths[row], pooled_ ? 0 : place % batch.steps,
+                examples.X.mutable_data_ptr<double>() + i * cells());
     if (classes) examples.y.mutable_data_ptr<int64_t>()[i] = batch.classes[scored];
     if (!values) continue;
     const auto first = batch.values.begin() + scored * outputs_;
     std::copy(first, first + outputs_, examples.y.mutable_data_ptr<double>() + i * outputs_);
   }
   return examples;
-}
-
-void SeriesRows::FillRow(const SeriesBatch& batch, int64_t row, int64_t begin, double* cells) const {
-  const int64_t width = width_, each = cells_of_piece(), mask = std::ssize(columns_);
-  std::vector<double> counts(pieces_, 0.0), sizes(pieces_, 0.0), relative;
-  const auto piece_of = [&](int64_t i) { return i * pieces_ / span_; };
-  const auto is_there = [&](int64_t i) { return begin + i >= 0 && begin + i < batch.lengths[row]; };
-  for (int64_t i = 0; i < span_; ++i) {
-    sizes[piece_of(i)] += 1;
-    counts[piece_of(i)] += is_there(i) ? 1 : 0;
-  }
-  for (int64_t c = 0; c < mask; ++c) {
-    const bool less_last = forecasts_ && columns_[c] < features_;
-    if (less_last) LessLast(batch, width, columns_[c], row, relative);
-    for (int64_t i = 0; i < span_; ++i) {
-      if (!is_there(i)) continue;
-      const int64_t step = begin + i;
-      const double value = less_last ? relative[step] : batch.features[(row * batch.steps + step) * width + columns_[c]];
-      cells[piece_of(i) * each + c] += value / counts[piece_of(i)];
-    }
-  }
-  for (int64_t p = 0; masked_ && p < pieces_; ++p) cells[p * each + mask] = counts[p] / sizes[p];
-}
-
-void SeriesRows::Summarise(const SeriesBatch& batch, int64_t row, double* cells) const {
-  const int64_t width = width_, steps = batch.lengths[row];
-  const double count = static_cast<double>(steps), middle = (count - 1) / 2;
-  for (const int64_t column : columns_) {
-    const auto value = [&](int64_t i) { return static_cast<double>(batch.features[(row * batch.steps + i) * width + column]); };
-    double mean = 0, squares = 0, least = value(0), greatest = value(0), changes = 0, slope = 0, moments = 0;
-    for (int64_t i = 0; i < steps; ++i) mean += value(i) / count;
-    for (int64_t i = 0; i < steps; ++i) {
-      const double off = value(i) - mean, time = static_cast<double>(i) - middle;
-      squares += off * off, slope += time * off, moments += time * time;
-      least = std::min(least, value(i)), greatest = std::max(greatest, value(i));
-      if (i > 0) changes += std::abs(value(i) - value(i - 1));
-    }
-    const double summaries[kSummaries] = {mean,     std::sqrt(squares / count),         least,
-                                          greatest, changes / std::max(1.0, count - 1), moments > 0 ? slope / moments : 0};
-    cells = std::copy(std::begin(summaries), std::end(summaries), cells);
-  }
-  if (masked_) *cells = count;
 }
 
 }  // namespace heed::lab

@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "heed/series_cells.h"
 #include "lab/series/batches.h"
 #include "lab/series/kept_method.h"
 
@@ -35,41 +36,21 @@ struct FittedMethod {
 // The mean loss of answers: nats, or squared error of the values as they are.
 double MeanLoss(const at::Tensor& answers, const at::Tensor& y);
 
-enum class RowOf {
-  kSteps,    // the features themselves
-  kSummary,  // of each column mean, deviation, least, greatest, mean absolute change and slope; the number of steps where they
-             // differ
-};
-
-// How a batch becomes rows of cells. Of kSteps, a row's cells are the features of
-//   a sequence that has one target   all its steps,
-//   a step that has its own          the eight steps before it, itself and the eight behind it, as models look both ways,
-//   a forecast                       the window, each column less its last value, in units of its typical change.
-// Steps that are not there are 0, and a cell a step tells how much of it is there. A row has at most 1024 cells: neighbouring
-// steps are averaged into so many pieces as fit, and of more columns than that as many are taken, evenly spread.
+// How a batch becomes rows of cells.
 class SeriesRows {
  public:
-  // Summaries are those of sequences with one target each. lengths_differ: whether sequences may have fewer steps than the form
-  // reads.
   SeriesRows(const SeriesForm& form, RowOf row_of, bool lengths_differ);
 
-  int64_t cells() const { return pieces_ * cells_of_piece(); }
+  int64_t cells() const { return cells_.cells(); }
   // The answers of these indices among those that the batch scores; y is empty where the batch has no targets.
   Examples Of(const SeriesBatch& batch, const std::vector<int64_t>& chosen) const;
   // What of the cells was left out; empty: nothing.
   std::vector<std::string> Limits() const;
 
  private:
-  int64_t cells_of_piece() const;
-  void FillRow(const SeriesBatch& batch, int64_t row, int64_t begin, double* cells) const;
-  void Summarise(const SeriesBatch& batch, int64_t row, double* cells) const;
-
-  RowOf row_of_;
-  bool forecasts_, pooled_, masked_;
-  int64_t width_, features_, outputs_;
-  int64_t span_;                  // steps that a row looks at
-  int64_t pieces_;                // of them
-  std::vector<int64_t> columns_;  // of a batch's features
+  SeriesCells cells_;
+  bool pooled_;
+  int64_t width_, outputs_;
 };
 
 // The rows of each part.

@@ -1,24 +1,16 @@
 #include "lab/training/timed_attention.h"
 
-#include <algorithm>
-#include <array>
-
 #include <ATen/ATen.h>
 
 #include "heed/nn/multi_head_attention.h"
+#include "heed/scheme_formulas.h"
 
 namespace heed::lab {
-bool TakesTimes(nn::PositionScheme scheme) {
-  using enum nn::PositionScheme;
-  constexpr std::array kOfTimes = {kSinusoidal,  kRotary,   kXPos, kAlibi,         kKerple,
-                                   kKerplePower, kSandwich, kFire, kSinusoidalBias};
-  return std::ranges::find(kOfTimes, scheme) != kOfTimes.end();
-}
 
 at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, const at::Tensor& times,
                     const at::Tensor& valid_lens) {
   const nn::PositionScheme scheme = encoder.options.position().scheme;
-  const bool inside = TakesTimes(scheme) && !nn::AddsToInput(scheme);
+  const bool inside = TakesTimes(nn::ToString(scheme)) && !nn::AddsToInput(scheme);
   at::Tensor padding;
   if (valid_lens.defined()) padding = at::arange(X.size(1), valid_lens.options()).ge(valid_lens.unsqueeze(1)).unsqueeze(2);
   const auto blank = [&](const at::Tensor& some) { return padding.defined() ? some.masked_fill(padding, 0.0) : some; };

@@ -8,14 +8,10 @@
 
 namespace heed::lab {
 
-// Whether a scheme's formula takes real numbers: sinusoidal, rotary and alibi. The others look a position up in a table and
-// know steps alone.
-bool TakesTimes(nn::PositionScheme scheme);
-
 // The encoder's forward pass, with its own parameters, where step i of row b stands at times[b, i]: sinusoidal encodings and
 // rotations are those of the times, and ALiBi's distances are differences of times; a causal encoder sees the steps whose time
-// is not later. Schemes that do not take times are given the steps' numbers. X [batch, steps, width], times float64 [batch,
-// steps], valid_lens undefined or int64 [batch] -> [batch, steps, width].
+// is not later. Schemes that do not take times (heed/scheme_formulas.h) are given the steps' numbers. X [batch, steps, width],
+// times float64 [batch, steps], valid_lens undefined or int64 [batch] -> [batch, steps, width].
 at::Tensor EncodeAt(nn::AttentionEncoderImpl& encoder, const at::Tensor& X, const at::Tensor& times,
                     const at::Tensor& valid_lens = {});
 

@@ -1,12 +1,12 @@
 #include "heed/nn/rotations.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 #include <vector>
 
 #include <ATen/ATen.h>
 
+#include "heed/scheme_formulas.h"
 #include "kept_tables.h"
 #include "refuse.h"
 #include "rotary_call.h"
@@ -105,11 +105,7 @@ at::Tensor RotaryImpl::rotate_key(const at::Tensor& key, const TokenPositions& p
 
 XPosImpl::XPosImpl(int64_t head_dim, double base, double scale_base, RotaryLayout layout)
     : rotary_(head_dim, RotaryOptions{.base = base}, layout) {
-  if (!(scale_base > 0 && std::isfinite(scale_base))) Refuse("XPos: scale_base: expected a number above 0, got ", scale_base);
-  const auto width = static_cast<double>(head_dim);
-  const at::Tensor zeta = (at::arange(0, head_dim, 2, at::kDouble) + 0.4 * width) / (1.4 * width);
-  const at::Tensor rates = -zeta.log() / scale_base;
-  column_decay_ = layout == RotaryLayout::kHalf ? at::cat({rates, rates}) : rates.repeat_interleave(2);
+  column_decay_ = at::tensor(XPosRates(head_dim, scale_base, layout), at::kDouble);
 }
 
 AttentionTensors XPosImpl::tensors() const {

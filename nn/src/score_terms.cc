@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include "heed/scheme_formulas.h"
 #include "narrow.h"
 #include "refuse.h"
 #include "sizes.h"
@@ -31,20 +31,6 @@ int64_t CheckedWidth(const char* scheme, int64_t heads, int64_t head_dim, int64_
   CheckTable(scheme, "heads and head_dim", projected, width);
   CheckTable(scheme, "max_distance", 2 * max_distance + 1, std::max(width, projected));
   return width;
-}
-
-// DeBERTa's bucket of query position - key position, itself up to half of the buckets.
-int64_t DebertaBucket(int64_t offset, int64_t buckets, int64_t max_distance) {
-  const int64_t half = buckets / 2, distance = std::abs(offset);
-  if (buckets == 0 || distance <= half) return offset;
-  const auto logarithm = [half](int64_t far) {  // of far / half
-    return std::log1p(static_cast<double>(far - half) / static_cast<double>(half));
-  };
-  const double share = logarithm(distance) / logarithm(max_distance - 1);
-  // An exact power is the last of its bucket, whatever the logarithms were rounded to.
-  constexpr double kRounded = 1 - 1e-13;
-  const auto steps = static_cast<int64_t>(std::ceil(share * static_cast<double>(half - 1) * kRounded));
-  return offset > 0 ? half + steps : -half - steps;
 }
 
 }  // namespace
@@ -208,10 +194,7 @@ DebertaImpl::DebertaImpl(int64_t heads, int64_t head_dim, int64_t max_distance, 
   }
   width_ = CheckedWidth("Deberta", heads, head_dim, max_distance, width);
   CheckTable("Deberta", "buckets", 2 * span_, width_);
-  row_of_offset_ = at::empty({2 * max_distance + 1}, at::kLong);
-  const View<int64_t, 1> rows = ViewOf<int64_t, 1>(row_of_offset_);
-  for (int64_t offset = -max_distance; offset <= max_distance; ++offset)
-    rows(max_distance + offset) = std::clamp<int64_t>(DebertaBucket(-offset, buckets, max_distance) + span_, 0, 2 * span_ - 1);
+  row_of_offset_ = at::tensor(DebertaRows(max_distance, buckets), at::kLong);
   reset();
 }
 

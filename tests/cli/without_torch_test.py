@@ -1,7 +1,10 @@
 """What `heed train` wrote, in programs without LibTorch: examples/continue_text.cc, and the C library from Python's ctypes."""
 
+import csv
 import ctypes
+import io
 import json
+import math
 import pathlib
 import subprocess
 
@@ -49,18 +52,19 @@ def test_other_shapes_of_models(text, tmp_path, options):
     assert continue_text(folder, "two", 40).stdout == expected.stdout
 
 
+@pytest.mark.parametrize("options", [*(("--encoder", encoder) for encoder in sorted(set(ENCODERS) - {"attention"})),
+                                     *(("--position", position) for position in FURTHER_POSITIONS), *(("--query-key-norm", norm) for norm in ("l2", "rms"))],
+                         ids=lambda options: options[1])
+def test_every_encoder_and_scheme_writes_what_heed_generate_writes(text, tmp_path, options):
+    folder = train(text, tmp_path / "run", *options)
+    expected = run("generate", folder, "--prompt", "one two", "--tokens", 40, "--temperature", 0)
+    assert expected.returncode == 0, expected.stderr
+    result = continue_text(folder, "one two", 40)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == expected.stdout
+
+
 def test_what_it_cannot_run_is_named(text, tmp_path):
-    for encoder in sorted(set(ENCODERS) - {"attention"}):
-        folder = train(text, tmp_path / encoder, "--encoder", encoder)
-        result = continue_text(folder, "one", 1)
-        assert result.returncode == 1
-        assert f'config.json: the encoder "{encoder}" is not supported without LibTorch' in result.stderr
-    for position in FURTHER_POSITIONS:
-        folder = train(text, tmp_path / position, "--position", position)
-        assert f'the position "{position}" is not supported without LibTorch' in continue_text(folder, "one", 1).stderr
-    for norm in ("l2", "rms"):
-        folder = train(text, tmp_path / norm, "--query-key-norm", norm)
-        assert f'config.json: the query_key_norm "{norm}" is not supported without LibTorch' in continue_text(folder, "one", 1).stderr
     masked = train(text, tmp_path / "masked", "--objective", "masked")
     assert 'the objective "masked" is not supported without LibTorch' in continue_text(masked, "one", 1).stderr
 
@@ -83,7 +87,8 @@ HOSTILE = [
     ({"model": {"layers": 1 << 62}}, "'layers' is not an integer in 1..1024"),
     ({"model": {"layers": 1.5}}, "'layers' is not an integer"),
     ({"model": {"heads": 3}}, "must be a positive multiple of num_heads"),
-    ({"model": {"position": "nowhere"}}, 'the position "nowhere" is unknown'),
+    ({"model": {"position": "nowhere"}}, 'position: "nowhere" is unknown'),
+    ({"model": {"encoder": "oracle"}}, 'encoder: "oracle" is unknown'),
     ({"model": {"width": 32768}}, "does not fit"),
     ({"model": {"layers": 1024}}, "has no source"),
     ({"model": {"bias": None}}, "'bias' is not true or false"),
@@ -119,6 +124,44 @@ def test_other_languages_load_the_c_library(trained):
     assert heed.heed_model_continue(model, b"one", ctypes.c_int64(20), text, ctypes.c_size_t(200)) == 0
     expected = run("generate", trained, "--prompt", "one", "--tokens", 20, "--temperature", 0)
     assert "one" + text.value.decode() == expected.stdout.rstrip("\n") or expected.stdout.startswith("one" + text.value.decode())
+    heed.heed_model_close(model)
+
+
+def test_other_languages_predict(tmp_path):
+    """A study's GRU through the C library: what `heed predict` writes of the same rows."""
+    rows = [(f"w{walk}", step, math.sin(walk * step), "up" if walk % 2 else "down") for walk in range(24) for step in range(3 + walk % 4)]
+    with open(tmp_path / "walks.csv", "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("walk", "time", "x", "label"), *rows])
+    study = ["--target", "label", "--sequence", "walk", "--time", "time", "--budget", "quick", "--steps", 20, "--seeds", 1, "--width", 16, "--encoders", "gru"]
+    result = run("study", tmp_path / "walks.csv", *study, "--keep", "all", "--out", tmp_path / "report", "--quiet")
+    assert result.returncode == 0, result.stderr
+    folder = tmp_path / "report/models/classification-gru"
+    result = run("predict", folder, tmp_path / "walks.csv", "--quiet")
+    expected = [[float(row["p down"]), float(row["p up"])] for row in csv.DictReader(io.StringIO(result.stdout))]
+
+    heed = ctypes.CDLL(str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so"))
+    heed.heed_message.restype = heed.heed_model_column.restype = heed.heed_model_class.restype = ctypes.c_char_p
+    heed.heed_model_columns.restype = heed.heed_model_outputs.restype = heed.heed_model_answers.restype = ctypes.c_int64
+    model, whole = ctypes.c_void_p(), ctypes.c_int64
+    assert heed.heed_model_open(str(folder).encode(), ctypes.byref(model)) == 0, heed.heed_message()
+    assert (heed.heed_model_columns(model), heed.heed_model_outputs(model), heed.heed_model_answers(model, whole(6))) == (1, 2, 1)
+    assert [heed.heed_model_column(model, whole(0)), heed.heed_model_column(model, whole(1))] == [b"x", None]
+    assert [heed.heed_model_class(model, whole(output)) for output in (0, 1, 2, -1)] == [b"down", b"up", None, None]
+
+    lengths = [3 + walk % 4 for walk in range(24)]
+    features, times = (ctypes.c_double * (24 * 6))(*[math.nan] * (24 * 6)), (ctypes.c_double * (24 * 6))()
+    for name, step, x, _ in rows:
+        features[int(name[1:]) * 6 + step], times[int(name[1:]) * 6 + step] = x, step
+    out = (ctypes.c_double * 48)()
+    steps = [whole(24), whole(6), whole(1), times, (ctypes.c_int64 * 24)(*lengths), None, out]
+    assert heed.heed_model_predict(model, features, *steps, whole(47), None, None) == 1
+    assert b"out_count: expected 48, rows * answers * outputs, got 47" in heed.heed_message()
+    assert heed.heed_model_predict(model, features, *steps, whole(48), None, None) == 0, heed.heed_message()
+    assert [list(out[2 * row : 2 * row + 2]) for row in range(24)] == [pytest.approx(row, rel=1e-5) for row in expected]
+    text = ctypes.create_string_buffer(200)
+    assert heed.heed_model_continue(model, b"one", whole(20), text, ctypes.c_size_t(200)) == 1
+    assert b"heed_model_predict answers" in heed.heed_message()
+    heed.heed_model_close.argtypes = [ctypes.c_void_p]
     heed.heed_model_close(model)
 
 

@@ -98,6 +98,7 @@ static void refusals(void) {
   heed_model* model = NULL;
   heed_cache* cache = NULL;
   heed_gradients wanted = {0};
+  double one = 1;
   expect(heed_forward(NULL, HEED_FLOAT32, x, rows(numbers, 2), x, rows(out, kSteps), kAbsent) == HEED_INVALID_ARGUMENT,
          "keys and values of other lengths are refused");
   expect(strstr(heed_message(), "[1, 1, 3, 2]") != NULL, "the message shows shapes");
@@ -118,6 +119,12 @@ static void refusals(void) {
   expect(heed_model_open("/nowhere", &model) == HEED_FILE_ERROR, "a folder that is not there");
   expect(strstr(heed_message(), "/nowhere/config.json") != NULL, "the message names the file");
   heed_model_close(NULL);
+  expect(heed_model_columns(NULL) == 0 && heed_model_outputs(NULL) == 0 && heed_model_answers(NULL, 3) == 0,
+         "sizes of no model");
+  expect(heed_model_column(NULL, 0) == NULL && heed_model_class(NULL, 0) == NULL, "names of no model");
+  expect(heed_model_predict(NULL, &one, 1, 1, 1, NULL, NULL, NULL, &one, 1, NULL, NULL) == HEED_INVALID_ARGUMENT,
+         "answers of no model");
+  expect(strstr(heed_message(), "model: NULL was passed") != NULL, "the message names the argument");
 }
 
 int main(void) {

@@ -1,10 +1,11 @@
 // A language model of characters that `heed train` wrote, without a framework: it opens the folder, reads a prompt and goes on
-// from there with a cache of keys and values.
+// from there.
 #ifndef HEED_CHARACTER_MODEL_H_
 #define HEED_CHARACTER_MODEL_H_
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,31 +15,36 @@
 #include "heed/cache.h"
 #include "heed/executor.h"
 #include "heed/layers.h"
-#include "heed/positional_encoding.h"
-#include "heed/transformer.h"
 
 namespace heed {
 
-// The model of a folder's config.json, as far as models of causal attention need it.
+// The model of a folder's config.json.
 struct CharacterModelConfig {
-  std::string position;  // "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"
+  std::string encoder;   // "attention", "gru", ..: a name as `heed train --encoder` takes it
+  std::string position;  // "none", "rotary", ..: a name as `heed train --position` takes it
+  std::string query_key_norm = "none";
   int64_t layers = 0, heads = 0, width = 0;
   int64_t context = 0;       // steps of a training window; rows of a learned table
   int64_t ffn_width = 0;     // 0: no feed-forward sublayer
-  int64_t max_distance = 0;  // of relative, t5 and shaw
+  int64_t max_distance = 0;  // where offsets are clipped
+  int64_t kernel = 3;        // of convolutions
   bool bias = true, tied = false;
   std::u32string characters;  // a token is the index of its character
 
-  // Throws FileError that names the file and what is wrong; so is a model that heed runs with LibTorch alone: of another
-  // encoder than attention, or of the masked objective.
+  // Throws FileError that names the file and what is wrong; so is a model of the masked objective, which heed runs with
+  // LibTorch alone.
   static CharacterModelConfig Read(const std::string& path);
 };
+
+class SequenceEncoder;
 
 // Reading a model is safe from several threads at once.
 class CharacterModel {
  public:
   // folder: holds config.json and model.safetensors. Throws FileError that names the file.
   explicit CharacterModel(const std::string& folder);
+  ~CharacterModel();
+  CharacterModel(CharacterModel&&) noexcept;
 
   const CharacterModelConfig& config() const { return config_; }
 
@@ -47,12 +53,14 @@ class CharacterModel {
   // Throws InvalidArgument for a token that the model does not have.
   std::string Decode(std::span<const int32_t> tokens) const;
 
-  // Keys and values of the tokens so far, of each layer; not safe for use by two threads at once.
+  // Whether Step goes on from caches: of encoders of attention without recurrence. Others read their context anew.
+  bool CanStep() const;
+  // Keys and values of the tokens so far, of each layer; not safe for use by two threads at once. None where it cannot step.
   using Caches = std::vector<KeyValueCache<float>>;
   Caches NewCaches() const;
 
   // What follows `tokens`, at least one, which themselves follow those of earlier calls with the same caches: the logits of
-  // each character, [characters]. Throws InvalidArgument; the caches hold what they held before then.
+  // each character, [characters]. Throws InvalidArgument, also where it cannot step; the caches hold what they held before.
   std::vector<float> Step(std::span<const int32_t> tokens, Caches& caches, Executor& executor) const;
   // What follows each token of a text that begins here: [tokens, characters].
   std::vector<float> Logits(std::span<const int32_t> tokens, Executor& executor) const;
@@ -72,10 +80,7 @@ class CharacterModel {
 
   CharacterModelConfig config_;
   Embedding embedding_;
-  std::optional<PositionalEncoding> sinusoidal_;
-  std::optional<LearnedPositions> learned_;
-  std::vector<TransformerEncoderBlock> blocks_;
-  LayerNorm final_norm_;
+  std::unique_ptr<SequenceEncoder> encoder_;
   std::optional<Linear> head_;  // absent when tied
   PackedMatrix tied_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/executor.h"
+#include "heed/model_workspace.h"
 #include "heed/packed_matrix.h"
 #include "heed/view.h"
 #include "heed/weights.h"
@@ -72,13 +73,17 @@ enum class Activation {
   kGeluTanh
 };  // kGelu: x * Phi(x), exact; kGeluTanh: its approximation by tanh, as GPT-2 has it
 
-// dense2(activation(dense1(x))), both with bias; parameters dense1.weight [hiddens, width], dense1.bias, dense2.weight
+float Activate(float x, Activation activation);
+
+// dense2(activation(dense1(x))), both with bias; parameters dense1.weight [hiddens, input_width], dense1.bias, dense2.weight
 // [width, hiddens], dense2.bias.
 class PositionWiseFFN {
  public:
-  PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation);
+  // input_width: of x; 0: width.
+  PositionWiseFFN(int64_t width, int64_t hiddens, Activation activation, int64_t input_width = 0);
   Parameters parameters();
-  // x [rows, width] -> y [rows, width], any strides; y apart from x.
+  // x [rows, input_width] -> y [rows, width], any strides; y apart from x.
+  void Forward(View<const float, 2> x, View<float, 2> y, ModelWorkspace& workspace, Executor& executor) const;
   void Forward(View<const float, 2> x, View<float, 2> y, Executor& executor) const;
 
  private:

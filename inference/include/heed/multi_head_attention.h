@@ -4,6 +4,7 @@
 #define HEED_MULTI_HEAD_ATTENTION_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -11,8 +12,10 @@
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/layers.h"
+#include "heed/model_workspace.h"
 #include "heed/positions.h"
 #include "heed/rotary.h"
+#include "heed/scheme_formulas.h"
 #include "heed/weights.h"
 
 namespace heed {
@@ -35,8 +38,32 @@ struct ShawPosition {  // position.keys, .values, .queries, each [2 * max_distan
   int64_t max_distance = 128;
   bool values = true, queries = false;
 };
+struct KerplePosition {  // position.rate, .scale, each [num_heads]
+  KerpleKind kind = KerpleKind::kLog;
+};
+struct SandwichPosition {};
+struct FirePosition {};            // position.c, .multiplier, .first_weight, .first_bias, .second_weight, .second_bias
+struct TemperaturePosition {};     // position.log_scale [num_heads]
+struct SinusoidalBiasPosition {};  // position.cosine, .sine, each [num_heads, 16]
+struct TransformerXlPosition {     // position.projection [width, width], .content_bias, .position_bias [num_heads, head_dim]
+  int64_t max_distance = 512;
+};
+struct XPosPosition {};   // with causality alone
+struct DebertaPosition {  // position.embeddings [2 * max_distance, width], .key_projection.*, .query_projection.*
+  int64_t max_distance = 512;
+};
+struct CopePosition {  // position.table [max_position, head_dim]
+  int64_t max_position = 64;
+};
 using AttentionPosition =
-    std::variant<std::monostate, RotaryPosition, AlibiPosition, RelativeBiasPosition, T5Position, ShawPosition>;
+    std::variant<std::monostate, RotaryPosition, AlibiPosition, RelativeBiasPosition, T5Position, ShawPosition, KerplePosition,
+                 SandwichPosition, FirePosition, TemperaturePosition, SinusoidalBiasPosition, TransformerXlPosition,
+                 XPosPosition, DebertaPosition, CopePosition>;
+
+// What is done to the rows of queries and keys before any rotation: divided by their lengths and times exp(log_scale) in each
+// head, at most 100 (query_key_norm.log_scale [num_heads]); or divided by the root of their mean square and times a weight in
+// each column (query_key_norm.query_weight, .key_weight [head_dim]). See heed/nn/query_key_norm.h.
+enum class QueryKeyNorm { kNone, kL2, kRms };
 
 struct MultiHeadAttentionOptions {
   int64_t num_hiddens = 0, num_heads = 0;
@@ -50,7 +77,18 @@ struct MultiHeadAttentionOptions {
   std::optional<double> softcap = {};  // scores become softcap * tanh(score / softcap)
   EmptyRow empty_row = EmptyRow::kZero;
   AttentionPosition position = {};
+  QueryKeyNorm query_key_norm = QueryKeyNorm::kNone;
 };
+
+// What a call of MultiHeadAttention has beside its arrays.
+struct MultiHeadCall {
+  Lengths valid_lens = {};                // absent, [batch] or [batch, n]; zero or less means no key, more than m means all
+  KeyValueCache<float>* cache = nullptr;  // see Forward
+  // Where tokens of queries and of keys stand, of both the same: [batch, n] finite numbers, without a cache. Absent: 0, 1, ..
+  View<const double, 2> positions = {};
+};
+
+class AttentionScheme;
 
 // W_o(attention(W_q queries, W_k keys, W_v values)), heads side by side in the width. Parameters W_q, W_k, W_v, W_o, each a
 // Linear as d2l's PyTorch edition names them, and those of the scheme. Reading it is safe from several threads at once.
@@ -63,13 +101,18 @@ class MultiHeadAttention {
   const MultiHeadAttentionOptions& options() const { return options_; }
   Parameters parameters();
 
+  ~MultiHeadAttention();
+  MultiHeadAttention(MultiHeadAttention&&) noexcept;
+  MultiHeadAttention& operator=(MultiHeadAttention&&) noexcept;
+
   // queries [batch, n, query_size], keys [batch, m, key_size], values [batch, m, value_size] -> out [batch, n, num_hiddens],
   // any strides; out apart from the inputs.
-  // valid_lens: absent, [batch] or [batch, n]; zero or less means no key, more than m means all.
   // With a cache, the projected keys and values are appended to it and the queries look at all that it holds: valid_lens count
   // from its first token, and with Causal::kBottomRight the last query is the last token. Keys are kept as the scheme turned
   // them, so a rotary scaling that depends on the length is refused. After an error the cache holds what it held before.
   // Throws InvalidArgument, naming the argument and both shapes, before out is written.
+  void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
+               const MultiHeadCall& call, ModelWorkspace& workspace, Executor& executor) const;
   void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
                const Lengths& valid_lens, KeyValueCache<float>* cache, Executor& executor) const;
   void Forward(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
@@ -79,19 +122,18 @@ class MultiHeadAttention {
   KeyValueCache<float> NewCache(int64_t batch, int64_t capacity = 0) const;
 
  private:
-  // Projected [batch, steps, heads * head_dim], turned where the scheme turns; the first step stands at `first_position`.
-  std::vector<float> Projected(const Linear& linear, View<const float, 3> x, Executor& executor) const;
-  void Turn(std::vector<float>& heads, const View<const float, 4>& view, int64_t first_position, int64_t length,
-            Executor& executor) const;
+  struct Tokens;  // projected queries or keys, and where they stand
+  void Normalise(const Tokens& tokens, bool queries) const;
+  void Turn(const Tokens& tokens, int64_t length, ModelWorkspace& workspace, Executor& executor) const;
   Attention Call() const;
   void CheckInputs(View<const float, 3> queries, View<const float, 3> keys, View<const float, 3> values, View<float, 3> out,
-                   const KeyValueCache<float>* cache) const;
+                   const MultiHeadCall& call) const;
 
   MultiHeadAttentionOptions options_;
   int64_t head_dim_;
   Linear W_q_, W_k_, W_v_, W_o_;
-  // Of the scheme: slopes, or the bias by head and offset, or vectors by offset; empty where it has none.
-  std::vector<float> slopes_, relative_bias_, keys_, values_, queries_;
+  std::unique_ptr<AttentionScheme> scheme_;                   // null: none
+  std::vector<float> log_scale_, query_weight_, key_weight_;  // of the norm of queries and keys
 };
 
 }  // namespace heed

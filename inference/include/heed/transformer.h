@@ -29,8 +29,9 @@ class TransformerEncoderBlock {
   Parameters parameters();
   const MultiHeadAttention& attention() const { return attention_; }
 
-  // X [batch, steps, num_hiddens], in one piece, is replaced by the block's output. valid_lens, cache: see MultiHeadAttention.
-  // Throws InvalidArgument before X is written.
+  // X [batch, steps, num_hiddens], in one piece, is replaced by the block's output. call, valid_lens, cache: see
+  // MultiHeadAttention. Throws InvalidArgument before X is written.
+  void Forward(View<float, 3> X, const MultiHeadCall& call, ModelWorkspace& workspace, Executor& executor) const;
   void Forward(View<float, 3> X, const Lengths& valid_lens, KeyValueCache<float>* cache, Executor& executor) const;
 
  private:

@@ -1,0 +1,80 @@
+// A model of labelled sequences that `heed study` or `heed train` kept, without a framework: raw numbers in, probabilities or
+// values in the target's own units out.
+#ifndef HEED_SERIES_MODEL_H_
+#define HEED_SERIES_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/executor.h"
+#include "heed/model_workspace.h"
+#include "heed/series_form.h"
+#include "heed/view.h"
+
+namespace heed {
+
+// Sequences as they were measured, any strides.
+struct SeriesInput {
+  View<const double, 3> features;       // [rows, steps, features], in the order of the form's names
+  View<const double, 2> times = {};     // [rows, steps], ascending, of a form that has times alone; dates in seconds since 1970
+  View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all steps count. What stands behind them is not read
+  // [rows]: of a forecast whose target is none of its features alone, the target at each row's last step.
+  View<const double, 1> last = {};
+};
+
+// All of shape [rows, answered, outputs]: `answered` is the steps where each step has an answer, else 1; `outputs` are the
+// probabilities of the classes, or one value, or a forecast's values one, two, .. steps behind the last. Behind a row's length
+// there are zeros.
+struct SeriesAnswers {
+  View<double, 3> values;
+  // Where 80 % of the true values of the validation part lay around the answers; absent where not wanted, and for classes.
+  View<double, 3> low = {}, high = {};
+};
+
+// Reading a model is safe from several threads at once.
+class SeriesModel {
+ public:
+  // folder: holds config.json and model.safetensors, whose weights of 64 and 16 bits are rounded to float once. Throws
+  // FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that contradict
+  // each other or the weights, weights that are not finite; and a baseline that looks at the whole past of a sequence (season,
+  // smoothing, calendar).
+  explicit SeriesModel(const std::string& folder);
+  ~SeriesModel();
+  SeriesModel(SeriesModel&&) noexcept;
+
+  // Whether the folder's config.json is of such a model, and not of a language model. Throws FileError.
+  static bool IsIn(const std::string& folder);
+
+  const std::string& name() const { return name_; }  // "GRU", "ridge regression"
+  const SeriesForm& form() const { return form_; }
+  // The answers that a sequence of so many steps has.
+  int64_t Answered(int64_t steps) const { return form_.each_step && !form_.Forecasts() ? steps : 1; }
+
+  // What `heed predict` says of the same sequences. Of long ones the last form().steps() steps are read, and where each step
+  // has an answer all of them, so many at a time. In float, classes' probabilities and units in double; a row's bits do not
+  // depend on the other rows, nor on the number of threads. Once a call has been made, others that need no more memory allocate
+  // none, beside what the engine makes ready of times and of schemes that are programs (kerple, sandwich, fire, temperature,
+  // sinusoidal_bias).
+  //
+  // Throws InvalidArgument that names the argument and the place, before anything is written: shapes, numbers that are not
+  // finite or too large to compute with, times that do not ascend. Throws Error where an answer is not finite; answers then
+  // hold any numbers.
+  void Predict(const SeriesInput& input, const SeriesAnswers& answers, ModelWorkspace& workspace, Executor& executor) const;
+  void Predict(const SeriesInput& input, const SeriesAnswers& answers) const;
+
+  class Answerer;  // what a network, or a method, makes of a batch
+
+ private:
+  void CheckShapes(const SeriesInput& input, const SeriesAnswers& answers) const;
+
+  std::string name_;
+  SeriesForm form_;
+  std::vector<double> low_, high_;  // beside the answers, by output; empty for classes
+  std::unique_ptr<Answerer> answerer_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERIES_MODEL_H_

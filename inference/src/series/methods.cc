@@ -1,0 +1,206 @@
+// Kept methods that need no more than the window itself: see lab/series/method.h.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "heed/error.h"
+#include "heed/safetensors.h"
+#include "heed/series_cells.h"
+#include "heed/shown_name.h"
+#include "series/answerer.h"
+
+namespace heed {
+namespace {
+
+// The arrays of model.safetensors, read as they are needed.
+class MethodArrays {
+ public:
+  explicit MethodArrays(std::string path) : path_(std::move(path)), stored_(OpenTensors(path_)) {}
+
+  int64_t Rows(const char* name) const {
+    const std::vector<int64_t>& shape = Find(name).entry->shape;
+    return shape.empty() ? 0 : shape.front();
+  }
+  // T: double or int64_t. Finite numbers of this type and shape.
+  template <class T>
+  std::vector<T> Read(const char* name, const std::vector<int64_t>& shape) const {
+    const StoredTensor& stored = Find(name);
+    const SafetensorsEntry& entry = *stored.entry;
+    constexpr ElementType kType = std::is_same_v<T, double> ? ElementType::kFloat64 : ElementType::kInt64;
+    if (entry.type->element != kType || entry.shape != shape) Refuse(name);
+    std::vector<T> numbers(static_cast<std::size_t>(entry.end - entry.begin) / sizeof(T));
+    stored.file->Read(entry, numbers.data());
+    for (const T number : numbers) {
+      if constexpr (std::is_same_v<T, double>) {
+        if (!std::isfinite(number)) Refuse(name);
+      }
+    }
+    return numbers;
+  }
+  [[noreturn]] void Refuse(const char* name) const {
+    throw FileError(path_ + ": '" + name + "' of the method is not what its kind needs");
+  }
+
+ private:
+  const StoredTensor& Find(const char* name) const {
+    const auto found = stored_.find(name);
+    if (found == stored_.end()) Refuse(name);
+    return found->second;
+  }
+
+  std::string path_;
+  std::map<std::string, StoredTensor> stored_;
+};
+
+// Shares of classes; the mean of values; the last value of a forecast.
+class SimpleMethod final : public SeriesModel::Answerer {
+ public:
+  SimpleMethod(const ConfigReader& config, const ConfigReader::Json& settings, const SeriesForm& form) {
+    if (!form.Classifies()) return;
+    shares_ = config.Numbers(settings, "shares");
+    const bool fine = std::ssize(shares_) == form.outputs() &&
+                      std::ranges::all_of(shares_, [](double share) { return share > 0 && share < 1; });
+    if (!fine) config.Fail("'shares' of the method is not what its kind needs");
+  }
+  void Answer(const SeriesBatch&, View<double, 2> out, ModelWorkspace&, Executor&) const override {
+    for (int64_t i = 0; i < out.extent[0]; ++i) {
+      for (int64_t o = 0; o < out.extent[1]; ++o) out(i, o) = shares_.empty() ? 0 : std::log(shares_[o]);
+    }
+  }
+
+ private:
+  std::vector<double> shares_;
+};
+
+// Of the cells of a row.
+class RowMethod : public SeriesModel::Answerer {
+ public:
+  RowMethod(const ConfigReader& config, const ConfigReader::Json& settings, const SeriesForm& form)
+      : cells_({form.Forecasts(), form.each_step, form.width(), std::ssize(form.features), form.steps()},
+               config.Flag(settings, "summaries") ? RowOf::kSummary : RowOf::kSteps, config.Flag(settings, "lengths_differ")),
+        each_step_(form.each_step && !form.Forecasts()),
+        least_steps_(form.Forecasts() ? form.context : 1) {
+    if (form.each_step && config.Flag(settings, "summaries"))
+      config.Fail("'summaries' of the method is not what its kind needs");
+  }
+  int64_t LeastSteps() const final { return least_steps_; }
+  void Answer(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor&) const final {
+    const ModelWorkspace::Frame frame(workspace);
+    auto* const row = workspace.Take<double>(cells_.cells());
+    for (int64_t w = 0; w < batch.rows; ++w) {
+      const int64_t answers = each_step_ ? batch.lengths[w] : 1;
+      for (int64_t step = 0; step < answers; ++step) {
+        cells_.Fill(&batch.features(w, 0, 0), batch.lengths[w], step, row);
+        AnswerRow(row, &out(each_step_ ? w * batch.steps + step : w, 0), workspace);
+      }
+    }
+  }
+
+ protected:
+  int64_t cells() const { return cells_.cells(); }
+  virtual void AnswerRow(const double* row, double* answer, ModelWorkspace& workspace) const = 0;
+
+ private:
+  SeriesCells cells_;
+  bool each_step_;
+  int64_t least_steps_;
+};
+
+// (x - mean) * factor times W [cells, outputs], plus b.
+class LinearMethod final : public RowMethod {
+ public:
+  LinearMethod(const ConfigReader& config, const ConfigReader::Json& settings, const MethodArrays& arrays,
+               const SeriesForm& form)
+      : RowMethod(config, settings, form),
+        mean_(arrays.Read<double>("mean", {cells()})),
+        factor_(arrays.Read<double>("factor", {cells()})),
+        W_(arrays.Read<double>("W", {cells(), form.outputs()})),
+        b_(arrays.Read<double>("b", {form.outputs()})) {}
+
+ private:
+  void AnswerRow(const double* row, double* answer, ModelWorkspace&) const override {
+    std::ranges::copy(b_, answer);
+    const auto outputs = std::ssize(b_);
+    for (int64_t c = 0; c < cells(); ++c) {
+      const double x = (row[c] - mean_[c]) * factor_[c];
+      for (int64_t o = 0; o < outputs; ++o) answer[o] += x * W_[c * outputs + o];
+    }
+  }
+
+  std::vector<double> mean_, factor_, W_, b_;
+};
+
+// The mean of the nearest rows of X [examples, cells]; of classes their counts and, as one more, the shares of all.
+class NeighbourMethod final : public RowMethod {
+ public:
+  NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const MethodArrays& arrays,
+                  const SeriesForm& form)
+      : RowMethod(config, settings, form),
+        outputs_(form.outputs()),
+        examples_(arrays.Rows("X")),
+        X_(arrays.Read<double>("X", {examples_, cells()})),
+        kept_(config.Integer(settings, "neighbours", 1, examples_)) {
+    if (!form.Classifies()) {
+      y_ = arrays.Read<double>("y", {examples_, outputs_});
+      return;
+    }
+    classes_ = arrays.Read<int64_t>("y", {examples_});
+    shares_.assign(static_cast<std::size_t>(outputs_), 1.0);
+    for (const int64_t label : classes_) {
+      if (label < 0 || label >= outputs_) arrays.Refuse("y");
+      shares_[label] += 1;
+    }
+    for (double& share : shares_) share /= static_cast<double>(examples_ + outputs_);
+  }
+
+ private:
+  void AnswerRow(const double* row, double* answer, ModelWorkspace& workspace) const override {
+    const ModelWorkspace::Frame frame(workspace);
+    auto* const distance = workspace.Take<double>(examples_);
+    auto* const nearest = workspace.Take<int64_t>(examples_);
+    for (int64_t e = 0; e < examples_; ++e) {
+      distance[e] = 0, nearest[e] = e;
+      // The square of the row itself moves no distance past another.
+      for (int64_t c = 0; c < cells(); ++c) distance[e] += X_[e * cells() + c] * (X_[e * cells() + c] - 2 * row[c]);
+    }
+    std::nth_element(nearest, nearest + kept_ - 1, nearest + examples_,
+                     [&](int64_t a, int64_t b) { return distance[a] < distance[b]; });
+    for (int64_t o = 0; o < outputs_; ++o) answer[o] = shares_.empty() ? 0 : shares_[o];
+    for (int64_t i = 0; i < kept_; ++i) {
+      if (!classes_.empty()) answer[classes_[nearest[i]]] += 1;
+      for (int64_t o = 0; classes_.empty() && o < outputs_; ++o) answer[o] += y_[nearest[i] * outputs_ + o];
+    }
+    const auto kept = static_cast<double>(kept_);
+    for (int64_t o = 0; o < outputs_; ++o) answer[o] = classes_.empty() ? answer[o] / kept : std::log(answer[o] / (kept + 1));
+  }
+
+  int64_t outputs_, examples_;
+  std::vector<double> X_;
+  int64_t kept_;
+  std::vector<double> y_, shares_;
+  std::vector<int64_t> classes_;
+};
+
+}  // namespace
+
+std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const std::string& weights_path,
+                                                  const SeriesForm& form) {
+  const ConfigReader::Json& method = config.Object(config.file(), "method");
+  const ConfigReader::Json& settings = config.Object(method, "settings");
+  const std::string kind = config.Text(method, "kind");
+  if (kind == "simple") return std::make_unique<SimpleMethod>(config, settings, form);
+  const std::array<const char*, 3> of_the_past = {"season", "smoothing", "calendar"};
+  if (std::ranges::find(of_the_past, kind) != of_the_past.end())
+    config.Fail("the method '" + kind + "' looks at the whole past of a sequence; `heed predict` opens it");
+  if (kind != "linear" && kind != "neighbours")
+    config.Fail("the method " + QuotedName(kind) +
+                " is unknown; expected simple, linear, neighbours, season, smoothing or calendar");
+  const MethodArrays arrays(weights_path);
+  if (kind == "linear") return std::make_unique<LinearMethod>(config, settings, arrays, form);
+  return std::make_unique<NeighbourMethod>(config, settings, arrays, form);
+}
+
+}  // namespace heed

@@ -1,0 +1,135 @@
+#include "series/windows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "heed/error.h"
+#include "heed/shown_name.h"
+
+namespace heed {
+namespace {
+
+// As the laboratory bounds what it reads (lab/series/magnitudes.h).
+constexpr double kLargest = 1e100;
+constexpr double kLargestStandardised = 1e15;           // squares of a float, and sums of millions of them, are finite
+constexpr double kMostStepsApart = 9007199254740992.0;  // 2^53
+
+[[noreturn]] void RefusePlace(const std::string& argument, int64_t row, int64_t step, double value, const std::string& why) {
+  throw InvalidArgument(argument + ": row " + std::to_string(row) + ", step " + std::to_string(step) + ": " +
+                        std::to_string(value) + " " + why);
+}
+
+void CheckValue(const std::string& argument, int64_t row, int64_t step, double value, double mean, double deviation) {
+  if (!std::isfinite(value)) RefusePlace(argument, row, step, value, "is not a finite number");
+  if (std::abs(value) > kLargest) RefusePlace(argument, row, step, value, "is beyond 1e100, too large to compute with");
+  if (std::abs((value - mean) / deviation) > kLargestStandardised)
+    RefusePlace(argument, row, step, value, "lies more than 1e15 deviations from the mean of the training part");
+}
+
+// Windows are the ends of sequences, and of a forecast begin anywhere; where each step has an answer they lie end to end, which
+// asks for less.
+void CheckTimes(const SeriesForm& form, const View<const double, 2>& times, int64_t row, int64_t length) {
+  for (int64_t i = 0; i < length; ++i) {
+    const double time = times(row, i);
+    if (!std::isfinite(time) || std::abs(time) > kLargest) RefusePlace("times", row, i, time, "is not a number within 1e100");
+    if (i == 0) continue;
+    const double since = (time - times(row, i - 1)) / form.typical_step;
+    const double whole = (time - times(row, std::max<int64_t>(0, i - form.steps() + 1))) / form.typical_step;
+    if (!(since > 0)) RefusePlace("times", row, i, time, "does not lie behind the step before");
+    if (!std::isfinite(since) || whole > kMostStepsApart)
+      RefusePlace("times", row, i, time, "lies more than 2^53 typical steps behind those that are read with it");
+  }
+}
+
+// The feature that a forecast's target is, or -1.
+int64_t TargetColumn(const SeriesForm& form) {
+  const auto found = std::ranges::find(form.features, form.target);
+  return found == form.features.end() ? -1 : found - form.features.begin();
+}
+
+}  // namespace
+
+int64_t LengthOf(const SeriesInput& input, int64_t row) {
+  return input.lengths.present() ? input.lengths(row) : input.features.extent[1];
+}
+
+double LastTarget(const SeriesForm& form, const SeriesInput& input, int64_t row) {
+  const int64_t column = TargetColumn(form);
+  return column < 0 ? input.last(row) : input.features(row, LengthOf(input, row) - 1, column);
+}
+
+void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
+  const bool alone = form.Forecasts() && TargetColumn(form) < 0;
+  if (alone != input.last.present())
+    throw InvalidArgument(alone ? "last: expected the target " + QuotedName(form.target) +
+                                      " at each row's last step, as it is none of the features"
+                                : "last: expected none, as the model takes the target from the features or has none");
+  for (int64_t row = 0; row < input.features.extent[0]; ++row) {
+    const int64_t length = LengthOf(input, row);
+    for (int64_t step = 0; step < length; ++step) {
+      for (std::size_t f = 0; f < form.features.size(); ++f) {
+        const double value = input.features(row, step, f);
+        const bool fine =
+            std::abs(value) <= kLargest && std::abs((value - form.mean[f]) / form.deviation[f]) <= kLargestStandardised;
+        if (!fine)  // the name is put together for a refusal alone
+          CheckValue("features: column " + QuotedName(form.features[f]), row, step, value, form.mean[f], form.deviation[f]);
+      }
+    }
+    if (form.has_times) CheckTimes(form, input.times, row, length);
+    if (form.Forecasts())
+      CheckValue(alone ? "last" : "features", row, length - 1, LastTarget(form, input, row), form.target_mean,
+                 std::min(form.target_deviation, form.target_scale));
+  }
+}
+
+int64_t WindowCount(const SeriesForm& form, int64_t length) {
+  if (form.Forecasts() || !form.each_step || length <= form.longest) return 1;
+  return (length - form.longest + form.longest - 1) / form.longest + 1;
+}
+
+SeriesWindow WindowAt(const SeriesForm& form, int64_t row, int64_t length, int64_t window) {
+  const int64_t kept = std::min(length, form.steps()), last = length - kept;
+  if (form.Forecasts() || !form.each_step) return {row, last, kept, 0};
+  const int64_t first = window * form.longest;
+  return first < last ? SeriesWindow{row, first, form.longest, 0} : SeriesWindow{row, last, kept, first - last};
+}
+
+SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const SeriesWindow* windows, int64_t count,
+                      ModelWorkspace& workspace) {
+  SeriesBatch batch;
+  batch.rows = count;
+  for (int64_t w = 0; w < count; ++w) batch.steps = std::max(batch.steps, windows[w].steps);
+  const int64_t columns = std::ssize(form.features), all = batch.rows * batch.steps;
+  batch.features = View<float, 3>::Contiguous(workspace.TakeRows(all, form.width()).data, {count, batch.steps, form.width()});
+  std::fill_n(batch.features.data, batch.features.size(), 0.0f);
+  auto* const lengths = workspace.Take<int64_t>(count);
+  auto* const times = form.has_times ? workspace.Take<double>(all) : nullptr;
+  double* values = workspace.Take<double>(columns);
+  double* before = workspace.Take<double>(columns);
+  const auto gather = [&](int64_t row, int64_t step, double* to) {
+    for (int64_t f = 0; f < columns; ++f) to[f] = input.features(row, step, f);
+  };
+  for (int64_t w = 0; w < count; ++w) {
+    const auto [row, first, steps, read] = windows[w];
+    lengths[w] = steps;
+    batch.padded = batch.padded || steps < batch.steps;
+    if (times != nullptr) std::fill_n(times + w * batch.steps, batch.steps, 0.0);
+    if (first > 0) gather(row, first - 1, before);
+    for (int64_t i = 0; i < steps; ++i, std::swap(values, before)) {
+      const int64_t step = first + i;
+      float* const out = &batch.features(w, i, 0);
+      gather(row, step, values);
+      FillFeatures(form, values, step == 0 ? nullptr : before, out);
+      if (times == nullptr) continue;
+      times[w * batch.steps + i] = (input.times(row, step) - input.times(row, first)) / form.typical_step;
+      const double since = step == 0 ? 1 : (input.times(row, step) - input.times(row, step - 1)) / form.typical_step;
+      out[columns] = static_cast<float>(std::log(since));
+    }
+  }
+  batch.lengths = lengths;
+  if (times != nullptr) batch.times = View<const double, 2>::Contiguous(times, {batch.rows, batch.steps});
+  return batch;
+}
+
+}  // namespace heed

@@ -1,0 +1,206 @@
+// Models that the laboratory keeps answer the same without LibTorch: every encoder, every positional scheme, every goal.
+#include <gtest/gtest.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+#include "heed/nn/encoders.h"
+#include "heed/nn/position_choice.h"
+#include "heed/series_model.h"
+#include "lab/data/random.h"
+#include "lab/series/baselines.h"
+#include "lab/series/kept_model.h"
+#include "lab/series/network.h"
+#include "lab/series/predictions.h"
+#include "lab/training/checkpoint.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+constexpr int64_t kColumns = 3, kLongest = 12;
+
+struct Shape {
+  std::string goal;
+  bool each_step = false, has_times = false;
+};
+
+SeriesForm FormOf(const Shape& shape) {
+  SeriesForm form;
+  form.goal = shape.goal, form.target = "y", form.sequence = "id", form.features = {"a", "b", "y"};
+  form.each_step = shape.each_step, form.has_times = shape.has_times, form.time = shape.has_times ? "t" : "";
+  if (form.Classifies()) form.classes = {"low", "middle", "high"};
+  if (!form.Forecasts()) form.features.back() = "c";
+  form.context = 7, form.horizon = 3, form.longest = kLongest;
+  form.mean = {0.1, -0.2, 0.3}, form.deviation = {1.5, 0.7, 1.1}, form.change = {0.9, 1.2, 1.3};
+  form.target_mean = 0.2, form.target_deviation = form.target_scale = 1.4, form.typical_step = 0.5;
+  return form;
+}
+
+SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
+  SeriesData data;
+  data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
+  data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
+  for (const int64_t steps : lengths) {
+    SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
+    double sum = 0;
+    double time = 100 * random.Uniform();
+    for (int64_t i = 0; i < steps; ++i, time += 0.1 + random.Uniform()) {
+      for (int64_t f = 0; f < kColumns; ++f) one.features.push_back(3 * random.Uniform() - 1.5);
+      if (form.has_times) one.times.push_back(time);
+      sum += one.features.back();
+      if (form.each_step) one.targets.push_back(form.Forecasts() ? one.features.back() : form.Classifies() ? i % 3 : sum);
+    }
+    if (!form.each_step) one.targets.push_back(form.Classifies() ? static_cast<double>(data.sequences.size() % 3) : sum);
+    data.sequences.push_back(one);
+  }
+  return data;
+}
+
+// With every parameter somewhere beside its start, so that none of them goes without a say.
+KeptModel RandomModel(const SeriesForm& form, SequenceModelOptions options) {
+  options.causal = form.Forecasts(), options.pooled = !form.each_step, options.outputs = form.outputs();
+  options.features = form.width() + (form.Forecasts() ? kColumns : 0);
+  options.layers = 2, options.heads = 2, options.width = 8, options.ffn_width = 12, options.longest = kLongest;
+  KeptModel model{.name = options.encoder, .form = form, .network = options};
+  std::optional<RelativeLevels> levels;
+  if (form.Forecasts()) levels.emplace(at::rand({kColumns}) + 0.5);
+  SeriesNetwork network(options, levels);
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : network.module().parameters()) parameter.add_(0.3 * at::randn_like(parameter));
+  for (const auto& [name, parameter] : NamedParameters(network.module())) model.method.arrays[name] = parameter.clone();
+  if (levels) model.method.arrays["levels"] = levels->scale();
+  for (int64_t i = 0; !form.Classifies() && i < form.outputs(); ++i)
+    model.low.push_back(-1.0 - static_cast<double>(i)), model.high.push_back(0.5);
+  return model;
+}
+
+// What the laboratory says, row by row: probabilities, or values with the ends of their intervals.
+std::vector<double> Expected(const KeptModel& model, const SeriesData& data) {
+  std::vector<double> numbers;
+  for (const auto& row : Predict(model, data).rows) {
+    for (const Predictions::Cell& cell : row) {
+      if (const double* number = std::get_if<double>(&cell)) numbers.push_back(*number);
+    }
+  }
+  return numbers;
+}
+
+std::vector<double> WithoutTorch(const std::string& folder, const SeriesData& data) {
+  const heed::SeriesModel model(folder);
+  const int64_t rows = std::ssize(data.sequences), steps = data.Longest();
+  std::vector<double> features(rows * steps * kColumns, NAN), times(rows * steps, NAN);
+  std::vector<int64_t> lengths;
+  for (int64_t row = 0; row < rows; ++row) {
+    const SeriesSequence& one = data.sequences[row];
+    lengths.push_back(one.steps);
+    std::ranges::copy(one.features, features.begin() + row * steps * kColumns);
+    std::ranges::copy(one.times, times.begin() + row * steps);
+  }
+  heed::SeriesInput input;
+  input.features = View<const double, 3>::Contiguous(features.data(), {rows, steps, kColumns});
+  if (data.has_times) input.times = View<const double, 2>::Contiguous(times.data(), {rows, steps});
+  input.lengths = View<const int64_t, 1>::Contiguous(lengths.data(), {rows});
+  const std::array<int64_t, 3> extent{rows, model.Answered(steps), model.form().outputs()};
+  std::vector<double> values(extent[0] * extent[1] * extent[2], NAN), low = values, high = values;
+  const auto view = [&](std::vector<double>& some) { return View<double, 3>::Contiguous(some.data(), extent); };
+  heed::SeriesAnswers answers{view(values)};
+  const bool intervals = !model.form().Classifies();
+  if (intervals) answers.low = view(low), answers.high = view(high);
+  model.Predict(input, answers);
+  std::vector<double> numbers;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < std::min(extent[1], lengths[row]); ++i) {
+      for (int64_t o = 0; o < extent[2]; ++o) {
+        numbers.push_back(answers.values(row, i, o));
+        if (intervals) numbers.push_back(answers.low(row, i, o)), numbers.push_back(answers.high(row, i, o));
+      }
+    }
+  }
+  return numbers;
+}
+
+void ExpectSameAnswers(const std::filesystem::path& folder, const SeriesData& data, const std::string& what) {
+  const KeptModel model = ReadModel(folder);
+  const std::vector<double> expected = Expected(model, data), found = WithoutTorch(folder.string(), data);
+  ASSERT_EQ(found.size(), expected.size());
+  double largest = 0, farthest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    largest = std::max(largest, std::abs(expected[i]));
+    farthest = std::max(farthest, std::abs(found[i] - expected[i]));
+  }
+  EXPECT_LE(farthest, 1e-6 * largest) << what << ", " << model.form.goal << (data.has_times ? " with times" : "");
+  EXPECT_GT(largest, 0.1);
+}
+
+void ExpectSame(const Shape& shape, const SequenceModelOptions& options) {
+  const ScratchFolder folder;
+  const SeriesForm form = FormOf(shape);
+  Random random(17);
+  // Rows of 1 step and of more than are read at once, too.
+  const SeriesData data = DataOf(form, {1, 5, 12, 3, 31, 7, 24, 2}, random);
+  WriteModel(RandomModel(form, options), folder.path());
+  ExpectSameAnswers(folder.path(), data, options.encoder + ", " + options.position + ", " + options.query_key_norm);
+}
+
+void ExpectAllSame(const Shape& shape) {
+  at::manual_seed(5);
+  for (const std::string& encoder : nn::EncoderNames()) ExpectSame(shape, {.encoder = encoder});
+  for (const std::string& position : nn::PositionSchemeNames()) {
+    if (!nn::NeedsCausal(nn::ParsePositionScheme(position)) || shape.goal == "forecast")
+      ExpectSame(shape, {.position = position});
+  }
+  for (const char* norm : {"l2", "rms"}) ExpectSame(shape, {.position = "rotary", .query_key_norm = norm});
+}
+
+TEST(WithoutTorchTest, ClassesOfSequences) { ExpectAllSame({.goal = "classification"}); }
+TEST(WithoutTorchTest, ClassesOfStepsAtTimes) {
+  ExpectAllSame({.goal = "classification", .each_step = true, .has_times = true});
+}
+TEST(WithoutTorchTest, ValuesOfSequencesAtTimes) { ExpectAllSame({.goal = "regression", .has_times = true}); }
+TEST(WithoutTorchTest, ValuesOfSteps) { ExpectAllSame({.goal = "regression", .each_step = true}); }
+TEST(WithoutTorchTest, Forecasts) { ExpectAllSame({.goal = "forecast", .each_step = true}); }
+TEST(WithoutTorchTest, ForecastsAtTimes) { ExpectAllSame({.goal = "forecast", .each_step = true, .has_times = true}); }
+
+// What the study keeps where a baseline won; those that look at the whole past of a sequence are refused by name.
+TEST(WithoutTorchTest, Baselines) {
+  std::set<std::string> same, refused;
+  for (const Shape& shape : {Shape{"classification"}, Shape{"classification", true, true}, Shape{"regression"},
+                             Shape{"regression", true}, Shape{"forecast", true}}) {
+    Random random(3);
+    const SeriesForm form = FormOf(shape);
+    std::vector<int64_t> lengths(form.Forecasts() ? 2 : 40, form.Forecasts() ? 90 : 12);
+    for (std::size_t i = 0; !form.Forecasts() && i < lengths.size(); ++i) lengths[i] -= static_cast<int64_t>(i % 4);
+    const SeriesData data = DataOf(form, lengths, random);
+    SeriesCut cut;
+    cut.context = 7, cut.horizon = 3, cut.longest = kLongest;
+    const SeriesBatches batches(data, cut);
+    for (const Baseline& baseline : SeriesBaselines(batches, 1)) {
+      const ScratchFolder folder;
+      KeptModel model{.name = baseline.name, .form = batches.form(), .method = *baseline.kept};
+      Calibrate(model, batches);
+      WriteModel(model, folder.path());
+      const std::string refusal = WhatOf<FileError>([&] { heed::SeriesModel(folder.path().string()); });
+      (refusal.empty() ? same : refused).insert(model.method.kind);
+      if (refusal.empty()) {
+        ExpectSameAnswers(folder.path(), data, baseline.name);
+      } else {
+        EXPECT_TRUE(Holds(refusal, "'" + model.method.kind + "' looks at the whole past of a sequence")) << refusal;
+      }
+    }
+  }
+  EXPECT_EQ(same, (std::set<std::string>{"simple", "linear", "neighbours"}));
+  EXPECT_TRUE(refused.contains("smoothing"));
+}
+
+}  // namespace
+}  // namespace heed::lab
