@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/fields.h"
 #include "lab/series/data.h"
 
 namespace heed::cli {
@@ -28,8 +29,9 @@ struct DataArguments {
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
 
-// Throws InvalidArgument that names the option, and FileError.
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
+// `flags`: the options of the study or the training, some of which need a forecast or no --part. Throws InvalidArgument that
+// names the option, and FileError.
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
 
 }  // namespace heed::cli
 

@@ -1,6 +1,7 @@
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,9 +86,14 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
                           " holds a model of labelled sequences");
   if (IsNpy(arguments.text)) throw InvalidArgument("TEXT: expected a CSV file, whose columns hold the targets too");
   const lab::KeptModel model = lab::ReadModel(arguments.folder);
-  const lab::SeriesData data = lab::ReadSeriesFor(model.form, arguments.text, /*with_targets=*/true);
+  const lab::SeriesData data = lab::ReadSeriesFor(model.form, arguments.text);
   lab::WatchForInterrupt();
-  const lab::SeriesScores scores = lab::ScoresOf(model, data, arguments.share);
+  std::optional<lab::Progress> progress;
+  const lab::SeriesScores scores = lab::ScoresOf(model, data, arguments.share, [&](int64_t done, int64_t of) {
+    if (!progress) progress.emplace("eval", of, context.quiet);
+    progress->Update(done);
+  });
+  progress.reset();
   if (context.json) {
     nlohmann::ordered_json json = {
         {"model", arguments.folder}, {"data", arguments.text}, {"name", model.name}, {"answers", scores.answers}};

@@ -1,17 +1,23 @@
 // heed predict: what a kept model of labelled sequences says of new ones.
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include <fmt/core.h>
 
 #include "cli/command.h"
 #include "cli/data_file.h"
 #include "cli/place.h"
 #include "heed/error.h"
+#include "heed/nn/replacement_file.h"
 #include "lab/report/file.h"
 #include "lab/report/json.h"
 #include "lab/report/progress.h"
 #include "lab/series/kept_model.h"
 #include "lab/series/predictions.h"
+#include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::cli {
@@ -21,32 +27,66 @@ struct PredictArguments {
   std::string model, data, out;
 };
 
+// A table that is written as its parts come: to standard output, or beside the file whose place it takes at the end.
+class Table {
+ public:
+  Table(const std::string& out, bool json) : json_(json) {
+    if (out.empty()) return;
+    lab::MakeFolderOf(out);
+    file_.emplace(out);
+  }
+
+  void Add(const lab::Predictions& part) {
+    if (json_) {
+      const std::string list = lab::JsonText(part.Json());
+      if (!part.rows.empty()) Write((any_ ? "," : "[") + list.substr(1, list.size() - 2));
+    } else {
+      Write(part.Csv(/*header=*/!any_));
+    }
+    any_ = any_ || !part.rows.empty();
+  }
+
+  void End() {
+    if (json_) Write(any_ ? "]\n" : "[]\n");
+    if (file_) file_->Commit();
+  }
+
+ private:
+  void Write(const std::string& text) { file_ ? file_->Write(text.data(), text.size()) : void(std::cout << text); }
+
+  bool json_, any_ = false;
+  std::optional<nn::ReplacementFile> file_;
+};
+
 int RunPredict(const PredictArguments& arguments, const Context& context) {
   if (!lab::HoldsSeriesModel(arguments.model))
     throw FileError(arguments.model + ": it holds no model of labelled sequences; heed study DATA --target COLUMN makes one");
   const lab::KeptModel model = lab::ReadModel(arguments.model);
-  const lab::SeriesData data =
-      IsNpy(arguments.data) ? lab::ReadArrayFor(model.form, arguments.data) : lab::ReadSeriesFor(model.form, arguments.data);
   lab::WatchForInterrupt();
-  lab::Progress progress("predict", std::ssize(data.sequences), context.quiet);
-  const lab::Predictions predictions = lab::Predict(model, data, [&](int64_t sequences) { progress.Update(sequences); });
-  const std::string text = context.json ? lab::JsonText(predictions.Json()) + "\n" : predictions.Csv();
-  if (arguments.out.empty()) {
-    std::cout << text;
-  } else {
-    lab::WriteFile(arguments.out, text);
+  const std::unique_ptr<lab::SeriesStream> stream =
+      IsNpy(arguments.data) ? lab::NpyStream(model, arguments.data) : lab::CsvStream(model, arguments.data);
+  Table table(arguments.out, context.json);
+  lab::Progress progress("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);
+  int64_t answers = 0;
+  while (const std::optional<lab::SeriesData> part = stream->Next()) {
+    if (lab::Interrupted()) throw lab::Interruption("interrupted; no file was written");
+    const lab::Predictions predictions = lab::Predict(model, *part);
+    table.Add(predictions);
+    answers += std::ssize(predictions.rows);
+    progress.Update((stream->read() + 1023) / 1024, fmt::format("{} answers", answers));
   }
+  table.End();
   return 0;
 }
 
 void AddPredict(CLI::App& app, Run& run) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = app.add_subcommand("predict", "Say what a model that a study kept makes of new labelled sequences");
+  CLI::App* command = app.add_subcommand("predict", "Say what a kept model makes of new labelled sequences");
   AddName(*command, "MODEL", arguments->model, "Folder of a model, as REPORT/model")->required();
   AddName(*command, "DATA", arguments->data,
           "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
       ->required();
-  AddName(*command, "--out", arguments->out, "File for the table; default: standard output");
+  AddName(*command, "--out", arguments->out, "File for the table, whole or not at all; default: standard output");
   command->footer(
       "Examples:\n  heed predict report/model new.csv --out answers.csv\n"
       "  heed study sales.csv --target sold --time day --goal forecast --horizon 7 --out report\n"

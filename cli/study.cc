@@ -44,11 +44,7 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
   const lab::StudyOptions options = OptionsOf(lab::BudgetOptions(arguments.budget, lab::StudyKind::kTable), arguments.flags,
                                               "a study of labelled sequences", context);
   lab::Validate(options);
-  const lab::SeriesData data = ReadData(arguments.text, arguments.data);
-  if (arguments.flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
-    throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
-  if (arguments.flags.Given("validation_share") && !arguments.data.part.empty())
-    throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
+  const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);

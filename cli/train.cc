@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/data_file.h"
 #include "cli/fields.h"
 #include "cli/place.h"
 #include "heed/error.h"
@@ -24,6 +25,7 @@
 #include "lab/report/json.h"
 #include "lab/report/printable.h"
 #include "lab/report/progress.h"
+#include "lab/study/study.h"
 #include "lab/training/compute.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/ranks.h"
@@ -41,11 +43,27 @@ lab::Fields AllFields(lab::TrainOptions& options) {
   return fields;
 }
 
+// Of a model of labelled sequences and its training; the other names of a model are a text's.
+lab::Fields TableFields(lab::TrainOptions& one, lab::StudyOptions& options) {
+  lab::Fields fields = AllFields(one), of_study = FieldsOf(options);
+  const auto keep = [](lab::Fields& of, const std::set<std::string>& names) {
+    std::erase_if(of, [&](const lab::Field& field) { return !names.contains(field.name); });
+  };
+  keep(fields, {"encoder", "position", "steps", "lr"});
+  keep(of_study, {"layers", "heads", "width", "context", "batch", "horizon", "longest", "validation_share"});
+  std::ranges::move(of_study, std::back_inserter(fields));
+  return fields;
+}
+
 struct TrainArguments {
-  explicit TrainArguments(CLI::App& command) : flags(command, AllFields(defaults), FieldFlags::Of::kCommand) {}
+  explicit TrainArguments(CLI::App& command) : flags(command, AllFields(defaults), FieldFlags::Of::kCommand) {
+    lab::StudyOptions options = lab::BudgetOptions("default", lab::StudyKind::kTable);
+    flags.Add(command, lab::Grouped(TableFields(defaults, options), "Training on labelled sequences"));
+  }
 
   lab::TrainOptions defaults;
   FieldFlags flags;
+  DataArguments data;
   std::string text, out;
   bool resume = false, distributed = false;
   double time_out = 300;
@@ -199,6 +217,45 @@ int RunAlone(const TrainArguments& arguments, const Context& context) {
       arguments, context, [&] { return lab::TextOrReference(arguments.text, context.quiet); }, nullptr);
 }
 
+void PrintTrained(const TrainArguments& arguments, const lab::TrainedOne& trained, bool json) {
+  nlohmann::ordered_json row = {{"out", arguments.out},
+                                {"encoder", trained.model.encoder},
+                                {"position", trained.model.position},
+                                {"parameters", trained.model.parameters},
+                                {"step", trained.outcome.best_steps}};
+  std::string text = fmt::format("{}, step {}", trained.model.Label(), trained.outcome.best_steps);
+  for (std::size_t i = 0; i < trained.columns.size(); ++i) {
+    const std::string& name = trained.columns[i].measure.name;
+    row[name] = trained.outcome.values[i];
+    text += fmt::format("  {} {:.4g}", name, trained.outcome.values[i]);
+  }
+  fmt::print("{}\n", json ? lab::JsonText(row) : text);
+}
+
+int RunTable(const TrainArguments& arguments, const Context& context) {
+  for (const auto& [option, given] : {std::pair("resume", arguments.resume), {"distributed", arguments.distributed}}) {
+    if (given) throw InvalidArgument(std::string(option) + ": it is for a text; labelled sequences train from the first step");
+  }
+  lab::TrainOptions one;
+  lab::StudyOptions options = lab::BudgetOptions("default", lab::StudyKind::kTable);
+  const lab::Fields fields = TableFields(one, options);
+  arguments.flags.Apply(fields, "a training on labelled sequences");
+  Check(fields);
+  const bool attends = one.model.encoder == "attention";
+  if (!arguments.flags.Given("position") && !attends) one.model.position = "none";
+  one.model.heads = options.heads, one.model.width = options.width;
+  lab::Validate(one.model);
+  options.encoders = {one.model.encoder}, options.positions = {one.model.position};
+  options.rates = {one.lr}, options.all_steps = one.steps;
+  options.seed = context.seed, options.seeds = 1, options.quiet = context.quiet;
+  lab::Validate(options);
+  const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
+  lab::WatchForInterrupt();
+  const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
+  PrintTrained(arguments, lab::TrainOne(subject, options, arguments.out), context.json);
+  return 0;
+}
+
 // What every rank must have been started with.
 std::map<std::string, std::string> Settings(const TrainArguments& arguments, const Context& context, const lab::Text& text) {
   const lab::TextIdentity identity = lab::Identify(text);
@@ -246,11 +303,15 @@ int RunDistributed(const TrainArguments& arguments, const Context& given) {
 }
 
 void AddTrain(CLI::App& app, Run& run) {
-  CLI::App* command = app.add_subcommand("train", "Train a language model over the characters of a text");
+  CLI::App* command =
+      app.add_subcommand("train", "Train a language model over the characters of a text, or a model of labelled sequences");
   const auto arguments = std::make_shared<TrainArguments>(*command);
-  AddName(*command, "TEXT", arguments->text, "UTF-8 file; - for standard input; default: CPython's language reference");
-  AddName(*command, "--out", arguments->out, "Folder for config.json, model.safetensors, checkpoint.safetensors, metrics.jsonl")
+  AddName(*command, "TEXT", arguments->text,
+          "UTF-8 file; - for standard input; default: CPython's language reference; CSV or NPY with --target");
+  AddName(*command, "--out", arguments->out,
+          "Folder for config.json, model.safetensors and, of a text, checkpoint.safetensors, metrics.jsonl")
       ->required();
+  AddDataOptions(*command, arguments->data);
   command->add_flag(
       "--resume", arguments->resume,
       "Go on where the run in --out stopped, to the same bits; only --lr, --min-lr, --weight-decay and --clip may "
@@ -271,9 +332,11 @@ void AddTrain(CLI::App& app, Run& run) {
       ->needs(distributed);
   command->footer(
       "Examples:\n  heed train book.txt --out run --position alibi --steps 2000\n  heed generate run --prompt 'The '\n"
-      "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed");
+      "  torchrun --no-python --nproc-per-node 4 heed train book.txt --out run --distributed\n"
+      "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
   command->callback([arguments, &run] {
     run = [arguments](const Context& context) {
+      if (arguments->data.Given()) return RunTable(*arguments, context);
       return arguments->distributed ? RunDistributed(*arguments, context) : RunAlone(*arguments, context);
     };
   });

@@ -46,10 +46,12 @@ std::string_view WithoutByteOrderMark(std::string_view bytes) {
   return bytes;
 }
 
-std::string_view RequireUtf8(const std::string& name, std::string_view bytes) {
+std::string_view RequireUtf8(const std::string& name, std::string_view bytes, int64_t first, bool last) {
+  constexpr std::size_t kLongest = 4;  // bytes of a character
   const std::size_t read = DecodeUtf8(bytes).read;
-  if (read == bytes.size()) return WithoutByteOrderMark(bytes);
-  throw FileError(name + " is not UTF-8: no valid character begins at byte " + std::to_string(read));
+  if (read == bytes.size() || (!last && bytes.size() - read < kLongest)) return WithoutByteOrderMark(bytes);
+  throw FileError(name + " is not UTF-8: no valid character begins at byte " +
+                  std::to_string(first + static_cast<int64_t>(read)));
 }
 
 }  // namespace heed::lab

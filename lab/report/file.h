@@ -34,8 +34,9 @@ std::string NameOfInput(const std::filesystem::path& path);
 
 // Bytes of a text without the byte order mark that may stand at their front.
 std::string_view WithoutByteOrderMark(std::string_view bytes);
-// The same. Throws FileError that begins with `name` and tells the byte at which they are no UTF-8.
-std::string_view RequireUtf8(const std::string& name, std::string_view bytes);
+// The same. Throws FileError that begins with `name` and tells the byte at which they are no UTF-8. `first`: where they begin
+// in the text; `last`: whether they end it, else a character may go on behind them.
+std::string_view RequireUtf8(const std::string& name, std::string_view bytes, int64_t first = 0, bool last = true);
 
 }  // namespace heed::lab
 

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "heed/safetensors.h"
@@ -21,12 +24,14 @@ std::string Trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
-// Reads a record at a time.
+// Reads a record at a time. `last`: nothing follows the text.
 class Reader {
  public:
-  Reader(const std::string& name, std::string_view text) : name_(name), text_(text) {}
+  Reader(const std::string& name, std::string_view text, int64_t line, bool last)
+      : name_(name), text_(text), line_(line), last_(last) {}
 
   bool AtEnd() const { return text_.empty(); }
+  std::size_t left() const { return text_.size(); }
   int64_t line() const { return line_; }
 
   // Whether the text goes on with empty lines, which are then behind it.
@@ -37,15 +42,17 @@ class Reader {
     return length > 0;
   }
 
-  std::vector<std::string> Record() {
+  // Its cells; nothing where the record may go on behind the text.
+  std::optional<std::vector<std::string>> Record() {
     std::vector<std::string> cells;
     const int64_t first = line_;
     for (;;) {
       cells.emplace_back(Trimmed(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain()));
-      if (text_.empty()) return cells;
+      if (text_.empty()) return last_ ? std::optional(std::move(cells)) : std::nullopt;
       const char end = text_.front();
       text_.remove_prefix(1);
       if (end == ',') continue;
+      if (end == '\r' && text_.empty() && !last_) return std::nullopt;
       if (end == '\r' && !text_.empty() && text_.front() == '\n') text_.remove_prefix(1);
       ++line_;
       return cells;
@@ -69,7 +76,8 @@ class Reader {
     text_.remove_prefix(1);
     for (;;) {
       const std::size_t quote = text_.find('"');
-      if (quote == std::string_view::npos) Fail(first, "a quote is opened and not closed");
+      if (quote == std::string_view::npos && last_) Fail(first, "a quote is opened and not closed");
+      if (quote == std::string_view::npos) return text_ = {}, cell;
       cell += text_.substr(0, quote);
       text_.remove_prefix(quote + 1);
       if (text_.empty() || text_.front() != '"') break;
@@ -83,7 +91,8 @@ class Reader {
 
   std::string name_;
   std::string_view text_;
-  int64_t line_ = 1;
+  int64_t line_;
+  bool last_;
 };
 
 void CheckColumns(const Reader& reader, const std::vector<std::string>& columns) {
@@ -117,29 +126,69 @@ std::string Listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-CsvTable::CsvTable(std::string name, const std::string& bytes) : name_(std::move(name)) {
-  const std::string_view text = RequireUtf8(name_, bytes);
-  Reader reader(name_, text);
-  if (reader.AtEnd()) throw FileError(name_ + ": the file is empty");
-  if (text.find('\0') != std::string_view::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
-  CheckSeparator(reader, text);
-  columns_ = reader.Record();
-  CheckColumns(reader, columns_);
+CsvBlocks::CsvBlocks(std::string name, More more) : name_(std::move(name)), more_(std::move(more)) {}
+
+void CsvBlocks::ReadMore() {
+  // Twice as much where nothing was whole, so that a long record is not looked at over and over.
+  const std::size_t wanted = 2 * bytes_.size();
+  do {
+    last_ = !more_(bytes_);
+    if (std::ssize(bytes_) > MostDataBytes())
+      throw FileError(fmt::format("{}: from row {} on more than {} bytes are needed at once", name_, line_, MostDataBytes()));
+  } while (!last_ && bytes_.size() < wanted);
+  RequireUtf8(name_, bytes_, offset_, last_);
+  if (bytes_.find('\0') != std::string::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
+}
+
+// Reads what is whole of the bytes into the table and drops it.
+void CsvBlocks::Take(CsvTable& table) {
+  std::string_view text = bytes_;
+  if (columns_.empty()) text = WithoutByteOrderMark(text);
+  if (last_ && columns_.empty() && text.empty()) throw FileError(name_ + ": the file is empty");
+  Reader reader(name_, text, line_, last_);
+  std::size_t left = text.size();
   while (!reader.AtEnd()) {
-    const int64_t line = reader.line();
-    if (reader.SkipEmptyLines()) {
-      if (reader.AtEnd()) break;
-      reader.Fail(line, "the line is empty");
+    if (!columns_.empty() && reader.SkipEmptyLines()) {
+      if (!reader.AtEnd()) reader.Fail(line_, "the line is empty");
+      if (last_) left = 0;
+      break;
     }
-    std::vector<std::string> cells = reader.Record();
-    if (cells.size() != columns_.size()) {
-      reader.Fail(line, std::to_string(cells.size()) + (cells.size() == 1 ? " cell" : " cells") + " where the header has " +
-                            std::to_string(columns_.size()));
+    std::optional<std::vector<std::string>> cells = reader.Record();
+    if (!cells) break;
+    if (columns_.empty()) {
+      CheckSeparator(reader, text);
+      CheckColumns(reader, *cells);
+      columns_ = std::move(*cells);
+    } else if (cells->size() != columns_.size()) {
+      reader.Fail(line_, std::to_string(cells->size()) + (cells->size() == 1 ? " cell" : " cells") + " where the header has " +
+                             std::to_string(columns_.size()));
+    } else {
+      std::ranges::move(*cells, std::back_inserter(table.cells_));
+      table.lines_.push_back(line_);
     }
-    std::move(cells.begin(), cells.end(), std::back_inserter(cells_));
-    lines_.push_back(line);
+    left = reader.left(), line_ = reader.line();
   }
-  if (lines_.empty()) throw FileError(name_ + ": no rows follow the header");
+  offset_ += static_cast<int64_t>(bytes_.size() - left);
+  bytes_.erase(0, bytes_.size() - left);
+}
+
+std::optional<CsvTable> CsvBlocks::Next() {
+  CsvTable table;
+  table.name_ = name_;
+  while (table.lines_.empty() && !last_) ReadMore(), Take(table);
+  any_ = any_ || !table.lines_.empty();
+  if (!any_) throw FileError(name_ + ": no rows follow the header");
+  if (table.lines_.empty()) return std::nullopt;
+  table.columns_ = columns_;
+  return table;
+}
+
+CsvTable::CsvTable(const std::string& name, const std::string& bytes) {
+  CsvBlocks whole(name, [&](std::string& all) {
+    all = bytes;
+    return false;
+  });
+  *this = *whole.Next();
 }
 
 int64_t CsvTable::Column(const char* option, const std::string& name) const {

@@ -3,6 +3,7 @@
 #define HEED_LAB_SERIES_CSV_TABLE_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +17,7 @@ class CsvTable {
   // FileError that names `name` and the row (1 is the header): cells without an end, text behind a closing quote, empty lines
   // between rows, another number of cells than the header has, no rows, columns without or of the same name, semicolons or
   // tabs in place of commas.
-  CsvTable(std::string name, const std::string& bytes);
+  CsvTable(const std::string& name, const std::string& bytes);
 
   const std::string& name() const { return name_; }
   const std::vector<std::string>& columns() const { return columns_; }
@@ -39,10 +40,38 @@ class CsvTable {
   std::string Place(int64_t row, int64_t column) const;
 
  private:
+  friend class CsvBlocks;
+  CsvTable() = default;
+
   std::string name_;
   std::vector<std::string> columns_;
   std::vector<std::string> cells_;  // [rows, columns]
   std::vector<int64_t> lines_;      // of each row in the file
+};
+
+// The same file as tables of some rows each, for one that is larger than memory.
+class CsvBlocks {
+ public:
+  // Appends some of the file's bytes, at least one where it says that others follow.
+  using More = std::function<bool(std::string& bytes)>;
+  CsvBlocks(std::string name, More more);
+
+  // The rows that are whole in what more() yields next, at least one; nothing at the end. Throws as a CsvTable does, and
+  // FileError for a row of more than MostDataBytes().
+  std::optional<CsvTable> Next();
+  bool AtEnd() const { return last_; }  // whether Next() has nothing more
+
+ private:
+  void ReadMore();
+  void Take(CsvTable& table);
+
+  std::string name_;
+  More more_;
+  std::vector<std::string> columns_;
+  std::string bytes_;                // that are not yet in a table
+  int64_t offset_ = 0;               // of their first in the file
+  int64_t line_ = 1;                 // of their first
+  bool last_ = false, any_ = false;  // no bytes follow; there were rows
 };
 
 }  // namespace heed::lab

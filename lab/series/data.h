@@ -36,6 +36,9 @@ struct SeriesSequence {
   std::vector<double> targets;
   std::vector<int64_t> rows = {};       // [steps], of a CSV file, where 1 is the header; empty: it comes from an array
   std::optional<StepParts> parts = {};  // as the file tells them; then those of all sequences are told
+  // Of a part of a file, see SeriesStream: steps at the front that were answered before, and whether others follow the last.
+  int64_t before = 0;
+  bool goes_on = false;
 };
 
 struct SeriesData {
@@ -78,12 +81,9 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
 // target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
 
-// Data for a model of this form, whose columns are found by their names; others are not looked at. Targets are read of a
-// forecast, and of other goals where they are asked for: of classes by their names. From a CSV file, or standard input where
-// the path is "-", and from X.npy, whose last feature is a forecast's target. Throw FileError that names the columns which are
-// not there, or the place of a value.
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path, bool with_targets = false);
-SeriesData ReadArrayFor(const SeriesForm& form, const std::filesystem::path& path);
+// A CSV file with targets, or standard input where the path is "-", for a model of this form: columns are found by their names,
+// others are not looked at. Throws FileError that names the columns which are not there, or the place of a value.
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path);
 
 }  // namespace heed::lab
 

@@ -1,5 +1,6 @@
 #include "lab/series/npy_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -182,12 +183,8 @@ std::string Index(std::size_t flat, const std::vector<int64_t>& shape) {
   return text + "]";
 }
 
-}  // namespace
-
-NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
-  std::string_view rest = bytes;
-  const Header header = HeaderParser(name, TakeHeader(name, rest)).Parse();
-  const Type& type = TypeNamed(name, header.type);
+// Of the values; `bytes`: what the file has behind the header. Throws FileError where that is not what the shape promises.
+std::size_t Count(const std::string& name, const Header& header, std::size_t bytes) {
   if (header.fortran_order) throw FileError(name + ": the array is in Fortran order; save numpy.ascontiguousarray(x)");
   std::size_t count = 1;
   for (const int64_t extent : header.shape) {
@@ -195,20 +192,55 @@ NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
       throw FileError(name + ": the shape is too large");
     }
   }
-  if (rest.size() != count * type.bytes) {
-    throw FileError(name + ": the header promises " + std::to_string(count * type.bytes) + " bytes of values, the file has " +
-                    std::to_string(rest.size()));
-  }
-  NpyArray array{name, header.shape, type.whole, std::vector<double>(count)};
-  for (std::size_t i = 0; i < count; ++i) {
-    const double value = type.read(rest.data() + i * type.bytes);
-    if (!std::isfinite(value)) throw FileError(name + ": the value at " + Index(i, array.shape) + " is not finite");
+  const std::size_t promised = count * TypeNamed(name, header.type).bytes;
+  if (bytes == promised) return count;
+  throw FileError(name + ": the header promises " + std::to_string(promised) + " bytes of values, the file has " +
+                  std::to_string(bytes));
+}
+
+// `first`: the place of the first in the whole array.
+std::vector<double> Values(const std::string& name, const Header& header, std::string_view bytes, std::size_t first) {
+  const Type& type = TypeNamed(name, header.type);
+  std::vector<double> values(bytes.size() / type.bytes);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double value = type.read(bytes.data() + i * type.bytes);
+    if (!std::isfinite(value)) throw FileError(name + ": the value at " + Index(first + i, header.shape) + " is not finite");
     if (type.whole && std::abs(value) > kLargestWhole) throw FileError(name + ": a whole number is beyond 2^53");
-    array.values[i] = value;
+    values[i] = value;
   }
-  return array;
+  return values;
+}
+
+}  // namespace
+
+NpyArray ParseNpy(const std::string& name, const std::string& bytes) {
+  std::string_view rest = bytes;
+  const Header header = HeaderParser(name, TakeHeader(name, rest)).Parse();
+  const Type& type = TypeNamed(name, header.type);
+  Count(name, header, rest.size());
+  return {name, header.shape, type.whole, Values(name, header, rest, 0)};
 }
 
 NpyArray ReadNpy(const std::filesystem::path& path) { return ParseNpy(NameOfInput(path), ReadFile(path)); }
+
+NpyFile::NpyFile(const std::filesystem::path& path) : name_(NameOfInput(path)), file_(path.string()) {
+  constexpr int64_t kBeforeHeader = 12;
+  std::string bytes(std::min(file_.size(), kBeforeHeader + static_cast<int64_t>(kLongestHeader)), '\0');
+  file_.Read(0, std::ssize(bytes), bytes.data());
+  std::string_view rest = bytes;
+  const Header header = HeaderParser(name_, TakeHeader(name_, rest)).Parse();
+  begin_ = std::ssize(bytes) - std::ssize(rest);
+  Count(name_, header, static_cast<std::size_t>(file_.size() - begin_));
+  type_ = header.type, shape_ = header.shape;
+}
+
+std::vector<double> NpyFile::Rows(int64_t first, int64_t end) const {
+  int64_t values = 1;  // of a row
+  for (std::size_t d = 1; d < shape_.size(); ++d) values *= shape_[d];
+  const auto bytes = static_cast<int64_t>(TypeNamed(name_, type_).bytes) * values;
+  std::string read(static_cast<std::size_t>((end - first) * bytes), '\0');
+  file_.Read(begin_ + first * bytes, std::ssize(read), read.data());
+  return Values(name_, {type_, false, shape_}, read, static_cast<std::size_t>(first * values));
+}
 
 }  // namespace heed::lab

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/input_file.h"
+
 namespace heed::lab {
 
 inline constexpr double kLargestWhole = 9007199254740992.0;  // 2^53: beyond it a double skips whole numbers
@@ -25,6 +27,24 @@ struct NpyArray {
 NpyArray ReadNpy(const std::filesystem::path& path);
 // The same from bytes.
 NpyArray ParseNpy(const std::string& name, const std::string& bytes);
+
+// The same array some rows at a time.
+class NpyFile {
+ public:
+  explicit NpyFile(const std::filesystem::path& path);
+
+  const std::string& name() const { return name_; }
+  const std::vector<int64_t>& shape() const { return shape_; }
+  // Those from `first` up to `end`, without it, along the first extent, in C order.
+  std::vector<double> Rows(int64_t first, int64_t end) const;
+
+ private:
+  std::string name_;
+  InputFile file_;
+  std::string type_;
+  std::vector<int64_t> shape_;
+  int64_t begin_ = 0;  // of the values
+};
 
 }  // namespace heed::lab
 

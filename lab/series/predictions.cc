@@ -82,9 +82,9 @@ std::vector<std::pair<SeriesWindow, int64_t>> WindowsOf(const SeriesForm& form, 
   const SeriesWindow last = form.WindowOf(data, sequence);
   if (form.Forecasts() || !form.each_step) return {{last, 0}};
   std::vector<std::pair<SeriesWindow, int64_t>> windows;
-  int64_t read = 0;
+  int64_t read = data.sequences[sequence].before;
   for (; read < last.first; read += form.longest) windows.push_back({{sequence, read, form.longest}, 0});
-  windows.emplace_back(last, read - last.first);
+  if (!data.sequences[sequence].goes_on) windows.emplace_back(last, read - last.first);
   return windows;
 }
 
@@ -130,9 +130,9 @@ Predictions Predict(const KeptModel& model, const SeriesData& data, const std::f
   return predictions;
 }
 
-std::string Predictions::Csv() const {
+std::string Predictions::Csv(bool header) const {
   CsvText csv;
-  csv.Line(columns);
+  if (header) csv.Line(columns);
   for (const std::vector<Cell>& row : rows) {
     std::vector<std::string> cells;
     cells.reserve(row.size());

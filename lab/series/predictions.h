@@ -25,7 +25,7 @@ struct Predictions {
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
 
-  std::string Csv() const;
+  std::string Csv(bool header = true) const;
   nlohmann::ordered_json Json() const;  // an object a row
 };
 

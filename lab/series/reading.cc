@@ -15,29 +15,15 @@
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
-#include "lab/series/csv_table.h"
+#include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"
 #include "lab/series/date.h"
-#include "lab/series/form.h"
 #include "lab/series/npy_file.h"
 
 namespace heed::lab {
 namespace {
 
 constexpr std::size_t kMostClasses = 1000;
-
-// Rows of the table by sequence, in the order in which sequences begin.
-std::vector<std::pair<std::string, std::vector<int64_t>>> Grouped(const CsvTable& table, int64_t sequence_column) {
-  std::vector<std::pair<std::string, std::vector<int64_t>>> groups;
-  std::map<std::string, std::size_t> place;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::string id = sequence_column < 0 ? "all" : table.Text(row, sequence_column);
-    const auto [found, fresh] = place.emplace(id, groups.size());
-    if (fresh) groups.push_back({id, {}});
-    groups[found->second].second.push_back(row);
-  }
-  return groups;
-}
 
 // Where the parts that a column names begin among a sequence's rows. `whole`: they are all in one.
 StepParts PartsOf(const CsvTable& table, const std::vector<int64_t>& rows, int64_t column, bool whole) {
@@ -148,58 +134,6 @@ std::vector<std::string> ClassNames(const std::string& file, const std::set<std:
   return sorted;
 }
 
-void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t column, const std::vector<double>& times) {
-  for (std::size_t i = 1; i < times.size(); ++i) {
-    if (times[i] > times[i - 1]) continue;
-    throw FileError(table.Place(rows[i], column) + "times of a sequence must increase from row to row");
-  }
-}
-
-// Places of columns in a table; -1: there is none.
-struct SequenceColumns {
-  std::vector<int64_t> features;
-  int64_t sequence, time;
-};
-
-// The sequences of a table, in the order in which they begin. target_of(row) is not called where it is empty.
-std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, bool has_dates,
-                                        const std::function<double(int64_t row)>& target_of) {
-  std::vector<SeriesSequence> sequences;
-  for (const auto& [id, rows] : Grouped(table, columns.sequence)) {
-    SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
-    for (const int64_t row : rows) {
-      one.rows.push_back(table.Line(row));
-      for (const int64_t column : columns.features) one.features.push_back(table.Number(row, column));
-      if (columns.time >= 0) one.times.push_back(has_dates ? table.Date(row, columns.time) : table.Number(row, columns.time));
-      if (target_of) one.targets.push_back(target_of(row));
-    }
-    CheckTimes(table, rows, columns.time, one.times);
-    sequences.push_back(std::move(one));
-  }
-  return sequences;
-}
-
-// Of data whose sequences have one target each; keeps that one.
-void RequireOneTarget(SeriesData& data) {
-  for (SeriesSequence& sequence : data.sequences) {
-    for (int64_t step = 1; step < sequence.steps; ++step) {
-      if (sequence.targets[step] == sequence.targets[0]) continue;
-      throw FileError(data.Place(sequence, step, data.target) +
-                      "it differs from the row before; the model has one answer a sequence");
-    }
-    sequence.targets.resize(1);
-  }
-}
-
-// Data of this form, without sequences yet.
-SeriesData Unread(const SeriesForm& form, const std::string& name) {
-  SeriesData data;
-  data.name = name, data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
-  data.time = form.time, data.sequence = form.sequence, data.classes = form.classes;
-  data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step;
-  return data;
-}
-
 // One target a sequence where it never changes within one, except for a forecast.
 void JoinTargets(SeriesData& data) {
   data.each_step = data.goal == SeriesGoal::kForecast;
@@ -266,40 +200,6 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
   return data;
 }
 
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path, bool with_targets) {
-  const CsvTable table(NameOfInput(path), ReadInput(path));
-  std::vector<std::string> missing;
-  const auto column = [&](const std::string& name) -> int64_t {
-    if (name.empty()) return -1;
-    const auto found = std::ranges::find(table.columns(), name);
-    if (found == table.columns().end()) missing.push_back("'" + ShownName(name) + "'");
-    return found - table.columns().begin();
-  };
-  SequenceColumns columns{{}, column(form.sequence), column(form.time)};
-  for (const std::string& name : form.features) columns.features.push_back(column(name));
-  const int64_t target = form.Forecasts() || with_targets ? column(form.target) : -1;
-  if (!missing.empty()) {
-    throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
-                                fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
-  }
-  SeriesData data = Unread(form, table.name());
-  std::function<double(int64_t)> target_of;
-  if (target >= 0 && !form.Classifies()) target_of = [&](int64_t row) { return table.Number(row, target); };
-  if (target >= 0 && form.Classifies()) {
-    target_of = [&](int64_t row) {
-      const auto found = std::ranges::find(form.classes, table.Text(row, target));
-      if (found == form.classes.end()) {
-        throw FileError(fmt::format("{}'{}' is no class of the model, which knows {}", table.Place(row, target),
-                                    ShownName(table.Text(row, target)), fmt::join(form.classes, ", ")));
-      }
-      return static_cast<double>(found - form.classes.begin());
-    };
-  }
-  data.sequences = SequencesOf(table, columns, form.has_dates, target_of);
-  if (target >= 0 && !form.each_step) RequireOneTarget(data);
-  return data;
-}
-
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal) {
   const NpyArray X = ReadNpy(features);
   const auto shape_of = [](const NpyArray& array) {
@@ -363,28 +263,6 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
     data.sequences.push_back(std::move(one));
   }
   data.each_step = y.values.empty() || y.shape.size() == 2;
-  return data;
-}
-
-SeriesData ReadArrayFor(const SeriesForm& form, const std::filesystem::path& path) {
-  const NpyArray X = ReadNpy(path);
-  const int64_t columns = std::ssize(form.features);
-  const bool one = columns == 1 && X.shape.size() == 2;
-  if (form.has_times || X.values.empty() || (!one && (X.shape.size() != 3 || X.shape[2] != columns))) {
-    throw FileError(fmt::format("{}: the model reads {}, got an array of [{}]", X.name,
-                                form.has_times ? "times, which an array has not" : fmt::format("[rows, steps, {}]", columns),
-                                fmt::join(X.shape, ", ")));
-  }
-  SeriesData data = Unread(form, X.name);
-  const int64_t steps = X.shape[1];
-  for (int64_t row = 0; row < X.shape[0]; ++row) {
-    SeriesSequence sequence{std::to_string(row), steps, {}, {}, {}};
-    const auto begin = X.values.begin() + row * steps * columns;
-    sequence.features.assign(begin, begin + steps * columns);
-    for (int64_t step = 0; form.Forecasts() && step < steps; ++step)
-      sequence.targets.push_back(sequence.features[step * columns + columns - 1]);
-    data.sequences.push_back(std::move(sequence));
-  }
   return data;
 }
 

@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "lab/data/view.h"
 #include "lab/series/magnitudes.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
@@ -101,9 +102,24 @@ void Choose(const SeriesForm& form, const SeriesData& data, double share, std::v
   }
 }
 
+at::Tensor Answered(const SeriesAnswers& answers, const std::vector<SeriesWindow>& windows,
+                    const std::function<void(int64_t, int64_t)>& on_windows) {
+  constexpr int64_t kAtOnce = 512;
+  const int64_t count = std::ssize(windows);
+  std::vector<at::Tensor> some;
+  for (int64_t first = 0; first < count; first += kAtOnce) {
+    if (Interrupted()) throw Interruption("interrupted during an evaluation");
+    const int64_t end = std::min(count, first + kAtOnce);
+    some.push_back(answers({windows.begin() + first, windows.begin() + end}));
+    if (on_windows) on_windows(end, count);
+  }
+  return at::cat(some);
+}
+
 }  // namespace
 
-SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share) {
+SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share,
+                      const std::function<void(int64_t done, int64_t of)>& on_windows) {
   RequireComputable(data, model.form);
   const SeriesForm& form = model.form;
   std::vector<SeriesWindow> windows, past;
@@ -114,7 +130,7 @@ SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double sha
     classes.insert(classes.end(), batch.classes.begin(), batch.classes.end());
     if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), form.outputs()}).clone());
   });
-  const at::Tensor answers = CheckedAnswers(model, data, past)(windows);
+  const at::Tensor answers = Answered(CheckedAnswers(model, data, past), windows, on_windows);
   if (form.Classifies()) return {std::ssize(classes), OfClasses(answers, classes)};
   const at::Tensor truth = InOwnUnits(form, data, windows, at::cat(values));
   const Errors errors{truth - answers, at::tensor(model.low, at::kDouble), at::tensor(model.high, at::kDouble)};

@@ -3,6 +3,7 @@
 #define HEED_LAB_SERIES_SCORES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,9 @@ struct SeriesScores {
 
 // All sequences; of a forecast the values in the last `share` of each, between 0 and 1, from at most 512 windows, as a study
 // scores its test part: methods see what comes before it. Throws FileError that names what is too short or cannot be computed
-// with, and Interruption on Ctrl-C.
-SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share);
+// with, and Interruption on Ctrl-C. on_windows hears how many sequences or windows are answered.
+SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share,
+                      const std::function<void(int64_t done, int64_t of)>& on_windows = {});
 
 }  // namespace heed::lab
 

@@ -7,7 +7,9 @@
 #include "lab/report/figure.h"
 #include "lab/report/output_place.h"
 #include "lab/report/result_store.h"
+#include "lab/runs/job.h"
 #include "lab/study/findings.h"
+#include "lab/training/interrupt.h"
 
 namespace heed::lab {
 
@@ -83,6 +85,36 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
     KeepAll(*subject.tasks[i], result.tasks[i], store, options.seed, folder / "models");
   result.command = CommandOf(result.options, subject.words, folder);
   return result;
+}
+
+TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder) {
+  RequireWritableFolder(folder);
+  RequireNoRun(folder);
+  const StudyTask& task = *subject.tasks.front();
+  if (task.models.size() != 1 || options.rates.size() != 1)
+    throw InvalidArgument("encoder, position, lr: expected one model and one rate");
+  const Entry entry{.model = task.models.front(), .rate = options.rates.front(), .tried = {}, .curve = {}};
+  std::unique_ptr<Training> training;
+  Job job = TrainingJob(task.id, entry.model, options.all_steps, options.seed, task.settings);
+  job.columns = task.columns;
+  job.compute = [&](const OnWork& on_work) {
+    int64_t left = options.all_steps;  // a course may end before
+    training = task.Begin({entry.model, options.all_steps, entry.rate, options.seed});
+    training->Reach(options.all_steps, [&] { --left, on_work(1); });
+    on_work(left);
+    return training->Report();
+  };
+  TrainedOne trained{entry.model, task.columns, {}};
+  try {
+    trained.outcome = DoJobs("train", {job}, nullptr, /*threads=*/1, options.quiet).front();
+  } catch (const Interruption& interruption) {
+    throw Interruption(interruption.what() + std::string("; nothing was written"));
+  }
+  const std::filesystem::path weights = folder / "model.safetensors";
+  std::filesystem::remove(folder / "config.json");  // never are there settings beside the weights of another model
+  training->Keep(weights);
+  task.KeepModel(entry, trained.outcome, weights, folder);
+  return trained;
 }
 
 }  // namespace heed::lab

@@ -102,6 +102,18 @@ struct StudyResult {
 // where every model of a task diverges, and Interruption on Ctrl-C.
 StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder);
 
+// What a training of one model measured, by the columns of its contest.
+struct TrainedOne {
+  SizedContender model;
+  std::vector<Column> columns;
+  Outcome outcome;
+};
+
+// Trains the one model that the options' encoder and position name for options.all_steps at the one rate, as a study of the
+// subject with these options would with its first seed, to the same bits, and writes the folder that the study would keep it
+// in. An interruption leaves nothing. Throws as RunStudy does.
+TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder);
+
 // Writes report.html, whose path it returns, study.json, runs.csv and the figures, each beside and renamed. The page names
 // those of `beside`. Throws FileError.
 std::filesystem::path WriteStudy(const StudyResult& result, const std::vector<PageLink>& beside,

@@ -4,11 +4,14 @@ import csv
 import io
 import json
 import math
+import os
 import random
+import signal
+import subprocess
 
 import numpy
 import pytest
-from heed_program import run
+from heed_program import ENVIRONMENT, handles_interrupts, program, run
 
 CHOSEN = ["--budget", "quick", "--steps", 40, "--seeds", 1, "--layers", 1, "--width", 16, "--encoders", "gru,convolution", "--keep", "all", "--quiet"]
 PARTS = ["training"] * 30 + ["validation"] * 10 + ["test"] * 10
@@ -71,6 +74,70 @@ def test_standard_input_files_and_json_say_the_same(studied, walks, tmp_path):
     assert list(csv.DictReader(io.StringIO((tmp_path / "p.csv").read_text(encoding="utf-8")))) == rows
     listed = json.loads(run("predict", studied / "model", folder / "new.csv", "--json", "--quiet").stdout)
     assert [{name: str(value) for name, value in row.items() if name in ("walk", "label")} for row in listed] == [{name: row[name] for name in ("walk", "label")} for row in rows]
+
+
+def many_rows(path, rows):
+    """Walks of five steps each, as many rows in all."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("walk,time,x\n")
+        file.writelines(f"w{row // 5},{row % 5},{row % 97 / 97:.4f}\n" for row in range(rows))
+
+
+def peak_memory(*arguments):
+    """Bytes that the program held at most."""
+    process = subprocess.Popen([program(), *map(str, arguments)], env=ENVIRONMENT)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return 1024 * usage.ru_maxrss
+
+
+def test_ten_times_the_rows_take_no_more_memory(studied, tmp_path):
+    model, peaks = studied / "models" / "classification-gru", []
+    for rows in (100_000, 1_000_000):
+        many_rows(tmp_path / "many.csv", rows)
+        peaks.append(peak_memory("predict", model, tmp_path / "many.csv", "--out", tmp_path / "p.csv", "--quiet"))
+        with open(tmp_path / "p.csv", encoding="utf-8") as file:
+            assert sum(1 for _ in file) == 1 + rows // 5
+    print("peak memory of 10^5 and 10^6 rows:", *(f"{peak / 2**20:.0f} MiB" for peak in peaks))
+    assert peaks[1] < 1.25 * peaks[0], "the ids of the sequences alone grow"
+
+
+def test_the_same_walks_have_the_same_answers_wherever_they_stand_in_a_large_file(studied, tmp_path):
+    many_rows(tmp_path / "many.csv", 97 * 5 * 200)
+    with open(tmp_path / "many.csv", encoding="utf-8") as file:
+        assert os.fstat(file.fileno()).st_size > 2**20, "it is read in parts"
+        rows = predicted(studied / "models" / "classification-gru", "-", stdin=file)
+    assert [row["walk"] for row in rows] == [f"w{walk}" for walk in range(97 * 200)]
+    for walk in range(97, len(rows)):
+        assert float(rows[walk]["p up"]) == pytest.approx(float(rows[walk % 97]["p up"]), abs=1e-6)
+
+
+def test_a_sequence_that_comes_back_late(studied, tmp_path):
+    many_rows(tmp_path / "many.csv", 100_000)
+    with open(tmp_path / "many.csv", "a", encoding="utf-8") as file:
+        file.write("w3,9,0.5\n")
+    model = studied / "models" / "classification-gru"
+    with open(tmp_path / "many.csv", encoding="utf-8") as file:
+        result = run("predict", model, "-", "--out", tmp_path / "p.csv", stdin=file)
+    assert result.returncode == 1 and "standard input: row 100002: sequence 'w3' comes back after others" in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many.csv"]
+    rows = predicted(model, tmp_path / "many.csv")
+    assert len(rows) == 20_000, "a file is then read whole"
+
+
+def test_an_interruption_leaves_no_answers(studied, tmp_path):
+    out = tmp_path / "p.csv"
+    out.write_text("as it was\n", encoding="utf-8")
+    command = [program(), "predict", studied / "models" / "classification-gru", "-", "--out", out]
+    with subprocess.Popen(command, env=ENVIRONMENT, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdin.write("walk,time,x\na,0,1\n")
+        process.stdin.flush()
+        while not handles_interrupts(process):
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130 and "interrupted" in process.stderr.read()
+    assert [path.name for path in tmp_path.iterdir()] == ["p.csv"] and out.read_text(encoding="utf-8") == "as it was\n"
 
 
 def test_a_forecast_follows_the_last_row(tmp_path):

@@ -1,0 +1,33 @@
+// Rows of a CSV file as sequences.
+#ifndef HEED_LAB_SERIES_CSV_SEQUENCES_H_
+#define HEED_LAB_SERIES_CSV_SEQUENCES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lab/series/csv_table.h"
+#include "lab/series/data.h"
+
+namespace heed::lab {
+
+using GroupedRows = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+// Rows of the table by sequence, in the order in which sequences begin. Without such a column (-1) all are of "all".
+GroupedRows Grouped(const CsvTable& table, int64_t sequence_column);
+
+// Places of columns in a table; -1: there is none.
+struct SequenceColumns {
+  std::vector<int64_t> features;
+  int64_t sequence, time;
+};
+
+// The sequences of a table, in the order in which they begin. target_of(row) is not called where it is empty. Throws FileError
+// that names row and column: a missing value, what is no number, a time that does not increase.
+std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, bool has_dates,
+                                        const std::function<double(int64_t row)>& target_of);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_CSV_SEQUENCES_H_

@@ -1,0 +1,328 @@
+#include "lab/series/stream.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "heed/error.h"
+#include "heed/input_file.h"
+#include "heed/safetensors.h"
+#include "lab/report/file.h"
+#include "lab/series/csv_sequences.h"
+#include "lab/series/magnitudes.h"
+#include "lab/series/npy_file.h"
+#include "lab/training/interrupt.h"
+
+namespace heed::lab {
+namespace {
+
+// Data of this form, without sequences yet.
+SeriesData Unread(const SeriesForm& form, const std::string& name) {
+  SeriesData data;
+  data.name = name, data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
+  data.time = form.time, data.sequence = form.sequence, data.classes = form.classes;
+  data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step;
+  return data;
+}
+
+// Places of the form's columns in a table, and of the target where it is read. Throws FileError that names all that is missing.
+struct FormColumns {
+  SequenceColumns of;
+  int64_t target = -1;
+
+  FormColumns(const SeriesForm& form, const CsvTable& table, bool with_targets) {
+    std::vector<std::string> missing;
+    const auto column = [&](const std::string& name) -> int64_t {
+      if (name.empty()) return -1;
+      const auto found = std::ranges::find(table.columns(), name);
+      if (found == table.columns().end()) missing.push_back("'" + ShownName(name) + "'");
+      return found - table.columns().begin();
+    };
+    of.sequence = column(form.sequence), of.time = column(form.time);
+    for (const std::string& name : form.features) of.features.push_back(column(name));
+    if (form.Forecasts() || with_targets) target = column(form.target);
+    if (missing.empty()) return;
+    throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
+                                fmt::join(missing, ", "), fmt::join(table.columns(), ", ")));
+  }
+};
+
+std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable& table, const FormColumns& columns) {
+  std::function<double(int64_t)> target_of;
+  const int64_t target = columns.target;
+  if (target >= 0 && !form.Classifies()) target_of = [&](int64_t row) { return table.Number(row, target); };
+  if (target >= 0 && form.Classifies()) {
+    target_of = [&](int64_t row) {
+      const auto found = std::ranges::find(form.classes, table.Text(row, target));
+      if (found == form.classes.end()) {
+        throw FileError(fmt::format("{}'{}' is no class of the model, which knows {}", table.Place(row, target),
+                                    ShownName(table.Text(row, target)), fmt::join(form.classes, ", ")));
+      }
+      return static_cast<double>(found - form.classes.begin());
+    };
+  }
+  return SequencesOf(table, columns.of, form.has_dates, target_of);
+}
+
+// Of data whose sequences have one target each; keeps that one.
+void RequireOneTarget(SeriesData& data) {
+  for (SeriesSequence& sequence : data.sequences) {
+    for (int64_t step = 1; step < sequence.steps; ++step) {
+      if (sequence.targets[step] == sequence.targets[0]) continue;
+      throw FileError(data.Place(sequence, step, data.target) +
+                      "it differs from the row before; the model has one answer a sequence");
+    }
+    sequence.targets.resize(1);
+  }
+}
+
+// Such a method answers a sequence from all others too, or from all of its history.
+bool LooksAtAll(const KeptModel& model) { return model.method.kind == "calendar" || model.method.kind == "smoothing"; }
+
+// Steps at the end of a sequence that its answer may depend on: those of a window and the one before, or a season.
+int64_t StepsNeeded(const KeptModel& model) {
+  constexpr int64_t kMostSeason = int64_t{1} << 20;
+  const auto season = model.method.settings.find("season");
+  const bool whole = season != model.method.settings.end() && season->is_number_integer();
+  return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
+}
+
+template <class T>
+void EraseFront(std::vector<T>& values, int64_t count) {
+  if (!values.empty()) values.erase(values.begin(), values.begin() + count);
+}
+
+void ForgetSteps(SeriesSequence& sequence, int64_t count, int64_t width) {
+  EraseFront(sequence.features, count * width);
+  EraseFront(sequence.times, count), EraseFront(sequence.targets, count), EraseFront(sequence.rows, count);
+  sequence.steps -= count;
+}
+
+// What a file yields, or standard input, about `block` bytes at a time.
+class Bytes {
+ public:
+  Bytes(const std::filesystem::path& path, int64_t block) : block_(block) {
+    if (path != "-") file_.emplace(path.string());
+  }
+
+  int64_t size() const { return file_ ? file_->size() : 0; }
+  int64_t read() const { return read_; }
+
+  // Whether others may follow those that are appended.
+  bool Append(std::string& bytes) {
+    bool more = true;
+    for (const int64_t end = read_ + block_; more && read_ < end;) {
+      if (Interrupted()) throw Interruption("interrupted while data were read");
+      const int64_t left = std::min(end - read_, kBlockBytes);
+      const int64_t count = file_ ? std::min(left, file_->size() - read_) : left;
+      const std::size_t before = bytes.size();
+      bytes.resize(before + static_cast<std::size_t>(count));
+      const int64_t got = ReadInto(bytes.data() + before, count);
+      bytes.resize(before + static_cast<std::size_t>(got));
+      read_ += got;
+      more = file_ ? read_ < file_->size() : got > 0;
+    }
+    return more;
+  }
+
+ private:
+  int64_t ReadInto(char* bytes, int64_t count) const {
+    if (file_) return file_->Read(read_, count, bytes), count;
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    while (::poll(&input, 1, /*milliseconds=*/100) <= 0) {
+      if (Interrupted()) throw Interruption("interrupted while data were read");
+    }
+    const ssize_t got = ::read(STDIN_FILENO, bytes, static_cast<std::size_t>(count));
+    if (got < 0) throw FileError("standard input cannot be read");
+    return got;
+  }
+
+  std::optional<InputFile> file_;
+  int64_t block_, read_ = 0;
+};
+
+class CsvSeries : public SeriesStream {
+ public:
+  CsvSeries(const KeptModel& model, const std::filesystem::path& path, int64_t block)
+      : form_(model.form),
+        needed_(StepsNeeded(model)),
+        name_(NameOfInput(path)),
+        bytes_(path, block),
+        blocks_(name_, [this](std::string& bytes) { return bytes_.Append(bytes); }) {}
+
+  int64_t size() const override { return bytes_.size(); }
+  int64_t read() const override { return bytes_.read(); }
+
+  std::optional<SeriesData> Next() override {
+    SeriesData part = Unread(form_, name_);
+    while (part.sequences.empty() && !ended_) {
+      const std::optional<CsvTable> table = blocks_.Next();
+      ended_ = blocks_.AtEnd();
+      if (table) Take(*table, part);
+      if (ended_ && open_) part.sequences.push_back(*std::exchange(open_, std::nullopt));
+    }
+    if (part.sequences.empty()) return std::nullopt;
+    return part;
+  }
+
+ private:
+  // What a block ends or answers goes into the part.
+  void Take(const CsvTable& table, SeriesData& part) {
+    if (!columns_) columns_.emplace(form_, table, /*with_targets=*/false);
+    SeriesData fresh = Unread(form_, table.name());
+    fresh.sequences = SequencesFor(form_, table, *columns_);
+    RequireMagnitudes(fresh), RequireStandardised(fresh, form_);
+    const int64_t column = columns_->of.sequence;
+    const std::string last = column < 0 ? "all" : table.Text(table.rows() - 1, column);
+    std::optional<SeriesSequence> goes_on;
+    if (open_ && !Continues(fresh)) part.sequences.push_back(*std::exchange(open_, std::nullopt));
+    for (SeriesSequence& sequence : fresh.sequences) {
+      if (open_ && sequence.id == open_->id) {
+        sequence = *std::exchange(open_, std::nullopt);
+      } else if (!seen_.insert(sequence.id).second) {
+        throw FileError(fmt::format(
+            "{}: row {}: sequence '{}' comes back after others; of data from standard input of more than {} bytes the rows of "
+            "a sequence must stand together: sort them by '{}', or give a file",
+            table.name(), sequence.rows.front(), ShownName(sequence.id), kBlockBytes, ShownName(form_.sequence)));
+      }
+      if (sequence.id == last && !ended_) {
+        goes_on = std::move(sequence);
+      } else {
+        part.sequences.push_back(std::move(sequence));
+      }
+    }
+    open_ = std::move(goes_on);
+    if (open_) Shorten(part);
+  }
+
+  // Whether the block holds more of the open sequence, which then has it.
+  bool Continues(const SeriesData& fresh) {
+    const auto more = std::ranges::find(fresh.sequences, open_->id, &SeriesSequence::id);
+    if (more == fresh.sequences.end()) return false;
+    if (form_.has_times && more->times.front() <= open_->times.back())
+      throw FileError(fresh.Place(*more, 0, form_.time) + "times of a sequence must increase from row to row");
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+    append(open_->features, more->features), append(open_->times, more->times);
+    append(open_->targets, more->targets), append(open_->rows, more->rows);
+    open_->steps += more->steps;
+    return true;
+  }
+
+  // Gives what can be answered of the open sequence to the part, and forgets steps that no later answer depends on.
+  void Shorten(SeriesData& part) {
+    int64_t kept = needed_;
+    if (form_.each_step && !form_.Forecasts()) {
+      const int64_t longest = form_.longest, answered = open_->before;
+      while (open_->before < open_->steps - longest) open_->before += longest;
+      kept = open_->steps - std::max<int64_t>(0, open_->before - longest - 1);
+      if (open_->before > answered) {
+        part.sequences.push_back(*open_);
+        part.sequences.back().before = answered, part.sequences.back().goes_on = true;
+      }
+    }
+    const int64_t forgotten = std::max<int64_t>(0, open_->steps - kept);
+    ForgetSteps(*open_, forgotten, std::ssize(form_.features));
+    open_->before = std::max<int64_t>(0, open_->before - forgotten);
+  }
+
+  SeriesForm form_;
+  int64_t needed_;
+  std::string name_;
+  Bytes bytes_;
+  CsvBlocks blocks_;
+  std::optional<FormColumns> columns_;
+  std::unordered_set<std::string> seen_;  // ids
+  std::optional<SeriesSequence> open_;    // whose rows may go on
+  bool ended_ = false;
+};
+
+// Whether no sequence comes back after another one.
+bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, int64_t block) {
+  Bytes bytes(path, block);
+  CsvBlocks blocks(NameOfInput(path), [&](std::string& to) { return bytes.Append(to); });
+  std::unordered_set<std::string> seen;
+  std::string last;
+  while (const std::optional<CsvTable> table = blocks.Next()) {
+    const int64_t column = FormColumns(form, *table, /*with_targets=*/false).of.sequence;
+    for (int64_t row = 0; row < table->rows(); ++row) {
+      const std::string& id = table->Text(row, column);
+      if (id == last) continue;
+      if (!seen.insert(id).second) return false;
+      last = id;
+    }
+  }
+  return true;
+}
+
+class NpySeries : public SeriesStream {
+ public:
+  NpySeries(const KeptModel& model, const std::filesystem::path& path, int64_t block) : form_(model.form), file_(path) {
+    const std::vector<int64_t>& shape = file_.shape();
+    const int64_t columns = std::ssize(form_.features);
+    const bool one = columns == 1 && shape.size() == 2;
+    if (form_.has_times || std::ranges::find(shape, 0) != shape.end() || (!one && (shape.size() != 3 || shape[2] != columns))) {
+      throw FileError(fmt::format("{}: the model reads {}, got an array of [{}]", file_.name(),
+                                  form_.has_times ? "times, which an array has not" : fmt::format("[rows, steps, {}]", columns),
+                                  fmt::join(shape, ", ")));
+    }
+    row_bytes_ = shape[1] * columns * static_cast<int64_t>(sizeof(double));
+    at_once_ = LooksAtAll(model) ? shape[0] : std::max<int64_t>(1, block / row_bytes_);
+  }
+
+  int64_t size() const override { return file_.shape()[0] * row_bytes_; }
+  int64_t read() const override { return next_ * row_bytes_; }
+
+  std::optional<SeriesData> Next() override {
+    const int64_t steps = file_.shape()[1], columns = std::ssize(form_.features);
+    const int64_t end = std::min(file_.shape()[0], next_ + at_once_);
+    if (next_ == end) return std::nullopt;
+    const std::vector<double> values = file_.Rows(next_, end);
+    SeriesData data = Unread(form_, file_.name());
+    for (auto begin = values.begin(); next_ < end; ++next_, begin += steps * columns) {
+      SeriesSequence sequence{std::to_string(next_), steps, {}, {}, {}};
+      sequence.features.assign(begin, begin + steps * columns);
+      for (int64_t step = 0; form_.Forecasts() && step < steps; ++step)
+        sequence.targets.push_back(sequence.features[step * columns + columns - 1]);
+      data.sequences.push_back(std::move(sequence));
+    }
+    return data;
+  }
+
+ private:
+  SeriesForm form_;
+  NpyFile file_;
+  int64_t row_bytes_, at_once_, next_ = 0;
+};
+
+}  // namespace
+
+SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path) {
+  const CsvTable table(NameOfInput(path), ReadInput(path));
+  SeriesData data = Unread(form, table.name());
+  data.sequences = SequencesFor(form, table, {form, table, /*with_targets=*/true});
+  if (!form.each_step) RequireOneTarget(data);
+  return data;
+}
+
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
+  const bool file = path != "-";
+  const bool whole = LooksAtAll(model) || (file && !model.form.sequence.empty() && InputFile(path.string()).size() > block &&
+                                           !StandTogether(model.form, path, block));
+  if (whole && file) InputFile(path.string(), MostDataBytes());  // its size is checked
+  return std::make_unique<CsvSeries>(model, path, whole ? MostDataBytes() + 1 : block);
+}
+
+std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
+  return std::make_unique<NpySeries>(model, path, block);
+}
+
+}  // namespace heed::lab

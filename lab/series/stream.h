@@ -1,0 +1,39 @@
+// Data for a kept model, a part at a time: files may be larger than memory.
+#ifndef HEED_LAB_SERIES_STREAM_H_
+#define HEED_LAB_SERIES_STREAM_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "lab/series/data.h"
+#include "lab/series/kept_model.h"
+
+namespace heed::lab {
+
+class SeriesStream {
+ public:
+  virtual ~SeriesStream() = default;
+  // The next part, for Predict; nothing at the end. Throws FileError that names the columns which are not there or the place of
+  // a value, and Interruption on Ctrl-C.
+  virtual std::optional<SeriesData> Next() = 0;
+  virtual int64_t size() const = 0;  // bytes of the file; 0 where nobody knows
+  virtual int64_t read() const = 0;  // of them
+};
+
+inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
+
+// A CSV file, or standard input where the path is "-": columns are found by their names, others are not looked at, and of a
+// forecast the target is read too. About `block` bytes are held at once, the id of each sequence, and of a sequence that goes
+// on as many steps as the model reads. A file whose sequences do not stand together is read whole, and so is any file for
+// Holt-Winters and a calendar, which look at all histories; FileError names the limit, and on standard input of more than
+// `block` bytes the row where a sequence comes back.
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
+// X.npy of [rows, steps, features], or [rows, steps] of one feature; the last feature is a forecast's target. About `block`
+// bytes are held at once, at least a row.
+std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_STREAM_H_

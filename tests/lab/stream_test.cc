@@ -1,0 +1,210 @@
+#include "lab/series/stream.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "heed/error.h"
+#include "lab/data/random.h"
+#include "lab/report/file.h"
+#include "lab/series/batches.h"
+#include "lab/series/csv_table.h"
+#include "lab/series/npy_file.h"
+#include "lab/series/predictions.h"
+#include "tests/error_text.h"
+#include "tests/scratch_folder.h"
+
+namespace heed::lab {
+namespace {
+
+// A network that was never trained answers as well as any for these tests.
+KeptModel Untrained(SeriesForm form) {
+  form.target = "y", form.features = {"x", "z"};
+  form.mean = {0.5, 0.5}, form.deviation = form.change = {1, 2};
+  if (form.Classifies()) form.classes = {"low", "high"};
+  KeptModel model{.name = "GRU", .form = std::move(form), .method = {}};
+  SequenceModelOptions network;
+  network.encoder = "gru", network.position = "none", network.layers = 1, network.heads = 1, network.width = 4;
+  network.ffn_width = 8, network.longest = model.form.steps(), network.features = model.form.width();
+  network.outputs = model.form.outputs(), network.pooled = !model.form.each_step, network.causal = model.form.Forecasts();
+  if (network.causal) network.features += 2, model.method.arrays["levels"] = at::ones({2});
+  model.network = network;
+  for (const auto& [name, parameter] : SequenceModel(network)->named_parameters().pairs())
+    model.method.arrays[name] = parameter.detach();
+  if (!model.form.Classifies()) model.low.assign(model.form.outputs(), -1.0), model.high.assign(model.form.outputs(), 1.0);
+  return model;
+}
+
+SeriesForm FormOf(const std::string& goal, bool each_step) {
+  SeriesForm form;
+  form.goal = goal, form.each_step = each_step, form.context = 5, form.longest = 6;
+  if (form.Forecasts()) form.horizon = 2;
+  return form;
+}
+
+struct Layout {
+  int64_t sequences, steps;
+  bool times = false, mixed = false;  // rows of different sequences in turn
+};
+
+std::string Rows(const Layout& layout) {
+  Random random(5);
+  std::string text = "id,t,x,z,y\r\n";
+  for (int64_t i = 0; i < layout.sequences * layout.steps; ++i) {
+    const int64_t s = layout.mixed ? i % layout.sequences : i / layout.steps;
+    const int64_t step = layout.mixed ? i / layout.sequences : i % layout.steps;
+    text += fmt::format("\"s,{}\",{},{},{},{}\n", s, 3 * step + step % 2, random.Uniform(), random.Uniform(), step % 7);
+  }
+  return text;
+}
+
+// All parts together; `parts`: how many there were.
+Predictions InParts(const KeptModel& model, SeriesStream& stream, int64_t& parts) {
+  Predictions all;
+  parts = 0;
+  while (const auto part = stream.Next()) {
+    Predictions some = Predict(model, *part);
+    all.columns = some.columns;
+    all.rows.insert(all.rows.end(), some.rows.begin(), some.rows.end());
+    ++parts;
+  }
+  EXPECT_EQ(stream.read(), stream.size());
+  return all;
+}
+
+void ExpectAlike(const Predictions& parts, const Predictions& whole) {
+  ASSERT_EQ(parts.rows.size(), whole.rows.size());
+  EXPECT_EQ(parts.columns, whole.columns);
+  for (std::size_t row = 0; row < whole.rows.size(); ++row) {
+    for (std::size_t cell = 0; cell < whole.columns.size(); ++cell) {
+      if (const auto* value = std::get_if<double>(&whole.rows[row][cell])) {
+        ASSERT_NEAR(std::get<double>(parts.rows[row][cell]), *value, 1e-6) << row;
+      } else {
+        ASSERT_EQ(parts.rows[row][cell], whole.rows[row][cell]) << row;
+      }
+    }
+  }
+}
+
+TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
+  for (SeriesForm form : {FormOf("classification", false), FormOf("regression", true), FormOf("forecast", true)}) {
+    for (const Layout& layout : {Layout{40, 9}, Layout{40, 2}, Layout{1, 300}, Layout{9, 40, /*times=*/true},
+                                 Layout{1, 300, /*times=*/true}, Layout{7, 30, false, /*mixed=*/true}}) {
+      form.sequence = layout.sequences > 1 ? "id" : "";
+      form.has_times = layout.times, form.time = layout.times ? "t" : "", form.typical_step = 3;
+      const KeptModel model = Untrained(form);
+      const ScratchFolder folder;
+      WriteFile(folder.path() / "rows.csv", Rows(layout));
+      int64_t parts = 0;
+      const auto whole_stream = CsvStream(model, folder.path() / "rows.csv");
+      const Predictions whole = InParts(model, *whole_stream, parts);
+      ASSERT_EQ(parts, 1);
+      ASSERT_EQ(std::ssize(whole.rows),
+                form.each_step ? form.Forecasts() ? 2 * layout.sequences : layout.sequences * layout.steps : layout.sequences);
+      for (const int64_t block : {200, 1500}) {
+        const auto stream = CsvStream(model, folder.path() / "rows.csv", block);
+        ExpectAlike(InParts(model, *stream, parts), whole);
+        if (layout.mixed) {
+          EXPECT_EQ(parts, 1) << "rows that do not stand together are read whole";
+        } else if (layout.sequences > 1 || (form.each_step && !form.Forecasts())) {
+          EXPECT_GT(parts, 1);
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
+  const KeptModel model = Untrained(FormOf("forecast", true));
+  const ScratchFolder folder;
+  std::string bytes = "\x93NUMPY\x01", header = "{'descr': '<f4', 'fortran_order': False, 'shape': (50, 6, 2), }";
+  header.resize(117, ' '), header += '\n';
+  bytes += std::string(1, '\0') + std::string(1, static_cast<char>(header.size())) + std::string(1, '\0') + header;
+  Random random(3);
+  for (int64_t i = 0; i < 600; ++i) {
+    const auto value = static_cast<float>(random.Uniform());
+    bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  WriteFile(folder.path() / "x.npy", bytes);
+  int64_t parts = 0;
+  const auto whole_stream = NpyStream(model, folder.path() / "x.npy");
+  const Predictions whole = InParts(model, *whole_stream, parts);
+  ASSERT_EQ(parts, 1);
+  EXPECT_EQ(std::get<std::string>(whole.rows.back().front()), "49");
+  const auto stream = NpyStream(model, folder.path() / "x.npy", 1000);
+  ExpectAlike(InParts(model, *stream, parts), whole);
+  EXPECT_EQ(parts, 5);
+  const NpyArray array = ReadNpy(folder.path() / "x.npy");
+  EXPECT_EQ(NpyFile(folder.path() / "x.npy").Rows(7, 9),
+            std::vector<double>(array.values.begin() + 84, array.values.begin() + 108));
+  bytes.resize(bytes.size() - 1);
+  WriteFile(folder.path() / "x.npy", bytes);
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { NpyStream(model, folder.path() / "x.npy"); }), "promises 2400 bytes of values"));
+  const float broken = NAN;
+  bytes.resize(bytes.size() - 3), bytes.append(reinterpret_cast<const char*>(&broken), sizeof broken);
+  WriteFile(folder.path() / "x.npy", bytes);
+  const auto with_gap = NpyStream(model, folder.path() / "x.npy", 1000);
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { InParts(model, *with_gap, parts); }), "the value at [49, 5, 1] is not finite"));
+}
+
+// However a file is cut into blocks, its rows are the same, and so is what is wrong with it.
+TEST(StreamTest, BlocksOfAnySizeHoldTheSameRows) {
+  const auto rows_of = [](const std::string& text, std::size_t block) {
+    std::size_t at = 0;
+    CsvBlocks blocks("t", [&](std::string& bytes) {
+      bytes += text.substr(at, block), at += block;
+      return at < text.size();
+    });
+    std::string rows;
+    while (const auto table = blocks.Next()) {
+      for (int64_t row = 0; row < table->rows(); ++row) {
+        rows += fmt::format("{}:", table->Line(row));
+        for (int64_t column = 0; column < std::ssize(table->columns()); ++column) rows += table->Cell(row, column) + "|";
+      }
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_of("\xef\xbb\xbf"
+                    "a,b\r\n1,\"x\r\ny \"\"z\"\r\n2,\xc3\xa4\r\n3,4\r\n\r\n\n",
+                    3),
+            "2:1|x\r\ny \"z|4:2|\xc3\xa4|5:3|4|");
+  for (const char* text : {"\xef\xbb\xbf"
+                           "a,b\r\n1,\"x\r\ny \"\"z\"\r\n2,\xc3\xa4\r\n3,4\r\n\r\n\n",
+                           "a,b\n1,2\n\n3,4\n", "a,b\n1,\"2\n3", "a,b\n1,\xff\n", "a;b\n1;2", "a,b\n", "a,b\n1,2\n3", "",
+                           "a,b\n\"1\" 2,3\n", "a,b\r1,2\r3,4\r", "a,b\n1,\xc3"}) {
+    std::string whole;
+    const std::string wrong = WhatOf<FileError>([&] { whole = rows_of(text, 1000); });
+    for (std::size_t block = 1; block < 12; ++block) {
+      std::string rows;
+      EXPECT_EQ(WhatOf<FileError>([&] { rows = rows_of(text, block); }), wrong) << text << ", blocks of " << block;
+      EXPECT_EQ(rows, whole) << text << ", blocks of " << block;
+    }
+  }
+}
+
+TEST(StreamTest, WhatIsWrongFarInAFileIsNamedByItsRow) {
+  SeriesForm form = FormOf("classification", false);
+  form.sequence = "id", form.time = "t", form.has_times = true;
+  const KeptModel model = Untrained(form);
+  const ScratchFolder folder;
+  const auto error = [&](const std::string& row) {
+    WriteFile(folder.path() / "rows.csv", Rows({30, 10}) + row);
+    const auto stream = CsvStream(model, folder.path() / "rows.csv", 400);
+    int64_t parts = 0;
+    return WhatOf<FileError>([&] { InParts(model, *stream, parts); });
+  };
+  EXPECT_TRUE(Holds(error("\"s,29\",1,0,0,0\n"), "rows.csv: row 302, column 't': times of a sequence must increase"));
+  EXPECT_TRUE(Holds(error("new,1,one,0,0\n"), "rows.csv: row 302, column 'x': 'one' is not a finite number"));
+  EXPECT_TRUE(Holds(error("new,1,1e200,0,0\n"), "rows.csv: row 302, column 'x': 1e+200 is beyond 1e100"));
+  EXPECT_EQ(error("new,1,0,0,0\n"), "");
+}
+
+}  // namespace
+}  // namespace heed::lab
