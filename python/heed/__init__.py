@@ -14,6 +14,7 @@
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
+    heed.open_model(folder)                             a model that heed study or heed train kept
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
     heed.distributed                                    attention over many processes, each with part of a sequence
     heed.jax                                            the same for JAX; imports it, and does without torch
@@ -28,7 +29,7 @@ from ._shared_libraries import lacks_torch
 
 _LACKS = lacks_torch()
 if TYPE_CHECKING or not _LACKS:
-    from . import _library as _library, flash_attn, nn, positions, transformers
+    from . import _library as _library, flash_attn, models, nn, positions, transformers
     from ._attention import attention, attention_packed
     from ._cache import KeyValueCache
     from ._calls import Call, calls
@@ -41,6 +42,7 @@ if TYPE_CHECKING or not _LACKS:
     from ._results import AttentionOutput, Statistics, WeightsOf
     from ._sdpa import scaled_dot_product_attention
     from ._weights import load_weights, save_weights
+    from .models import open_model
 
 __all__ = [
     "AttentionOutput",
@@ -63,7 +65,9 @@ __all__ = [
     "info",
     "load_weights",
     "mask",
+    "models",
     "nn",
+    "open_model",
     "positions",
     "release_workspace",
     "replace_flex_attention",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
-import stat
 import zipfile
 from collections.abc import Callable, Collection
 from typing import Any, BinaryIO, TypeVar
 
 import numpy
 import torch
+
+from ._files import open_regular
 
 _MOST_MEMBERS = 65536  # as in a safetensors file
 _MOST_DIRECTORY_BYTES = 8 << 20
@@ -103,15 +103,7 @@ class NpzFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        try:
-            # Without O_NONBLOCK a FIFO would be waited for before it can be refused.
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        except (OSError, ValueError) as error:
-            raise RuntimeError(f"{path!r} cannot be opened: {getattr(error, 'strerror', None) or error}") from error
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise RuntimeError(f"{path!r} is not a regular file")
-        self._file = os.fdopen(descriptor, "rb")
+        self._file = open_regular(path)
         self._archive: Any = None  # a zipfile.ZipFile, once its directory was found to be one
         try:
             self._members = self._guarded(self._read_directory)

@@ -1,0 +1,120 @@
+"""How labelled sequences become numbers for a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, Literal
+
+from ._settings import Settings
+
+_GOALS = ("classification", "regression", "forecast")
+_MOST_EXTENT = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What a kept model reads and answers, and how it was learned of the training part that columns become numbers."""
+
+    goal: Literal["classification", "regression", "forecast"]
+    """What is asked."""
+    target: str
+    """Column that is answered."""
+    sequence: str
+    """Column that tells which sequence a row belongs to; empty: all rows are one."""
+    time: str
+    """Column of times; empty: rows follow one another."""
+    features: tuple[str, ...]
+    """Columns that are read."""
+    classes: tuple[str, ...]
+    """Names of the classes, in the order of their probabilities; empty unless the goal is classification."""
+    each_step: bool
+    """Whether each step has an answer, and not each sequence."""
+    has_times: bool
+    """Whether there are times."""
+    has_dates: bool
+    """Whether times are dates: seconds since 1970 began in UTC."""
+    context: int
+    """Of a forecast: steps that it looks at, the last ones."""
+    horizon: int
+    """Of a forecast: values that follow."""
+    longest: int
+    """Else: steps of a sequence that are read at once, the last ones where it has one answer."""
+    mean: tuple[float, ...]
+    """Of each feature."""
+    deviation: tuple[float, ...]
+    """Of each feature: features are given to a model as (value - mean) / deviation."""
+    change: tuple[float, ...]
+    """Of each feature a typical change from step to step: a forecast is given changes in units of it."""
+    target_mean: float
+    """Of values: a network answers (value - target_mean) / target_scale."""
+    target_deviation: float
+    """Of values."""
+    target_scale: float
+    """Unit of a network's answers; of a forecast they are what is added to the last value, in this unit."""
+    typical_step: float
+    """The median difference of times: their unit for a model."""
+
+    @property
+    def classifies(self) -> bool:
+        """Whether classes are asked for."""
+        return self.goal == "classification"
+
+    @property
+    def forecasts(self) -> bool:
+        """Whether values that follow are asked for."""
+        return self.goal == "forecast"
+
+    @property
+    def width(self) -> int:
+        """Numbers of a prepared step: the features, and where there are times the logarithm of the time since the step before."""
+        return len(self.features) + self.has_times
+
+    @property
+    def outputs(self) -> int:
+        """Numbers of an answer: classes, the horizon or 1."""
+        return self.horizon if self.forecasts else len(self.classes) if self.classifies else 1
+
+    @property
+    def steps(self) -> int:
+        """Steps of a window, at most."""
+        return self.context if self.forecasts else self.longest
+
+    @property
+    def answers_steps(self) -> bool:
+        """Whether every step of a window is answered."""
+        return self.each_step and not self.forecasts
+
+
+def form_of(settings: Settings) -> Form:
+    """The form of a kept model. RuntimeError that names the field: another kind, sizes that contradict each other, scales that
+    are not positive."""
+    told: dict[str, Any] = {"goal": settings.choice("goal", _GOALS)}
+    for names, read in (
+        (("target", "sequence", "time"), settings.text),
+        (("features", "classes"), settings.texts),
+        (("each_step", "has_times", "has_dates"), settings.switch),
+        (("context", "horizon", "longest"), functools.partial(settings.whole, low=1, high=_MOST_EXTENT)),
+        (("mean", "deviation", "change"), settings.numbers),
+        (("target_mean", "target_deviation", "target_scale", "typical_step"), settings.number),
+    ):
+        told |= {name: read(name) for name in names}
+    form = Form(**told)
+    if form.forecasts and not form.each_step:
+        settings.refuse("'each_step': a forecast has a target at each step")
+    if form.classifies != bool(form.classes):
+        settings.refuse("'classes': expected those of a classification alone")
+    if form.has_times != bool(form.time) or (form.has_dates and not form.has_times):
+        settings.refuse("'has_times', 'has_dates': expected to be true beside a column 'time' alone")
+    if not form.features:
+        settings.refuse("'features': expected one or more")
+    for name in ("mean", "deviation", "change"):
+        values = getattr(form, name)
+        if len(values) != len(form.features):
+            settings.refuse(f"'{name}': expected a number for each of {len(form.features)} features, got {len(values)}")
+        if name != "mean" and min(values) <= 0:
+            settings.refuse(f"'{name}': {min(values)} is no scale")
+    for name in ("target_deviation", "target_scale", "typical_step"):
+        if getattr(form, name) <= 0:
+            settings.refuse(f"'{name}': {getattr(form, name)} is no scale")
+    return form

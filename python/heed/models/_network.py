@@ -1,0 +1,159 @@
+"""A network that a study kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+import torch
+
+from .. import positions
+from ..nn import AttentionEncoder, SequenceEncoder, make_encoder
+from ..nn._sequence_encoder import blank, padding
+from ..nn._steps import clamped_lens
+from ._data import Floats, SequenceData
+from ._form import Form
+from ._settings import Settings
+from ._table import TableModel
+from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
+from ._windows import Window, batch_of, some_at_once
+
+_MOST_TABLE = 1 << 28  # numbers of the tables of a positional scheme
+_LEAST_T5_DISTANCE = 17  # half of a causal side's buckets hold one distance each
+# Schemes that take times of any spacing; the others know the order of steps alone.
+_OF_TIMES = (
+    positions.Rotary, positions.XPos, positions.Alibi, positions.Kerple, positions.Sandwich, positions.Fire, positions.SinusoidalBias,
+)  # fmt: skip
+
+
+class NetworkModel(TableModel):
+    """A network: `input`, `encoder` and `head`, with the weights' names in the file; of a forecast also the buffer `levels`."""
+
+    input: torch.nn.Linear
+    """Form.width, of a forecast and Form.features beside it -> the encoder's width"""
+    encoder: SequenceEncoder
+    """Of heed.nn."""
+    head: torch.nn.Linear
+    """The encoder's width -> Form.outputs"""
+    pooled: bool
+    """Whether the head reads the mean over a row's steps, else every step."""
+
+    def __init__(self, form: Form, encoder: SequenceEncoder, pooled: bool) -> None:
+        """With new weights."""
+        super().__init__(form)
+        levels = len(form.features) if form.forecasts else 0
+        self.input = torch.nn.Linear(form.width + levels, encoder.width)
+        self.encoder, self.pooled = encoder, pooled
+        self.head = torch.nn.Linear(encoder.width, form.outputs)
+        if levels:
+            self.register_buffer("levels", torch.ones(levels))
+
+    def forward(
+        self, features: torch.Tensor, lengths: torch.Tensor | None = None, times: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """What `prepare` returns -> [rows, Form.outputs], or [rows, steps, Form.outputs] where steps are answered and of
+        forecasts, whose answer is that of a row's last step: logits of classes; of values (value - target_mean) / target_scale; of
+        a forecast what is added to the step's value, in units of target_scale. Differentiable.
+
+        features   float32 [rows, steps, Form.width]
+        lengths    integers [rows]: steps at and beyond a row's length count for nothing; None: all steps count
+        times      float64 [rows, steps], where a model of times has its steps
+
+        ValueError for other shapes.
+        """
+        Y = self.input(torch.cat([features, self._levels(features)], 2) if self.form.forecasts else features)
+        if self.form.has_times != (times is not None):
+            raise ValueError(f"times: expected {'those of each step' if self.form.has_times else 'none: the model reads none'}")
+        if times is not None and isinstance(self.encoder, AttentionEncoder):
+            Y = _encoded_at(self.encoder, Y, times, lengths)
+        else:
+            Y = self.encoder(Y, lengths)
+        return self.head(_mean(Y, lengths) if self.pooled else Y)
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def _levels(self, X: torch.Tensor) -> torch.Tensor:
+        """Of each column, its value less its mean over the steps so far, in units of `levels`: told by its changes, of which the
+        window's own first came before it."""
+        changes = X[:, :, : len(self.form.features)]
+        levels = torch.cat([torch.zeros_like(changes[:, :1]), changes[:, 1:]], 1).cumsum(1)
+        counts = torch.arange(1, X.shape[1] + 1, dtype=X.dtype, device=X.device).unsqueeze(1)
+        levels = levels - levels.cumsum(1) / counts
+        return levels / self.get_buffer("levels")
+
+    def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
+        answers = []
+        for some in some_at_once(self.form, windows):
+            features, lengths, times = batch_of(self.form, sequences, some)
+            padded = bool((lengths != features.shape[1]).any())
+            Y = self(features, lengths if padded else None, times)
+            if self.form.forecasts:
+                Y = Y[torch.arange(len(some)), lengths - 1]
+            elif self.form.each_step:
+                Y = Y[~padding(lengths, Y.shape[1]).squeeze(2)]  # type: ignore[union-attr]
+            answers.append(Y.double().log_softmax(1) if self.form.classifies else Y.double())
+        return self._in_own_units(sequences, windows, numpy.asarray(torch.cat(answers)))
+
+
+def _mean(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    """[rows, steps, width] -> [rows, width], without the padding; what stands there may be anything."""
+    if lengths is None:
+        return X.mean(1)
+    return blank(X, padding(lengths, X.shape[1])).sum(1) / lengths.unsqueeze(1)
+
+
+def _encoded_at(
+    encoder: AttentionEncoder, X: torch.Tensor, times: torch.Tensor, lengths: torch.Tensor | None
+) -> torch.Tensor:
+    """encoder(X, lengths) with steps that stand at their times, for schemes that take such."""
+    lengths = clamped_lens(lengths, X.shape[0], -1, X.shape[1])
+    padded = padding(lengths, X.shape[1])
+    Y = blank(X, padded)
+    if encoder.sinusoidal is not None:
+        Y = encoder.sinusoidal(Y, 0, times)
+    if encoder.learned is not None:
+        Y = encoder.learned(Y)
+    for layer in range(encoder.layers):
+        block: Any = encoder.get_submodule(f"block{layer}")
+        at = {"query_positions": times, "key_positions": times} if isinstance(block.attention.position, _OF_TIMES) else {}
+        Y = block(Y, lengths, **at)
+    return blank(encoder._normed(Y), padded)
+
+
+def network_of(settings: Settings, form: Form, weights: dict[str, torch.Tensor], path: str) -> NetworkModel:
+    """The kept network. settings: `network` of config.json; path: of the weights, for messages. RuntimeError that names the file
+    and what is wrong with it."""
+    encoder, position, norm = encoder_choice(settings)
+    sizes = {name: settings.whole(name, 1, most) for name, most in (("layers", MOST_LAYERS), ("heads", MOST_WIDTH))}
+    width, ffn_width = settings.whole("width", 1, MOST_WIDTH), settings.whole("ffn_width", 0, 4 * MOST_WIDTH)
+    longest, features = settings.whole("longest", 1, MOST_STEPS), settings.whole("features", 0, MOST_STEPS)
+    outputs, symbols = settings.whole("outputs", 1, MOST_STEPS), settings.whole("symbols", 0, MOST_STEPS)
+    causal, pooled = settings.switch("causal"), settings.switch("pooled")
+    given = form.width + (len(form.features) if form.forecasts else 0)
+    if (symbols, features, outputs, pooled, causal) != (0, given, form.outputs, not form.each_step, form.forecasts):
+        settings.refuse("'network' and 'form' contradict each other")
+    if longest < form.steps:
+        settings.refuse("'longest' of 'network': fewer steps than the form reads")
+    stored = sum(tensor.numel() for tensor in weights.values())
+    sizes_told = {"layers": sizes["layers"], "width": width, "ffn_width": ffn_width, "longest": longest}
+    require_plausible(settings, stored, ends=features + outputs, position=position, **sizes_told)
+    if position != "none" and sizes["layers"] * width * longest > _MOST_TABLE:
+        settings.refuse("'longest' is too large for tables of this width")
+    options: dict[str, Any] = {
+        **sizes,
+        "ffn_width": ffn_width,
+        "causal": causal,
+        "bias": True,
+        "max_len": longest,
+        "max_distance": max(_LEAST_T5_DISTANCE if position == "t5" else 1, longest),
+        "length_policy": "extend" if position == "sinusoidal" else "error",
+        "position": position,
+        "query_key_norm": norm,
+    }
+    model = made(settings, lambda: NetworkModel(form, make_encoder(encoder, width, **options), pooled))
+    fill(model, weights, torch.float32, path)
+    if form.forecasts and not (model.get_buffer("levels") > 0).all():
+        raise RuntimeError(f"{path}: tensor 'levels' is not positive")
+    return model

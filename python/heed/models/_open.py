@@ -1,0 +1,56 @@
+"""heed.open_model."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ._form import form_of
+from ._methods import method_of
+from ._network import network_of
+from ._safetensors import read_safetensors
+from ._settings import Settings
+from ._table import TableModel
+from ._text import TextModel, text_of
+
+_FORMAT = 1
+
+
+def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
+    """A model that `heed study` or `heed train` kept: the folder with config.json and model.safetensors.
+
+    A study of a table leaves R/model: a TableModel, whose predict gives the answers of `heed predict`. Of a text there is a
+    TextModel, with the answers of `heed generate`. Both are in evaluation mode, on the CPU, and can be trained further.
+
+    RuntimeError that names the file and the field for what cannot be read, another format, settings that contradict each other
+    or the weights, and numbers that are not finite: all of it is checked before anything is allocated for it. Nothing is ever
+    unpickled.
+    """
+    folder = os.fsdecode(path)
+    settings = Settings.of_file(os.path.join(folder, "config.json"))
+    version = settings.whole("format", 0)
+    if version != _FORMAT:
+        settings.refuse(f"'format' is {version}; this version of heed reads {_FORMAT}")
+    weights = os.path.join(folder, "model.safetensors")
+    if not settings.has("kind"):
+        return text_of(settings, read_safetensors(weights), weights)
+    settings.choice("kind", ("table",))
+    return _table(settings, weights)
+
+
+def _table(settings: Settings, path: str) -> TableModel:
+    name, form = settings.text("name"), form_of(settings.object("form"))
+    low, high = settings.numbers("low"), settings.numbers("high")
+    intervals = 0 if form.classifies else form.outputs
+    if len(low) != intervals or len(high) != intervals:
+        settings.refuse(f"'low' and 'high': expected {intervals} numbers each")
+    told = {"trained": settings.plain("training"), "reached": settings.plain("reached")}
+    tensors = read_safetensors(path)
+    model: TableModel
+    if settings.has("network"):
+        model = network_of(settings.object("network"), form, tensors, path)
+    else:
+        model = method_of(settings.object("method"), form, tensors, path)
+    model.name, model.low, model.high = name, low, high
+    model.trained, model.reached = told["trained"], told["reached"]
+    return model.eval()

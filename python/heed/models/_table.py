@@ -1,0 +1,134 @@
+"""Kept models of tables: what they have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+import torch
+
+from ._data import Floats, SequenceData, sequences_of
+from ._form import Form
+from ._windows import Batch, Window, batch_of, last_window, windows_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Answers:
+    """What a model answers: one entry a sequence, or a step where steps are answered."""
+
+    form: Form
+    """Of the model."""
+    sequences: list[str]
+    """Names of the sequences; of an array the numbers of its rows."""
+    rows: list[int] | None
+    """Where steps are answered the row of the table, or the step of an array's row, both from 0; else None."""
+    probabilities: Floats | None
+    """Of a classification float64 [answers, classes], in the order of form.classes; else None."""
+    values: Floats | None
+    """float64 [answers], of a forecast [answers, horizon]: the values that follow a sequence's last step. None for classes."""
+    low: Floats | None
+    """As values: an interval from low to high held 80 % of the true values of the validation part. None for classes."""
+    high: Floats | None
+    """As values; see low."""
+
+    @property
+    def classes(self) -> list[str]:
+        """The likeliest class of each."""
+        if self.probabilities is None:
+            raise ValueError(f"classes: the model's goal is {self.form.goal}")
+        return [self.form.classes[index] for index in self.probabilities.argmax(1)]
+
+    def columns(self) -> dict[str, Any]:
+        """Columns by name as `heed predict` writes them, for a frame: pandas.DataFrame(answers.columns()). A forecast has a row
+        for each value."""
+        form, ahead = self.form, self.form.horizon
+        name = form.sequence or "sequence"
+        if form.forecasts:
+            table: dict[str, Any] = {name: [one for one in self.sequences for _ in range(ahead)]}
+            table["ahead"] = [step for _ in self.sequences for step in range(1, ahead + 1)]
+        else:
+            table = {name: self.sequences} | ({} if self.rows is None else {"row": self.rows})
+        if self.probabilities is not None:
+            table[form.target] = self.classes
+            return table | {f"p {one}": self.probabilities[:, index] for index, one in enumerate(form.classes)}
+        told = {form.target: self.values, "low": self.low, "high": self.high}
+        return table | {column: values.reshape(-1) for column, values in told.items() if values is not None}
+
+
+class TableModel(torch.nn.Module):
+    """A model of labelled sequences that `heed study` kept: heed.open_model opens it. Its state dict has the names of the file."""
+
+    form: Form
+    """What it reads and answers."""
+    name: str
+    """What the study called it: "GRU", "ridge regression"."""
+    low: tuple[float, ...]
+    """Of values, by output: where 80 % of the true values of the validation part lay beside the answers. Empty for classes."""
+    high: tuple[float, ...]
+    """As low."""
+    trained: dict[str, Any]
+    """For people: how it was trained."""
+    reached: dict[str, Any]
+    """For people: what was measured on the test part."""
+
+    def __init__(self, form: Form) -> None:
+        """Of this form, with a name and intervals that are set later."""
+        super().__init__()
+        self.form, self.name, self.low, self.high, self.trained, self.reached = form, "", (), (), {}, {}
+
+    def predict(self, data: Any, *, lengths: Any = None, times: Any = None) -> Answers:
+        """The answers of `heed predict` for data that come later, each sequence in the order in which it begins.
+
+        data      a frame of pandas or polars, or a mapping of columns: a row a step, columns found by their names, others not
+                  looked at; the rows of a sequence in order of time. Or an array [rows, steps, features], a row a sequence
+        lengths   integers [rows], beside an array: how many steps of each row count; None: all
+        times     [rows, steps], beside an array, of a model with times; of dates seconds since 1970 in UTC
+
+        ValueError for columns that are missing, numbers that are not finite or cannot be computed with, times that do not
+        increase, and sequences that are too short; TypeError for data of another kind.
+        """
+        sequences = sequences_of(self.form, data, lengths, times)
+        windows, names, rows, kept = [], [], [], []
+        for index, sequence in enumerate(sequences):
+            for window, read in windows_of(self.form, sequences, index):
+                windows.append(window)
+                answered = window.steps if self.form.answers_steps else 1
+                kept += [step >= read for step in range(answered)]
+                names += [sequence.name] * (answered - read)
+                rows += sequence.rows[window.first + read : window.end].tolist()
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                answers = self._answers(sequences, windows)[numpy.array(kept)]
+        finally:
+            self.train(was_training)
+        rows_told = rows if self.form.answers_steps else None
+        if self.form.classifies:
+            return Answers(self.form, names, rows_told, answers, None, None, None)
+        low, high = answers + numpy.array(self.low), answers + numpy.array(self.high)
+        shape = answers.shape if self.form.forecasts else answers.shape[:1]
+        told = (values.reshape(shape) for values in (answers, low, high))
+        return Answers(self.form, names, rows_told, None, *told)
+
+    def prepare(self, data: Any, *, lengths: Any = None, times: Any = None) -> Batch:
+        """The last steps of each sequence, as many as are read at once, as one batch for `forward` of a network. The arguments
+        and errors are those of predict."""
+        sequences = sequences_of(self.form, data, lengths, times)
+        return batch_of(self.form, sequences, [last_window(self.form, sequences, index) for index in range(len(sequences))])
+
+    def _answers(self, sequences: Sequence[SequenceData], windows: Sequence[Window]) -> Floats:
+        """float64 [answers, outputs] in the target's own units, of classes their probabilities."""
+        raise NotImplementedError
+
+    def _in_own_units(self, sequences: Sequence[SequenceData], windows: Sequence[Window], answers: Floats) -> Floats:
+        """What a model answers, logarithms of probabilities or standardised values, in the target's own units."""
+        if self.form.classifies:
+            return numpy.exp(answers)
+        values = answers * self.form.target_scale
+        if not self.form.forecasts:
+            return values + self.form.target_mean
+        last = [sequences[window.sequence].target[window.end - 1] for window in windows]  # type: ignore[index]
+        return values + numpy.array(last)[:, None]

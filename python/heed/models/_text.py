@@ -1,0 +1,184 @@
+"""A model of characters that `heed train` kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from ..nn import SequenceEncoder, make_encoder
+from ._settings import Settings, shown
+from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
+
+_TYPES = {"float32": torch.float32, "float64": torch.float64}
+_MOST_BY_OFFSET, _MOST_BY_POSITION = 1 << 25, 1 << 27  # numbers of tables by offset in all layers, and by position
+_BUCKETS = 32  # of t5
+
+
+class TextModel(torch.nn.Module):
+    """A model of characters that `heed train` kept: heed.open_model opens it. Its state dict has the names of the file."""
+
+    vocabulary: str
+    """The characters that it knows; token i is the i-th."""
+    objective: Literal["causal", "masked"]
+    """causal: answers what comes next; masked: what stands where mask_token does."""
+    context: int
+    """Steps of a training window."""
+    mask_token: int | None
+    """Stands for a hidden character, where the objective is masked; else None."""
+    trained: dict[str, Any]
+    """For people: how it was trained."""
+    reached: dict[str, Any]
+    """For people: what was measured."""
+    embedding: torch.nn.Embedding
+    """[tokens, width]"""
+    encoder: SequenceEncoder
+    """Of heed.nn."""
+    head: torch.nn.Linear | None
+    """width -> characters; None where the embedding is used once more."""
+
+    def __init__(
+        self,
+        vocabulary: str,
+        encoder: SequenceEncoder,
+        *,
+        objective: Literal["causal", "masked"],
+        context: int,
+        tied: bool,
+        input_scale: float,
+    ) -> None:
+        """With new weights. tied: head and embedding share one matrix; input_scale: of embeddings."""
+        super().__init__()
+        self.vocabulary, self.objective, self.context = vocabulary, objective, context
+        self.mask_token = len(vocabulary) if objective == "masked" else None
+        self.trained, self.reached, self._input_scale = {}, {}, input_scale
+        self.embedding = torch.nn.Embedding(len(vocabulary) + (objective == "masked"), encoder.width)
+        self.encoder = encoder
+        self.head = None if tied else torch.nn.Linear(encoder.width, len(vocabulary), bias=False)
+        self._token = {character: token for token, character in enumerate(vocabulary)}
+
+    def encode(self, text: str) -> list[int]:
+        """Tokens of a text. ValueError that names a character which the model does not know; TypeError for what is no string."""
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected a string, got {type(text).__name__}")
+        for place, character in enumerate(text):
+            if character not in self._token:
+                raise ValueError(
+                    f"text: character {place}, {character!r}, is not among the {len(self.vocabulary)} characters that the model knows"
+                )
+        return [self._token[character] for character in text]
+
+    def decode(self, tokens: Sequence[int] | torch.Tensor) -> str:
+        """The text of tokens. ValueError for those that are no character's."""
+        listed = tokens.tolist() if isinstance(tokens, torch.Tensor) else tokens
+        for token in listed:
+            if not 0 <= token < len(self.vocabulary):
+                raise ValueError(f"tokens: {token} is outside 0..{len(self.vocabulary) - 1}")
+        return "".join(self.vocabulary[token] for token in listed)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """tokens int64 [batch, steps] -> logits [batch, steps, characters]: of a causal model those of the next character, of a
+        masked one those of the character that stands there. Differentiable. ValueError for more steps than a learned table of
+        positions has."""
+        return self._logits(self.encoder(self._embedded(tokens)))
+
+    if TYPE_CHECKING:
+        __call__ = forward
+
+    def generate(self, prompt: str, characters: int) -> str:
+        """The likeliest next character, so many times: what `heed generate --temperature 0` writes behind the prompt. The model
+        reads back over its context at most.
+
+        ValueError for a masked model, an empty prompt, characters that the model does not know and a number below 0;
+        RuntimeError where logits are not finite.
+        """
+        if self.objective != "causal":
+            raise ValueError("generate: the model was trained with the masked objective; only a causal model can continue a text")
+        tokens = self.encode(prompt)
+        if not tokens:
+            raise ValueError("prompt: it is empty; give at least one character")
+        if characters < 0:
+            raise ValueError(f"characters: expected 0 or more, got {characters}")
+        was_training = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                return self.decode(self._continued(tokens, characters))
+        finally:
+            self.train(was_training)
+
+    def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
+        X = self.embedding(tokens)
+        return X if self._input_scale == 1 else X * self._input_scale
+
+    def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        if self.head is not None:
+            return self.head(hidden)
+        return torch.nn.functional.linear(hidden, self.embedding.weight[: len(self.vocabulary)])
+
+    def _continued(self, tokens: list[int], characters: int) -> list[int]:
+        """The tokens behind `tokens`."""
+        begin, steps = len(tokens), self.encoder.can_step
+        caches = self.encoder.new_caches(1, self.context) if steps else None
+        unread = min(begin, self.context)
+        for _ in range(characters):
+            if caches is None:
+                hidden = self.encoder(self._embedded(torch.tensor([tokens[-self.context :]])))
+            else:
+                if caches.length + unread > self.context:  # begins anew with the last three quarters
+                    caches = self.encoder.new_caches(1, self.context)
+                    unread = min(len(tokens), max(1, self.context * 3 // 4))
+                hidden, unread = self.encoder.step(self._embedded(torch.tensor([tokens[-unread:]])), caches), 1
+            logits = self._logits(hidden[0, -1])
+            if not logits.isfinite().all():
+                raise RuntimeError(f"generate: logits after {len(tokens)} characters are not all finite")
+            tokens.append(int(logits.float().argmax()))
+        return tokens[begin:]
+
+
+def text_of(settings: Settings, weights: dict[str, torch.Tensor], path: str) -> TextModel:
+    """The kept model. settings: config.json; path: of the weights, for messages. RuntimeError that names the file and what is
+    wrong with it."""
+    model = settings.object("model")
+    vocabulary = settings.text("vocabulary")
+    if not vocabulary or list(vocabulary) != sorted(set(vocabulary)):
+        settings.refuse("'vocabulary' is not sorted and without repetition")
+    encoder, position, norm = encoder_choice(model)
+    objective: Any = model.choice("objective", ("causal", "masked"))
+    layers, heads = model.whole("layers", 1, MOST_LAYERS), model.whole("heads", 1, MOST_WIDTH)
+    width, ffn_width = model.whole("width", 1, MOST_WIDTH), model.whole("ffn_width", -1, 4 * MOST_WIDTH)
+    context, distance = model.whole("context", 1, MOST_STEPS), model.whole("max_distance", 0, MOST_STEPS)
+    precision = model.choice("precision", _TYPES, usual="float32")
+    if distance == 0:
+        # Half of a side's buckets hold one distance each, and the others begin after them.
+        least = (_BUCKETS if objective == "causal" else _BUCKETS // 2) // 2 + 1 if position == "t5" else 1
+        distance = max(least, context // 2)
+    options: dict[str, Any] = {
+        "layers": layers,
+        "heads": heads,
+        "ffn_width": 4 * width if ffn_width < 0 else ffn_width,
+        "kernel": model.whole("kernel", 1, 1 << 10),
+        "dropout": model.number("dropout", 0, 1),
+        "bias": model.switch("bias"),
+        "causal": objective == "causal",
+        "max_len": context,
+        "max_distance": distance,
+        "length_policy": "extend" if position == "sinusoidal" else "error",
+        "position": position,
+        "query_key_norm": norm,
+    }
+    shape = {"layers": layers, "width": width, "ffn_width": options["ffn_width"], "longest": context}
+    stored = sum(tensor.numel() for tensor in weights.values())
+    require_plausible(settings, stored, ends=len(vocabulary), position=position, **shape)
+    if position == "t5" and layers * (2 * distance + 1) * heads > _MOST_BY_OFFSET:
+        settings.refuse("'max_distance', 'context': too many offsets for tables of so many heads")
+    if position in ("sinusoidal", "learned") and context * width > _MOST_BY_POSITION:
+        settings.refuse("'context' is too large for tables of this width")
+    scale = math.sqrt(width) if position == "sinusoidal" else 1.0
+    told = {"objective": objective, "context": context, "tied": model.switch("tied"), "input_scale": scale}
+    opened = made(settings, lambda: TextModel(vocabulary, make_encoder(encoder, width, **options), **told))
+    fill(opened, weights, _TYPES[precision], path)
+    opened.trained, opened.reached = settings.plain("training"), settings.plain("reached")
+    return opened.eval()

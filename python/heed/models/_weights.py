@@ -1,0 +1,67 @@
+"""Weights of a file into a module that was made without memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import torch
+
+from ..nn import encoder_names
+from ._settings import Settings, shown
+
+POSITIONS = (
+    "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich", "fire",
+    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope",
+)  # fmt: skip
+NORMS = ("none", "l2", "rms")
+MOST_LAYERS, MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+def encoder_choice(settings: Settings) -> tuple[str, str, str | None]:
+    """Encoder, positional scheme and norm of queries and keys. RuntimeError for those that do not go together."""
+    encoder, position = settings.choice("encoder", encoder_names()), settings.choice("position", POSITIONS)
+    norm = settings.choice("query_key_norm", NORMS, usual="none")
+    if encoder != "attention" and (position, norm) != ("none", "none"):
+        settings.refuse("'position', 'query_key_norm': the attention encoder alone has them")
+    return encoder, position, None if norm == "none" else norm
+
+
+def require_plausible(
+    settings: Settings, stored: int, *, layers: int, width: int, ffn_width: int, ends: int, position: str, longest: int
+) -> None:
+    """RuntimeError where the described model has more weights than are stored. Any encoder has at least one square matrix of the
+    width in each layer, a learned table a row for each step; ends: columns of the width in embedding and head."""
+    least = layers * width * (width + 2 * ffn_width) + width * (ends + (longest if position == "learned" else 0))
+    if least > stored:
+        settings.refuse("the model that it describes has more weights than model.safetensors beside it holds")
+
+
+def made(settings: Settings, make: Callable[[], _Module]) -> _Module:
+    """What make() returns, on the device meta. RuntimeError, which names the file, for settings that make refuses."""
+    try:
+        with torch.device("meta"):
+            return make()
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
+        settings.refuse(str(error)[:300])
+
+
+def fill(module: torch.nn.Module, weights: Mapping[str, torch.Tensor], dtype: torch.dtype, path: str) -> None:
+    """Gives a module of `made` its weights. RuntimeError that names the file and the tensor, unless names, shapes and types
+    agree; the module is not to be used then."""
+    for name, own in module.state_dict(keep_vars=True).items():
+        if name not in weights:
+            raise RuntimeError(f"{path}: tensor {shown(name)} is missing")
+        given = weights[name]
+        if given.shape != own.shape or given.dtype != dtype:
+            told = f"{given.dtype} {list(given.shape)}; the model needs {dtype} {list(own.shape)}"
+            raise RuntimeError(f"{path}: tensor {shown(name)} is {told}")
+    for name in weights:
+        if name not in module.state_dict():
+            raise RuntimeError(f"{path}: tensor {shown(name)} is unknown to the model")
+    module.load_state_dict(dict(weights), assign=True)
+    for part in module.modules():  # what tells schemes where they are holds no numbers
+        for name, buffer in part._buffers.items():
+            if buffer is not None and buffer.is_meta:
+                part._buffers[name] = torch.empty_like(buffer, device="cpu")

@@ -1,0 +1,273 @@
+"""heed.open_model: models of earlier versions, data of every form, and folders that are damaged."""
+
+import copy
+import csv
+import datetime
+import json
+import pathlib
+import random
+import shutil
+
+import numpy
+import pytest
+import torch
+
+import heed
+
+# Folders as the program wrote them with format 1, with data and the answers of the version that wrote them. Later versions open
+# them and answer the same.
+KEPT = pathlib.Path(__file__).resolve().parents[1] / "kept"
+
+
+def columns_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    columns = dict(zip(rows[0], map(list, zip(*rows[1:]))))
+    return {name: values if name in ("walk", "label", "sequence") else list(map(float, values)) for name, values in columns.items()}
+
+
+@pytest.fixture
+def walks():
+    return columns_of(KEPT / "network/data.csv")
+
+
+@pytest.fixture
+def network():
+    return heed.open_model(KEPT / "network")
+
+
+@pytest.mark.parametrize("name", ["network", "baseline"])
+def test_a_kept_table_model_answers_as_it_did(name):
+    answers = heed.open_model(KEPT / name).predict(columns_of(KEPT / name / "data.csv")).columns()
+    expected = columns_of(KEPT / name / "answers.csv")
+    assert answers.keys() == expected.keys()
+    for column, values in answers.items():
+        told = list(values)
+        assert told == (expected[column] if isinstance(told[0], str) else pytest.approx(expected[column], rel=1e-5)), column
+
+
+def test_a_kept_text_model_answers_as_it_did():
+    model = heed.open_model(KEPT / "text")
+    answers = json.loads((KEPT / "text/answers.json").read_text(encoding="utf-8"))
+    assert model.generate(answers["prompt"], answers["characters"]) == answers["continuation"]
+    logits = model(torch.tensor([model.encode(answers["prompt"])]))[0, -1]
+    assert logits.tolist() == pytest.approx(answers["logits after the prompt"], abs=1e-5)
+    assert model.objective == "causal" and model.mask_token is None and not model.training
+
+
+def test_what_a_model_says_of_itself(network):
+    form = network.form
+    assert (form.goal, form.target, form.sequence, form.time) == ("classification", "label", "walk", "time")
+    assert (form.features, form.classes, form.each_step) == (("x", "z"), ("down", "up"), False)
+    assert network.name == "attention, rotary" and network.reached["accuracy"] == 1.0 and network.trained["steps"] == 60
+    assert {"input.weight", "encoder.block0.attention.W_q.weight", "head.bias"} <= network.state_dict().keys()
+    wider = copy.deepcopy(network).to("cpu", torch.float64)
+    assert wider.input.weight.dtype == torch.float64 and network.input.weight.dtype == torch.float32
+    forecast = heed.open_model(KEPT / "baseline")
+    assert (forecast.form.context, forecast.form.horizon) == (14, 5)
+    assert forecast.W.dtype == torch.float64
+
+
+def test_rows_of_sequences_need_not_stand_together(network, walks):
+    expected = network.predict(walks)
+    order = sorted(range(len(walks["walk"])), key=lambda row: walks["time"][row])
+    shuffled = network.predict({name: [values[row] for row in order] for name, values in walks.items()} | {"more": order})
+    given = dict(zip(shuffled.sequences, shuffled.probabilities))
+    assert set(given) == set(expected.sequences)
+    for name, probabilities in zip(expected.sequences, expected.probabilities):
+        assert given[name] == pytest.approx(probabilities, rel=1e-5)
+
+
+def test_gradients_reach_every_weight(network, walks):
+    batch = network.prepare(walks)
+    assert batch.features.shape == (len(set(walks["walk"])), int(batch.lengths.max()), network.form.width)
+    network(*batch).logsumexp(1).sum().backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in network.parameters())
+
+
+def test_what_a_padded_step_holds_changes_nothing(network, walks):
+    features, lengths, times = network.prepare(walks)
+    expected = network(features, lengths, times)
+    step = torch.arange(features.shape[1]) >= lengths[:, None]
+    features[step], times[step] = torch.nan, 1e6
+    torch.testing.assert_close(network(features, lengths, times), expected)
+
+
+def refused(model, data, expected, error=ValueError, **options):
+    with pytest.raises(error) as raised:
+        model.predict(data, **options)
+    assert expected in str(raised.value), str(raised.value)
+
+
+def test_data_that_do_not_fit_are_refused_by_name(network, walks):
+    refused(network, {"walk": ["a"], "y": [1]}, "the model reads 'time', 'x', 'z', which are not among its columns walk, y")
+    refused(network, walks | {"x": walks["x"][1:]}, "expected columns of one length")
+    refused(network, walks | {"x": ["one", *walks["x"][1:]]}, "column 'x': expected numbers")
+    refused(network, walks | {"z": [*walks["z"][:-1], numpy.nan]}, f"column 'z', row {len(walks['z']) - 1}: nan is not a finite")
+    refused(network, walks | {"walk": [None, *walks["walk"][1:]]}, "column 'walk', row 0: the value is missing")
+    refused(network, walks | {"time": [0.0] * len(walks["x"])}, "row 1, column 'time': 0.0 is not behind the row before")
+    refused(network, walks | {"x": [1e101, *walks["x"][1:]]}, "column 'x': 1e+101 is beyond 1e100")
+    refused(network, walks | {"x": [1e40, *walks["x"][1:]]}, "column 'x': 1e+40 lies more than 1e15 deviations")
+    refused(network, {name: [] for name in walks}, "at least one row")
+    refused(network, 3, "expected a frame, a mapping of columns or an array, got int", TypeError)
+    refused(network, numpy.zeros((2, 3, 2)), "times: expected those of each step")
+    refused(network, numpy.zeros((2, 3, 3)), "the model reads [rows, steps, 2], got shape [2, 3, 3]")
+    refused(network, numpy.zeros((2, 3, 2)), "times: expected shape [2, 3], got [2, 2]", times=numpy.zeros((2, 2)))
+    refused(network, numpy.zeros((2, 3, 2)), "lengths: expected 2 whole numbers from 1 to 3", times=[[0, 1, 2]] * 2, lengths=[0, 1])
+    refused(network, walks, "beside an array alone", lengths=[1])
+    forecast = heed.open_model(KEPT / "baseline")
+    refused(forecast, {"sold": [1.0] * 13}, "has 13 steps; ridge regression (strength 0.01) forecasts from 14")
+    refused(forecast, numpy.full((1, 14, 1), numpy.inf), "row 0, step 0, feature 0: inf is not a finite number")
+    with pytest.raises(ValueError, match="character 1, '@', is not among the 17 characters"):
+        heed.open_model(KEPT / "text").generate("t@", 1)
+
+
+def test_dates_in_every_form(tmp_path, walks):
+    """Text, Python's and NumPy's dates are one moment; what has no zone is in UTC."""
+    config = json.loads((KEPT / "network/config.json").read_text(encoding="utf-8"))
+    config["form"] |= {"has_dates": True, "typical_step": 3600.0}
+    shutil.copy(KEPT / "network/model.safetensors", tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    model, hours = heed.open_model(tmp_path), [datetime.timedelta(hours=time) for time in walks["time"]]
+    naive = [datetime.datetime(2024, 3, 1) + hour for hour in hours]
+    utc, east = datetime.timezone.utc, datetime.timezone(datetime.timedelta(hours=5))
+    expected = model.predict(walks | {"time": naive}).probabilities
+    seconds = [hour.total_seconds() for hour in hours]
+    for dates in (
+        numpy.array(naive, dtype="datetime64[us]"),
+        [date.isoformat() for date in naive],
+        [date.isoformat() + "Z" for date in naive],
+        [date.replace(tzinfo=utc).astimezone(east).isoformat() for date in naive],
+        [date.replace(tzinfo=utc).astimezone(east) for date in naive],
+    ):
+        numpy.testing.assert_array_equal(model.predict(walks | {"time": dates}).probabilities, expected)
+    refused(model, walks | {"time": ["yesterday", *naive[1:]]}, "column 'time', row 0: 'yesterday' is no time")
+    refused(model, walks | {"time": seconds}, "is no time; expected dates as 2024-03-01T12:30:05Z")
+
+
+def changed(folder, change):
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    change(config)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
+REFUSALS = [
+    ("network", lambda c: c.update(format=2), "config.json: 'format' is 2; this version of heed reads 1"),
+    ("network", lambda c: c.update(kind="image"), "'kind': expected one of table, got 'image'"),
+    ("network", lambda c: c["form"].pop("mean"), "'mean' is missing"),
+    ("network", lambda c: c["form"].update(mean=[1]), "'mean': expected a number for each of 2 features, got 1"),
+    ("network", lambda c: c["form"].update(deviation=[1, 0]), "'deviation': 0.0 is no scale"),
+    ("network", lambda c: c["form"].update(longest=2**40), "'longest': 1099511627776 is not in 1 to 1048576"),
+    ("network", lambda c: c["form"].update(goal="dream"), "'goal': expected one of classification, regression, forecast, got 'dream'"),
+    ("network", lambda c: c["form"].update(each_step="no"), "'each_step' is not true or false"),
+    ("network", lambda c: c["network"].update(encoder="oracle"), "'encoder': expected one of attention"),
+    ("network", lambda c: c["network"].update(width=1 << 16), "more weights than model.safetensors beside it holds"),
+    ("network", lambda c: c["network"].update(longest=1 << 20, layers=1024), "more weights than model.safetensors beside it holds"),
+    ("network", lambda c: c["network"].update(longest=1 << 20, position="sinusoidal", width=4096), "more weights than"),
+    ("network", lambda c: c["network"].update(outputs=3), "'network' and 'form' contradict each other"),
+    ("network", lambda c: c["network"].update(heads=3), "rotary_dim: expected an even number"),
+    ("network", lambda c: c["network"].update(width=8), "model.safetensors: tensor 'input.weight' is torch.float32 [16, 3]; the model needs torch.float32 [8, 3]"),
+    ("network", lambda c: c["network"].update(position="shaw"), "position.keys' is missing"),
+    ("network", lambda c: c["network"].update(ffn_width=0), "is unknown to the model"),
+    ("network", lambda c: c.update(low=[1.0]), "'low' and 'high': expected 0 numbers each"),
+    ("baseline", lambda c: c["method"].update(kind="oracle"), "'kind': expected one of simple, linear"),
+    ("baseline", lambda c: c["method"].update(kind="neighbours"), "tensor 'X' is missing"),
+    ("baseline", lambda c: c["method"]["settings"].pop("lengths_differ"), "'lengths_differ' is missing"),
+    ("baseline", lambda c: c["form"].update(context=13), "the method needs torch.float64 [13]"),
+    ("text", lambda c: c.update(vocabulary="ba"), "'vocabulary' is not sorted"),
+    ("text", lambda c: c["model"].update(context=1 << 24), "'context': 16777216 is not in 1 to 1048576"),
+    ("text", lambda c: c["model"].update(dropout=2), "'dropout': 2.0 is not in 0 to 1"),
+    ("text", lambda c: c["model"].update(objective="masked"), "tensor 'embedding.weight' is torch.float32"),
+    ("text", lambda c: c["model"].update(precision="float64"), "the model needs torch.float64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, change, expected", REFUSALS, ids=[expected[:40] for _, _, expected in REFUSALS])
+def test_what_cannot_be_opened_is_named(tmp_path, name, change, expected):
+    folder = shutil.copytree(KEPT / name, tmp_path / "model")
+    changed(folder, change)
+    with pytest.raises(RuntimeError) as raised:
+        heed.open_model(folder)
+    assert str(folder) in str(raised.value) and expected in str(raised.value), str(raised.value)
+
+
+def test_files_that_are_none(tmp_path):
+    folder = tmp_path / "model"
+    for make, expected in (
+        (lambda: None, "config.json' cannot be opened"),
+        (lambda: folder.mkdir(), "config.json' cannot be opened"),
+        (lambda: (folder / "config.json").mkdir(), "config.json' is not a regular file"),
+        (lambda: ((folder / "config.json").rmdir(), (folder / "config.json").write_text("[" * 100000)), "config.json: malformed JSON"),
+        (lambda: (folder / "config.json").write_text('{"format": NaN}'), "NaN is no number of JSON"),
+        (lambda: (folder / "config.json").write_text('{"format": ' + "1" * 5000 + "}"), "malformed JSON"),
+        (lambda: (folder / "config.json").write_bytes(b'{"format": "\xff"}'), "malformed JSON"),
+        (lambda: shutil.copy(KEPT / "text/config.json", folder), "model.safetensors' cannot be opened"),
+        (lambda: (folder / "model.safetensors").write_bytes(b"\xff" * 9), "its header claims 18446744073709551615 bytes"),
+    ):
+        make()
+        with pytest.raises(RuntimeError) as raised:
+            heed.open_model(folder)
+        assert expected in str(raised.value), str(raised.value)
+
+
+def test_weights_that_are_not_finite(tmp_path):
+    folder = shutil.copytree(KEPT / "text", tmp_path / "model")
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[-4:] = numpy.float32(numpy.nan).tobytes()
+    (folder / "model.safetensors").write_bytes(data)
+    with pytest.raises(RuntimeError, match="holds numbers that are not finite"):
+        heed.open_model(folder)
+
+
+HOSTILE = [None, True, -1, 0, 1, 7, 2**31, 2**63, 10**30, 0.5, -1e300, 1e308, "", "a", "\ud800", "none", "shaw", "x" * 9999, [], [[]], [0] * 999, {}]
+
+
+def damaged(generator, folder):
+    """Changes a field of config.json, or of the header of model.safetensors, or bytes of either."""
+    path = folder / generator.choice(["config.json", "model.safetensors"])
+    data = bytearray(path.read_bytes())
+    kind = generator.choice(["field", "field", "bytes", "end"])
+    if kind == "end":
+        path.write_bytes(data[: generator.randrange(len(data))])
+        return
+    length = int.from_bytes(data[:8], "little") if path.suffix == ".safetensors" else len(data)
+    begin = 8 if path.suffix == ".safetensors" else 0
+    if kind == "bytes":
+        for _ in range(generator.randint(1, 4)):
+            data[generator.randrange(begin + length)] = generator.randrange(256)
+        path.write_bytes(data)
+        return
+    whole = json.loads(data[begin : begin + length])
+    place, keys = whole, [whole]
+    while isinstance(place, (dict, list)) and place:
+        keys.append((place, generator.choice(list(place) if isinstance(place, dict) else range(len(place)))))
+        place = keys[-1][0][keys[-1][1]]
+    within, key = generator.choice(keys[1:])
+    if generator.random() < 0.2:
+        del within[key]
+    else:
+        within[key] = generator.choice(HOSTILE)
+    text = json.dumps(whole).encode()
+    path.write_bytes(text if begin == 0 else len(text).to_bytes(8, "little") + text + data[begin + length :])
+
+
+@pytest.mark.parametrize("count", [pytest.param(60, id="some"), pytest.param(1000, id="many")])
+def test_damaged_folders_are_refused_or_answer(tmp_path, count):
+    generator, refusals = random.Random(count), 0
+    data = {name: columns_of(KEPT / name / "data.csv") for name in ("network", "baseline")}
+    for number in range(count):
+        name = generator.choice(["network", "baseline", "text"])
+        folder = shutil.copytree(KEPT / name, tmp_path / str(number))
+        damaged(generator, folder)
+        try:
+            model = heed.open_model(folder)
+        except RuntimeError as error:
+            assert str(folder) in str(error)
+            refusals += 1
+        else:
+            try:
+                model.generate("the", 3) if name == "text" else model.predict(data[name])
+            except (ValueError, RuntimeError):  # other columns, or another kind of model
+                pass
+        shutil.rmtree(folder)
+    assert count * 0.6 < refusals < count
