@@ -1,7 +1,9 @@
 // heed inspect: attention maps of a trained model on a text or a sequence, one offline page.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -23,6 +25,7 @@
 #include "lab/report/output_place.h"
 #include "lab/report/progress.h"
 #include "lab/series/kept_model.h"
+#include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
 #include "lab/training/trained_model.h"
 
@@ -41,12 +44,18 @@ std::filesystem::path PageOf(const std::string& out) {
   return path.extension() == ".html" ? path : path / "report.html";
 }
 
+lab::SeriesData ReadWhole(const lab::KeptModel& model, const std::string& path) {
+  const int64_t block = lab::MostDataBytes() + 1;
+  const auto stream = IsNpy(path) ? lab::NpyStream(model, path, block) : lab::CsvStream(model, path, block);
+  std::optional<lab::SeriesData> data = stream->Next();
+  if (!data) throw FileError(path + ": it holds no rows");
+  return *std::move(data);
+}
+
 lab::Reading ReadingOf(const InspectArguments& arguments) {
   if (lab::HoldsSeriesModel(arguments.folder)) {
     const lab::KeptModel model = lab::ReadModel(arguments.folder);
-    const lab::SeriesData data =
-        IsNpy(arguments.read) ? lab::ReadArrayFor(model.form, arguments.read) : lab::ReadSeriesFor(model.form, arguments.read);
-    return lab::ReadingOf(model, data, arguments.sequence, arguments.tokens);
+    return lab::ReadingOf(model, ReadWhole(model, arguments.read), arguments.sequence, arguments.tokens);
   }
   if (!arguments.sequence.empty()) throw InvalidArgument("only-sequence: " + arguments.folder + " holds a model of text");
   const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
