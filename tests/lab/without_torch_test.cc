@@ -71,7 +71,7 @@ KeptModel RandomModel(const SeriesForm& form, SequenceModelOptions options) {
   options.causal = form.Forecasts(), options.pooled = !form.each_step, options.outputs = form.outputs();
   options.features = form.width() + (form.Forecasts() ? kColumns : 0);
   options.layers = 2, options.heads = 2, options.width = 8, options.ffn_width = 12, options.longest = kLongest;
-  KeptModel model{.name = options.encoder, .form = form, .network = options};
+  KeptModel model{.name = options.encoder, .form = form, .network = options, .method = {}};
   std::optional<RelativeLevels> levels;
   if (form.Forecasts()) levels.emplace(at::rand({kColumns}) + 0.5);
   SeriesNetwork network(options, levels);
