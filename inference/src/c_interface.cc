@@ -163,7 +163,7 @@ const SeriesForm* FormOf(const heed_model* model) {
   return model == nullptr || !model->series ? nullptr : &model->series->form();
 }
 
-const char* NameOf(const std::vector<std::string>& names, int64_t index) {
+const char* NameAt(const std::vector<std::string>& names, int64_t index) {
   return index < 0 || index >= std::ssize(names) ? nullptr : names[index].c_str();
 }
 
@@ -311,7 +311,7 @@ int64_t heed_model_columns(const heed_model* model) {
 
 const char* heed_model_column(const heed_model* model, int64_t column) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? nullptr : heed::NameOf(form->features, column);
+  return form == nullptr ? nullptr : heed::NameAt(form->features, column);
 }
 
 int64_t heed_model_outputs(const heed_model* model) {
@@ -321,7 +321,7 @@ int64_t heed_model_outputs(const heed_model* model) {
 
 const char* heed_model_class(const heed_model* model, int64_t output) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? nullptr : heed::NameOf(form->classes, output);
+  return form == nullptr ? nullptr : heed::NameAt(form->classes, output);
 }
 
 int64_t heed_model_answers(const heed_model* model, int64_t steps) {
