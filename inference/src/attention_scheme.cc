@@ -1,5 +1,6 @@
 #include "attention_scheme.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -113,10 +114,9 @@ class ProgramScheme final : public AttentionScheme {
     for (std::size_t t = 0; t < specs_.size(); ++t) {
       own.list.push_back({specs_[t].name, specs_[t].shape, [this, t](std::span<const float> values) {
                             numbers_[t].assign(values.begin(), values.end());
-                            for (float& number : numbers_[t]) {
-                              if (number < specs_[t].least) number = specs_[t].least;
-                              if (number > specs_[t].most) number = specs_[t].most;
-                            }
+                            // As heed::nn limits them, to the bit.
+                            for (float& number : numbers_[t])
+                              number += std::clamp(number, specs_[t].least, specs_[t].most) - number;
                           }});
     }
     return own;

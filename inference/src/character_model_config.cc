@@ -4,6 +4,7 @@
 #include "config_reader.h"
 #include "heed/character_model.h"
 #include "heed/error.h"
+#include "heed/positions.h"
 #include "heed/safetensors.h"
 #include "heed/utf8.h"
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "attention_scheme.h"
 #include "encoders/residual_encoder.h"
 #include "heed/error.h"
 #include "heed/positional_encoding.h"

@@ -174,9 +174,9 @@ std::unique_ptr<SeriesModel::Answerer> ReadNetwork(const ConfigReader& config, c
   auto network = std::make_unique<Network>(options, form);
   Parameters parameters = network->parameters();
   for (Parameter& parameter : parameters.list) {
-    parameter.assign = [name = parameter.name, assign = parameter.assign, &weights_path](std::span<const float> values) {
-      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
-        throw FileError(weights_path + ": tensor '" + name + "' holds numbers that are not finite");
+    const std::string fault = weights_path + ": tensor '" + parameter.name + "' holds numbers that are not finite";
+    parameter.assign = [fault, assign = parameter.assign](std::span<const float> values) {
+      if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) throw FileError(fault);
       assign(values);
     };
   }
