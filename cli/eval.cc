@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -20,6 +21,7 @@
 #include "lab/series/scores.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/kept_counts.h"
 #include "lab/training/trained_model.h"
 
 namespace heed::cli {
@@ -39,14 +41,19 @@ lab::Beyond ParseBeyond(const std::string& name) {
   throw InvalidArgument("beyond: '" + name + "' is unknown; choose refuse or clamp");
 }
 
+std::vector<int32_t> TokensOf(const EvalArguments& arguments, const lab::Vocabulary& vocabulary) {
+  const lab::Text text = lab::ReadText(arguments.text);
+  lab::WatchForInterrupt();
+  std::vector<int32_t> tokens = vocabulary.Encode(text);
+  if (arguments.validation) tokens.erase(tokens.begin(), tokens.begin() + lab::TrainLength(tokens.size()));
+  return tokens;
+}
+
 std::vector<lab::Evaluation> EvaluateAll(const EvalArguments& arguments, lab::LanguageModel& model, bool quiet) {
   const std::vector<int64_t> contexts =
       arguments.contexts.empty() ? std::vector<int64_t>{OptionsOf(model).context} : arguments.contexts;
   for (const int64_t context : contexts) lab::RequireReach(model, context);
-  const lab::Text text = lab::ReadText(arguments.text);
-  lab::WatchForInterrupt();
-  std::vector<int32_t> tokens = VocabularyOf(model).Encode(text);
-  if (arguments.validation) tokens.erase(tokens.begin(), tokens.begin() + lab::TrainLength(tokens.size()));
+  const std::vector<int32_t> tokens = TokensOf(arguments, VocabularyOf(model));
   std::vector<lab::Evaluation> rows;
   for (const int64_t context : contexts) {
     lab::Progress progress("eval, context " + std::to_string(context), static_cast<int64_t>(tokens.size()), quiet);
@@ -106,10 +113,21 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
   return 0;
 }
 
+std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
+  const lab::CountingModel model(lab::ReadCounts(arguments.folder));
+  if (!arguments.contexts.empty())
+    throw InvalidArgument(fmt::format("context: {} only counts, and looks at {} characters before each", model.kept().name,
+                                      model.kept().order - 1));
+  return {model.Evaluate(TokensOf(arguments, model.kept().vocabulary))};
+}
+
 int RunEval(const EvalArguments& arguments, const Context& context) {
   if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
-  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder), ParseBeyond(arguments.beyond));
-  const std::vector<lab::Evaluation> rows = EvaluateAll(arguments, *model, context.quiet);
+  const lab::Beyond beyond = ParseBeyond(arguments.beyond);
+  const std::vector<lab::Evaluation> rows =
+      lab::HoldsCounts(arguments.folder)
+          ? EvaluateCounts(arguments)
+          : EvaluateAll(arguments, *lab::OpenModel(lab::RunFolder(arguments.folder), beyond), context.quiet);
   if (context.json) {
     PrintJson(arguments, rows);
   } else {

@@ -1,3 +1,4 @@
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -11,6 +12,7 @@
 #include "lab/report/json.h"
 #include "lab/training/generation.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/kept_counts.h"
 #include "lab/training/trained_model.h"
 
 namespace heed::cli {
@@ -21,22 +23,34 @@ struct GenerateArguments {
   lab::GenerateOptions options;
 };
 
+// What continues a prompt: the folder's network, or its counts.
+std::function<std::u32string(const lab::Text&, const lab::GenerateOptions&, const std::function<void(char32_t)>&)> Continuing(
+    const std::string& folder) {
+  if (lab::HoldsCounts(folder)) {
+    return [model = std::make_shared<lab::CountingModel>(lab::ReadCounts(folder))](
+               const auto& prompt, const auto& options, const auto& hear) { return model->Generate(prompt, options, hear); };
+  }
+  return [model = lab::OpenModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) {
+    return lab::Generate(*model, prompt, options, hear);
+  };
+}
+
 int RunGenerate(const GenerateArguments& arguments, const Context& context) {
   if (arguments.prompt.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
   const lab::Text prompt = lab::DecodeText("prompt", arguments.prompt);
   lab::GenerateOptions options = arguments.options;
   options.seed = context.seed;
-  const auto model = lab::OpenModel(lab::RunFolder(arguments.folder));
+  const auto continuing = Continuing(arguments.folder);
   lab::WatchForInterrupt();
   if (context.json) {
-    const std::string continuation = lab::EncodeUtf8(lab::Generate(*model, prompt, options));
+    const std::string continuation = lab::EncodeUtf8(continuing(prompt, options, {}));
     const nlohmann::ordered_json result = {
         {"prompt", arguments.prompt}, {"continuation", continuation}, {"seed", options.seed}};
     std::cout << lab::JsonText(result) << "\n";
     return 0;
   }
   std::string pending = arguments.prompt;  // printed once nothing more is refused
-  lab::Generate(*model, prompt, options, [&](char32_t character) {
+  continuing(prompt, options, [&](char32_t character) {
     std::cout << pending << lab::EncodeUtf8(std::u32string_view(&character, 1)) << std::flush;
     pending.clear();
   });

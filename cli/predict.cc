@@ -19,6 +19,7 @@
 #include "lab/series/predictions.h"
 #include "lab/series/stream.h"
 #include "lab/training/interrupt.h"
+#include "lab/training/kept_counts.h"
 
 namespace heed::cli {
 namespace {
@@ -59,6 +60,10 @@ class Table {
 };
 
 int RunPredict(const PredictArguments& arguments, const Context& context) {
+  if (lab::HoldsCounts(arguments.model))
+    throw FileError(arguments.model +
+                    ": it holds a model that counts the characters of a text; heed generate continues a text " +
+                    "with it, and heed eval scores it");
   if (!lab::HoldsSeriesModel(arguments.model))
     throw FileError(arguments.model + ": it holds no model of labelled sequences; heed study DATA --target COLUMN makes one");
   const lab::KeptModel model = lab::ReadModel(arguments.model);

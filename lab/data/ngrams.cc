@@ -10,7 +10,6 @@ namespace heed::lab {
 namespace {
 
 constexpr int64_t kMostRuns = int64_t{1} << 21;
-constexpr int64_t kMostOrder = 12;
 
 // Orders apart from one another: the length is their kind.
 uint64_t ContextOf(const int32_t* begin, int64_t length) {
@@ -53,6 +52,16 @@ std::vector<double> NGrams::Losses(const std::vector<int32_t>& tokens, double di
   return losses;
 }
 
+std::vector<double> NGrams::Next(const std::vector<int32_t>& tokens, double discount) const {
+  std::vector<double> probabilities(static_cast<std::size_t>(symbols_), 1 / symbols_);
+  for (int64_t n = 1; n <= order_ && n <= std::ssize(tokens) + 1; ++n) {
+    const uint64_t context = ContextOf(tokens.data() + std::ssize(tokens) - (n - 1), n - 1);
+    for (std::size_t token = 0; token < probabilities.size(); ++token)
+      probabilities[token] = counts_.Probability(context, static_cast<int32_t>(token), discount, probabilities[token]);
+  }
+  return probabilities;
+}
+
 std::string CountingName(const CountedText& counted) {
   if (counted.order == 1) return "counting single characters";
   return "counting runs of " + std::to_string(counted.order) + " characters";
@@ -72,6 +81,8 @@ CountedText CountText(const Passages& train, int64_t symbols, const std::vector<
     if (by_discount[best_of(n)][n] < by_discount[best_of(chosen)][chosen]) chosen = n;
   }
   CountedText counted{static_cast<int64_t>(chosen) + 1, kDiscounts[best_of(chosen)], {}, {}, {}};
+  const std::size_t second = std::min<std::size_t>(1, static_cast<std::size_t>(grams.order()) - 1);
+  counted.frequencies_discount = kDiscounts[best_of(0)], counted.one_before_discount = kDiscounts[best_of(second)];
   for (const std::vector<int32_t>& block : test) {
     std::map<std::size_t, std::vector<double>> by_discount_of_block;
     const auto loss = [&](std::size_t n) {
@@ -81,7 +92,7 @@ CountedText CountText(const Passages& train, int64_t symbols, const std::vector<
     };
     counted.losses.push_back(loss(chosen));
     counted.frequencies.push_back(loss(0));
-    counted.one_before.push_back(loss(std::min<std::size_t>(1, static_cast<std::size_t>(grams.order()) - 1)));
+    counted.one_before.push_back(loss(second));
   }
   return counted;
 }

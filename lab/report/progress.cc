@@ -25,6 +25,11 @@ std::string Bar(double share) {
   return "[" + std::string(filled, '#') + std::string(kBarCells - filled, '.') + "]";
 }
 
+// "3/4"; "3" of what has no known end.
+std::string Share(int64_t done, int64_t total) {
+  return std::to_string(done) + (total == 0 && done > 0 ? "" : "/" + std::to_string(total));
+}
+
 }  // namespace
 
 Progress::Progress(std::string what, int64_t total, bool quiet, int64_t already_done)
@@ -45,7 +50,7 @@ Progress::~Progress() {
     std::fputc('\n', stderr);
     return;
   }
-  std::string line = what_ + ": " + std::to_string(done_) + "/" + std::to_string(total_) + " in " + FormatDuration(Elapsed());
+  std::string line = what_ + ": " + Share(done_, total_) + " in " + FormatDuration(Elapsed());
   if (!note_.empty()) line += ", " + note_;
   std::fprintf(stderr, "%s\n", line.c_str());
 }
@@ -61,7 +66,7 @@ double Progress::Elapsed() const { return std::chrono::duration<double>(Clock::n
 void Progress::Draw() {
   drawn_ = Clock::now();
   const double share = total_ > 0 ? static_cast<double>(done_) / static_cast<double>(total_) : 1.0;
-  std::string line = what_ + " " + Bar(share) + " " + std::to_string(done_) + "/" + std::to_string(total_);
+  std::string line = what_ + " " + (total_ == 0 && done_ > 0 ? "" : Bar(share) + " ") + Share(done_, total_);
   if (done_ >= total_) {
     line += "  " + FormatDuration(Elapsed());
   } else if (done_ > already_done_) {

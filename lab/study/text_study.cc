@@ -15,12 +15,14 @@
 #include "lab/report/csv_text.h"
 #include "lab/report/file.h"
 #include "lab/report/shell_word.h"
+#include "lab/series/kept_method.h"
 #include "lab/study/course_training.h"
 #include "lab/study/prose.h"
 #include "lab/study/study.h"
 #include "lab/training/evaluation.h"
 #include "lab/training/fit.h"
 #include "lab/training/initialisation.h"
+#include "lab/training/kept_counts.h"
 #include "lab/training/language_model.h"
 #include "lab/training/learner.h"
 #include "lab/training/run_folder.h"
@@ -29,6 +31,7 @@ namespace heed::lab {
 namespace {
 
 using namespace fmt::literals;
+using Json = nlohmann::ordered_json;
 using Blocks = std::vector<std::vector<int32_t>>;
 
 // What the tasks of a text share.
@@ -146,19 +149,24 @@ class TextTask : public StudyTask {
     const TextParts& parts = text_->parts;
     if (!text_->counted) text_->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
     const CountedText& counted = *text_->counted;
-    const auto baseline = [](std::string name, const std::vector<double>& blocks, bool looks) {
-      return Baseline{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = looks};
+    const bool causal = objective_ == Objective::kCausal;
+    // Those of an order predict the next character and can be kept.
+    const auto baseline = [&](std::string name, const std::vector<double>& blocks, int64_t order, double discount) {
+      Baseline made{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = order != 1};
+      if (causal) made.kept = std::make_shared<KeptMethod>("counts", Json{{"order", order}, {"discount", discount}});
+      return made;
     };
-    std::vector<Baseline> baselines = {baseline("frequencies of characters", counted.frequencies, /*looks=*/false)};
-    if (objective_ == Objective::kMasked) {
-      baselines.push_back(
-          baseline("counting both neighbours",
-                   GapLosses(parts.train, parts.vocabulary.size(), parts.validation, parts.test, text_->options.context),
-                   /*looks=*/true));
+    std::vector<Baseline> baselines = {
+        baseline("frequencies of characters", counted.frequencies, 1, counted.frequencies_discount)};
+    if (!causal) {
+      baselines.push_back(baseline(
+          "counting both neighbours",
+          GapLosses(parts.train, parts.vocabulary.size(), parts.validation, parts.test, text_->options.context), 0, 0));
       return baselines;
     }
-    baselines.push_back(baseline("counting pairs of characters", counted.one_before, /*looks=*/true));
-    if (counted.order > 2) baselines.push_back(baseline(CountingName(counted), counted.losses, /*looks=*/true));
+    baselines.push_back(baseline("counting pairs of characters", counted.one_before, 2, counted.one_before_discount));
+    if (counted.order > 2)
+      baselines.push_back(baseline(CountingName(counted), counted.losses, counted.order, counted.discount));
     return baselines;
   }
 
@@ -177,8 +185,18 @@ class TextTask : public StudyTask {
     kept.WriteConfig({OptionsOf(trial), text_->parts.vocabulary, text_->identity, /*threads=*/1, reached});
   }
 
-  void KeepBaseline(const Baseline& baseline, const std::filesystem::path& /*folder*/) const override {
-    throw InvalidArgument("baseline: " + baseline.name + " cannot be kept");
+  void KeepBaseline(const Baseline& baseline, const std::filesystem::path& folder) const override {
+    const Json& settings = baseline.kept->settings;
+    const TextIdentity& text = text_->identity;
+    WriteFile(folder / "split.csv", SplitCsv(text_->parts));
+    WriteCounts({baseline.name,
+                 settings.at("order"),
+                 settings.at("discount"),
+                 text_->parts.vocabulary,
+                 text_->parts.train,
+                 {{"text", {{"name", text.name}, {"characters", text.characters}, {"fingerprint", text.fingerprint}}}},
+                 {{"loss", baseline.loss}}},
+                folder);
   }
 
  private:

@@ -17,10 +17,7 @@
 namespace heed::lab {
 namespace {
 
-void Validate(const LanguageModel& model, const Text& prompt, const GenerateOptions& options) {
-  if (model->options().objective != Objective::kCausal) {
-    throw InvalidArgument("model: it was trained with the masked objective; only a causal model can continue a text");
-  }
+void Validate(const Text& prompt, const GenerateOptions& options) {
   if (prompt.characters.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
   if (options.tokens < 0) throw InvalidArgument("tokens: " + std::to_string(options.tokens) + " is not 0 or more");
   if (!(options.temperature >= 0.0) || !std::isfinite(options.temperature)) {
@@ -29,16 +26,14 @@ void Validate(const LanguageModel& model, const Text& prompt, const GenerateOpti
   if (options.top_k < 0) throw InvalidArgument("top_k: " + std::to_string(options.top_k) + " is not 0 or more");
 }
 
-// A text that grows, and what its model says comes next.
+// What a model says comes next in a text that grows.
 class Reader {
  public:
-  Reader(LanguageModel& model, std::vector<int32_t> tokens)
-      : model_(model), tokens_(std::move(tokens)), context_(model->options().context), caches_(NewCaches()) {}
+  explicit Reader(LanguageModel& model) : model_(model), context_(model->options().context), caches_(NewCaches()) {}
 
-  void Add(int32_t token) { tokens_.push_back(token); }
-
-  // The logits of the character after the text.
-  std::vector<float> Next() {
+  // The logits of the character after the text, which begins as that of the call before.
+  std::vector<float> Next(const std::vector<int32_t>& tokens) {
+    tokens_ = tokens;
     const at::Tensor hidden = model_->CanStep() ? Step() : model_->forward(Last(std::min(Count(), context_)));
     const at::Tensor logits = model_->Logits(hidden.select(1, hidden.size(1) - 1)).to(at::kFloat).contiguous();
     const float* first = logits.const_data_ptr<float>();
@@ -95,24 +90,34 @@ int32_t Draw(const std::vector<float>& logits, const GenerateOptions& options, R
 
 }  // namespace
 
-std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
-                        const std::function<void(char32_t)>& on_character) {
-  Validate(model, prompt, options);
-  Reader reader(model, model->vocabulary().Encode(prompt));
-  const at::NoGradGuard no_grad;
-  model->eval();
+std::u32string Continuation(const Vocabulary& vocabulary, const Text& prompt, const GenerateOptions& options,
+                            const std::function<std::vector<float>(const std::vector<int32_t>& tokens)>& next,
+                            const std::function<void(char32_t)>& on_character) {
+  Validate(prompt, options);
+  std::vector<int32_t> tokens = vocabulary.Encode(prompt);
   Random random(options.seed);
   std::u32string continuation;
   for (int64_t i = 0; i < options.tokens; ++i) {
     if (Interrupted()) throw Interruption("interrupted after " + std::to_string(i) + " characters");
-    const std::vector<float> logits = reader.Next();
+    const std::vector<float> logits = next(tokens);
     RequireFiniteLogits(logits, prompt.characters.size() + continuation.size());
-    const int32_t token = Draw(logits, options, random);
-    reader.Add(token);
-    continuation.push_back(model->vocabulary().characters()[token]);
+    tokens.push_back(Draw(logits, options, random));
+    continuation.push_back(vocabulary.characters()[tokens.back()]);
     if (on_character) on_character(continuation.back());
   }
   return continuation;
+}
+
+std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
+                        const std::function<void(char32_t)>& on_character) {
+  if (model->options().objective != Objective::kCausal) {
+    throw InvalidArgument("model: it was trained with the masked objective; only a causal model can continue a text");
+  }
+  const at::NoGradGuard no_grad;
+  model->eval();
+  Reader reader(model);
+  const auto next = [&](const std::vector<int32_t>& tokens) { return reader.Next(tokens); };
+  return Continuation(model->vocabulary(), prompt, options, next, on_character);
 }
 
 }  // namespace heed::lab

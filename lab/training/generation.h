@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "lab/data/text.h"
+#include "lab/data/vocabulary.h"
 
 namespace heed::lab {
 
@@ -27,6 +29,11 @@ struct GenerateOptions {
 // Interruption on Ctrl-C.
 std::u32string Generate(LanguageModel& model, const Text& prompt, const GenerateOptions& options,
                         const std::function<void(char32_t)>& on_character = {});
+
+// The same from any model: next(tokens) yields the logits of the character after those.
+std::u32string Continuation(const Vocabulary& vocabulary, const Text& prompt, const GenerateOptions& options,
+                            const std::function<std::vector<float>(const std::vector<int32_t>& tokens)>& next,
+                            const std::function<void(char32_t)>& on_character);
 
 }  // namespace heed::lab
 

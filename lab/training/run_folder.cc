@@ -42,6 +42,7 @@ RunConfig FromJson(const Json& json) {
   if (!json.is_object()) throw FieldError{"the file is not a JSON object"};
   int64_t format = 0, threads = 0;
   ReadField(json, "format", format);
+  if (json.value("kind", Json()) == "counts") throw FieldError{"it only counts; heed generate and heed eval open it"};
   if (json.contains("kind")) throw FieldError{"it is not a language model; heed predict answers with it"};
   if (format != kFormat) throw FieldError{"'format' is " + std::to_string(format) + "; this program reads 1"};
   RunConfig config;

@@ -34,7 +34,7 @@ def test_shells_complete_commands_and_their_flags():
     asked = ["heed st", "heed train --sequ", "heed train --out /", "heed study --budget quick --step"]
     answer = subprocess.run(["bash", "-c", script + "".join(ask.format(words) for words in asked)], capture_output=True, text=True, check=True)
     commands, flags, files, study = answer.stdout.splitlines()
-    assert commands == "study" and flags == "--sequence-ranks"
+    assert commands == "study" and flags == "--sequence --sequence-ranks"
     assert "/usr" in files.split()
     assert study.split() == ["--steps", "--step-seconds"]
     zsh = run("help", "--completion", "zsh").stdout

@@ -89,6 +89,8 @@ TEST(ProgressTest, MoreThanAllAndNothingToDoAreAFullBar) {
   const std::string bar = "[" + std::string(24, '#') + "]";
   EXPECT_NE(OnTerminal(80, [] { Progress("runs", 2).Update(3); }).find(bar + " 3/2"), std::string::npos);
   EXPECT_NE(OnTerminal(80, [] { const Progress progress("runs", 0); }).find(bar + " 0/0"), std::string::npos);
+  const std::string endless = OnTerminal(80, [] { Progress("runs", 0).Update(7); });
+  EXPECT_NE(endless.find("runs 7  "), std::string::npos) << endless;
 }
 
 TEST(ProgressTest, DurationsAreRoundedToTheirUnit) {

@@ -1,0 +1,64 @@
+// A text's counting model as it is kept in a folder, where a study found that no network loses less:
+//
+//   config.json          order, discount, vocabulary, what it reached on the test part
+//   model.safetensors    the characters that it counts: "tokens", and where their passages "ends"
+//
+// Both are hostile until checked. It counts anew when it is opened.
+#ifndef HEED_LAB_TRAINING_KEPT_COUNTS_H_
+#define HEED_LAB_TRAINING_KEPT_COUNTS_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "lab/data/ngrams.h"
+#include "lab/data/passages.h"
+#include "lab/data/text.h"
+#include "lab/data/vocabulary.h"
+#include "lab/training/evaluation.h"
+#include "lab/training/generation.h"
+
+namespace heed::lab {
+
+struct KeptCounts {
+  std::string name;     // "counting runs of 5 characters"
+  int64_t order = 1;    // characters of a run: the one that is predicted, and those before it that are looked at
+  double discount = 0;  // see DiscountedCounts
+  Vocabulary vocabulary;
+  Passages text;                                                       // that is counted
+  nlohmann::ordered_json training = nlohmann::ordered_json::object();  // for people: of which text
+  nlohmann::ordered_json reached = nlohmann::ordered_json::object();   // for people: what was measured on the test part
+};
+
+// Throws FileError.
+void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder);
+// Throws FileError that names the file and what is wrong with it.
+KeptCounts ReadCounts(const std::filesystem::path& folder);
+// Whether the folder's config.json is one of these.
+bool HoldsCounts(const std::filesystem::path& folder);
+
+// A kept model that has counted.
+class CountingModel {
+ public:
+  explicit CountingModel(KeptCounts kept);
+
+  const KeptCounts& kept() const { return kept_; }
+  // Every token of a text but its first, each from at most order - 1 before it. Throws InvalidArgument where there is none, and
+  // for a character that the model does not know.
+  Evaluation Evaluate(const std::vector<int32_t>& tokens) const;
+  // As Generate does with a network.
+  std::u32string Generate(const Text& prompt, const GenerateOptions& options,
+                          const std::function<void(char32_t)>& on_character = {}) const;
+
+ private:
+  KeptCounts kept_;
+  NGrams grams_;
+};
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_TRAINING_KEPT_COUNTS_H_
