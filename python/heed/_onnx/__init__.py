@@ -23,7 +23,7 @@ def export_onnx(
     inputs         an example of what forward takes, each with two rows and two steps or more; None for what is left out. What
                    TableModel.prepare returns is one
     dynamic        whether the first two extents of every input may be others than those of the example; those by whose number
-                   the module loops stay what they are (docs/study.md says which)
+                   the module loops stay what they are (docs/encoders.md says which)
     opset_version  of the file; from 23 on there is an operator Attention
 
     The module is exported as it is in evaluation mode. ImportError where the package onnxscript is not there,
