@@ -15,6 +15,7 @@
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
     heed.open_model(folder)                             a model that heed study or heed train kept
+    heed.export_onnx(module, inputs, path)              a module with heed's layers as an ONNX file
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
     heed.distributed                                    attention over many processes, each with part of a sequence
     heed.jax                                            the same for JAX; imports it, and does without torch
@@ -36,6 +37,7 @@ if TYPE_CHECKING or not _LACKS:
     from ._conversion import Conversion, Layer, convert
     from ._flex_attention import flex_attention
     from ._flex_replacement import replace_flex_attention
+    from ._onnx import export_onnx
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
     from ._programs import MaskProgram, ScoreProgram, mask, score
     from ._replacement import disable, enable, replace_sdpa
@@ -60,6 +62,7 @@ __all__ = [
     "convert",
     "disable",
     "enable",
+    "export_onnx",
     "flash_attn",
     "flex_attention",
     "info",

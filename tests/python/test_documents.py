@@ -4,6 +4,7 @@ reference that ./dev docs builds leaves nothing out."""
 import importlib.util
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -34,7 +35,9 @@ DECLARE_NOTHING = {"heed/nn.h", "heed/nn/input_file.h", "heed/nn/replacement_fil
 
 
 def run(blocks, folder, *options):
-    """In a process of their own: they may replace what PyTorch holds."""
+    """In a process of their own: they may replace what PyTorch holds. A kept model stands where docs/series.md lets a study keep one."""
+    shutil.copytree(ROOT / "tests/kept/baseline", folder / "report/model")
+    shutil.copy(ROOT / "tests/kept/baseline/data.csv", folder / "sales.csv")
     (folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     search = str(pathlib.Path(heed.__file__).resolve().parent.parent)
     command = [sys.executable, *options, "page.py"]

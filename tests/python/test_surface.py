@@ -11,7 +11,7 @@ import pytest
 
 import heed
 
-MODULES = (heed, heed.flash_attn, heed.nn, heed.positions, heed.transformers)
+MODULES = (heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers)
 OURS = ("heed", __name__)
 
 

@@ -98,10 +98,8 @@ class NetworkModel(TableModel):
 
 
 def _mean(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """[rows, steps, width] -> [rows, width], without the padding; what stands there may be anything."""
-    if lengths is None:
-        return X.mean(1)
-    return blank(X, padding(lengths, X.shape[1])).sum(1) / lengths.unsqueeze(1)
+    """[rows, steps, width] -> [rows, width], without the padding, which encoders leave at 0."""
+    return X.mean(1) if lengths is None else X.sum(1) / lengths.unsqueeze(1)
 
 
 def _encoded_at(

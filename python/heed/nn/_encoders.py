@@ -18,6 +18,7 @@ from ._memory_network import LSTMN
 from ._linear import check_type
 from ._multi_head_attention import MultiHeadAttention
 from ._query_key_norm import Norms
+from ._reading import from_the_end, read_both_ways
 from ._scheme_choice import SchemeChoice, scheme_maker
 from ._sequence_encoder import ResidualEncoder, SequenceEncoder, StackOptions, blank, padding
 from ._structured_attention import StructuredAttention
@@ -226,6 +227,8 @@ class _CellEncoder(_ReadingEncoder):
         # at least one step; that of an empty row is blank on both sides.
         if lengths is None or self.causal:
             return blank(cell(X)[0], padded)
+        if torch.compiler.is_exporting():  # packing looks at the lengths' numbers
+            return blank(read_both_ways(cell, X, lengths), padded)
         packed = torch.nn.utils.rnn.pack_padded_sequence(X, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False)
         states, _ = torch.nn.utils.rnn.pad_packed_sequence(cell(packed)[0], batch_first=True, total_length=X.shape[1])
         return blank(states, padded)
@@ -397,22 +400,13 @@ class _OneWayEncoder(_ReadingEncoder):
             forwards = getattr(self, f"reader{layer}")(Y)
             if self.causal:
                 return forwards
-            backwards = getattr(self, f"reader{layer}_reverse")(_from_the_end(Y, lengths))
-            return torch.cat((forwards, _from_the_end(backwards, lengths)), 2)
+            backwards = getattr(self, f"reader{layer}_reverse")(from_the_end(Y, lengths))
+            return torch.cat((forwards, from_the_end(backwards, lengths)), 2)
 
         return self._layers(X, padded, mix)
 
     if TYPE_CHECKING:
         __call__ = forward
-
-
-def _from_the_end(X: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-    """The steps of each row that count, the last of them first; the padding stays where it is."""
-    if lengths is None:
-        return X.flip(1)
-    place = torch.arange(X.shape[1], device=X.device).expand(X.shape[:2])
-    mirrored = torch.where(place < lengths[:, None], lengths[:, None] - 1 - place, place)
-    return X.gather(1, mirrored[:, :, None].expand_as(X))
 
 
 class LSTMNEncoder(_OneWayEncoder):

@@ -1,0 +1,242 @@
+"""What heed's operators compute, by PyTorch's: the formula of docs/attention.md over a matrix of all pairs, for exporters that
+know no operators but PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .. import _operators  # noqa: F401  registers the operators
+from ._score_programs import scored
+
+_ops = torch.ops.heed
+_NAMES = [argument.name for argument in _ops.attention_forward.default._schema.arguments]
+# Whose calls mean something that no formula over dense rows says.
+_REFUSED = ("packed_queries", "packed_keys", "prefix_lengths", "mask_program", "dropout", "statistics")
+
+
+def _positions(given: dict[str, Any], side: str, steps: Any, like: torch.Tensor) -> torch.Tensor:
+    """[B or 1, steps], in the listed positions' type, else int64."""
+    listed, offset = given.get(f"{side}_positions"), given.get(f"{side}_offset")
+    if listed is not None:
+        return listed if listed.dim() == 2 else listed.unsqueeze(0)
+    first = 0 if offset is None else offset
+    return (torch.arange(steps, device=like.device) + first).unsqueeze(0)
+
+
+class _Call:
+    """A call of attention_forward, with key heads repeated for the query heads that share them."""
+
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, given: dict[str, Any]) -> None:
+        for name in _REFUSED:
+            if given.get(name):
+                raise NotImplementedError(f"export_onnx: attention with {name} has no counterpart in ONNX")
+        group = query.shape[1] // key.shape[1]
+        self.query, self.given = query, given
+        self.key, self.value = (x.repeat_interleave(group, 1) if group > 1 else x for x in (key, value))
+        scale = given.get("scale")
+        self.scale = query.shape[3] ** -0.5 if scale is None else scale
+        at = _positions(given, "query", query.shape[2], query)
+        self.of = _positions(given, "key", key.shape[2], query)
+        if given.get("query_positions") is None and given.get("query_offset") is None and given.get("causal") == "bottom_right":
+            at = at + (key.shape[2] - query.shape[2]) + (given.get("key_offset") or 0)
+        self.at = at
+        self.offset = (self.of[:, None, None, :] - at[:, None, :, None])  # [B or 1, 1, N, M]
+
+    def table(self, name: str) -> torch.Tensor | None:
+        """One of the scheme's tensors, in the type of the scores."""
+        given = self.given.get(name)
+        return None if given is None else given.to(self.query.dtype)
+
+    def _rows(self, count: Any) -> torch.Tensor:
+        """Of a table by offset, [B or 1, 1, N, M]."""
+        far = (count - 1) // 2
+        return (self.offset.clamp(-far, far) + far).long()
+
+    def _met(self, who: torch.Tensor, table: torch.Tensor, by_key: bool = False) -> torch.Tensor:
+        """who . table[row of the offset], [B, H, N, M]: all products with the table's rows, of which each pair takes one."""
+        products = who @ table.transpose(-1, -2)  # [B, H, steps, rows]
+        rows = self._rows(table.shape[-2])
+        shape = (*products.shape[:2], self.query.shape[2], self.key.shape[2])
+        rows = rows.expand(shape)
+        return products.gather(-1, rows.transpose(-1, -2)).transpose(-1, -2) if by_key else products.gather(-1, rows)
+
+    def added_to_products(self) -> torch.Tensor | None:
+        """What schemes add to query . key."""
+        terms = []
+        if (table := self.table("content_keys")) is not None:
+            terms.append(self._met(self.query, table))
+        if (table := self.table("content_queries")) is not None:
+            terms.append(self._met(self.key, table, by_key=True))
+        if (table := self.table("transformer_xl_positions")) is not None:
+            bias = self.table("transformer_xl_bias")
+            terms.append(self._met(self.query if bias is None else self.query + bias.unsqueeze(1), table))
+        return None if not terms else sum(terms[1:], terms[0])
+
+    def added_to_scores(self) -> torch.Tensor | None:
+        """Biases, behind scale and soft-cap."""
+        terms = []
+        if (table := self.table("relative_bias")) is not None:
+            rows = self._rows(table.shape[1])
+            terms.append(table[torch.arange(table.shape[0]).view(1, -1, 1, 1), rows])
+        if (slopes := self.table("slopes")) is not None:
+            offset, slopes = self.offset.to(self.query.dtype), slopes.view(1, -1, 1, 1)
+            terms.append(-slopes * offset.abs() if self.given.get("symmetric", True) else slopes * offset)
+        if (bias := self.table("bias")) is not None:
+            terms.append(bias)
+        return None if not terms else sum(terms[1:], terms[0])
+
+    def seen(self) -> torch.Tensor | None:
+        """Who sees whom, broadcastable to [B, H, N, M]; None: all."""
+        masks, given = [], self.given
+        if given.get("causal", "none") != "none":
+            masks.append(self.offset <= 0)
+        if given.get("window_left", -1) >= 0:
+            masks.append(self.offset >= -given["window_left"])
+        if given.get("window_right", -1) >= 0:
+            masks.append(self.offset <= given["window_right"])
+        if (lengths := given.get("key_lengths")) is not None:
+            places = torch.arange(self.key.shape[2], device=self.key.device)
+            masks.append(places < lengths.reshape(lengths.shape[0], 1, -1, 1))
+        if (mask := given.get("mask")) is not None:
+            masks.append(mask)
+        seen = None
+        for mask in masks:
+            seen = mask if seen is None else seen & mask
+        return seen
+
+    def products(self) -> torch.Tensor:
+        """query . key, [B, H, N, M]."""
+        decay = self.table("column_decay")
+        if decay is None:
+            return self.query @ self.key.transpose(-1, -2)
+        # What later keys would have does not count, and would be beyond all numbers.
+        fall = torch.exp(decay * self.offset.clamp(max=0).to(decay.dtype).unsqueeze(-1))
+        return (self.query.unsqueeze(3) * self.key.unsqueeze(2) * fall).sum(-1)
+
+    def scores(self, seen: torch.Tensor | None) -> torch.Tensor:
+        """All that becomes of the products, before masks."""
+        further = self.added_to_products()
+        products = self.products() if further is None else self.products() + further
+        scores, softcap = self.scale * products, self.given.get("softcap")
+        if softcap is not None:
+            scores = softcap * torch.tanh(scores / softcap)
+        bias = self.added_to_scores()
+        scores = scores if bias is None else scores + bias
+        if self.given.get("score_program"):
+            scores = self._programmed(scores)
+        return self._contextual(scores, seen)
+
+    def _programmed(self, scores: torch.Tensor) -> torch.Tensor:
+        sides = {"batch": 0, "head": 1, "query": 2, "key": 3}
+        leaves = {
+            name: torch.arange(scores.shape[dim]).view([-1 if d == dim else 1 for d in range(4)]) for name, dim in sides.items()
+        }
+        leaves |= {"query_position": self.at[:, None, :, None], "key_position": self.of[:, None, None, :]}
+        reals, wholes = self.given.get("score_reals"), self.given.get("score_wholes")
+        return scored(self.given["score_program"], scores, leaves, self.given.get("score_extents", []), reals, wholes)
+
+    def _contextual(self, scores: torch.Tensor, seen: torch.Tensor | None) -> torch.Tensor:
+        """Cope: the position of a key is the sum of the gates from it to the last key that is seen."""
+        table = self.table("contextual_position")
+        if table is None:
+            return scores
+        last = table.shape[0] - 1
+        gates = torch.sigmoid(scores) if seen is None else torch.where(seen, torch.sigmoid(scores), 0.0)
+        place = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=float(last))
+        low, met = place.floor(), self.query @ table.t()
+        below, above = met.gather(-1, low.long()), met.gather(-1, (low.long() + 1).clamp(max=last))
+        return scores + below + (place - low) * (above - below)
+
+    def output(self) -> torch.Tensor:
+        """[B, H, N, width of the values]"""
+        seen, given = self.seen(), self.given
+        is_sum = not any(given.get(name) for name in ("softcap", "score_program"))
+        if is_sum and all(given.get(name) is None for name in ("contextual_position", "column_decay", "content_values")):
+            return self._by_pytorch(seen)
+        scores = self.scores(seen)
+        if seen is not None:
+            scores = torch.where(seen, scores, -torch.inf)
+        weights = torch.softmax(scores, -1)
+        if seen is not None:  # a row without keys is 0
+            weights = torch.where(seen, weights, 0.0)
+        output = weights @ self.value
+        if (table := self.table("content_values")) is not None:
+            rows = self._rows(table.shape[0]).expand(weights.shape)
+            by_row = torch.zeros(*weights.shape[:3], table.shape[0], dtype=weights.dtype).scatter_add(-1, rows, weights)
+            output = output + by_row @ table
+        return output
+
+    def _by_pytorch(self, seen: torch.Tensor | None) -> torch.Tensor:
+        """Where all that is added to scores is known before them, one operator, which ONNX has too."""
+        further, bias = self.added_to_products(), self.added_to_scores()
+        added = further * self.scale if further is not None else None
+        if bias is not None:
+            added = bias if added is None else added + bias
+        if seen is not None:
+            added = torch.where(seen, self.query.new_zeros(()) if added is None else added, -torch.inf)
+        if added is not None:  # ONNX broadcasts batch and heads alone
+            added = added.expand(*added.shape[:2], self.query.shape[2], self.key.shape[2])
+        output = torch.nn.functional.scaled_dot_product_attention(
+            self.query, self.key, self.value, attn_mask=added, scale=self.scale
+        )
+        if self.given.get("key_lengths") is None and self.given.get("mask") is None:
+            return output
+        some = seen.any(-1, keepdim=True)  # type: ignore[union-attr]  # else there is no mask
+        return torch.where(some, output, 0.0)
+
+
+def attention_forward(*operands: Any, **numbers: Any) -> Any:
+    """(output, None, None, None, None) of the operator's arguments. NotImplementedError, naming it, for an option that the
+    formula does not know."""
+    given = dict(zip(_NAMES, operands)) | numbers
+    call = _Call(given.pop("query"), given.pop("key"), given.pop("value"), given)
+    if given.get("empty_row", "zero") != "zero":
+        raise NotImplementedError("export_onnx: empty_row='uniform' has no counterpart in ONNX")
+    return call.output(), None, None, None, None
+
+
+def clamp_valid_lens(lengths: torch.Tensor, batch: Any, queries: Any, steps: Any) -> torch.Tensor:
+    """int64 within 0..steps."""
+    return lengths.clamp(0, steps).long()
+
+
+def rotary(
+    x: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None = None,
+    *,
+    layout: str,
+    rotary_dim: Any,
+    inverse: bool = False,
+) -> torch.Tensor:
+    """x [B, H, N, width], whose first columns are turned by pairs."""
+    if positions is not None:
+        cos, sin = cos[positions], sin[positions]
+    if cos.dim() == 3:
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    cos, sin = cos.to(x.dtype), (-sin if inverse else sin).to(x.dtype)
+    turning, rest = x[..., :rotary_dim], x[..., rotary_dim:]
+    a, b = turning.chunk(2, dim=-1) if layout == "half" else turning.unflatten(-1, (-1, 2)).unbind(-1)
+    pair = (a * cos - b * sin, b * cos + a * sin)
+    turned = torch.cat(pair, dim=-1) if layout == "half" else torch.stack(pair, dim=-1).flatten(-2)
+    return turned if x.shape[-1] == 2 * cos.shape[-1] else torch.cat([turned, rest], dim=-1)
+
+
+def rotary_table(
+    positions: torch.Tensor, frequencies: torch.Tensor, attention_factor: torch.Tensor, *, angles: str = "f64", dtype: Any = torch.float32
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Cosines and sines of positions times frequencies."""
+    wide = torch.float32 if angles == "f32" else torch.float64
+    turned = positions.to(wide).unsqueeze(-1) * frequencies.to(wide)
+    return (turned.cos() * attention_factor).to(dtype), (turned.sin() * attention_factor).to(dtype)
+
+
+FORMULAS = {
+    _ops.attention_forward.default: attention_forward,
+    _ops.clamp_valid_lens.default: clamp_valid_lens,
+    _ops.rotary.default: rotary,
+    _ops.rotary_table.default: rotary_table,
+}
