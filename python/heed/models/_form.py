@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from .._described import describe
 from ._settings import Settings
 
 _GOALS = ("classification", "regression", "forecast")
 _MOST_EXTENT = 1 << 20
 
 
-@dataclasses.dataclass(frozen=True)
-class Form:
+class Form(NamedTuple):
     """What a kept model reads and answers, and how it was learned of the training part that columns become numbers."""
 
     goal: Literal["classification", "regression", "forecast"]
-    """What is asked."""
     target: str
-    """Column that is answered."""
     sequence: str
-    """Column that tells which sequence a row belongs to; empty: all rows are one."""
     time: str
-    """Column of times; empty: rows follow one another."""
     features: tuple[str, ...]
-    """Columns that are read."""
     classes: tuple[str, ...]
-    """Names of the classes, in the order of their probabilities; empty unless the goal is classification."""
     each_step: bool
-    """Whether each step has an answer, and not each sequence."""
     has_times: bool
-    """Whether there are times."""
     has_dates: bool
-    """Whether times are dates: seconds since 1970 began in UTC."""
     context: int
-    """Of a forecast: steps that it looks at, the last ones."""
     horizon: int
-    """Of a forecast: values that follow."""
     longest: int
-    """Else: steps of a sequence that are read at once, the last ones where it has one answer."""
     mean: tuple[float, ...]
-    """Of each feature."""
     deviation: tuple[float, ...]
-    """Of each feature: features are given to a model as (value - mean) / deviation."""
     change: tuple[float, ...]
-    """Of each feature a typical change from step to step: a forecast is given changes in units of it."""
     target_mean: float
-    """Of values: a network answers (value - target_mean) / target_scale."""
     target_deviation: float
-    """Of values."""
     target_scale: float
-    """Unit of a network's answers; of a forecast they are what is added to the last value, in this unit."""
     typical_step: float
-    """The median difference of times: their unit for a model."""
 
     @property
     def classifies(self) -> bool:
@@ -84,6 +64,30 @@ class Form:
     def answers_steps(self) -> bool:
         """Whether every step of a window is answered."""
         return self.each_step and not self.forecasts
+
+
+describe(
+    Form,
+    goal="What is asked.",
+    target="Column that is answered.",
+    sequence="Column that tells which sequence a row belongs to; empty: all rows are one.",
+    time="Column of times; empty: rows follow one another.",
+    features="Columns that are read.",
+    classes="Names of the classes, in the order of their probabilities; empty unless the goal is classification.",
+    each_step="Whether each step has an answer, and not each sequence.",
+    has_times="Whether there are times.",
+    has_dates="Whether times are dates: seconds since 1970 began in UTC.",
+    context="Of a forecast: steps that it looks at, the last ones.",
+    horizon="Of a forecast: values that follow.",
+    longest="Else: steps of a sequence that are read at once, the last ones where it has one answer.",
+    mean="Of each feature.",
+    deviation="Of each feature: features are given to a model as (value - mean) / deviation.",
+    change="Of each feature a typical change from step to step: a forecast is given changes in units of it.",
+    target_mean="Of values: a network answers (value - target_mean) / target_scale.",
+    target_deviation="Of values.",
+    target_scale="Unit of a network's answers; of a forecast they are what is added to the last value, in this unit.",
+    typical_step="The median difference of times: their unit for a model.",
+)
 
 
 def form_of(settings: Settings) -> Form:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import torch
 
+from .._described import describe
 from ._data import Floats, SequenceData, sequences_of
 from ._form import Form
 from ._windows import Batch, Window, batch_of, last_window, windows_of
 
 
-@dataclasses.dataclass(frozen=True)
-class Answers:
+class Answers(NamedTuple):
     """What a model answers: one entry a sequence, or a step where steps are answered."""
 
     form: Form
-    """Of the model."""
     sequences: list[str]
-    """Names of the sequences; of an array the numbers of its rows."""
     rows: list[int] | None
-    """Where steps are answered the row of the table, or the step of an array's row, both from 0; else None."""
     probabilities: Floats | None
-    """Of a classification float64 [answers, classes], in the order of form.classes; else None."""
     values: Floats | None
-    """float64 [answers], of a forecast [answers, horizon]: the values that follow a sequence's last step. None for classes."""
     low: Floats | None
-    """As values: an interval from low to high held 80 % of the true values of the validation part. None for classes."""
     high: Floats | None
-    """As values; see low."""
 
     @property
     def classes(self) -> list[str]:
@@ -55,6 +47,18 @@ class Answers:
             return table | {f"p {one}": self.probabilities[:, index] for index, one in enumerate(form.classes)}
         told = {form.target: self.values, "low": self.low, "high": self.high}
         return table | {column: values.reshape(-1) for column, values in told.items() if values is not None}
+
+
+describe(
+    Answers,
+    form="Of the model.",
+    sequences="Names of the sequences; of an array the numbers of its rows.",
+    rows="Where steps are answered the row of the table, or the step of an array's row, both from 0; else None.",
+    probabilities="Of a classification float64 [answers, classes], in the order of form.classes; else None.",
+    values="float64 [answers], of a forecast [answers, horizon]: the values that follow a sequence's last step. None for classes.",
+    low="As values: an interval from low to high held 80 % of the true values of the validation part. None for classes.",
+    high="As values; see low.",
+)
 
 
 class TableModel(torch.nn.Module):

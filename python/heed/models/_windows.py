@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy
 import torch
 
+from .._described import describe
 from ._data import Floats, SequenceData
 from ._form import Form
 
@@ -32,11 +33,16 @@ class Batch(NamedTuple):
     """Windows, padded to the longest, as a network takes them."""
 
     features: torch.Tensor
-    """float32 [rows, steps, Form.width], 0 behind a row's length."""
     lengths: torch.Tensor
-    """int64 [rows], at least 1."""
     times: torch.Tensor | None
-    """float64 [rows, steps], typical steps since the window's first; None where there are no times."""
+
+
+describe(
+    Batch,
+    features="float32 [rows, steps, Form.width], 0 behind a row's length.",
+    lengths="int64 [rows], at least 1.",
+    times="float64 [rows, steps], typical steps since the window's first; None where there are no times.",
+)
 
 
 def last_window(form: Form, sequences: Sequence[SequenceData], index: int) -> Window:
