@@ -30,6 +30,8 @@ void Validate(const SeriesForm& form) {
       throw InvalidArgument(std::string(name) + ": " + std::to_string(value) + " is not in 1 to " +
                             std::to_string(kMostExtent));
   }
+  if (form.has_times == form.time.empty()) throw InvalidArgument("time: expected the name of a column where has_times is true");
+  if (form.has_dates && !form.has_times) throw InvalidArgument("has_dates: expected false, as has_times is");
   if (form.Forecasts() && !form.each_step) throw InvalidArgument("each_step: a forecast has a target at each step");
   if (form.Classifies() == form.classes.empty()) throw InvalidArgument("classes: expected those of a classification alone");
   const auto require = [&](const char* name, const std::vector<double>& values, bool positive) {

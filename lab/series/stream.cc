@@ -274,6 +274,12 @@ class NpySeries : public SeriesStream {
                                   form_.has_times ? "times, which an array has not" : fmt::format("[rows, steps, {}]", columns),
                                   fmt::join(shape, ", ")));
     }
+    const auto found = std::ranges::find(form_.features, form_.target);
+    target_ = found - form_.features.begin();
+    if (form_.Forecasts() && target_ == columns)
+      throw FileError(
+          fmt::format("{}: the target '{}' is none of the model's features, which alone an array has; give a CSV file",
+                      file_.name(), ShownName(form_.target)));
     row_bytes_ = shape[1] * columns * static_cast<int64_t>(sizeof(double));
     at_once_ = LooksAtAll(model) ? shape[0] : std::max<int64_t>(1, block / row_bytes_);
   }
@@ -291,7 +297,7 @@ class NpySeries : public SeriesStream {
       SeriesSequence sequence{std::to_string(next_), steps, {}, {}, {}};
       sequence.features.assign(begin, begin + steps * columns);
       for (int64_t step = 0; form_.Forecasts() && step < steps; ++step)
-        sequence.targets.push_back(sequence.features[step * columns + columns - 1]);
+        sequence.targets.push_back(sequence.features[step * columns + target_]);
       data.sequences.push_back(std::move(sequence));
     }
     return data;
@@ -300,7 +306,7 @@ class NpySeries : public SeriesStream {
  private:
   SeriesForm form_;
   NpyFile file_;
-  int64_t row_bytes_, at_once_, next_ = 0;
+  int64_t target_, row_bytes_, at_once_, next_ = 0;
 };
 
 }  // namespace

@@ -30,7 +30,7 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // Holt-Winters and a calendar, which look at all histories; FileError names the limit, and on standard input of more than
 // `block` bytes the row where a sequence comes back.
 std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
-// X.npy of [rows, steps, features], or [rows, steps] of one feature; the last feature is a forecast's target. About `block`
+// X.npy of [rows, steps, features], or [rows, steps] of one feature; a forecast's target must be one of them. About `block`
 // bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
 

@@ -14,6 +14,7 @@ import pytest
 from heed_program import ENVIRONMENT, handles_interrupts, program, run
 
 CHOSEN = ["--budget", "quick", "--steps", 40, "--seeds", 1, "--layers", 1, "--width", 16, "--encoders", "gru,convolution", "--keep", "all", "--quiet"]
+KEPT = pathlib.Path(__file__).resolve().parents[1] / "kept"
 PARTS = ["training"] * 30 + ["validation"] * 10 + ["test"] * 10
 
 
@@ -209,3 +210,25 @@ def test_a_run_of_training_is_not_overwritten(walks, tmp_path):
     (tmp_path / "report" / "model" / "checkpoint.safetensors").write_bytes(b"")
     result = run("study", folder / "all.csv", "--target", "label", "--sequence", "walk", "--part", "part", "--out", tmp_path / "report", *CHOSEN)
     assert result.returncode == 2 and "holds a run of heed train" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["network", "baseline"])
+def test_a_model_that_an_earlier_version_kept_answers_as_it_did(name):
+    """tests/kept: folders of the first version that kept models, with data and what it answered."""
+    with open(KEPT / name / "answers.csv", encoding="utf-8") as file:
+        told = list(csv.DictReader(file))
+    rows = predicted(KEPT / name, KEPT / name / "data.csv")
+    assert [list(row) for row in rows] == [list(row) for row in told]
+    for row, expected in zip(rows, told, strict=True):
+        for column, text in expected.items():
+            try:
+                assert float(row[column]) == pytest.approx(float(text), rel=1e-5), column
+            except ValueError:
+                assert row[column] == text
+
+
+def test_a_text_model_that_an_earlier_version_kept_goes_on_as_it_did():
+    told = json.loads((KEPT / "text" / "answers.json").read_text(encoding="utf-8"))
+    result = run("generate", KEPT / "text", "--prompt", told["prompt"], "--tokens", told["characters"], "--temperature", 0, "--quiet")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.rstrip("\n") == told["prompt"] + told["continuation"]

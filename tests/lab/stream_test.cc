@@ -144,6 +144,13 @@ TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
   const NpyArray array = ReadNpy(folder.path() / "x.npy");
   EXPECT_EQ(NpyFile(folder.path() / "x.npy").Rows(7, 9),
             std::vector<double>(array.values.begin() + 84, array.values.begin() + 108));
+  KeptModel other = model;
+  other.form.target = other.form.features.front();
+  const SeriesSequence first = NpyStream(other, folder.path() / "x.npy")->Next()->sequences.front();
+  EXPECT_EQ(first.targets, (std::vector<double>{array.values[0], array.values[2], array.values[4], array.values[6],
+                                                array.values[8], array.values[10]}));
+  other.form.target = "none of them";
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { NpyStream(other, folder.path() / "x.npy"); }), "none of the model's features"));
   bytes.resize(bytes.size() - 1);
   WriteFile(folder.path() / "x.npy", bytes);
   EXPECT_TRUE(Holds(WhatOf<FileError>([&] { NpyStream(model, folder.path() / "x.npy"); }), "promises 2400 bytes of values"));
