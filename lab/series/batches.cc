@@ -19,21 +19,21 @@ constexpr int64_t kMostBlocks = 32;  // of the test part
 
 SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : data_(data), cut_(cut) {
   RequireMagnitudes(data_);
-  form_ = {.goal = ToString(data.goal),
-           .target = data.target,
-           .sequence = data.sequence,
-           .time = data.time,
-           .features = data.features,
-           .classes = data.classes,
-           .each_step = data.each_step,
-           .has_times = data.has_times,
-           .has_dates = data.has_dates,
-           .context = cut.context,
-           .horizon = cut.horizon,
-           .longest = std::min(cut.longest, data.Longest()),
-           .mean = {},
-           .deviation = {},
-           .change = {}};
+  form_ = {{.goal = ToString(data.goal),
+            .target = data.target,
+            .sequence = data.sequence,
+            .time = data.time,
+            .features = data.features,
+            .classes = data.classes,
+            .each_step = data.each_step,
+            .has_times = data.has_times,
+            .has_dates = data.has_dates,
+            .context = cut.context,
+            .horizon = cut.horizon,
+            .longest = std::min(cut.longest, data.Longest()),
+            .mean = {},
+            .deviation = {},
+            .change = {}}};
   parts_ = SplitOf(data_, cut_.share);
   Forecasts() ? SplitByTime() : SplitBySequence();
   Standardise();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/series_form.h"
 #include "lab/options/fields.h"
 #include "lab/series/data.h"
 #include "lab/series/split.h"
@@ -31,24 +32,7 @@ struct SeriesBatch {
 // as kLast, for data whose targets are not known.
 enum class Targets { kNone, kLast, kAll };
 
-struct SeriesForm {
-  std::string goal = "classification", target, sequence, time;  // names of columns; empty where there are none
-  std::vector<std::string> features, classes;
-  bool each_step = false, has_times = false, has_dates = false;  // see SeriesData
-  int64_t context = 32;                                          // of a forecast: steps of a window
-  int64_t horizon = 1;                                           // of a forecast: values foretold after the window
-  int64_t longest = 1024;                                        // steps of a sequence that are read, the last ones
-  // Of each feature in the training part: its mean, its deviation, and a typical change from one step to the next.
-  std::vector<double> mean, deviation, change;
-  double target_mean = 0, target_deviation = 1;  // of values
-  double target_scale = 1;                       // target_deviation; of a forecast a typical change over the horizon
-  double typical_step = 1;                       // the median difference of times
-
-  bool Classifies() const { return goal == "classification"; }
-  bool Forecasts() const { return goal == "forecast"; }
-  int64_t width() const { return std::ssize(features) + (has_times ? 1 : 0); }
-  int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }
-  int64_t steps() const { return Forecasts() ? context : longest; }  // of a batch, at most
+struct SeriesForm : heed::SeriesForm {
   double error_scale() const { return target_scale * target_scale; }
 
   // The steps of a sequence that are read.
@@ -62,15 +46,12 @@ struct SeriesForm {
 
  private:
   void Fill(const SeriesData& data, const SeriesWindow& window, int64_t row, Targets targets, SeriesBatch& batch) const;
-  void FillFeatures(const SeriesSequence& sequence, int64_t step, float* out) const;
   void Score(const SeriesSequence& sequence, const SeriesWindow& window, int64_t row, int64_t step, Targets targets,
              SeriesBatch& batch) const;
 };
 
 // By their names in the settings of a kept model.
 Fields FieldsOf(SeriesForm& form);
-// Throws InvalidArgument that names the field: sizes that contradict each other, scales that are not positive.
-void Validate(const SeriesForm& form);
 
 }  // namespace heed::lab
 
