@@ -28,6 +28,8 @@ int64_t DefaultDistance(const CharacterModelConfig& config) {
 CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   const ConfigReader reader(path);
   reader.Integer(reader.file(), "format", kFormat, kFormat);
+  if (ConfigReader::Has(reader.file(), "kind") && reader.Text(reader.file(), "kind") == "counts")
+    reader.Fail("it holds counts of characters, not a network; heed generate and heed eval open it");
   const Json& model = reader.Object(reader.file(), "model");
   const std::string objective = reader.Text(model, "objective");
   if (objective != "causal")

@@ -163,6 +163,16 @@ TEST_F(CharacterModelTest, ARefusedStepLeavesTheCachesAsTheyWere) {
   EXPECT_EQ(model.Step(tokens, caches, serial_), first);
 }
 
+TEST_F(CharacterModelTest, CountsAreRefusedByName) {
+  std::ofstream(At("config.json")) << nlohmann::json{{"format", 1}, {"kind", "counts"}};
+  try {
+    Open();
+    FAIL();
+  } catch (const FileError& error) {
+    EXPECT_NE(std::string(error.what()).find("counts of characters, not a network"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(CharacterModelTest, FilesThatDoNotBelongTogetherAreRefused) {
   Write("relative");
   std::filesystem::rename(At("model.safetensors"), At("kept"));

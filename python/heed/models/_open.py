@@ -34,6 +34,8 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
     weights = os.path.join(folder, "model.safetensors")
     if not settings.has("kind"):
         return text_of(settings, read_safetensors(weights), weights)
+    if settings.text("kind") == "counts":
+        settings.refuse("it holds counts of characters, not a network; heed generate and heed eval open it")
     settings.choice("kind", ("table",))
     return _table(settings, weights)
 
