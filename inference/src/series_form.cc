@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -16,7 +18,9 @@ constexpr int64_t kMostExtent = int64_t{1} << 20;
 constexpr double kFarthest = 1e15;  // in typical changes; squares of a float are finite up to there
 
 [[noreturn]] void RefuseScale(const std::string& names, double value) {
-  throw InvalidArgument(names + ": " + std::to_string(value) + " is no scale");
+  char text[32];
+  const char* const end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  throw InvalidArgument(names + ": " + std::string(text, end) + " is no scale");
 }
 
 }  // namespace

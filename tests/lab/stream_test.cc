@@ -122,7 +122,8 @@ TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
 }
 
 TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {
-  const KeptModel model = Untrained(FormOf("forecast", true));
+  KeptModel model = Untrained(FormOf("forecast", true));
+  model.form.target = "z";
   const ScratchFolder folder;
   std::string bytes = "\x93NUMPY\x01", header = "{'descr': '<f4', 'fortran_order': False, 'shape': (50, 6, 2), }";
   header.resize(117, ' '), header += '\n';

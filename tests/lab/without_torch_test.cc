@@ -49,7 +49,7 @@ SeriesForm FormOf(const Shape& shape) {
 SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
   SeriesData data;
   data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
-  data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
+  data.time = form.time, data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
   for (const int64_t steps : lengths) {
     SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
     double sum = 0;
