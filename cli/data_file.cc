@@ -68,19 +68,23 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
        "classification, regression or forecast (of the target's next values); default: by the target's values");
 }
 
-lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
   if (path.empty()) throw InvalidArgument("TEXT: expected a CSV or NPY file, as --target or --goal is given");
-  if (flags.Given("validation_share") && !arguments.part.empty())
-    throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
   if (IsNpy(path)) RequireNoColumns(arguments, "an NPY file has no columns; only CSV files do");
   if (!IsNpy(path) && arguments.target.empty()) throw InvalidArgument("target: expected the column to foretell");
-  lab::SeriesData data = IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal)
-                                     : lab::ReadSeriesCsv(path, {.target = arguments.target,
-                                                                 .sequence = arguments.sequence,
-                                                                 .time = arguments.time,
-                                                                 .features = arguments.features,
-                                                                 .goal = arguments.goal,
-                                                                 .part = arguments.part});
+  return IsNpy(path) ? lab::ReadSeriesNpy(path, arguments.target, arguments.goal)
+                     : lab::ReadSeriesCsv(path, {.target = arguments.target,
+                                                 .sequence = arguments.sequence,
+                                                 .time = arguments.time,
+                                                 .features = arguments.features,
+                                                 .goal = arguments.goal,
+                                                 .part = arguments.part});
+}
+
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
+  if (flags.Given("validation_share") && !arguments.part.empty())
+    throw InvalidArgument("validation_share: expected none, as the column of --part says which rows validate");
+  lab::SeriesData data = ReadData(path, arguments);
   if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
     throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
   return data;

@@ -29,8 +29,9 @@ struct DataArguments {
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
 
-// `flags`: the options of the study or the training, some of which need a forecast or no --part. Throws InvalidArgument that
-// names the option, and FileError.
+// `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument
+// that names the option, and FileError.
+lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
 
 }  // namespace heed::cli

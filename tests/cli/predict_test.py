@@ -5,6 +5,7 @@ import io
 import json
 import math
 import os
+import pathlib
 import random
 import signal
 import subprocess
