@@ -54,7 +54,7 @@ REASONS = {
     r"JAX is not installed|could not import 'jax'": without_package("jax"),
     r"heed was built without jaxlib": without_package("jaxlib"),
     r"mypy is not installed": without_package("mypy"),
-    r"could not import 'onnxscript'": without_package("onnxscript"),
+    r"could not import 'onnxscript'|onnxscript is not installed": without_package("onnxscript"),
     r"could not import 'onnxruntime'": without_package("onnxruntime"),
     r"could not import 'pandas'": without_package("pandas"),
     r"could not import 'polars'": without_package("polars"),
