@@ -89,7 +89,8 @@ StudyResult RunStudy(const Subject& subject, const StudyOptions& options, const 
 
 TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const std::filesystem::path& folder) {
   RequireWritableFolder(folder);
-  RequireNoRun(folder);
+  if (std::filesystem::exists(folder / "config.json"))
+    throw InvalidArgument("out: " + folder.string() + " holds a model already; remove it or choose another folder");
   const StudyTask& task = *subject.tasks.front();
   if (task.models.size() != 1 || options.rates.size() != 1)
     throw InvalidArgument("encoder, position, lr: expected one model and one rate");

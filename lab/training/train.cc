@@ -148,7 +148,8 @@ TrainResult Train(const Text& text, const TrainOptions& options, const RunFolder
                   Ranks* ranks) {
   Validate(options);
   const auto require_new = [&] {
-    if (std::filesystem::exists(folder.checkpoint())) {
+    // A kept model has no checkpoint.
+    if (std::filesystem::exists(folder.checkpoint()) || std::filesystem::exists(folder.path() / "model.safetensors")) {
       throw InvalidArgument("out: " + folder.path().string() +
                             " holds a run already; go on with it (--resume), remove it or choose another folder");
     }

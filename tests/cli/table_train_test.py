@@ -86,6 +86,18 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(sold, tmp_path,
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_model_is_not_overwritten(sold):
+    """By a training on a table, nor by one on a text."""
+    folder = sold.parent / "kept"
+    arguments = ["train", sold, "--target", "sold", "--encoder", "gru", *SETTINGS]
+    assert run(*arguments, "--out", folder, "--quiet").returncode == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for again in (arguments, ["train", sold, "--steps", 1]):
+        result = run(*again, "--out", folder)
+        assert result.returncode == 2 and f"out: {folder} holds a" in result.stderr, result.stderr
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_an_option_of_tables_is_refused_for_a_text(sold, tmp_path):
     result = run("train", sold, "--horizon", 3, "--out", tmp_path / "run")
     assert result.returncode == 2 and "horizon: heed train" in result.stderr

@@ -194,7 +194,11 @@ def attention_forward(*operands: Any, **numbers: Any) -> Any:
     call = _Call(given.pop("query"), given.pop("key"), given.pop("value"), given)
     if given.get("empty_row", "zero") != "zero":
         raise NotImplementedError("export_onnx: empty_row='uniform' has no counterpart in ONNX")
-    return call.output(), None, None, None, None
+    output, by_steps = call.output(), call.query.stride(1) < call.query.stride(2)
+    # In memory as the operator's output, whose views the module has traced. A copy: PyTorch's function may lay its output out
+    # otherwise than its meta kernel says.
+    order, copied = (0, 2, 1, 3) if by_steps else (0, 1, 2, 3), torch.contiguous_format
+    return output.permute(order).clone(memory_format=copied).permute(order), None, None, None, None
 
 
 def clamp_valid_lens(lengths: torch.Tensor, batch: Any, queries: Any, steps: Any) -> torch.Tensor:
