@@ -89,10 +89,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(sold, tmp_path,
 def test_a_model_is_not_overwritten(sold):
     """By a training on a table, nor by one on a text."""
     folder = sold.parent / "kept"
-    arguments = ["train", sold, "--target", "sold", "--encoder", "gru", *SETTINGS]
+    arguments = ["train", sold, "--target", "busy", "--sequence", "shop", "--features", "warm", "--encoder", "gru", *SETTINGS]
     assert run(*arguments, "--out", folder, "--quiet").returncode == 0
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for again in (arguments, ["train", sold, "--steps", 1]):
+    book = sold.parent / "book.txt"
+    book.write_text("one two three " * 200, encoding="utf-8")
+    for again in (arguments, ["train", book, "--steps", 1, "--context", 16]):
         result = run(*again, "--out", folder)
         assert result.returncode == 2 and f"out: {folder} holds a" in result.stderr, result.stderr
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
