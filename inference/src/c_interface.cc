@@ -338,13 +338,13 @@ heed_status heed_model_predict(const heed_model* model, const double* features, 
     if (!model->series) throw heed::InvalidArgument("model: it is one of a text, which heed_model_continue goes on from");
     const std::array<int64_t, 3> extent{rows, heed_model_answers(model, steps), heed_model_outputs(model)};
     int64_t expected = 1, numbers = 1;
-    for (const int64_t count : extent) {
-      if (count < 0 || __builtin_mul_overflow(expected, count, &expected))
-        throw heed::InvalidArgument("rows, steps: too large");
-    }
     for (const int64_t count : {rows, steps, columns}) {
       if (count < 0 || __builtin_mul_overflow(numbers, count, &numbers))
         throw heed::InvalidArgument("rows, steps, columns: expected sizes of an array, got " + std::to_string(count));
+    }
+    for (const int64_t count : extent) {
+      if (__builtin_mul_overflow(expected, count, &expected))
+        throw heed::InvalidArgument("rows, steps: the answers are too many to count");
     }
     if (out_count != expected)
       throw heed::InvalidArgument("out_count: expected " + std::to_string(expected) + ", rows * answers * outputs, got " +

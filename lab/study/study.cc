@@ -112,7 +112,6 @@ TrainedOne TrainOne(const Subject& subject, const StudyOptions& options, const s
     throw Interruption(interruption.what() + std::string("; nothing was written"));
   }
   const std::filesystem::path weights = folder / "model.safetensors";
-  std::filesystem::remove(folder / "config.json");  // never are there settings beside the weights of another model
   training->Keep(weights);
   task.KeepModel(entry, trained.outcome, weights, folder);
   return trained;

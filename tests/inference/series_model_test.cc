@@ -3,14 +3,11 @@
 #include "heed/series_model.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -20,37 +17,9 @@
 
 #include "heed/error.h"
 #include "stored_tensors.h"
+#include "tests/counted_allocations.h"
 #include "tests/error_text.h"
 #include "tests/folder_fixture.h"
-
-// The sanitizers bring an operator new of their own.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HEED_COUNTS_ALLOCATIONS 0
-#else
-#define HEED_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-#if HEED_COUNTS_ALLOCATIONS
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++allocations;
-  const auto unit = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(unit, (bytes + unit) / unit * unit)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-#endif
 
 namespace heed {
 namespace {

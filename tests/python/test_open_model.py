@@ -180,6 +180,7 @@ REFUSALS = [
     ("network", lambda c: c["network"].update(outputs=3), "'network' and 'form' contradict each other"),
     ("network", lambda c: c["network"].update(heads=3), "rotary_dim: expected an even number"),
     ("network", lambda c: c["network"].update(width=8), "model.safetensors: tensor 'input.weight' is torch.float32 [16, 3]; the model needs torch.float32 [8, 3]"),
+    ("network", lambda c: c["network"].update(encoder="attention", position="oracle"), "position: expected one of none, sinusoidal"),
     ("network", lambda c: c["network"].update(position="shaw"), "position.keys' is missing"),
     ("network", lambda c: c["network"].update(ffn_width=0), "is unknown to the model"),
     ("network", lambda c: c.update(low=[1.0]), "'low' and 'high': expected 0 numbers each"),

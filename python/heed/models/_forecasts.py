@@ -31,7 +31,6 @@ class _ForecastModel(MethodModel):
         raise NotImplementedError
 
 
-
 class SeasonModel(_ForecastModel):
     """The values of the last season again."""
 

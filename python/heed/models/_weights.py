@@ -10,10 +10,6 @@ import torch
 from ..nn import encoder_names
 from ._settings import Settings, shown
 
-POSITIONS = (
-    "none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw", "kerple", "kerple_power", "sandwich", "fire",
-    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope",
-)  # fmt: skip
 NORMS = ("none", "l2", "rms")
 MOST_LAYERS, MOST_WIDTH, MOST_STEPS = 1024, 1 << 16, 1 << 20
 _Module = TypeVar("_Module", bound=torch.nn.Module)
@@ -21,7 +17,7 @@ _Module = TypeVar("_Module", bound=torch.nn.Module)
 
 def encoder_choice(settings: Settings) -> tuple[str, str, str | None]:
     """Encoder, positional scheme and norm of queries and keys. RuntimeError for those that do not go together."""
-    encoder, position = settings.choice("encoder", encoder_names()), settings.choice("position", POSITIONS)
+    encoder, position = settings.choice("encoder", encoder_names()), settings.text("position")
     norm = settings.choice("query_key_norm", NORMS, usual="none")
     if encoder != "attention" and (position, norm) != ("none", "none"):
         settings.refuse("'position', 'query_key_norm': the attention encoder alone has them")
