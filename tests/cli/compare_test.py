@@ -82,7 +82,8 @@ def test_out_receives_page_tables_and_figures(tmp_path):
     assert json.loads((folder / "compare.json").read_text(encoding="utf-8"))["largest_error"] == 0
     page = (folder / "report.html").read_text(encoding="utf-8")
     figures = ["compare-" + name
-               for name in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence"]]
+               for name in ["architectures", "operations", "terms", "steps", "span", "paths", "memory", "influence",
+                            "attention-models"]]
     for figure in figures:
         assert (folder / f"{figure}.svg").stat().st_size > 500
         assert f"{figure}.csv" in page
