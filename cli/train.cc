@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include <fmt/core.h>
@@ -207,9 +209,17 @@ int RunTrain(const TrainArguments& arguments, const Context& context, const std:
   return 0;
 }
 
+// The number in an environment variable, or 1 where it holds none.
+int CountIn(const char* variable) {
+  int count = 1;
+  const char* text = std::getenv(variable);
+  if (text != nullptr) std::from_chars(text, text + std::string_view(text).size(), count);
+  return count;
+}
+
 int RunAlone(const TrainArguments& arguments, const Context& context) {
-  const char *run = std::getenv("TORCHELASTIC_RUN_ID"), *size = std::getenv("WORLD_SIZE");
-  if (run != nullptr && size != nullptr && std::atoi(size) > 1) {
+  const int size = CountIn("WORLD_SIZE");
+  if (std::getenv("TORCHELASTIC_RUN_ID") != nullptr && size > 1) {
     throw InvalidArgument(fmt::format(
         "distributed: torchrun started {} processes, each of which would train alone into --out; give --distributed", size));
   }
@@ -274,9 +284,8 @@ std::map<std::string, std::string> Settings(const TrainArguments& arguments, con
 
 // As many as this process may use, shared among those that torchrun started on this machine.
 int ThreadsOfRank(const Context& context) {
-  const char* text = std::getenv("LOCAL_WORLD_SIZE");
-  const int ranks = text != nullptr ? std::atoi(text) : 1;
-  return context.threads > 0 ? context.threads : std::max(1, ThreadsOf(context) / std::max(1, ranks));
+  const int ranks = std::max(1, CountIn("LOCAL_WORLD_SIZE"));
+  return context.threads > 0 ? context.threads : std::max(1, ThreadsOf(context) / ranks);
 }
 
 int RunDistributed(const TrainArguments& arguments, const Context& given) {

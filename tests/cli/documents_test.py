@@ -151,7 +151,7 @@ def how_it_is_read(command):
 
 
 # Numbers of steps that a page trains for; everything else runs as it is written.
-FEWER_STEPS = re.compile(r"--steps \d{4,}")
+FEWER_STEPS = re.compile(r"--steps \d{3,}")
 
 
 # --- what is run ---------------------------------------------------------------------------------------------------------

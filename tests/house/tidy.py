@@ -61,6 +61,7 @@ class Tidy:
         self.folder = build / "tidy"
         self.program = program
         self.options = options
+        self.version = subprocess.run([program, "--version"], text=True, capture_output=True, check=True).stdout
         self.folder.mkdir(parents=True, exist_ok=True)
         entries = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
         self.entries = {pathlib.Path(entry["file"]): entry | {"command": GCC_ONLY.sub("", entry["command"])} for entry in entries}
@@ -71,7 +72,7 @@ class Tidy:
         return re.sub(r" -o \S+| -c \S+", "", entry["command"])
 
     def stamp(self, source):
-        content = hashlib.sha256(" ".join([self.flags(source), *self.options]).encode())
+        content = hashlib.sha256(" ".join([self.version, self.flags(source), *self.options]).encode())
         for file in [ROOT / ".clang-tidy", *sorted(source.reached)]:
             content.update(file.read_bytes())
         return self.folder / content.hexdigest()

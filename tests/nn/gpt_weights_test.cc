@@ -57,7 +57,7 @@ struct Formulas {
     const int64_t steps = X.size(1);
     std::vector<at::Tensor> qkv = Linear(name + ".c_attn", X).split(kGptWidth, 2);
     for (at::Tensor& part : qkv) part = part.unflatten(2, {kGptHeads, -1}).transpose(1, 2);
-    at::Tensor scores = at::matmul(qkv[0], qkv[1].mT()) / std::sqrt(static_cast<double>(kGptWidth / kGptHeads));
+    at::Tensor scores = at::matmul(qkv[0], qkv[1].mT()) / std::sqrt(static_cast<double>(kGptWidth) / kGptHeads);
     scores = scores.masked_fill(at::ones({steps, steps}, at::kBool).triu(1), -INFINITY);
     return Linear(name + ".c_proj", at::matmul(scores.softmax(-1), qkv[2]).transpose(1, 2).flatten(2));
   }

@@ -36,8 +36,8 @@ TEST(MultiHeadAttentionTest, ShapesOfTheBook) {
 }
 
 TEST(MultiHeadAttentionTest, OldConstructorTakesFiveSizes) {
-  MultiHeadAttention attention(/*key_size=*/3, /*query_size=*/4, /*value_size=*/5, /*num_hiddens=*/6, /*num_heads=*/2, 0.0,
-                               /*bias=*/true);
+  // Keys of 3, queries of 4, values of 5 numbers, 6 hidden units in 2 heads, no dropout, biases.
+  MultiHeadAttention attention(3, 4, 5, 6, 2, 0.0, true);
   EXPECT_EQ(attention->W_k->weight.sizes(), at::IntArrayRef({6, 3}));
   EXPECT_EQ(attention->W_q->weight.sizes(), at::IntArrayRef({6, 4}));
   EXPECT_EQ(attention->W_v->weight.sizes(), at::IntArrayRef({6, 5}));
