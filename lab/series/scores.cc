@@ -214,6 +214,9 @@ SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& pa
       if (!scorer) scorer.emplace(model);
       AddEnds(model, *part, *scorer);
     } else {
+      if (forecasts && !labelled.steps)
+        throw FileError(fmt::format("{}: it has more than {} bytes; give a file, which is read a part at a time",
+                                    NameOfInput(path), MostDataBytes()));
       if (!forecasts) forecasts.emplace(model, part->name, labelled.steps ? *labelled.steps : StepsOf(*part), share);
       forecasts->Add(*std::move(part));
     }

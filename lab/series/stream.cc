@@ -256,25 +256,26 @@ class CsvSeries : public SeriesStream {
   bool ended_ = false;
 };
 
-// The steps of each sequence by its first row; nothing where one comes back after another.
-std::optional<std::vector<SequenceSteps>> StepsWhereTogether(const SeriesForm& form, const std::filesystem::path& path,
-                                                             int64_t block) {
+// Whether no sequence comes back after another one. Where `steps` is not null, it has those of each sequence by its first row.
+bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, int64_t block,
+                   std::vector<SequenceSteps>* steps) {
   Bytes bytes(path, block);
   CsvBlocks blocks(NameOfInput(path), [&](std::string& to) { return bytes.Append(to); });
   std::unordered_set<std::string> seen;
-  std::vector<SequenceSteps> steps;
+  std::string last;
   while (const std::optional<CsvTable> table = blocks.Next()) {
     const int64_t column = FormColumns(form, *table, /*with_targets=*/false).of.sequence;
     for (int64_t row = 0; row < table->rows(); ++row) {
       const std::string& id = column < 0 ? kOneSequence : table->Text(row, column);
-      if (steps.empty() || id != steps.back().id) {
-        if (!seen.insert(id).second) return std::nullopt;
-        steps.push_back({id, 0});
+      if (id != last) {
+        if (!seen.insert(id).second) return false;
+        last = id;
+        if (steps != nullptr) steps->push_back({id, 0});
       }
-      ++steps.back().steps;
+      if (steps != nullptr) ++steps->back().steps;
     }
   }
-  return steps;
+  return true;
 }
 
 // All at once: the file's size is checked.
@@ -342,21 +343,22 @@ int64_t StepsNeeded(const KeptModel& model) {
 
 std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
   const bool apart = path != "-" && !model.form.sequence.empty() && InputFile(path.string()).size() > block &&
-                     !StepsWhereTogether(model.form, path, block);
+                     !StandTogether(model.form, path, block, /*steps=*/nullptr);
   if (apart || LooksAtAll(model)) return WholeCsv(model, path, Reading::kAnswers);
   return std::make_unique<CsvSeries>(model, path, block, Reading::kAnswers);
 }
 
 LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
-  const bool input = path == "-", counted = model.form.Forecasts() || !model.form.sequence.empty();
-  bool whole = LooksAtAll(model) || (input ? model.form.Forecasts() : InputFile(path.string()).size() <= block);
-  std::optional<std::vector<SequenceSteps>> steps;
-  if (!whole && !input && counted) {
-    steps = StepsWhereTogether(model.form, path, block);
-    whole = !steps;
+  const bool input = path == "-", forecasts = model.form.Forecasts();
+  bool whole = LooksAtAll(model) || (input ? forecasts : InputFile(path.string()).size() <= block);
+  LabelledStream labelled;
+  if (!whole && !input && (forecasts || !model.form.sequence.empty())) {
+    if (forecasts) labelled.steps.emplace();
+    whole = !StandTogether(model.form, path, block, forecasts ? &*labelled.steps : nullptr);
   }
   if (whole) return {WholeCsv(model, path, Reading::kScores)};
-  return {std::make_unique<CsvSeries>(model, path, block, Reading::kScores), std::move(steps)};
+  labelled.stream = std::make_unique<CsvSeries>(model, path, block, Reading::kScores);
+  return labelled;
 }
 
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {

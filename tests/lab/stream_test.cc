@@ -127,12 +127,12 @@ std::string LabelledRows(const SeriesForm& form, const Layout& layout) {
   std::string text = Rows(layout), labelled;
   Random random(6);
   for (int64_t line = -1; !text.empty(); ++line) {
-    const std::size_t end = text.find("\r\n"), comma = text.rfind(',', end);
+    const std::size_t end = text.find('\n'), comma = text.rfind(',', end);
     const int64_t s = layout.mixed ? line % layout.sequences : line / layout.steps;
     const auto label = static_cast<double>(form.each_step ? random.Below(100) : static_cast<uint64_t>(7 * s % 10));
     const std::string told = form.Classifies() ? std::fmod(label, 3) < 1 ? "low" : "high" : fmt::format("{}", label / 10);
-    labelled += text.substr(0, comma) + "," + (line < 0 ? "y" : told) + "\r\n";
-    text.erase(0, end + 2);
+    labelled += text.substr(0, comma) + "," + (line < 0 ? "y" : told) + "\n";
+    text.erase(0, end + 1);
   }
   return labelled;
 }
