@@ -93,12 +93,11 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
                           " holds a model of labelled sequences");
   if (IsNpy(arguments.text)) throw InvalidArgument("TEXT: expected a CSV file, whose columns hold the targets too");
   const lab::KeptModel model = lab::ReadModel(arguments.folder);
-  const lab::SeriesData data = lab::ReadSeriesFor(model.form, arguments.text);
   lab::WatchForInterrupt();
   std::optional<lab::Progress> progress;
-  const lab::SeriesScores scores = lab::ScoresOf(model, data, arguments.share, [&](int64_t done, int64_t of) {
-    if (!progress) progress.emplace("eval", of, context.quiet);
-    progress->Update(done);
+  const lab::SeriesScores scores = lab::ScoresOfCsv(model, arguments.text, arguments.share, [&](int64_t done, int64_t of) {
+    if (!progress) progress.emplace("eval, KiB", (of + 1023) / 1024, context.quiet);
+    progress->Update((done + 1023) / 1024);
   });
   progress.reset();
   if (context.json) {
@@ -114,11 +113,11 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
 }
 
 std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
-  const lab::CountingModel model(lab::ReadCounts(arguments.folder));
+  const CountingModel model(arguments.folder);
   if (!arguments.contexts.empty())
-    throw InvalidArgument(fmt::format("context: {} only counts, and looks at {} characters before each", model.kept().name,
-                                      model.kept().order - 1));
-  return {model.Evaluate(TokensOf(arguments, model.kept().vocabulary))};
+    throw InvalidArgument(fmt::format("context: {} only counts, and looks at {} characters before each",
+                                      lab::Printable(model.name()), model.order() - 1));
+  return {lab::Evaluate(model, TokensOf(arguments, lab::Vocabulary(model.characters())))};
 }
 
 int RunEval(const EvalArguments& arguments, const Context& context) {

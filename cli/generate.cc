@@ -27,8 +27,9 @@ struct GenerateArguments {
 std::function<std::u32string(const lab::Text&, const lab::GenerateOptions&, const std::function<void(char32_t)>&)> Continuing(
     const std::string& folder) {
   if (lab::HoldsCounts(folder)) {
-    return [model = std::make_shared<lab::CountingModel>(lab::ReadCounts(folder))](
-               const auto& prompt, const auto& options, const auto& hear) { return model->Generate(prompt, options, hear); };
+    return [model = std::make_shared<CountingModel>(folder)](const auto& prompt, const auto& options, const auto& hear) {
+      return lab::Generate(*model, prompt, options, hear);
+    };
   }
   return [model = lab::OpenModel(lab::RunFolder(folder))](const auto& prompt, const auto& options, const auto& hear) {
     return lab::Generate(*model, prompt, options, hear);

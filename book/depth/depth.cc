@@ -124,7 +124,8 @@ DepthResult MeasureDepth(const Corpus& corpus, const DepthOptions& options, cons
   }
   Corpus evaluated = corpus;
   evaluated.validation.resize(std::min<std::size_t>(corpus.validation.size(), static_cast<std::size_t>(options.validation)));
-  result.frequencies = NGrams(evaluated.train, evaluated.vocabulary.size(), 1).Losses(evaluated.validation, kDiscount).front();
+  const NGrams frequencies(evaluated.train.tokens, evaluated.train.ends, evaluated.vocabulary.size(), 1);
+  result.frequencies = frequencies.Losses(evaluated.validation, kDiscount).front();
   std::vector<Job> jobs;
   jobs.reserve(result.started.size() + result.trained.size());
   for (const StartedStack& stack : result.started) jobs.push_back(JobOf(corpus, options, stack));

@@ -13,10 +13,12 @@
 #include "heed/attention.h"
 #include "heed/cache.h"
 #include "heed/character_model.h"
+#include "heed/counting_model.h"
 #include "heed/error.h"
 #include "heed/heed.h"
 #include "heed/series_model.h"
 #include "heed/thread_workspace.h"
+#include "heed/utf8.h"
 
 struct heed_cache {
   std::variant<heed::KeyValueCache<float>, heed::KeyValueCache<double>> tokens;
@@ -25,7 +27,9 @@ struct heed_cache {
 struct heed_model {
   // One of them.
   std::unique_ptr<heed::CharacterModel> text;
+  std::unique_ptr<heed::CountingModel> counts;
   std::unique_ptr<heed::SeriesModel> series;
+  std::vector<std::string> characters;  // of a text, in UTF-8
 };
 
 namespace heed {
@@ -163,6 +167,18 @@ const SeriesForm* FormOf(const heed_model* model) {
   return model == nullptr || !model->series ? nullptr : &model->series->form();
 }
 
+void CheckText(const heed_model& model) {
+  if (!model.text && !model.counts)
+    throw InvalidArgument("model: it is one of labelled sequences, which heed_model_predict answers");
+}
+
+std::vector<std::string> CharactersOf(const std::u32string& characters) {
+  std::vector<std::string> names;
+  names.reserve(characters.size());
+  for (const char32_t character : characters) names.push_back(EncodeUtf8({&character, 1}));
+  return names;
+}
+
 const char* NameAt(const std::vector<std::string>& names, int64_t index) {
   return index < 0 || index >= std::ssize(names) ? nullptr : names[index].c_str();
 }
@@ -276,8 +292,12 @@ heed_status heed_model_open(const char* folder, heed_model** model) {
     auto opened = std::make_unique<heed_model>();
     if (heed::SeriesModel::IsIn(folder)) {
       opened->series = std::make_unique<heed::SeriesModel>(folder);
+    } else if (heed::CountingModel::IsIn(folder)) {
+      opened->counts = std::make_unique<heed::CountingModel>(folder);
+      opened->characters = heed::CharactersOf(opened->counts->characters());
     } else {
       opened->text = std::make_unique<heed::CharacterModel>(folder);
+      opened->characters = heed::CharactersOf(opened->text->config().characters);
     }
     *model = opened.release();
   });
@@ -290,17 +310,33 @@ heed_status heed_model_continue(const heed_model* model, const char* prompt, int
     heed::CheckGiven("model", model);
     heed::CheckGiven("prompt", prompt);
     heed::CheckGiven("text", text);
-    if (!model->text) throw heed::InvalidArgument("model: it is one of labelled sequences, which heed_model_predict answers");
+    heed::CheckText(*model);
     if (characters >= 0 && static_cast<std::size_t>(characters) >= capacity) {  // before a long computation for nothing
       throw heed::InvalidArgument("text: expected a capacity of more than " + std::to_string(characters) + " bytes, got " +
                                   std::to_string(capacity));
     }
-    const std::string continuation = model->text->Continue(prompt, characters);
+    const std::string continuation =
+        model->text ? model->text->Continue(prompt, characters) : model->counts->Continue(prompt, characters);
     if (continuation.size() >= capacity) {
       throw heed::InvalidArgument("text: expected a capacity of at least " + std::to_string(continuation.size() + 1) +
                                   " bytes, got " + std::to_string(capacity));
     }
     std::memcpy(text, continuation.c_str(), continuation.size() + 1);
+  });
+}
+
+heed_status heed_model_next(const heed_model* model, const char* prompt, double* probabilities, int64_t count) {
+  return heed::Guarded([&] {
+    heed::CheckGiven("model", model);
+    heed::CheckGiven("prompt", prompt);
+    heed::CheckGiven("probabilities", probabilities);
+    heed::CheckText(*model);
+    if (count != std::ssize(model->characters))
+      throw heed::InvalidArgument("count: expected " + std::to_string(model->characters.size()) +
+                                  ", the characters that the model knows, got " + std::to_string(count));
+    const auto next = model->text ? model->text->Next(model->text->Encode(prompt), heed::ThreadPool::Default())
+                                  : model->counts->Next(model->counts->Encode(prompt));
+    std::ranges::copy(next, probabilities);
   });
 }
 
@@ -316,12 +352,13 @@ const char* heed_model_column(const heed_model* model, int64_t column) {
 
 int64_t heed_model_outputs(const heed_model* model) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? 0 : form->outputs();
+  return form != nullptr ? form->outputs() : model != nullptr ? std::ssize(model->characters) : 0;
 }
 
 const char* heed_model_class(const heed_model* model, int64_t output) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? nullptr : heed::NameAt(form->classes, output);
+  if (form != nullptr) return heed::NameAt(form->classes, output);
+  return model == nullptr ? nullptr : heed::NameAt(model->characters, output);
 }
 
 int64_t heed_model_answers(const heed_model* model, int64_t steps) {
@@ -329,8 +366,8 @@ int64_t heed_model_answers(const heed_model* model, int64_t steps) {
 }
 
 heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps, int64_t columns,
-                               const double* times, const int64_t* lengths, const double* last, double* out, int64_t out_count,
-                               double* low, double* high) {
+                               const double* times, const int64_t* lengths, const double* target, double* out,
+                               int64_t out_count, double* low, double* high) {
   return heed::Guarded([&] {
     heed::CheckGiven("model", model);
     heed::CheckGiven("features", features);
@@ -353,7 +390,7 @@ heed_status heed_model_predict(const heed_model* model, const double* features, 
     input.features = heed::View<const double, 3>::Contiguous(features, {rows, steps, columns});
     if (times != nullptr) input.times = heed::View<const double, 2>::Contiguous(times, {rows, steps});
     if (lengths != nullptr) input.lengths = heed::View<const int64_t, 1>::Contiguous(lengths, {rows});
-    if (last != nullptr) input.last = heed::View<const double, 1>::Contiguous(last, {rows});
+    if (target != nullptr) input.target = heed::View<const double, 2>::Contiguous(target, {rows, steps});
     const auto answers = [&](double* place) {
       return place == nullptr ? heed::View<double, 3>() : heed::View<double, 3>::Contiguous(place, extent);
     };

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <numeric>
 #include <utility>
 
+#include "characters.h"
 #include "encoders/sequence_encoder.h"
 #include "heed/error.h"
 #include "heed/safetensors.h"
-#include "heed/utf8.h"
 
 namespace heed {
 namespace {
@@ -27,14 +27,6 @@ EncoderOptions EncoderOf(const CharacterModelConfig& config) {
 // Of embeddings, beside a sinusoidal encoding: Vaswani et al. 2017, section 3.4.
 float InputScale(const CharacterModelConfig& config) {
   return config.position == "sinusoidal" ? static_cast<float>(std::sqrt(static_cast<double>(config.width))) : 1.0f;
-}
-
-// A character for a message: printable ASCII in quotes, anything else as U+0041.
-std::string Shown(char32_t character) {
-  if (character > 0x20 && character < 0x7f) return std::string("'") + static_cast<char>(character) + "'";
-  char code[16];
-  std::snprintf(code, sizeof code, "U+%04X", static_cast<unsigned>(character));
-  return code;
 }
 
 // A text that grows, and what its model says comes next.
@@ -69,6 +61,13 @@ class GrowingText {
   CharacterModel::Caches caches_;
 };
 
+// Else the first character would be taken, as the likeliest, whatever it is.
+void RequireFiniteLogits(const std::vector<float>& logits, int64_t character) {
+  if (std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) return;
+  throw Error("model: its logits for character " + std::to_string(character) +
+              " of the continuation are not all finite; its weights are damaged, or its training left the finite numbers");
+}
+
 }  // namespace
 
 CharacterModel::CharacterModel(const std::string& folder)
@@ -96,35 +95,9 @@ Parameters CharacterModel::parameters() {
   return own;
 }
 
-std::vector<int32_t> CharacterModel::Encode(std::string_view text) const {
-  const DecodedUtf8 decoded = DecodeUtf8(text);
-  if (decoded.read < text.size()) {
-    throw InvalidArgument("text: it is not UTF-8: no valid character begins at byte " + std::to_string(decoded.read));
-  }
-  std::vector<int32_t> tokens;
-  for (const char32_t character : decoded.characters) {
-    const auto found = std::ranges::lower_bound(config_.characters, character);
-    if (found == config_.characters.end() || *found != character) {
-      throw InvalidArgument("text: character " + std::to_string(tokens.size()) + ", " + Shown(character) +
-                            ", is not among the " + std::to_string(config_.characters.size()) +
-                            " characters that the model knows");
-    }
-    tokens.push_back(static_cast<int32_t>(found - config_.characters.begin()));
-  }
-  return tokens;
-}
+std::vector<int32_t> CharacterModel::Encode(std::string_view text) const { return EncodeTokens(config_.characters, text); }
 
-std::string CharacterModel::Decode(std::span<const int32_t> tokens) const {
-  std::u32string characters;
-  for (const int32_t token : tokens) {
-    if (token < 0 || static_cast<std::size_t>(token) >= config_.characters.size()) {
-      throw InvalidArgument("tokens: " + std::to_string(token) + " is outside 0.." +
-                            std::to_string(config_.characters.size() - 1));
-    }
-    characters.push_back(config_.characters[token]);
-  }
-  return EncodeUtf8(characters);
-}
+std::string CharacterModel::Decode(std::span<const int32_t> tokens) const { return DecodeTokens(config_.characters, tokens); }
 
 bool CharacterModel::CanStep() const { return encoder_->CanStep(); }
 
@@ -178,17 +151,11 @@ std::vector<float> CharacterModel::Logits(std::span<const int32_t> tokens, Execu
 
 std::string CharacterModel::Continue(std::string_view prompt, int64_t characters, Executor& executor,
                                      const std::function<void(std::string_view)>& on_character) const {
-  if (characters < 0) throw InvalidArgument("characters: " + std::to_string(characters) + " is not 0 or more");
-  std::vector<int32_t> tokens = Encode(prompt);
-  if (tokens.empty()) throw InvalidArgument("prompt: it is empty; give at least one character");
-  GrowingText text(*this, std::move(tokens));
+  GrowingText text(*this, EncodePrompt(config_.characters, prompt, characters));
   std::string continuation;
   for (int64_t i = 0; i < characters; ++i) {
     const std::vector<float> logits = text.Next(executor);
-    if (!std::ranges::all_of(logits, [](float logit) { return std::isfinite(logit); })) {
-      throw Error("model: its logits for character " + std::to_string(i) +
-                  " of the continuation are not all finite; its weights are damaged, or its training left the finite numbers");
-    }
+    RequireFiniteLogits(logits, i);
     const auto token = static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
     text.Add(token);
     const std::string character = Decode(std::span(&token, 1));
@@ -196,6 +163,19 @@ std::string CharacterModel::Continue(std::string_view prompt, int64_t characters
     if (on_character) on_character(character);
   }
   return continuation;
+}
+
+std::vector<double> CharacterModel::Next(std::span<const int32_t> tokens, Executor& executor) const {
+  if (tokens.empty()) throw InvalidArgument("tokens: at least one is expected");
+  const std::vector<float> logits = GrowingText(*this, {tokens.begin(), tokens.end()}).Next(executor);
+  RequireFiniteLogits(logits, 0);
+  const double largest = *std::ranges::max_element(logits);
+  std::vector<double> probabilities;
+  probabilities.reserve(logits.size());
+  for (const float logit : logits) probabilities.push_back(std::exp(logit - largest));
+  const double sum = std::accumulate(probabilities.begin(), probabilities.end(), 0.0);
+  for (double& probability : probabilities) probability /= sum;
+  return probabilities;
 }
 
 std::string CharacterModel::Continue(std::string_view prompt, int64_t characters) const {

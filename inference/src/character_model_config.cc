@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "characters.h"
 #include "config_reader.h"
 #include "heed/character_model.h"
 #include "heed/error.h"
 #include "heed/positions.h"
 #include "heed/safetensors.h"
-#include "heed/utf8.h"
 
 namespace heed {
 namespace {
@@ -29,7 +29,7 @@ CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   const ConfigReader reader(path);
   reader.Integer(reader.file(), "format", kFormat, kFormat);
   if (ConfigReader::Has(reader.file(), "kind") && reader.Text(reader.file(), "kind") == "counts")
-    reader.Fail("it holds counts of characters, not a network; heed generate and heed eval open it");
+    reader.Fail("it holds counts of characters, not a network; heed::CountingModel opens it");
   const Json& model = reader.Object(reader.file(), "model");
   const std::string objective = reader.Text(model, "objective");
   if (objective != "causal")
@@ -51,9 +51,7 @@ CharacterModelConfig CharacterModelConfig::Read(const std::string& path) {
   if (config.max_distance == 0) config.max_distance = DefaultDistance(config);
   config.bias = reader.Flag(model, "bias");
   config.tied = reader.Flag(model, "tied");
-  config.characters = DecodeUtf8(reader.Text(reader.file(), "vocabulary")).characters;
-  const bool ascending = std::ranges::adjacent_find(config.characters, std::ranges::greater_equal()) == config.characters.end();
-  if (config.characters.empty() || !ascending) reader.Fail("'vocabulary' is not sorted and without repetition");
+  config.characters = ReadCharacters(reader);
   return config;
 }
 

@@ -14,18 +14,8 @@ namespace heed {
 namespace {
 
 constexpr int64_t kFormatOfSeries = 1;
-constexpr int64_t kStepsAtOnce = 8192;  // which bounds the memory of a call
 
 const char kKind[] = "table";
-
-// Logits, or logarithms of probabilities, become probabilities.
-void Softmax(double* logits, int64_t count) {
-  const double largest = *std::max_element(logits, logits + count);
-  double sum = 0;
-  for (int64_t c = 0; c < count; ++c) sum += std::exp(logits[c] - largest);
-  const double normaliser = largest + std::log(sum);
-  for (int64_t c = 0; c < count; ++c) logits[c] = std::exp(logits[c] - normaliser);
-}
 
 void RequireShape(const char* name, const View<double, 3>& view, const std::array<int64_t, 3>& expected) {
   if (view.extent != expected)
@@ -78,8 +68,8 @@ void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& ans
   const std::array<int64_t, 1> rows{extent[0]};
   if (input.lengths.present() && input.lengths.extent != rows)
     throw InvalidArgument("lengths: expected " + ShapeText(rows) + ", got " + ShapeText(input.lengths.extent));
-  if (input.last.present() && input.last.extent != rows)
-    throw InvalidArgument("last: expected " + ShapeText(rows) + ", got " + ShapeText(input.last.extent));
+  if (input.target.present() && input.target.extent != places)
+    throw InvalidArgument("target: expected " + ShapeText(places) + ", got " + ShapeText(input.target.extent));
   for (int64_t row = 0; row < extent[0]; ++row) {
     const int64_t length = LengthOf(input, row);
     if (length < 1 || length > extent[1])
@@ -98,80 +88,12 @@ void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& ans
   }
 }
 
-namespace {
-
-// Puts the answers of windows where they belong.
-class AnswerPlaces {
- public:
-  AnswerPlaces(const SeriesForm& form, const SeriesInput& input, const SeriesAnswers& answers, const std::vector<double>& low,
-               const std::vector<double>& high)
-      : form_(form), input_(input), answers_(answers), low_(low), high_(high) {}
-
-  // `answer`, [outputs], is that of a step of a window, from 0, or of all of it.
-  void Put(const SeriesWindow& window, int64_t step, double* answer) const {
-    const int64_t outputs = form_.outputs();
-    if (!std::all_of(answer, answer + outputs, [](double number) { return std::isfinite(number); }))
-      throw Error("model: its answers to row " + std::to_string(window.row) +
-                  " are not all finite; its weights are damaged, or its training left the finite numbers");
-    if (form_.Classifies()) Softmax(answer, outputs);
-    const double base = form_.Classifies() ? 0 : form_.Forecasts() ? LastTarget(form_, input_, window.row) : form_.target_mean;
-    const int64_t place = form_.each_step && !form_.Forecasts() ? window.first + step : 0;
-    for (int64_t o = 0; o < outputs; ++o) {
-      const double value = form_.Classifies() ? answer[o] : answer[o] * form_.target_scale + base;
-      answers_.values(window.row, place, o) = value;
-      if (answers_.low.present()) answers_.low(window.row, place, o) = value + low_[o];
-      if (answers_.high.present()) answers_.high(window.row, place, o) = value + high_[o];
-    }
-  }
-
-  // Zeros behind a row's length.
-  void Clear(int64_t row) const {
-    for (const View<double, 3>* view : {&answers_.values, &answers_.low, &answers_.high}) {
-      for (int64_t i = LengthOf(input_, row); view->present() && i < view->extent[1]; ++i) {
-        for (int64_t o = 0; o < view->extent[2]; ++o) (*view)(row, i, o) = 0;
-      }
-    }
-  }
-
- private:
-  const SeriesForm& form_;
-  const SeriesInput& input_;
-  const SeriesAnswers& answers_;
-  const std::vector<double>&low_, &high_;
-};
-
-}  // namespace
-
 void SeriesModel::Predict(const SeriesInput& input, const SeriesAnswers& answers, ModelWorkspace& workspace,
                           Executor& executor) const {
   CheckShapes(input, answers);
   CheckNumbers(form_, input);
   const ModelWorkspace::Frame frame(workspace);
-  const AnswerPlaces places(form_, input, answers, low_, high_);
-  const int64_t at_once = std::max<int64_t>(1, kStepsAtOnce / form_.steps()), outputs = form_.outputs();
-  auto* const windows = workspace.Take<SeriesWindow>(at_once);
-  int64_t count = 0;
-  const auto answer = [&] {
-    const ModelWorkspace::Frame own(workspace);
-    const SeriesBatch batch = MakeBatch(form_, input, windows, count, workspace);
-    const int64_t each = Answered(batch.steps);
-    const auto out = View<double, 2>::Contiguous(workspace.Take<double>(count * each * outputs), {count * each, outputs});
-    answerer_->Answer(batch, out, workspace, executor);
-    for (int64_t w = 0; w < count; ++w) {
-      const int64_t answered = Answered(windows[w].steps);
-      for (int64_t step = windows[w].read; step < answered; ++step) places.Put(windows[w], step, &out(w * each + step, 0));
-    }
-    count = 0;
-  };
-  for (int64_t row = 0; row < input.features.extent[0]; ++row) {
-    const int64_t length = LengthOf(input, row), all = WindowCount(form_, length);
-    for (int64_t w = 0; w < all; ++w) {
-      windows[count++] = WindowAt(form_, row, length, w);
-      if (count == at_once) answer();
-    }
-    if (Answered(length) == length) places.Clear(row);
-  }
-  if (count > 0) answer();
+  answerer_->Answer(form_, input, AnswerPlaces(form_, input, answers, low_, high_), workspace, executor);
 }
 
 void SeriesModel::Predict(const SeriesInput& input, const SeriesAnswers& answers) const {

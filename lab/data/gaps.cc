@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lab/data/batches.h"
+#include "lab/data/ngrams.h"
 
 namespace heed::lab {
 namespace {
@@ -38,7 +39,7 @@ double BlockLoss(const GapCounts& counts, const std::vector<int32_t>& block, con
 }  // namespace
 
 GapCounts::GapCounts(const Passages& text, int64_t symbols) : symbols_(static_cast<double>(symbols)) {
-  ForEachCounted(text, [&](int64_t begin, int64_t end) {
+  ForEachCounted(text.ends, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int32_t* const token = &text.tokens[i];
       const bool left = i > begin, right = i + 1 < end;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lab/data/discounted_counts.h"
+#include "heed/ngrams.h"
 #include "lab/data/passages.h"
 
 namespace heed::lab {

@@ -2,37 +2,16 @@
 #ifndef HEED_LAB_DATA_NGRAMS_H_
 #define HEED_LAB_DATA_NGRAMS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "lab/data/discounted_counts.h"
+#include "heed/ngrams.h"
 #include "lab/data/passages.h"
 
 namespace heed::lab {
 
-inline constexpr int64_t kMostOrder = 12;  // that is tried
-
-// How often each run of up to `order()` tokens occurs. A token is predicted from the order - 1 tokens before it, see
-// DiscountedCounts, spread by the prediction from one token less, down to a uniform one.
-class NGrams {
- public:
-  // Counts what ForEachCounted visits, and orders up to `most_order` as long as they have at
-  // most two million different runs in all. There are `symbols` different tokens.
-  NGrams(const Passages& text, int64_t symbols, int64_t most_order);
-
-  int64_t order() const { return order_; }
-  // Nats per predicted token of a text, all but its first, for each order from 1: [order()]. discount: between 0 and 1.
-  std::vector<double> Losses(const std::vector<int32_t>& tokens, double discount) const;
-  // The probability of each token as the next one of a text: [symbols].
-  std::vector<double> Next(const std::vector<int32_t>& tokens, double discount) const;
-
- private:
-  double symbols_;
-  int64_t order_ = 0;
-  DiscountedCounts counts_;
-};
+inline constexpr double kDiscounts[] = {0.3, 0.5, 0.7, 0.9};  // among which the validation part chooses
 
 // The order and the discount that lose least on some blocks of a text, and what they lose on others, by block.
 struct CountedText {

@@ -100,9 +100,10 @@ Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, 
 
 Baseline Season(const SeriesBatches& batches) {
   const int64_t season = BestSeason(batches);
-  return MeasureForecast(
-      batches, "last season",
-      {fmt::format("{} steps", season), LastSeason(batches.data(), season), {"season", {{"season", season}}}});
+  return MeasureForecast(batches, "last season",
+                         {fmt::format("{} steps", season),
+                          LastSeason(batches.data(), season),
+                          {"season", SettingsOfMethod(RepeatedSeason{season})}});
 }
 
 }  // namespace

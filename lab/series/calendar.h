@@ -3,28 +3,17 @@
 #define HEED_LAB_SERIES_CALENDAR_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
+#include "heed/past_forecasts.h"
 #include "lab/series/forecast.h"
 
 namespace heed::lab {
 
-// A calendar's form.
-struct CalendarForm {
-  std::vector<std::string> periods;  // of "year", "week" and "day"
-  int64_t harmonics;                 // of each period, at most
-  double step;                       // seconds of a typical step, which bound the harmonics
-  bool line, logs;                   // whether there is a straight line; whether logarithms of the values are bent
-};
 // Of data with dates, with the curve of each sequence fitted to the steps of `past`, one window a sequence. `unit` as for
 // SmoothingForecaster; `outputs`: values that are foretold. Throws Interruption on Ctrl-C.
-Forecaster CalendarForecaster(const SeriesData& data, double unit, int64_t outputs, const CalendarForm& form,
+Forecaster CalendarForecaster(const SeriesData& data, double unit, int64_t outputs, const Calendar& method,
                               const std::vector<SeriesWindow>& past);
-// Of a period so many are to be seen before it counts.
-inline constexpr double kCalendarPeriods = 1.5;
-// Seconds of a period of this name; 0 where there is none.
-double SecondsOfPeriod(const std::string& name);
 
 // A forecast returns from the last value to a curve. Say the last day was 4 degrees warmer than the curve, and days in the past
 // kept 0.7 of such a distance after one day and 0.5 after two: then tomorrow is foretold 2.8 degrees above the curve, and the

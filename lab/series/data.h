@@ -10,8 +10,6 @@
 
 namespace heed::lab {
 
-struct SeriesForm;
-
 enum class SeriesGoal {
   kClassification,  // a class of each sequence, or of each step
   kRegression,      // a number of each sequence, or of each step
@@ -80,10 +78,6 @@ SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns&
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the
 // target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
-
-// A CSV file with targets, or standard input where the path is "-", for a model of this form: columns are found by their names,
-// others are not looked at. Throws FileError that names the columns which are not there, or the place of a value.
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path);
 
 }  // namespace heed::lab
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/past_forecasts.h"
 #include "lab/series/batches.h"
 #include "lab/series/kept_method.h"
 
@@ -37,6 +38,14 @@ FittedForecast FitBest(const SeriesBatches& batches, const std::vector<Form>& fo
   std::vector<SeriesWindow> past = batches.test_steps();
   for (SeriesWindow& steps : past) steps = {steps.sequence, 0, steps.first};
   return fit(*best, past);
+}
+
+// As they are kept, of a method of heed/past_forecasts.h.
+template <class Method>
+nlohmann::ordered_json SettingsOfMethod(Method method) {
+  nlohmann::ordered_json settings;
+  VisitFields(method, [&](const char* name, const auto& field) { settings[name] = field; });
+  return settings;
 }
 
 // Whether all values of the target have logarithms.

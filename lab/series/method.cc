@@ -23,8 +23,6 @@
 namespace heed::lab {
 namespace {
 
-constexpr int64_t kMostSeason = int64_t{1} << 20;
-
 void Require(bool holds, const char* name) {
   if (!holds) throw FieldError{fmt::format("'{}' of the method is not what its kind needs", name)};
 }
@@ -42,11 +40,17 @@ bool SwitchIn(const KeptMethod& method, const char* name) {
   return value;
 }
 
-double ShareIn(const KeptMethod& method, const char* name) {
-  double value = 0;
-  ReadField(method.settings, name, value);
-  Require(value >= 0 && value <= 1, name);
-  return value;
+// Of heed/past_forecasts.h.
+template <class Past>
+Past PastMethodIn(const KeptMethod& method) {
+  Past past;
+  VisitFields(past, [&](const char* name, auto& field) { ReadField(method.settings, name, field); });
+  try {
+    Validate(past);
+  } catch (const InvalidArgument& error) {
+    throw FieldError{error.what()};
+  }
+  return past;
 }
 
 // An array of this type and shape; -1 stands for any extent of at least 1.
@@ -116,20 +120,6 @@ SeriesAnswers RowAnswers(const KeptMethod& method, const SeriesForm& form, const
   };
 }
 
-CalendarForm CalendarFormIn(const KeptMethod& method) {
-  CalendarForm form{.periods = {},
-                    .harmonics = WholeIn(method, "harmonics", 1, 64),
-                    .step = 0,
-                    .line = SwitchIn(method, "line"),
-                    .logs = SwitchIn(method, "logs")};
-  ReadField(method.settings, "periods", form.periods);
-  ReadField(method.settings, "step", form.step);
-  Require(std::isfinite(form.step) && form.step > 0, "step");
-  Require(!form.periods.empty() && form.periods.size() <= 3, "periods");
-  for (const std::string& period : form.periods) Require(SecondsOfPeriod(period) >= 2 * form.step, "periods");
-  return form;
-}
-
 // Of data in which no sequence is long enough for the method. A shorter one beside a long one is forecast as in a study:
 // without a season, or with a flat curve.
 [[noreturn]] void TooShort(const SeriesData& data, const std::string& needs) {
@@ -147,7 +137,7 @@ void RequireLogarithms(const SeriesData& data) {
 }
 
 Forecaster SeasonIn(const KeptMethod& method, const SeriesData& data) {
-  const int64_t season = WholeIn(method, "season", 1, kMostSeason);
+  const int64_t season = PastMethodIn<RepeatedSeason>(method).season;
   return [&data, season, foretell = LastSeason(data, season)](const SeriesWindow& window, std::vector<double>& values) {
     if (window.end() < season) {
       throw FileError(fmt::format("{}: sequence {} has {} steps; the last season needs {}", data.name,
@@ -159,30 +149,26 @@ Forecaster SeasonIn(const KeptMethod& method, const SeriesData& data) {
 
 Forecaster SmoothingIn(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
                        const std::vector<SeriesWindow>& past) {
-  const SmoothingForm smoothing{WholeIn(method, "season", 1, kMostSeason), SwitchIn(method, "logs")};
-  const SmoothingRates rates{ShareIn(method, "level"), ShareIn(method, "trend"), ShareIn(method, "season_rate"),
-                             ShareIn(method, "damping")};
+  const auto smoothing = PastMethodIn<Smoothing>(method);
   int64_t longest = 0;
   for (const SeriesWindow& part : past) longest = std::max(longest, part.steps);
   if (smoothing.season > 1 && longest < 2 * smoothing.season)
     TooShort(data, fmt::format("Holt-Winters with a season of {} needs {}", smoothing.season, 2 * smoothing.season));
   if (smoothing.logs) RequireLogarithms(data);
-  return SmoothingForecaster(data, form.target_scale, smoothing, rates, past);
+  return SmoothingForecaster(data, form.target_scale, smoothing, past);
 }
 
 Forecaster CalendarIn(const KeptMethod& method, const SeriesForm& form, const SeriesData& data,
                       const std::vector<SeriesWindow>& past) {
-  const CalendarForm calendar = CalendarFormIn(method);
+  const auto calendar = PastMethodIn<Calendar>(method);
   if (!form.has_dates) throw FieldError{"'calendar' needs dates, and the data have none"};
   double longest = 0;
   for (const SeriesWindow& part : past) {
     const std::vector<double>& times = data.sequences[part.sequence].times;
     if (part.steps > 0) longest = std::max(longest, times[part.steps - 1] - times[0]);
   }
-  for (const std::string& period : calendar.periods) {
-    if (longest < kCalendarPeriods * SecondsOfPeriod(period))
-      TooShort(data, fmt::format("its calendar needs {} times a {}", kCalendarPeriods, period));
-  }
+  if (const std::string* const unseen = PeriodUnseen(calendar, longest))
+    TooShort(data, fmt::format("its calendar needs {} times a {}", kPeriodsSeen, *unseen));
   if (calendar.logs) RequireLogarithms(data);
   return CalendarForecaster(data, form.target_scale, form.outputs(), calendar, past);
 }

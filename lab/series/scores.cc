@@ -2,148 +2,228 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <fmt/core.h>
 
 #include "heed/error.h"
 #include "lab/data/view.h"
+#include "lab/report/file.h"
 #include "lab/series/magnitudes.h"
 #include "lab/training/interrupt.h"
 
 namespace heed::lab {
 namespace {
 
-// Of a class against the rest: how often one of it is more probable than one of the rest, where equals count half.
-double AreaUnderCurve(const std::vector<double>& probability, const std::vector<bool>& is) {
-  std::vector<std::size_t> order(is.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return probability[i]; });
-  double ranks = 0, count = 0;
-  for (std::size_t first = 0; first < order.size();) {
-    std::size_t end = first;
-    while (end < order.size() && probability[order[end]] == probability[order[first]]) ++end;
-    const double rank = 0.5 * static_cast<double>(first + end + 1);  // from 1, in the mean
-    for (; first < end; ++first) {
-      if (is[order[first]]) ranks += rank, count += 1;
+constexpr std::size_t kWindowsAtOnce = 512;
+
+// Adds windows of data, of which the answers look at `past`; naive: of each window of a forecast.
+class Scorer {
+ public:
+  explicit Scorer(const KeptModel& model) : model_(model), classes_(model.form.outputs()), values_(model.form.Forecasts()) {}
+
+  void Add(const SeriesData& data, const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past,
+           const std::vector<double>& naive) {
+    if (windows.empty()) return;
+    const SeriesAnswers answers = CheckedAnswers(model_, data, past);
+    for (std::size_t first = 0; first < windows.size(); first += kWindowsAtOnce) {
+      if (Interrupted()) throw Interruption("interrupted during an evaluation");
+      const std::size_t end = std::min(windows.size(), first + kWindowsAtOnce);
+      const std::vector<SeriesWindow> some(windows.begin() + static_cast<int64_t>(first),
+                                           windows.begin() + static_cast<int64_t>(end));
+      AddSome(data, some, answers(some).contiguous(), naive.empty() ? nullptr : naive.data() + first);
     }
   }
-  const double rest = static_cast<double>(is.size()) - count;
-  return (ranks - count * (count + 1) / 2) / (count * rest);
-}
 
-std::vector<std::pair<std::string, double>> OfClasses(const at::Tensor& answers, const std::vector<int64_t>& truth) {
-  const int64_t classes = answers.size(1);
-  const auto count = static_cast<double>(truth.size());
-  const at::Tensor truths = at::tensor(truth, at::kLong), chosen = answers.argmax(1);
-  const double loss = -answers.gather(1, truths.unsqueeze(1)).log().mean().item<double>();
-  double f1 = 0, occurring = 0, area = 0, areas = 0;
-  for (int64_t c = 0; c < classes; ++c) {
-    const at::Tensor is = truths.eq(c), said = chosen.eq(c);
-    const double of_it = is.sum().item<double>(), told = said.sum().item<double>();
-    if (of_it == 0) continue;
-    occurring += 1, f1 += 2 * is.logical_and(said).sum().item<double>() / (of_it + told);
-    if (of_it == count || (classes == 2 && areas == 1)) continue;
-    std::vector<double> probability;
-    std::vector<bool> flags;
-    for (std::size_t i = 0; i < truth.size(); ++i)
-      probability.push_back(answers[static_cast<int64_t>(i)][c].item<double>()), flags.push_back(truth[i] == c);
-    areas += 1, area += AreaUnderCurve(probability, flags);
+  SeriesScores Scores() const {
+    if (model_.form.Classifies()) return {classes_.answers(), classes_.Numbers()};
+    return {values_.answers(), values_.Numbers()};
   }
-  return {{"loss", loss},
-          {"accuracy", chosen.eq(truths).sum().item<double>() / count},
-          {"macro_f1", f1 / occurring},
-          {"auc", areas == 0 ? NAN : area / areas}};
-}
 
-// What lies beside answers, [scored, outputs], and the bounds of the intervals.
-struct Errors {
-  at::Tensor beside, low, high;
-
-  double Coverage() const { return beside.ge(low).logical_and(beside.le(high)).to(at::kDouble).mean().item<double>(); }
-  static double PinballOf(const at::Tensor& above, double quantile) {
-    return at::maximum(quantile * above, (quantile - 1) * above).mean().item<double>();
+ private:
+  void AddSome(const SeriesData& data, const std::vector<SeriesWindow>& windows, const at::Tensor& answers,
+               const double* naive) {
+    const SeriesForm& form = model_.form;
+    const int64_t outputs = form.outputs();
+    const double* answer = answers.const_data_ptr<double>();
+    std::vector<at::Tensor> values;
+    form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch) {
+      for (const int64_t truth : batch.classes) classes_.Add(std::exchange(answer, answer + outputs), truth);
+      if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), outputs}).clone());
+    });
+    if (form.Classifies()) return;
+    const at::Tensor truths = InOwnUnits(form, data, windows, at::cat(values)).contiguous();
+    const double* truth = truths.const_data_ptr<double>();
+    for (int64_t i = 0; i < truths.size(0); ++i) {
+      for (int64_t o = 0; o < outputs; ++o)
+        values_.Add(*truth++, *answer++, model_.low[o], model_.high[o], naive == nullptr ? 1 : naive[i]);
+    }
   }
-  double Pinball() const { return (PinballOf(beside - low, 0.1) + PinballOf(beside - high, 0.9)) / 2; }
+
+  const KeptModel& model_;
+  ClassScores classes_;
+  ValueScores values_;
 };
 
-// The mean change from step to step of each window's sequence before the scored part, [windows, 1].
-at::Tensor NaiveErrors(const SeriesData& data, const std::vector<SeriesWindow>& windows,
-                       const std::vector<SeriesWindow>& past) {
-  std::vector<double> mean(data.sequences.size(), 0.0), of_window;
-  for (const SeriesWindow& part : past) {
-    const std::vector<double>& values = data.sequences[part.sequence].targets;
-    for (int64_t i = 1; i < part.steps; ++i)
-      mean[part.sequence] += std::abs(values[i] - values[i - 1]) / static_cast<double>(part.steps - 1);
-  }
-  of_window.reserve(windows.size());
-  for (const SeriesWindow& window : windows) of_window.push_back(mean[window.sequence]);
-  return at::tensor(of_window, at::kDouble).unsqueeze(1);
-}
-
-// Of a forecast the scored windows, and what comes before the scored part; else all sequences.
-void Choose(const SeriesForm& form, const SeriesData& data, double share, std::vector<SeriesWindow>& windows,
-            std::vector<SeriesWindow>& past) {
-  for (int64_t s = 0; s < std::ssize(data.sequences); ++s) {
-    const int64_t steps = data.sequences[s].steps, begin = SplitSteps(steps, share).validation_end;
-    past.push_back({s, 0, form.Forecasts() ? begin : steps});
-    if (!form.Forecasts()) {
-      windows.push_back(form.WindowOf(data, s));
-    } else {
-      form.AddWindows(s, begin, steps, windows);
+// The windows of a forecast that are scored, by the sequence that they are in.
+class ScoredWindows {
+ public:
+  // longest: of the sequences, for an error.
+  ScoredWindows(const SeriesForm& form, const std::string& name, const std::vector<SequenceSteps>& steps, double share) {
+    std::vector<int64_t> before = {0};  // windows of the sequences before
+    int64_t longest = 0;
+    for (const SequenceSteps& one : steps) {
+      const int64_t begin = SplitSteps(one.steps, share).validation_end;
+      Sequence& sequence = sequences_[one.id];
+      sequence.begin = begin, sequence.first = std::max(begin, form.context) - form.context;
+      before.push_back(before.back() + std::max<int64_t>(0, one.steps - form.horizon - sequence.first - form.context + 1));
+      longest = std::max(longest, one.steps);
+    }
+    const int64_t all = before.back(), kept = std::min(all, kMostForecasts);
+    if (kept == 0) {
+      throw FileError(
+          fmt::format("{}: windows of {} steps and {} to foretell do not fit its sequences, the longest of which has {}", name,
+                      form.context, form.horizon, longest));
+    }
+    std::size_t s = 0;
+    for (int64_t i = 0; i < kept; ++i) {
+      const int64_t place = i * all / kept;
+      while (before[s + 1] <= place) ++s;
+      Sequence& sequence = sequences_[steps[s].id];
+      sequence.windows.push_back(sequence.first + place - before[s]);
     }
   }
-  if (form.Forecasts()) windows = EvenlySpread(std::move(windows), kMostForecasts);
-  if (windows.empty()) {
-    throw FileError(
-        fmt::format("{}: windows of {} steps and {} to foretell do not fit its sequences, the longest of which has {}",
-                    data.name, form.context, form.horizon, data.Longest()));
+
+  struct Sequence {
+    int64_t begin = 0, first = 0;       // of its steps the first that is scored, and the first of its first window
+    std::vector<int64_t> windows = {};  // first steps, rising
+    int64_t seen = 0;                   // steps that were given
+    std::size_t next = 0;               // of the windows, that is to be scored
+    double naive = 0;                   // the mean change from step to step before `begin`
+  };
+  Sequence& operator[](const std::string& id) { return sequences_.at(id); }
+
+ private:
+  std::unordered_map<std::string, Sequence> sequences_;
+};
+
+// Cuts the scored windows of a forecast out of sequences that come in parts, with the steps that answers look at.
+class ForecastScorer {
+ public:
+  ForecastScorer(const KeptModel& model, const std::string& name, const std::vector<SequenceSteps>& steps, double share)
+      : model_(model), whole_(LooksAtAll(model)), scored_(model.form, name, steps, share) {}
+
+  void Add(SeriesData part) {
+    std::vector<SeriesSequence> sequences = std::exchange(part.sequences, {});
+    if (kept_.name.empty()) kept_ = std::move(part);
+    for (SeriesSequence& sequence : sequences) AddSequence(std::move(sequence));
   }
+
+  SeriesScores Scores() const {
+    Scorer scorer(model_);
+    scorer.Add(kept_, windows_, past_, naive_);
+    return scorer.Scores();
+  }
+
+ private:
+  void AddSequence(SeriesSequence sequence) {
+    ScoredWindows::Sequence& scored = scored_[sequence.id];
+    const int64_t offset = scored.seen - sequence.before;  // of its first step in the whole sequence
+    for (int64_t i = std::max<int64_t>(1, sequence.before); i < sequence.steps && offset + i < scored.begin; ++i)
+      scored.naive += std::abs(sequence.targets[i] - sequence.targets[i - 1]) / static_cast<double>(scored.begin - 1);
+    scored.seen = offset + sequence.steps;
+    const int64_t context = model_.form.context;
+    const int64_t looked_at = whole_ ? scored.seen : StepsNeeded(model_);
+    while (scored.next < scored.windows.size() && scored.windows[scored.next] + context + model_.form.horizon <= scored.seen) {
+      const int64_t first = scored.windows[scored.next++] - offset;
+      const int64_t begin = whole_ ? 0 : std::max<int64_t>(0, first + context - looked_at);
+      if (!whole_) Keep(Part(sequence, begin, first + context + model_.form.horizon), first + context - begin);
+      windows_.push_back({std::ssize(kept_.sequences) - (whole_ ? 0 : 1), first - begin, context});
+      naive_.push_back(scored.naive);
+    }
+    if (whole_) Keep(std::move(sequence), scored.begin);
+  }
+
+  void Keep(SeriesSequence sequence, int64_t known) {
+    past_.push_back({std::ssize(kept_.sequences), 0, known});
+    kept_.sequences.push_back(std::move(sequence));
+  }
+
+  SeriesSequence Part(const SeriesSequence& of, int64_t begin, int64_t end) const {
+    const auto part = [&](auto& to, const auto& from, int64_t each) {
+      if (!from.empty()) to.assign(from.begin() + begin * each, from.begin() + end * each);
+    };
+    SeriesSequence one{of.id, end - begin, {}, {}, {}};
+    part(one.features, of.features, std::ssize(model_.form.features)), part(one.times, of.times, 1);
+    part(one.targets, of.targets, 1), part(one.rows, of.rows, 1);
+    return one;
+  }
+
+  const KeptModel& model_;
+  bool whole_;
+  ScoredWindows scored_;
+  SeriesData kept_;
+  std::vector<SeriesWindow> windows_, past_;
+  std::vector<double> naive_;  // of each window
+};
+
+std::vector<SequenceSteps> StepsOf(const SeriesData& data) {
+  std::vector<SequenceSteps> steps;
+  steps.reserve(data.sequences.size());
+  for (const SeriesSequence& one : data.sequences) steps.push_back({one.id, one.steps});
+  return steps;
 }
 
-at::Tensor Answered(const SeriesAnswers& answers, const std::vector<SeriesWindow>& windows,
-                    const std::function<void(int64_t, int64_t)>& on_windows) {
-  constexpr int64_t kAtOnce = 512;
-  const int64_t count = std::ssize(windows);
-  std::vector<at::Tensor> some;
-  for (int64_t first = 0; first < count; first += kAtOnce) {
-    if (Interrupted()) throw Interruption("interrupted during an evaluation");
-    const int64_t end = std::min(count, first + kAtOnce);
-    some.push_back(answers({windows.begin() + first, windows.begin() + end}));
-    if (on_windows) on_windows(end, count);
+void AddEnds(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
+  std::vector<SeriesWindow> windows, past;
+  for (int64_t s = 0; s < std::ssize(data.sequences); ++s) {
+    windows.push_back(model.form.WindowOf(data, s)), past.push_back({s, 0, data.sequences[s].steps});
   }
-  return at::cat(some);
+  scorer.Add(data, windows, past, {});
 }
 
 }  // namespace
 
-SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share,
-                      const std::function<void(int64_t done, int64_t of)>& on_windows) {
+SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share) {
   RequireComputable(data, model.form);
-  const SeriesForm& form = model.form;
-  std::vector<SeriesWindow> windows, past;
-  Choose(form, data, share, windows, past);
-  std::vector<int64_t> classes;
-  std::vector<at::Tensor> values;
-  form.ForEach(data, windows, Targets::kLast, [&](const SeriesBatch& batch) {
-    classes.insert(classes.end(), batch.classes.begin(), batch.classes.end());
-    if (!batch.values.empty()) values.push_back(View(batch.values, {std::ssize(batch.scored), form.outputs()}).clone());
-  });
-  const at::Tensor answers = Answered(CheckedAnswers(model, data, past), windows, on_windows);
-  if (form.Classifies()) return {std::ssize(classes), OfClasses(answers, classes)};
-  const at::Tensor truth = InOwnUnits(form, data, windows, at::cat(values));
-  const Errors errors{truth - answers, at::tensor(model.low, at::kDouble), at::tensor(model.high, at::kDouble)};
-  const double mse = errors.beside.square().mean().item<double>(), mae = errors.beside.abs().mean().item<double>();
-  SeriesScores scores{truth.numel(), {{"mse", mse}, {"mae", mae}}};
-  if (form.Forecasts()) {
-    scores.numbers.emplace_back("mase", (errors.beside.abs() / NaiveErrors(data, windows, past)).mean().item<double>());
-    scores.numbers.emplace_back("pinball", errors.Pinball());
-  } else {
-    scores.numbers.emplace_back("r2", 1 - mse / (truth - truth.mean()).square().mean().item<double>());
+  if (model.form.Forecasts()) {
+    ForecastScorer scorer(model, data.name, StepsOf(data), share);
+    scorer.Add(data);
+    return scorer.Scores();
   }
-  scores.numbers.emplace_back("coverage", errors.Coverage());
-  return scores;
+  Scorer scorer(model);
+  AddEnds(model, data, scorer);
+  return scorer.Scores();
+}
+
+SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share,
+                         const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block) {
+  const LabelledStream labelled = ScoredCsv(model, path, block);
+  std::optional<Scorer> scorer;
+  std::optional<ForecastScorer> forecasts;
+  while (std::optional<SeriesData> part = labelled.stream->Next()) {
+    if (on_bytes) on_bytes(labelled.stream->read(), labelled.stream->size());
+    RequireComputable(*part, model.form);
+    if (!model.form.Forecasts()) {
+      if (!scorer) scorer.emplace(model);
+      AddEnds(model, *part, *scorer);
+    } else {
+      if (forecasts && !labelled.steps)
+        throw FileError(fmt::format("{}: it has more than {} bytes; give a file, which is read a part at a time",
+                                    NameOfInput(path), MostDataBytes()));
+      if (!forecasts) forecasts.emplace(model, part->name, labelled.steps ? *labelled.steps : StepsOf(*part), share);
+      forecasts->Add(*std::move(part));
+    }
+  }
+  if (forecasts) return forecasts->Scores();
+  if (scorer) return scorer->Scores();
+  throw FileError(NameOfInput(path) + ": it has no rows");
 }
 
 }  // namespace heed::lab

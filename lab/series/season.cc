@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
+
+#include "heed/past_forecasts.h"
 
 namespace heed::lab {
 namespace {
@@ -11,9 +14,9 @@ constexpr int64_t kMostSquares = int64_t{1} << 28;  // that are summed to choose
 }  // namespace
 
 Forecaster LastSeason(const SeriesData& data, int64_t season) {
-  return [&data, season](const SeriesWindow& window, std::vector<double>& values) {
-    const std::vector<double>& targets = data.sequences[window.sequence].targets;
-    for (int64_t h = 0; h < std::ssize(values); ++h) values[h] = targets[window.end() + h - (h / season + 1) * season];
+  return [&data, method = RepeatedSeason{season}](const SeriesWindow& window, std::vector<double>& values) {
+    const std::span<const double> targets = data.sequences[window.sequence].targets;
+    method.Foretell(targets.first(window.end()), values);
   };
 }
 

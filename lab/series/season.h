@@ -8,8 +8,7 @@
 
 namespace heed::lab {
 
-// What stood there a season before; of more steps ahead than a season has, so many seasons before that it is known.
-// `data` must outlive it.
+// heed::RepeatedSeason of the targets before a window's end. `data` must outlive it.
 Forecaster LastSeason(const SeriesData& data, int64_t season);
 
 // The length from 2 steps to the window's by the loss on the validation part, the shortest of equals. With long windows and far

@@ -1,10 +1,9 @@
 #include "lab/series/smoothing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <numeric>
 #include <set>
+#include <span>
 #include <string>
 
 #include <fmt/core.h>
@@ -22,121 +21,87 @@ constexpr double kLevelRates[] = {0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1}, 
                  kSeasonRates[] = {0, 0.05, 0.1, 0.2, 0.4, 0.7, 1}, kDampings[] = {0.8, 0.9, 0.95, 0.98, 1};
 constexpr int kMostSweeps = 4;  // over the four rates, which seldom change in a third
 
-double MeanOfRun(const std::vector<double>& values, int64_t first, int64_t count) {
-  return std::accumulate(values.begin() + first, values.begin() + first + count, 0.0) / static_cast<double>(count);
-}
-
 // What is smoothed: the target of each sequence, or its logarithms.
 struct SmoothedSequence {
   std::vector<double> values;
   int64_t fitted = 0;  // of them
 };
 
-std::vector<SmoothedSequence> SequencesOf(const SeriesData& data, double unit, const std::vector<SeriesWindow>& past,
-                                          bool logs) {
+std::vector<SmoothedSequence> SequencesOf(const SeriesData& data, const ForecastScale& scale,
+                                          const std::vector<SeriesWindow>& past) {
   std::vector<SmoothedSequence> sequences;
   for (const SeriesWindow& part : past) {
     SmoothedSequence& one = sequences.emplace_back();
     one.values = data.sequences[part.sequence].targets, one.fitted = part.steps;
-    for (double& value : one.values) value = logs ? std::log(value) : value / unit;
+    for (double& value : one.values) value = scale.Scaled(value);
   }
   return sequences;
 }
 
-// A sequence of fewer than two seasons has none.
-int64_t SeasonOf(const SmoothedSequence& sequence, int64_t season) { return sequence.fitted < 2 * season ? 1 : season; }
-
 // The rates with the least one-step errors on what is fitted, one after the other until none changes.
-SmoothingRates FitRates(const std::vector<SmoothedSequence>& sequences, int64_t season) {
-  const auto error_of = [&](const SmoothingRates& rates) {
+Smoothing FitRates(const std::vector<SmoothedSequence>& sequences, const Smoothing& form) {
+  std::vector<double> seasons;
+  const auto error_of = [&](const Smoothing& tried) {
     if (Interrupted()) throw Interruption("interrupted while a forecast was fitted");
     double sum = 0;
     int64_t left = kMostSmoothed;
     for (const SmoothedSequence& one : sequences) {
       const int64_t fitted = std::min(left, one.fitted);
-      if (fitted >= 2) sum += Smooth(one.values, SeasonOf(one, season), rates, fitted, nullptr);
+      seasons.resize(fitted < 2 ? 0 : fitted);
+      if (fitted >= 2) sum += tried.Smooth(std::span(one.values).first(fitted), tried.SeasonOf(one.fitted), {seasons, {}, {}});
       left -= fitted;
     }
     return sum;
   };
-  SmoothingRates best{.level = 0.3, .trend = 0.03, .season = season == 1 ? 0 : 0.1, .damping = 0.98};
+  Smoothing best = form;
+  best.level = 0.3, best.trend = 0.03, best.season_rate = form.season == 1 ? 0 : 0.1, best.damping = 0.98;
   double least = error_of(best);
   bool changed = true;
-  const auto choose = [&](double SmoothingRates::*rate, const auto& tried) {
+  const auto choose = [&](double Smoothing::*rate, const auto& tried) {
     for (const double value : tried) {
-      SmoothingRates rates = best;
+      Smoothing rates = best;
       rates.*rate = value;
       if (const double error = error_of(rates); error < least) least = error, best = rates, changed = true;
     }
   };
   for (int sweep = 0; sweep < kMostSweeps && changed; ++sweep) {
     changed = false;
-    choose(&SmoothingRates::level, kLevelRates);
-    choose(&SmoothingRates::trend, kTrendRates);
-    choose(&SmoothingRates::damping, kDampings);
-    if (season > 1) choose(&SmoothingRates::season, kSeasonRates);
+    choose(&Smoothing::level, kLevelRates);
+    choose(&Smoothing::trend, kTrendRates);
+    choose(&Smoothing::damping, kDampings);
+    if (form.season > 1) choose(&Smoothing::season_rate, kSeasonRates);
   }
   return best;
 }
 
-FittedForecast FitSmoothingForm(const SeriesBatches& batches, const SmoothingForm& form,
-                                const std::vector<SeriesWindow>& past) {
+FittedForecast FitSmoothingForm(const SeriesBatches& batches, const Smoothing& form, const std::vector<SeriesWindow>& past) {
   const double unit = batches.target_scale();
-  const SmoothingRates rates = FitRates(SequencesOf(batches.data(), unit, past, form.logs), form.season);
+  const Smoothing method = FitRates(SequencesOf(batches.data(), {unit, form.logs}, past), form);
   std::string setting = form.season == 1 ? "no season" : fmt::format("season of {} steps", form.season);
   if (form.logs) setting += ", on logarithms";
-  const nlohmann::ordered_json kept = {{"season", form.season}, {"logs", form.logs},           {"level", rates.level},
-                                       {"trend", rates.trend},  {"season_rate", rates.season}, {"damping", rates.damping}};
-  return {setting, SmoothingForecaster(batches.data(), unit, form, rates, past), {"smoothing", kept}};
+  return {setting, SmoothingForecaster(batches.data(), unit, method, past), {"smoothing", SettingsOfMethod(method)}};
 }
 
 }  // namespace
 
-double Smooth(const std::vector<double>& values, int64_t season, const SmoothingRates& rates, int64_t fitted,
-              SmoothedParts* parts) {
-  const int64_t count = parts == nullptr ? fitted : std::ssize(values);
-  const bool seasonal = season > 1 && count >= 2 * season;
-  const int64_t first = seasonal ? season : 1;
-  double level = MeanOfRun(values, 0, first), trend = 0, errors = 0;
-  std::vector<double> own, &seasons = parts == nullptr ? own : parts->season;
-  seasons.assign(count, 0.0);
-  if (parts != nullptr) parts->level.assign(count, level), parts->trend.assign(count, 0.0);
-  if (seasonal) {
-    const double middle = static_cast<double>(season - 1) / 2;
-    trend = (MeanOfRun(values, season, season) - level) / static_cast<double>(season);
-    for (int64_t i = 0; i < season; ++i) seasons[i] = values[i] - level - trend * (static_cast<double>(i) - middle);
-    level += trend * middle;
-  }
-  for (int64_t i = first; i < count; ++i) {
-    const double before = seasonal ? seasons[i - season] : 0, ahead = level + rates.damping * trend;
-    const double error = values[i] - ahead - before;
-    level = ahead + rates.level * error;
-    trend = rates.damping * trend + rates.level * rates.trend * error;
-    if (seasonal) seasons[i] = before + rates.season * (1 - rates.level) * error;
-    if (i < fitted) errors += error * error;
-    if (parts != nullptr) parts->level[i] = level, parts->trend[i] = trend;
-  }
-  return errors;
-}
-
-Forecaster SmoothingForecaster(const SeriesData& data, double unit, const SmoothingForm& form, const SmoothingRates& rates,
+Forecaster SmoothingForecaster(const SeriesData& data, double unit, const Smoothing& method,
                                const std::vector<SeriesWindow>& past) {
-  const std::vector<SmoothedSequence> sequences = SequencesOf(data, unit, past, form.logs);
-  auto parts = std::make_shared<std::vector<SmoothedParts>>(sequences.size());
-  std::vector<int64_t> seasons;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    seasons.push_back(SeasonOf(sequences[i], form.season));
-    if (!sequences[i].values.empty()) Smooth(sequences[i].values, seasons.back(), rates, 0, &(*parts)[i]);
+  struct Smoothed {
+    int64_t cycle;
+    std::vector<double> season, level, trend;
+    SmoothedParts Parts() { return {season, level, trend}; }
+  };
+  const ForecastScale scale{unit, method.logs};
+  auto smoothed = std::make_shared<std::vector<Smoothed>>();
+  for (const SmoothedSequence& one : SequencesOf(data, scale, past)) {
+    const std::vector<double> none(one.values.size());
+    smoothed->push_back({method.SeasonOf(one.fitted), none, none, none});
+    if (!one.values.empty()) method.Smooth(one.values, smoothed->back().cycle, smoothed->back().Parts());
   }
-  return [=, logs = form.logs](const SeriesWindow& window, std::vector<double>& values) {
-    const SmoothedParts& of = (*parts)[window.sequence];
-    const int64_t last = window.end() - 1, cycle = seasons[window.sequence];
-    double trend = 0, damping = 1;
-    for (int64_t h = 0; h < std::ssize(values); ++h) {
-      damping *= rates.damping, trend += damping * of.trend[last];
-      const double value = of.level[last] + trend + of.season[last - cycle + 1 + h % cycle];
-      values[h] = logs ? std::exp(value) : value * unit;
-    }
+  return [=](const SeriesWindow& window, std::vector<double>& values) {
+    Smoothed& of = (*smoothed)[window.sequence];
+    method.Foretell(of.Parts(), of.cycle, window.end() - 1, values);
+    for (double& value : values) value = scale.Value(value);
   };
 }
 
@@ -145,13 +110,13 @@ FittedForecast FitSmoothing(const SeriesBatches& batches) {
   for (const SeriesWindow& part : batches.training_steps()) longest = std::max(longest, part.steps);
   std::set<int64_t> seasons(std::begin(kCommonSeasons), std::end(kCommonSeasons));
   seasons.insert({1, BestSeason(batches)});
-  std::vector<SmoothingForm> forms;
+  std::vector<Smoothing> forms;
   for (const bool logs : {false, true}) {
     for (const int64_t season : seasons) {
-      if (2 * season <= longest && (!logs || HasLogarithms(batches.data()))) forms.push_back({season, logs});
+      if (2 * season <= longest && (!logs || HasLogarithms(batches.data()))) forms.push_back({.season = season, .logs = logs});
     }
   }
-  return FitBest(batches, forms, [&](const SmoothingForm& form, const std::vector<SeriesWindow>& past) {
+  return FitBest(batches, forms, [&](const Smoothing& form, const std::vector<SeriesWindow>& past) {
     return FitSmoothingForm(batches, form, past);
   });
 }

@@ -2,37 +2,16 @@
 #ifndef HEED_LAB_SERIES_SMOOTHING_H_
 #define HEED_LAB_SERIES_SMOOTHING_H_
 
-#include <cstdint>
 #include <vector>
 
+#include "heed/past_forecasts.h"
 #include "lab/series/forecast.h"
 
 namespace heed::lab {
 
-// How fast the parts follow the values, each between 0 and 1, and what is left of the trend from a step to the next.
-struct SmoothingRates {
-  double level, trend, season, damping;
-};
-
-// The parts after each step of a sequence, from the end of its first season on: [steps] each.
-struct SmoothedParts {
-  std::vector<double> level, trend, season;
-};
-
-// Holt's and Winters' additive recursions with a damped trend, in their error-correction form (Hyndman and Athanasopoulos 2021,
-// "Forecasting: principles and practice", section 8.3 and 8.5): begun by the means of the first two seasons, or by the first
-// value where `season` is 1, which means none. values: at least 2 seasons. Adds up the squares of the one-step errors of the
-// first `fitted` values, after the first season; `parts`, where not null, is filled for all values.
-double Smooth(const std::vector<double>& values, int64_t season, const SmoothingRates& rates, int64_t fitted,
-              SmoothedParts* parts);
-
-struct SmoothingForm {
-  int64_t season;  // in steps; 1: none
-  bool logs;       // whether logarithms of the values are smoothed
-};
-// A forecast reads all values of its sequence up to the window's end. A sequence with fewer than two seasons among the steps of
-// `past`, one window a sequence, has none. `unit`: what values are divided by where they are smoothed themselves.
-Forecaster SmoothingForecaster(const SeriesData& data, double unit, const SmoothingForm& form, const SmoothingRates& rates,
+// A forecast reads all values of its sequence up to the window's end. The season of a sequence is that of the steps of `past`,
+// one window a sequence. `unit`: what values are divided by where they are smoothed themselves.
+Forecaster SmoothingForecaster(const SeriesData& data, double unit, const Smoothing& method,
                                const std::vector<SeriesWindow>& past);
 
 // Holt-Winters, see FitBest: the rates by one-step errors; the forms are levels or logarithms (where all values are positive)

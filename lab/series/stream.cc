@@ -25,6 +25,8 @@
 namespace heed::lab {
 namespace {
 
+const std::string kOneSequence = "all";  // the id of one that no column names
+
 // Data of this form, without sequences yet.
 SeriesData Unread(const SeriesForm& form, const std::string& name) {
   SeriesData data;
@@ -73,27 +75,19 @@ std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable&
   return SequencesOf(table, columns.of, form.has_dates, target_of);
 }
 
+// A sequence that has one answer has one target.
+void RequireTarget(const SeriesData& data, const SeriesSequence& sequence, int64_t step, double target) {
+  if (sequence.targets[step] == target) return;
+  throw FileError(data.Place(sequence, step, data.target) +
+                  "it differs from the row before; the model has one answer a sequence");
+}
+
 // Of data whose sequences have one target each; keeps that one.
 void RequireOneTarget(SeriesData& data) {
   for (SeriesSequence& sequence : data.sequences) {
-    for (int64_t step = 1; step < sequence.steps; ++step) {
-      if (sequence.targets[step] == sequence.targets[0]) continue;
-      throw FileError(data.Place(sequence, step, data.target) +
-                      "it differs from the row before; the model has one answer a sequence");
-    }
+    for (int64_t step = 1; step < sequence.steps; ++step) RequireTarget(data, sequence, step, sequence.targets[0]);
     sequence.targets.resize(1);
   }
-}
-
-// Such a method answers a sequence from all others too, or from all of its history.
-bool LooksAtAll(const KeptModel& model) { return model.method.kind == "calendar" || model.method.kind == "smoothing"; }
-
-// Steps at the end of a sequence that its answer may depend on: those of a window and the one before, or a season.
-int64_t StepsNeeded(const KeptModel& model) {
-  constexpr int64_t kMostSeason = int64_t{1} << 20;
-  const auto season = model.method.settings.find("season");
-  const bool whole = season != model.method.settings.end() && season->is_number_integer();
-  return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
 }
 
 template <class T>
@@ -103,7 +97,8 @@ void EraseFront(std::vector<T>& values, int64_t count) {
 
 void ForgetSteps(SeriesSequence& sequence, int64_t count, int64_t width) {
   EraseFront(sequence.features, count * width);
-  EraseFront(sequence.times, count), EraseFront(sequence.targets, count), EraseFront(sequence.rows, count);
+  EraseFront(sequence.times, count), EraseFront(sequence.rows, count);
+  if (std::ssize(sequence.targets) == sequence.steps) EraseFront(sequence.targets, count);
   sequence.steps -= count;
 }
 
@@ -150,10 +145,14 @@ class Bytes {
   int64_t block_, read_ = 0;
 };
 
+// What is read of a file: what answers depend on, or targets too.
+enum class Reading { kAnswers, kScores };
+
 class CsvSeries : public SeriesStream {
  public:
-  CsvSeries(const KeptModel& model, const std::filesystem::path& path, int64_t block)
+  CsvSeries(const KeptModel& model, const std::filesystem::path& path, int64_t block, Reading reading)
       : form_(model.form),
+        scores_(reading == Reading::kScores),
         needed_(StepsNeeded(model)),
         name_(NameOfInput(path)),
         bytes_(path, block),
@@ -177,12 +176,13 @@ class CsvSeries : public SeriesStream {
  private:
   // What a block ends or answers goes into the part.
   void Take(const CsvTable& table, SeriesData& part) {
-    if (!columns_) columns_.emplace(form_, table, /*with_targets=*/false);
+    if (!columns_) columns_.emplace(form_, table, /*with_targets=*/scores_);
     SeriesData fresh = Unread(form_, table.name());
     fresh.sequences = SequencesFor(form_, table, *columns_);
+    if (scores_ && !form_.each_step) RequireOneTarget(fresh);
     RequireMagnitudes(fresh), RequireStandardised(fresh, form_);
     const int64_t column = columns_->of.sequence;
-    const std::string last = column < 0 ? "all" : table.Text(table.rows() - 1, column);
+    const std::string last = column < 0 ? kOneSequence : table.Text(table.rows() - 1, column);
     std::optional<SeriesSequence> goes_on;
     if (open_ && !Continues(fresh)) part.sequences.push_back(*std::exchange(open_, std::nullopt));
     for (SeriesSequence& sequence : fresh.sequences) {
@@ -212,7 +212,12 @@ class CsvSeries : public SeriesStream {
       throw FileError(fresh.Place(*more, 0, form_.time) + "times of a sequence must increase from row to row");
     const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(open_->features, more->features), append(open_->times, more->times);
-    append(open_->targets, more->targets), append(open_->rows, more->rows);
+    append(open_->rows, more->rows);
+    if (form_.each_step) {
+      append(open_->targets, more->targets);
+    } else if (scores_) {
+      RequireTarget(fresh, *more, 0, open_->targets[0]);
+    }
     open_->steps += more->steps;
     return true;
   }
@@ -220,7 +225,12 @@ class CsvSeries : public SeriesStream {
   // Gives what can be answered of the open sequence to the part, and forgets steps that no later answer depends on.
   void Shorten(SeriesData& part) {
     int64_t kept = needed_;
-    if (form_.each_step && !form_.Forecasts()) {
+    if (scores_ && form_.Forecasts()) {
+      kept += form_.horizon;
+      part.sequences.push_back(*open_);
+      part.sequences.back().goes_on = true;
+      open_->before = open_->steps;
+    } else if (!scores_ && form_.each_step && !form_.Forecasts()) {
       const int64_t longest = form_.longest, answered = open_->before;
       while (open_->before < open_->steps - longest) open_->before += longest;
       kept = open_->steps - std::max<int64_t>(0, open_->before - longest - 1);
@@ -235,6 +245,7 @@ class CsvSeries : public SeriesStream {
   }
 
   SeriesForm form_;
+  bool scores_;
   int64_t needed_;
   std::string name_;
   Bytes bytes_;
@@ -245,8 +256,9 @@ class CsvSeries : public SeriesStream {
   bool ended_ = false;
 };
 
-// Whether no sequence comes back after another one.
-bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, int64_t block) {
+// Whether no sequence comes back after another one. Where `steps` is not null, it has those of each sequence by its first row.
+bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, int64_t block,
+                   std::vector<SequenceSteps>* steps) {
   Bytes bytes(path, block);
   CsvBlocks blocks(NameOfInput(path), [&](std::string& to) { return bytes.Append(to); });
   std::unordered_set<std::string> seen;
@@ -254,13 +266,22 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, in
   while (const std::optional<CsvTable> table = blocks.Next()) {
     const int64_t column = FormColumns(form, *table, /*with_targets=*/false).of.sequence;
     for (int64_t row = 0; row < table->rows(); ++row) {
-      const std::string& id = table->Text(row, column);
-      if (id == last) continue;
-      if (!seen.insert(id).second) return false;
-      last = id;
+      const std::string& id = column < 0 ? kOneSequence : table->Text(row, column);
+      if (id != last) {
+        if (!seen.insert(id).second) return false;
+        last = id;
+        if (steps != nullptr) steps->push_back({id, 0});
+      }
+      if (steps != nullptr) ++steps->back().steps;
     }
   }
   return true;
+}
+
+// All at once: the file's size is checked.
+std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, Reading reading) {
+  if (path != "-") InputFile(path.string(), MostDataBytes());
+  return std::make_unique<CsvSeries>(model, path, MostDataBytes() + 1, reading);
 }
 
 class NpySeries : public SeriesStream {
@@ -311,20 +332,33 @@ class NpySeries : public SeriesStream {
 
 }  // namespace
 
-SeriesData ReadSeriesFor(const SeriesForm& form, const std::filesystem::path& path) {
-  const CsvTable table(NameOfInput(path), ReadInput(path));
-  SeriesData data = Unread(form, table.name());
-  data.sequences = SequencesFor(form, table, {form, table, /*with_targets=*/true});
-  if (!form.each_step) RequireOneTarget(data);
-  return data;
+bool LooksAtAll(const KeptModel& model) { return model.method.kind == "calendar" || model.method.kind == "smoothing"; }
+
+int64_t StepsNeeded(const KeptModel& model) {
+  constexpr int64_t kMostSeason = int64_t{1} << 20;
+  const auto season = model.method.settings.find("season");
+  const bool whole = season != model.method.settings.end() && season->is_number_integer();
+  return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
 }
 
 std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
-  const bool file = path != "-";
-  const bool whole = LooksAtAll(model) || (file && !model.form.sequence.empty() && InputFile(path.string()).size() > block &&
-                                           !StandTogether(model.form, path, block));
-  if (whole && file) InputFile(path.string(), MostDataBytes());  // its size is checked
-  return std::make_unique<CsvSeries>(model, path, whole ? MostDataBytes() + 1 : block);
+  const bool apart = path != "-" && !model.form.sequence.empty() && InputFile(path.string()).size() > block &&
+                     !StandTogether(model.form, path, block, /*steps=*/nullptr);
+  if (apart || LooksAtAll(model)) return WholeCsv(model, path, Reading::kAnswers);
+  return std::make_unique<CsvSeries>(model, path, block, Reading::kAnswers);
+}
+
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
+  const bool input = path == "-", forecasts = model.form.Forecasts();
+  bool whole = LooksAtAll(model) || (input ? forecasts : InputFile(path.string()).size() <= block);
+  LabelledStream labelled;
+  if (!whole && !input && (forecasts || !model.form.sequence.empty())) {
+    if (forecasts) labelled.steps.emplace();
+    whole = !StandTogether(model.form, path, block, forecasts ? &*labelled.steps : nullptr);
+  }
+  if (whole) return {WholeCsv(model, path, Reading::kScores)};
+  labelled.stream = std::make_unique<CsvSeries>(model, path, block, Reading::kScores);
+  return labelled;
 }
 
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {

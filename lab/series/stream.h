@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lab/series/data.h"
 #include "lab/series/kept_model.h"
@@ -30,6 +32,25 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // Holt-Winters and a calendar, which look at all histories; FileError names the limit, and on standard input of more than
 // `block` bytes the row where a sequence comes back.
 std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
+// Whether a method answers a sequence from all others too, or from all of its history.
+bool LooksAtAll(const KeptModel& model);
+// Steps at the end of a sequence that the answer of any other may depend on: those of a window and the one before, or a season.
+int64_t StepsNeeded(const KeptModel& model);
+
+struct SequenceSteps {
+  std::string id;
+  int64_t steps;
+};
+struct LabelledStream {
+  std::unique_ptr<SeriesStream> stream;
+  // Of a forecast, of each sequence by its first row; absent where one part has all of the file.
+  std::optional<std::vector<SequenceSteps>> steps = {};
+};
+// The same file with targets, whose parts hold what scores depend on: of each sequence the last steps that a model reads; of a
+// forecast all of them, where `before` of a sequence were in the part before too, as many as an answer may look at and
+// foretell. Throws FileError, beside what CsvStream does, for targets that are no class of the model, or that differ within a
+// sequence which has one answer.
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
 // X.npy of [rows, steps, features], or [rows, steps] of one feature; a forecast's target must be one of them. About `block`
 // bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);

@@ -3,7 +3,7 @@
 //   config.json          order, discount, vocabulary, what it reached on the test part
 //   model.safetensors    the characters that it counts: "tokens", and where their passages "ends"
 //
-// Both are hostile until checked. It counts anew when it is opened.
+// heed::CountingModel opens it.
 #ifndef HEED_LAB_TRAINING_KEPT_COUNTS_H_
 #define HEED_LAB_TRAINING_KEPT_COUNTS_H_
 
@@ -15,7 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lab/data/ngrams.h"
+#include "heed/counting_model.h"
 #include "lab/data/passages.h"
 #include "lab/data/text.h"
 #include "lab/data/vocabulary.h"
@@ -36,28 +36,14 @@ struct KeptCounts {
 
 // Throws FileError.
 void WriteCounts(const KeptCounts& kept, const std::filesystem::path& folder);
-// Throws FileError that names the file and what is wrong with it.
-KeptCounts ReadCounts(const std::filesystem::path& folder);
 // Whether the folder's config.json is one of these.
 bool HoldsCounts(const std::filesystem::path& folder);
 
-// A kept model that has counted.
-class CountingModel {
- public:
-  explicit CountingModel(KeptCounts kept);
-
-  const KeptCounts& kept() const { return kept_; }
-  // Every token of a text but its first, each from at most order - 1 before it. Throws InvalidArgument where there is none, and
-  // for a character that the model does not know.
-  Evaluation Evaluate(const std::vector<int32_t>& tokens) const;
-  // As Generate does with a network.
-  std::u32string Generate(const Text& prompt, const GenerateOptions& options,
-                          const std::function<void(char32_t)>& on_character = {}) const;
-
- private:
-  KeptCounts kept_;
-  NGrams grams_;
-};
+// Every token of a text but its first. Throws InvalidArgument where there is none.
+Evaluation Evaluate(const CountingModel& model, const std::vector<int32_t>& tokens);
+// As Generate does with a network.
+std::u32string Generate(const CountingModel& model, const Text& prompt, const GenerateOptions& options,
+                        const std::function<void(char32_t)>& on_character = {});
 
 }  // namespace heed::lab
 

@@ -1,11 +1,17 @@
 """A text whose next characters no network foretells better than counts do: the counts are kept, opened and scored."""
 
 import csv
+import ctypes
 import json
+import math
+import pathlib
 import random
 
 import pytest
-from heed_program import run
+import torch
+from heed_program import program, run
+
+import heed
 
 SENTENCES = ["the cat sat on the mat. ", "the dog dug in the fog. ", "a bird heard a word. "]
 
@@ -48,6 +54,47 @@ def test_the_counts_continue_a_text(studied):
     assert refused.returncode == 2 and "prompt" in refused.stderr
 
 
+def test_python_opens_counts(studied):
+    folder, text = studied
+    model = heed.open_model(folder / "report" / "model")
+    scored = json.loads(run("eval", folder / "report" / "model", folder / "book.txt", "--json").stdout)["rows"][0]
+    assert isinstance(model, heed.models.CountsModel) and scored["context"] == model.order
+    tokens = torch.tensor([model.encode(text)[:2000]])
+    (folder / "part.txt").write_text(text[:2000], encoding="utf-8")
+    scored = json.loads(run("eval", folder / "report" / "model", folder / "part.txt", "--json").stdout)["rows"][0]
+    told = model(tokens[:, :-1]).gather(2, tokens[:, 1:, None])
+    assert -told.mean().item() == pytest.approx(scored["loss"], rel=1e-12)
+    assert model(tokens[:, :30]).exp().sum(2).numpy() == pytest.approx(1, abs=1e-12)
+    likely = run("generate", folder / "report" / "model", "--prompt", "the dog", "--tokens", 300, "--temperature", 0).stdout
+    assert "the dog" + model.generate("the dog", 300) == likely.removesuffix("\n")
+    assert model.decode(model.encode("cat")) == "cat"
+    for wrong, expected in ((("@", 1), "'@', is not among"), (("", 1), "prompt: it is empty"), (("a", -1), "expected 0 or more")):
+        with pytest.raises(ValueError, match=expected):
+            model.generate(*wrong)
+    with pytest.raises(ValueError, match="expected whole numbers"):
+        model(torch.zeros(1, 3))
+
+
+def test_the_c_library_opens_counts(studied):
+    folder, _ = studied
+    library = ctypes.CDLL(str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so"))
+    library.heed_message.restype = library.heed_model_class.restype = ctypes.c_char_p
+    library.heed_model_outputs.restype, library.heed_model_close.argtypes = ctypes.c_int64, [ctypes.c_void_p]
+    model, python = ctypes.c_void_p(), heed.open_model(folder / "report" / "model")
+    assert library.heed_model_open(str(folder / "report" / "model").encode(), ctypes.byref(model)) == 0, library.heed_message()
+    count = library.heed_model_outputs(model)
+    assert "".join(library.heed_model_class(model, ctypes.c_int64(i)).decode() for i in range(count)) == python.vocabulary
+    probabilities = (ctypes.c_double * count)()
+    assert library.heed_model_next(model, b"the d", probabilities, ctypes.c_int64(count - 1)) == 1
+    assert f"count: expected {count}".encode() in library.heed_message()
+    assert library.heed_model_next(model, b"the d", probabilities, ctypes.c_int64(count)) == 0
+    assert [math.log(p) for p in probabilities] == pytest.approx(python(torch.tensor([python.encode("the d")]))[0, -1].tolist(), rel=1e-12)
+    text = ctypes.create_string_buffer(200)
+    assert library.heed_model_continue(model, b"the d", ctypes.c_int64(40), text, ctypes.c_size_t(200)) == 0
+    assert text.value.decode() == python.generate("the d", 40)
+    library.heed_model_close(model)
+
+
 def test_what_counts_do_not_do_is_said(studied, tmp_path):
     folder, _ = studied
     model = folder / "report" / "model"
@@ -63,10 +110,10 @@ def test_what_counts_do_not_do_is_said(studied, tmp_path):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"order": 99}, "'order' is 99, not in 1 to 12"),
+        ({"order": 99}, "'order' is not an integer in 1..12"),
         ({"discount": 1}, "'discount' is not between 0 and 1"),
-        ({"format": 2}, "'format' is 2; this program reads 1"),
-        ({"vocabulary": "ab"}, "'tokens' of model.safetensors hold what the vocabulary does not"),
+        ({"format": 2}, "'format' is not an integer in 1..1"),
+        ({"vocabulary": "ab"}, "model.safetensors: 'tokens' hold what the vocabulary does not"),
     ],
 )
 def test_damaged_counts_are_refused(studied, tmp_path, change, expected):

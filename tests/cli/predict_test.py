@@ -81,13 +81,13 @@ def test_standard_input_files_and_json_say_the_same(studied, walks, tmp_path):
 def many_rows(path, rows):
     """Walks of five steps each, as many rows in all."""
     with open(path, "w", encoding="utf-8") as file:
-        file.write("walk,time,x\n")
-        file.writelines(f"w{row // 5},{row % 5},{row % 97 / 97:.4f}\n" for row in range(rows))
+        file.write("walk,time,x,label\n")
+        file.writelines(f"w{row // 5},{row % 5},{row % 97 / 97:.4f},{('up', 'down')[row // 5 % 2]}\n" for row in range(rows))
 
 
-def peak_memory(*arguments):
+def peak_memory(*arguments, stdout=None):
     """Bytes that the program held at most."""
-    process = subprocess.Popen([program(), *map(str, arguments)], env=ENVIRONMENT)
+    process = subprocess.Popen([program(), *map(str, arguments)], env=ENVIRONMENT, stdout=stdout)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     assert process.returncode == 0
@@ -105,6 +105,19 @@ def test_ten_times_the_rows_take_no_more_memory(studied, tmp_path):
     assert peaks[1] < 1.25 * peaks[0], "the ids of the sequences alone grow"
 
 
+def test_ten_times_the_rows_are_scored_in_no_more_memory(studied, tmp_path):
+    model, peaks, scores = studied / "models" / "classification-gru", [], []
+    for rows in (100_000, 1_000_000):
+        many_rows(tmp_path / "many.csv", rows)
+        with open(tmp_path / "scores.json", "w", encoding="utf-8") as file:
+            peaks.append(peak_memory("eval", model, tmp_path / "many.csv", "--json", "--quiet", stdout=file))
+        scores.append(json.loads((tmp_path / "scores.json").read_text(encoding="utf-8")))
+    print("peak memory of 10^5 and 10^6 rows:", *(f"{peak / 2**20:.0f} MiB" for peak in peaks))
+    assert [score["answers"] for score in scores] == [20_000, 200_000]
+    assert scores[1]["loss"] == pytest.approx(scores[0]["loss"], rel=0.01), "the same walks again"
+    assert peaks[1] < 1.25 * peaks[0], "the ids of the sequences grow, and what the ROC curve is made of"
+
+
 def test_the_same_walks_have_the_same_answers_wherever_they_stand_in_a_large_file(studied, tmp_path):
     many_rows(tmp_path / "many.csv", 97 * 5 * 200)
     with open(tmp_path / "many.csv", encoding="utf-8") as file:
@@ -118,7 +131,7 @@ def test_the_same_walks_have_the_same_answers_wherever_they_stand_in_a_large_fil
 def test_a_sequence_that_comes_back_late(studied, tmp_path):
     many_rows(tmp_path / "many.csv", 100_000)
     with open(tmp_path / "many.csv", "a", encoding="utf-8") as file:
-        file.write("w3,9,0.5\n")
+        file.write("w3,9,0.5,down\n")
     model = studied / "models" / "classification-gru"
     with open(tmp_path / "many.csv", encoding="utf-8") as file:
         result = run("predict", model, "-", "--out", tmp_path / "p.csv", stdin=file)

@@ -49,7 +49,7 @@ TEST(NGramsTest, PredictsByDefinition) {
   Passages passages(text[0]);
   passages.tokens.insert(passages.tokens.end(), text[1].begin(), text[1].end());
   passages.ends.push_back(passages.size());
-  const NGrams grams(passages, /*symbols=*/5, /*most_order=*/4);
+  const NGrams grams(passages.tokens, passages.ends, /*symbols=*/5, /*most_order=*/4);
   EXPECT_EQ(grams.order(), 4);
   const Tokens asked = {0, 1, 2, 4, 3, 0, 1, 1};  // 4 never occurs
   for (const double discount : {0.3, 0.9}) {
@@ -86,7 +86,8 @@ TEST(NGramsTest, MemoryIsBounded) {
   Tokens tokens;
   for (int64_t i = 0; i < 1200000; ++i) tokens.push_back(static_cast<int32_t>(random.Below(100000)));
   // Almost every run is different: a million of each order.
-  EXPECT_LE(NGrams(Passages(std::move(tokens)), 100000, 12).order(), 4);
+  const std::vector<int64_t> ends = {std::ssize(tokens)};
+  EXPECT_LE(NGrams(tokens, ends, 100000, 12).order(), 4);
 }
 
 }  // namespace

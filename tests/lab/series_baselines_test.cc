@@ -150,10 +150,12 @@ TEST(FitBestTest, ValidationChoosesAndThenAllOfThePastIsFitted) {
 }
 
 TEST(SmoothingTest, FollowsTheRecursionsByHand) {
-  const SmoothingRates rates{.level = 0.5, .trend = 0.5, .season = 0.5, .damping = 1};
-  SmoothedParts parts;
+  const Smoothing rates{.level = 0.5, .trend = 0.5, .season_rate = 0.5, .damping = 1};
+  std::vector<double> season(4), level(4), trend(4);
+  const SmoothedParts parts{season, level, trend};
+  const std::vector<double> values = {1, 3, 4, 5};
   // Means 2 and 4.5 of the seasons: trend 1.25 a step, seasonal parts 1 - 2 + 0.625 and 3 - 2 - 0.625, level 2.625 at the end.
-  const double errors = Smooth({1, 3, 4, 5}, 2, rates, 4, &parts);
+  const double errors = rates.Smooth(values, 2, parts);
   const double first = 4 - (2.625 + 1.25) - (-0.375);
   EXPECT_DOUBLE_EQ(parts.level[2], 3.875 + 0.5 * first);
   EXPECT_DOUBLE_EQ(parts.trend[2], 1.25 + 0.25 * first);

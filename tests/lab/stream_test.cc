@@ -18,6 +18,7 @@
 #include "lab/series/csv_table.h"
 #include "lab/series/npy_file.h"
 #include "lab/series/predictions.h"
+#include "lab/series/scores.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
 
@@ -119,6 +120,99 @@ TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
       }
     }
   }
+}
+
+// With targets that a model of the form has: one a sequence, or one a step.
+std::string LabelledRows(const SeriesForm& form, const Layout& layout) {
+  std::string text = Rows(layout), labelled;
+  Random random(6);
+  for (int64_t line = -1; !text.empty(); ++line) {
+    const std::size_t end = text.find('\n'), comma = text.rfind(',', end);
+    const int64_t s = layout.mixed ? line % layout.sequences : line / layout.steps;
+    const auto label = static_cast<double>(form.each_step ? random.Below(100) : static_cast<uint64_t>(7 * s % 10));
+    const std::string told = form.Classifies() ? std::fmod(label, 3) < 1 ? "low" : "high" : fmt::format("{}", label / 10);
+    labelled += text.substr(0, comma) + "," + (line < 0 ? "y" : told) + "\n";
+    text.erase(0, end + 1);
+  }
+  return labelled;
+}
+
+TEST(StreamTest, PartsOfAnySizeScoreAsTheWholeDoes) {
+  for (SeriesForm form : {FormOf("classification", false), FormOf("classification", true), FormOf("regression", false),
+                          FormOf("regression", true), FormOf("forecast", true)}) {
+    for (const Layout& layout :
+         {Layout{40, 11}, Layout{1, 400}, Layout{9, 40, /*times=*/true}, Layout{7, 30, false, /*mixed=*/true}}) {
+      if (layout.sequences == 1 && !form.each_step) continue;
+      form.sequence = layout.sequences > 1 ? "id" : "";
+      form.has_times = layout.times, form.time = layout.times ? "t" : "", form.typical_step = 3;
+      const KeptModel model = Untrained(form);
+      const ScratchFolder folder;
+      const auto path = folder.path() / "rows.csv";
+      WriteFile(path, LabelledRows(form, layout));
+      const SeriesScores whole = ScoresOfCsv(model, path, 0.4);
+      EXPECT_GT(whole.answers, 5);
+      for (const int64_t block : {200, 1500}) {
+        int64_t parts = 0, read = 0;
+        const auto hear = [&](int64_t done, int64_t) { ++parts, read = done; };
+        const SeriesScores scores = ScoresOfCsv(model, path, 0.4, hear, block);
+        EXPECT_EQ(scores.answers, whole.answers);
+        ASSERT_EQ(scores.numbers.size(), whole.numbers.size());
+        for (std::size_t i = 0; i < whole.numbers.size(); ++i) {
+          EXPECT_EQ(scores.numbers[i].first, whole.numbers[i].first);
+          EXPECT_NEAR(scores.numbers[i].second, whole.numbers[i].second, 1e-6) << whole.numbers[i].first << form.goal;
+        }
+        EXPECT_EQ(read, static_cast<int64_t>(std::filesystem::file_size(path)));
+        EXPECT_EQ(parts > 1, !layout.mixed && (layout.sequences > 1 || form.Forecasts())) << parts << form.goal;
+      }
+    }
+  }
+}
+
+// A season looks farther back than a window does.
+TEST(StreamTest, AForecastIsScoredWithTheStepsThatItNeeds) {
+  SeriesForm form = FormOf("forecast", true);
+  KeptModel model = Untrained(form);
+  model.network = {}, model.method = {"season", {{"season", 90}}};
+  const ScratchFolder folder;
+  std::string text = "x,z,y\r\n";
+  for (int64_t i = 0; i < 500; ++i) text += fmt::format("0.5,0.5,{}\r\n", i % 90 + (i > 395 ? 0.5 : 0));
+  WriteFile(folder.path() / "rows.csv", text);
+  for (const int64_t block : {300, 1 << 20}) {
+    const SeriesScores scores = ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, block);
+    // Values 400 to 485 are foretold half too low: 171 times by 99 windows of two values.
+    EXPECT_EQ(scores.answers, 198);
+    EXPECT_EQ(scores.numbers[0].first, "mse");
+    EXPECT_NEAR(scores.numbers[0].second, 0.25 * 171 / 198, 1e-6);
+    EXPECT_EQ(scores.numbers[2].first, "mase");
+    EXPECT_NEAR(scores.numbers[2].second, 0.5 * 171 / 198 / ((394 + 4 * 89 + 1.5) / 399), 1e-6);
+  }
+}
+
+TEST(StreamTest, TargetsThatDifferWithinASequenceAreNamedAcrossParts) {
+  const KeptModel model = Untrained([] {
+    SeriesForm form = FormOf("classification", false);
+    form.sequence = "id";
+    return form;
+  }());
+  const ScratchFolder folder;
+  std::string text = "id,x,z,y\r\n";
+  for (int64_t i = 0; i < 100; ++i) text += fmt::format("a,0,0,{}\r\n", i < 70 ? "low" : "high");
+  WriteFile(folder.path() / "rows.csv", text);
+  for (const int64_t block : {60, 1 << 20}) {
+    EXPECT_TRUE(Holds(WhatOf<FileError>([&] { ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, block); }),
+                      "row 72, column 'y': it differs from the row before"));
+  }
+}
+
+TEST(ScoreSumsTest, ClassesByHand) {
+  ClassScores sums(3);
+  const double first[] = {0.5, 0.3, 0.2}, second[] = {0.2, 0.6, 0.2}, third[] = {0.4, 0.3, 0.3};
+  sums.Add(first, 0), sums.Add(second, 1), sums.Add(third, 1);
+  const NamedScores numbers = sums.Numbers();
+  EXPECT_NEAR(numbers[0].second, -(std::log(0.5) + std::log(0.6) + std::log(0.3)) / 3, 1e-15);
+  EXPECT_NEAR(numbers[1].second, 2.0 / 3, 1e-15);
+  EXPECT_NEAR(numbers[2].second, 2.0 / 3, 1e-15) << "of both classes that occur";
+  EXPECT_NEAR(numbers[3].second, (1 + 0.75) / 2, 1e-15) << "0.3 and 0.3 are equal";
 }
 
 TEST(StreamTest, ArraysAreReadSomeRowsAtATime) {

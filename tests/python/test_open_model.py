@@ -165,8 +165,8 @@ def changed(folder, change):
 
 REFUSALS = [
     ("network", lambda c: c.update(format=2), "config.json: 'format' is 2; this version of heed reads 1"),
-    ("network", lambda c: c.update(kind="image"), "'kind': expected one of table, got 'image'"),
-    ("network", lambda c: c.update(kind="counts"), "counts of characters, not a network; heed generate and heed eval open it"),
+    ("network", lambda c: c.update(kind="image"), "'kind': expected one of table, counts, got 'image'"),
+    ("network", lambda c: c.update(kind="counts"), "'vocabulary' is missing"),
     ("network", lambda c: c["form"].pop("mean"), "'mean' is missing"),
     ("network", lambda c: c["form"].update(mean=[1]), "'mean': expected a number for each of 2 features, got 1"),
     ("network", lambda c: c["form"].update(deviation=[1, 0]), "'deviation': 0.0 is no scale"),

@@ -65,6 +65,10 @@ class CharacterModel {
   // What follows each token of a text that begins here: [tokens, characters].
   std::vector<float> Logits(std::span<const int32_t> tokens, Executor& executor) const;
 
+  // The probability of each character behind the tokens, at least one, of which the last `context` are read: [characters].
+  // Throws InvalidArgument, and Error where logits are not finite.
+  std::vector<double> Next(std::span<const int32_t> tokens, Executor& executor) const;
+
   // The most likely continuation of `prompt`, at least one character, character by character: what `heed generate --temperature
   // 0` writes. At most `context` characters are looked at; when so many are full, it begins anew from the last three quarters.
   // on_character hears each one as it is chosen. Throws InvalidArgument.

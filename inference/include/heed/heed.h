@@ -122,8 +122,8 @@ HEED_C_API heed_status heed_cache_truncate(heed_cache* cache, int64_t length);
 HEED_C_API heed_status heed_cache_attend(const heed_cache* cache, const heed_attention* attention, heed_array q, heed_array out,
                                          heed_array lse);
 
-/* A model that `heed train` or `heed study` wrote: the folder with config.json and model.safetensors. A model of a text
-   continues texts, one of labelled sequences predicts; what the other kind does is HEED_INVALID_ARGUMENT. */
+/* A model that `heed train` or `heed study` wrote: the folder with config.json and model.safetensors. A model of a text, a
+   network or counts, continues texts, one of labelled sequences predicts; what the other kind does is HEED_INVALID_ARGUMENT. */
 typedef struct heed_model heed_model;
 
 HEED_C_API heed_status heed_model_open(const char* folder, heed_model** model);
@@ -133,9 +133,14 @@ HEED_C_API void heed_model_close(heed_model* model); /* NULL is fine */
 HEED_C_API heed_status heed_model_continue(const heed_model* model, const char* prompt, int64_t characters, char* text,
                                            size_t capacity);
 
+/* The probability of each character behind a prompt in UTF-8, at least one character of which a network reads the last that fit
+   its context: count numbers, heed_model_outputs(model), of the characters that heed_model_class names. */
+HEED_C_API heed_status heed_model_next(const heed_model* model, const char* prompt, double* probabilities, int64_t count);
+
 /* Of labelled sequences: how many numbers a step has and the name of one, in UTF-8 and valid while the model is open; how many
-   numbers an answer has (probabilities of classes, one value, or those of a forecast) and the name of a class; how many answers
-   a row of so many steps has, which is 1 unless each step has one. 0 and NULL where there is no such thing. */
+   numbers an answer has (probabilities of classes, one value, or those of a forecast; of a text those of its characters) and
+   the name of a class, or a character; how many answers a row of so many steps has, which is 1 unless each step has one. 0 and
+   NULL where there is no such thing. */
 HEED_C_API int64_t heed_model_columns(const heed_model* model);
 HEED_C_API const char* heed_model_column(const heed_model* model, int64_t column);
 HEED_C_API int64_t heed_model_outputs(const heed_model* model);
@@ -144,11 +149,11 @@ HEED_C_API int64_t heed_model_answers(const heed_model* model, int64_t steps);
 
 /* What `heed predict` says of features [rows, steps, columns], the numbers as they were measured: out [rows, answers, outputs],
    out_count numbers. times [rows, steps] where the model knows times, dates in seconds since 1970, else NULL; lengths [rows], 1
-   to steps, or NULL for all; last [rows], the target at each row's last step, of a forecast whose target is none of the columns
-   alone, else NULL. low and high, [rows, answers, outputs] or NULL: where 80 % of the true values lay around answers when the
-   model was made; not of classes. All row-major without gaps. The thread keeps the memory that its largest call took. */
+   to steps, or NULL for all; target [rows, steps], of a forecast whose target is none of the columns, else NULL. low and high,
+   [rows, answers, outputs] or NULL: where 80 % of the true values lay around answers when the model was made; not of classes.
+   All row-major without gaps. The thread keeps the memory that its largest call took. */
 HEED_C_API heed_status heed_model_predict(const heed_model* model, const double* features, int64_t rows, int64_t steps,
-                                          int64_t columns, const double* times, const int64_t* lengths, const double* last,
+                                          int64_t columns, const double* times, const int64_t* lengths, const double* target,
                                           double* out, int64_t out_count, double* low, double* high);
 
 #ifdef __cplusplus

@@ -29,6 +29,7 @@ struct SeriesForm {
   bool Forecasts() const { return goal == "forecast"; }
   int64_t width() const { return std::ssize(features) + (has_times ? 1 : 0); }  // numbers that a model reads of a step
   int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }  // of an answer
+  int64_t Answered(int64_t steps) const { return each_step && !Forecasts() ? steps : 1; }  // answers of so many steps
   int64_t steps() const { return Forecasts() ? context : longest; }  // that a model reads at once, at most
 };
 

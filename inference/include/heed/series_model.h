@@ -20,8 +20,8 @@ struct SeriesInput {
   View<const double, 3> features;       // [rows, steps, features], in the order of the form's names
   View<const double, 2> times = {};     // [rows, steps], ascending, of a form that has times alone; dates in seconds since 1970
   View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all steps count. What stands behind them is not read
-  // [rows]: of a forecast whose target is none of its features alone, the target at each row's last step.
-  View<const double, 1> last = {};
+  // [rows, steps], the target's own values: of a forecast alone, and there only where the target is none of its features.
+  View<const double, 2> target = {};
 };
 
 // All of shape [rows, answered, outputs]: `answered` is the steps where each step has an answer, else 1; `outputs` are the
@@ -38,8 +38,7 @@ class SeriesModel {
  public:
   // folder: holds config.json and model.safetensors, whose weights of 64 and 16 bits are rounded to float once. Throws
   // FileError that names the file and what is wrong with it: another format, a field of another kind, sizes that contradict
-  // each other or the weights, weights that are not finite; and a baseline that looks at the whole past of a sequence (season,
-  // smoothing, calendar).
+  // each other or the weights, weights that are not finite.
   explicit SeriesModel(const std::string& folder);
   ~SeriesModel();
   SeriesModel(SeriesModel&&) noexcept;
@@ -50,21 +49,24 @@ class SeriesModel {
   const std::string& name() const { return name_; }  // "GRU", "ridge regression"
   const SeriesForm& form() const { return form_; }
   // The answers that a sequence of so many steps has.
-  int64_t Answered(int64_t steps) const { return form_.each_step && !form_.Forecasts() ? steps : 1; }
+  int64_t Answered(int64_t steps) const { return form_.Answered(steps); }
 
   // What `heed predict` says of the same sequences. Of long ones the last form().steps() steps are read, and where each step
   // has an answer all of them, so many at a time. In float, classes' probabilities and units in double; a row's bits do not
-  // depend on the other rows, nor on the number of threads. Once a call has been made, others that need no more memory allocate
+  // depend on the other rows, nor on the number of threads; but a calendar learns from all rows of a call how a distance from
+  // its curve fades, as `heed predict` does from all sequences of a file. Methods that look back (a season ago, Holt-Winters, a
+  // calendar) read every step of a row. Once a call has been made, others that need no more memory allocate
   // none, beside what the engine makes ready of times and of schemes that are programs (kerple, sandwich, fire, temperature,
   // sinusoidal_bias).
   //
   // Throws InvalidArgument that names the argument and the place, before anything is written: shapes, numbers that are not
-  // finite or too large to compute with, times that do not ascend. Throws Error where an answer is not finite; answers then
+  // finite or too large to compute with, times that do not ascend, pasts that are too short for a method, values without the
+  // logarithms that it needs. Throws Error where an answer is not finite; answers then
   // hold any numbers.
   void Predict(const SeriesInput& input, const SeriesAnswers& answers, ModelWorkspace& workspace, Executor& executor) const;
   void Predict(const SeriesInput& input, const SeriesAnswers& answers) const;
 
-  class Answerer;  // what a network, or a method, makes of a batch
+  class Answerer;  // a network, or a method
 
  private:
   void CheckShapes(const SeriesInput& input, const SeriesAnswers& answers) const;

@@ -1,4 +1,4 @@
-// What answers a batch of windows: a network, or a kept method.
+// What answers sequences: a network, or a kept method.
 #ifndef HEED_INFERENCE_SRC_SERIES_ANSWERER_H_
 #define HEED_INFERENCE_SRC_SERIES_ANSWERER_H_
 
@@ -6,6 +6,7 @@
 #include <string>
 
 #include "config_reader.h"
+#include "series/answer_places.h"
 #include "series/windows.h"
 
 namespace heed {
@@ -15,9 +16,22 @@ class SeriesModel::Answerer {
   virtual ~Answerer() = default;
   // The fewest steps of a row that it answers.
   virtual int64_t LeastSteps() const { return 1; }
+  // All rows of an input whose shapes and numbers are checked. Throws InvalidArgument before it puts an answer.
+  virtual void Answer(const SeriesForm& form, const SeriesInput& input, const AnswerPlaces& places, ModelWorkspace& workspace,
+                      Executor& executor) const = 0;
+};
+
+// Answers windows, so many at a time.
+class WindowAnswerer : public SeriesModel::Answerer {
+ public:
+  void Answer(const SeriesForm& form, const SeriesInput& input, const AnswerPlaces& places, ModelWorkspace& workspace,
+              Executor& executor) const final;
+
+ private:
   // out [answers, outputs]: of each window one answer, or one for each of its `batch.steps`. Of classes logits or logarithms of
   // probabilities; values standardised, of a forecast what is added to the last one, in units of its typical change.
-  virtual void Answer(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor& executor) const = 0;
+  virtual void AnswerBatch(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace,
+                           Executor& executor) const = 0;
 };
 
 // Of the file's "network", whose weights are in the other file. Throw FileError, and InvalidArgument that names a field.
@@ -26,6 +40,9 @@ std::unique_ptr<SeriesModel::Answerer> ReadNetwork(const ConfigReader& config, c
 // The same of the file's "method".
 std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, const std::string& weights_path,
                                                   const SeriesForm& form);
+// Of the kind "season", "smoothing" or "calendar", which look at a sequence's whole past; null of another.
+std::unique_ptr<SeriesModel::Answerer> ReadPastMethod(const std::string& kind, const ConfigReader& config,
+                                                      const ConfigReader::Json& settings, const SeriesForm& form);
 
 }  // namespace heed
 

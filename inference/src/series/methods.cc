@@ -1,62 +1,19 @@
-// Kept methods that need no more than the window itself: see lab/series/method.h.
+// Kept methods: those that need no more than the window itself stand here.
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "heed/error.h"
-#include "heed/safetensors.h"
 #include "heed/series_cells.h"
 #include "heed/shown_name.h"
+#include "kept_arrays.h"
 #include "series/answerer.h"
 
 namespace heed {
 namespace {
 
-// The arrays of model.safetensors, read as they are needed.
-class MethodArrays {
- public:
-  explicit MethodArrays(std::string path) : path_(std::move(path)), stored_(OpenTensors(path_)) {}
-
-  int64_t Rows(const char* name) const {
-    const std::vector<int64_t>& shape = Find(name).entry->shape;
-    return shape.empty() ? 0 : shape.front();
-  }
-  // T: double or int64_t. Finite numbers of this type and shape.
-  template <class T>
-  std::vector<T> Read(const char* name, const std::vector<int64_t>& shape) const {
-    const StoredTensor& stored = Find(name);
-    const SafetensorsEntry& entry = *stored.entry;
-    constexpr ElementType kType = std::is_same_v<T, double> ? ElementType::kFloat64 : ElementType::kInt64;
-    if (entry.type->element != kType || entry.shape != shape) Refuse(name);
-    std::vector<T> numbers(static_cast<std::size_t>(entry.end - entry.begin) / sizeof(T));
-    stored.file->Read(entry, numbers.data());
-    for (const T number : numbers) {
-      if constexpr (std::is_same_v<T, double>) {
-        if (!std::isfinite(number)) Refuse(name);
-      }
-    }
-    return numbers;
-  }
-  [[noreturn]] void Refuse(const char* name) const {
-    throw FileError(path_ + ": '" + name + "' of the method is not what its kind needs");
-  }
-
- private:
-  const StoredTensor& Find(const char* name) const {
-    const auto found = stored_.find(name);
-    if (found == stored_.end()) Refuse(name);
-    return found->second;
-  }
-
-  std::string path_;
-  std::map<std::string, StoredTensor> stored_;
-};
-
 // Shares of classes; the mean of values; the last value of a forecast.
-class SimpleMethod final : public SeriesModel::Answerer {
+class SimpleMethod final : public WindowAnswerer {
  public:
   SimpleMethod(const ConfigReader& config, const ConfigReader::Json& settings, const SeriesForm& form) {
     if (!form.Classifies()) return;
@@ -65,7 +22,7 @@ class SimpleMethod final : public SeriesModel::Answerer {
                       std::ranges::all_of(shares_, [](double share) { return share > 0 && share < 1; });
     if (!fine) config.Fail("'shares' of the method is not what its kind needs");
   }
-  void Answer(const SeriesBatch&, View<double, 2> out, ModelWorkspace&, Executor&) const override {
+  void AnswerBatch(const SeriesBatch&, View<double, 2> out, ModelWorkspace&, Executor&) const override {
     for (int64_t i = 0; i < out.extent[0]; ++i) {
       for (int64_t o = 0; o < out.extent[1]; ++o) out(i, o) = shares_.empty() ? 0 : std::log(shares_[o]);
     }
@@ -76,7 +33,7 @@ class SimpleMethod final : public SeriesModel::Answerer {
 };
 
 // Of the cells of a row.
-class RowMethod : public SeriesModel::Answerer {
+class RowMethod : public WindowAnswerer {
  public:
   RowMethod(const ConfigReader& config, const ConfigReader::Json& settings, const SeriesForm& form)
       : cells_({form.Forecasts(), form.each_step, form.width(), std::ssize(form.features), form.steps()},
@@ -87,7 +44,7 @@ class RowMethod : public SeriesModel::Answerer {
       config.Fail("'summaries' of the method is not what its kind needs");
   }
   int64_t LeastSteps() const final { return least_steps_; }
-  void Answer(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor&) const final {
+  void AnswerBatch(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor&) const final {
     const ModelWorkspace::Frame frame(workspace);
     auto* const row = workspace.Take<double>(cells_.cells());
     for (int64_t w = 0; w < batch.rows; ++w) {
@@ -112,8 +69,7 @@ class RowMethod : public SeriesModel::Answerer {
 // (x - mean) * factor times W [cells, outputs], plus b.
 class LinearMethod final : public RowMethod {
  public:
-  LinearMethod(const ConfigReader& config, const ConfigReader::Json& settings, const MethodArrays& arrays,
-               const SeriesForm& form)
+  LinearMethod(const ConfigReader& config, const ConfigReader::Json& settings, const KeptArrays& arrays, const SeriesForm& form)
       : RowMethod(config, settings, form),
         mean_(arrays.Read<double>("mean", {cells()})),
         factor_(arrays.Read<double>("factor", {cells()})),
@@ -136,7 +92,7 @@ class LinearMethod final : public RowMethod {
 // The mean of the nearest rows of X [examples, cells]; of classes their counts and, as one more, the shares of all.
 class NeighbourMethod final : public RowMethod {
  public:
-  NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const MethodArrays& arrays,
+  NeighbourMethod(const ConfigReader& config, const ConfigReader::Json& settings, const KeptArrays& arrays,
                   const SeriesForm& form)
       : RowMethod(config, settings, form),
         outputs_(form.outputs()),
@@ -192,13 +148,11 @@ std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, co
   const ConfigReader::Json& settings = config.Object(method, "settings");
   const std::string kind = config.Text(method, "kind");
   if (kind == "simple") return std::make_unique<SimpleMethod>(config, settings, form);
-  const std::array<const char*, 3> of_the_past = {"season", "smoothing", "calendar"};
-  if (std::ranges::find(of_the_past, kind) != of_the_past.end())
-    config.Fail("the method '" + kind + "' looks at the whole past of a sequence; `heed predict` opens it");
+  if (auto past = ReadPastMethod(kind, config, settings, form)) return past;
   if (kind != "linear" && kind != "neighbours")
     config.Fail("the method " + QuotedName(kind) +
                 " is unknown; expected simple, linear, neighbours, season, smoothing or calendar");
-  const MethodArrays arrays(weights_path);
+  const KeptArrays arrays(weights_path);
   if (kind == "linear") return std::make_unique<LinearMethod>(config, settings, arrays, form);
   return std::make_unique<NeighbourMethod>(config, settings, arrays, form);
 }

@@ -71,7 +71,7 @@ void RequirePlausible(const ConfigReader& config, const std::string& weights_pat
 // A rounded running sum is what the laboratory trained with.
 float Rounded(double sum) { return static_cast<float>(sum); }
 
-class Network final : public SeriesModel::Answerer {
+class Network final : public WindowAnswerer {
  public:
   Network(const NetworkOptions& options, const SeriesForm& form)
       : options_(options),
@@ -94,7 +94,8 @@ class Network final : public SeriesModel::Answerer {
     return std::ranges::all_of(scale_, [](float scale) { return scale > 0; });
   }
 
-  void Answer(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace, Executor& executor) const override {
+  void AnswerBatch(const SeriesBatch& batch, View<double, 2> out, ModelWorkspace& workspace,
+                   Executor& executor) const override {
     const ModelWorkspace::Frame frame(workspace);
     const int64_t all = batch.rows * batch.steps, width = options_.encoder.width;
     const View<float, 2> read = workspace.TakeRows(all, options_.features), hidden = workspace.TakeRows(all, width);

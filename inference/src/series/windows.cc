@@ -54,17 +54,15 @@ int64_t LengthOf(const SeriesInput& input, int64_t row) {
   return input.lengths.present() ? input.lengths(row) : input.features.extent[1];
 }
 
-double LastTarget(const SeriesForm& form, const SeriesInput& input, int64_t row) {
-  const int64_t column = TargetColumn(form);
-  return column < 0 ? input.last(row) : input.features(row, LengthOf(input, row) - 1, column);
-}
+RowTarget::RowTarget(const SeriesForm& form, const SeriesInput& input, int64_t row)
+    : input_(input), row_(row), column_(TargetColumn(form)) {}
 
 void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
+  static const std::string kTarget = "target", kFeatures = "features";
   const bool alone = form.Forecasts() && TargetColumn(form) < 0;
-  if (alone != input.last.present())
-    throw InvalidArgument(alone ? "last: expected the target " + QuotedName(form.target) +
-                                      " at each row's last step, as it is none of the features"
-                                : "last: expected none, as the model takes the target from the features or has none");
+  if (alone != input.target.present())
+    throw InvalidArgument(alone ? "target: expected " + QuotedName(form.target) + " at each step, as it is none of the features"
+                                : "target: expected none, as the model takes the target from the features or has none");
   for (int64_t row = 0; row < input.features.extent[0]; ++row) {
     const int64_t length = LengthOf(input, row);
     for (int64_t step = 0; step < length; ++step) {
@@ -77,9 +75,10 @@ void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
       }
     }
     if (form.has_times) CheckTimes(form, input.times, row, length);
-    if (form.Forecasts())
-      CheckValue(alone ? "last" : "features", row, length - 1, LastTarget(form, input, row), form.target_mean,
-                 std::min(form.target_deviation, form.target_scale));
+    const RowTarget target(form, input, row);
+    const double deviation = std::min(form.target_deviation, form.target_scale);
+    for (int64_t step = 0; form.Forecasts() && step < length; ++step)
+      CheckValue(alone ? kTarget : kFeatures, row, step, target(step), form.target_mean, deviation);
   }
 }
 

@@ -27,8 +27,19 @@ struct SeriesBatch {
 void CheckNumbers(const SeriesForm& form, const SeriesInput& input);
 
 int64_t LengthOf(const SeriesInput& input, int64_t row);
-// The target at a row's last step, of a forecast.
-double LastTarget(const SeriesForm& form, const SeriesInput& input, int64_t row);
+// The target at a row's steps, of a forecast.
+class RowTarget {
+ public:
+  RowTarget(const SeriesForm& form, const SeriesInput& input, int64_t row);
+  double operator()(int64_t step) const {
+    return column_ < 0 ? input_.target(row_, step) : input_.features(row_, step, column_);
+  }
+  double Last() const { return (*this)(LengthOf(input_, row_) - 1); }
+
+ private:
+  const SeriesInput& input_;
+  int64_t row_, column_;  // of the features, or -1
+};
 
 // How many windows the steps of a sequence are read in, and one of them.
 int64_t WindowCount(const SeriesForm& form, int64_t length);

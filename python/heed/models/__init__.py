@@ -1,9 +1,10 @@
 """Models that the program `heed` kept, as modules: heed.open_model opens their folders."""
 
+from ._counts import CountsModel
 from ._form import Form
 from ._open import open_model
 from ._table import Answers, TableModel
 from ._text import TextModel
 from ._windows import Batch
 
-__all__ = ["Answers", "Batch", "Form", "TableModel", "TextModel", "open_model"]
+__all__ = ["Answers", "Batch", "CountsModel", "Form", "TableModel", "TextModel", "open_model"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ._counts import CountsModel, counts_of
 from ._form import form_of
 from ._methods import method_of
 from ._network import network_of
@@ -16,11 +17,12 @@ from ._text import TextModel, text_of
 _FORMAT = 1
 
 
-def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
+def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel | CountsModel:
     """A model that `heed study` or `heed train` kept: the folder with config.json and model.safetensors.
 
     A study of a table leaves R/model: a TableModel, whose predict gives the answers of `heed predict`. Of a text there is a
-    TextModel, with the answers of `heed generate`. Both are in evaluation mode, on the CPU, and can be trained further.
+    TextModel, with the answers of `heed generate`, or a CountsModel where a study found that no network loses less than counts
+    do. All are in evaluation mode, on the CPU; networks can be trained further.
 
     RuntimeError that names the file and the field for what cannot be read, another format, settings that contradict each other
     or the weights, and numbers that are not finite: all of it is checked before anything is allocated for it. Nothing is ever
@@ -34,9 +36,8 @@ def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
     weights = os.path.join(folder, "model.safetensors")
     if not settings.has("kind"):
         return text_of(settings, read_safetensors(weights), weights)
-    if settings.text("kind") == "counts":
-        settings.refuse("it holds counts of characters, not a network; heed generate and heed eval open it")
-    settings.choice("kind", ("table",))
+    if settings.choice("kind", ("table", "counts")) == "counts":
+        return counts_of(settings, read_safetensors(weights))
     return _table(settings, weights)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
 from ..nn import SequenceEncoder, make_encoder
-from ._settings import Settings, shown
+from ._characters import CharacterModel, vocabulary_of
+from ._settings import Settings
 from ._weights import MOST_LAYERS, MOST_STEPS, MOST_WIDTH, encoder_choice, fill, made, require_plausible
 
 _TYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -17,21 +17,15 @@ _MOST_BY_OFFSET, _MOST_BY_POSITION = 1 << 25, 1 << 27  # numbers of tables by of
 _BUCKETS = 32  # of t5
 
 
-class TextModel(torch.nn.Module):
+class TextModel(CharacterModel):
     """A model of characters that `heed train` kept: heed.open_model opens it. Its state dict has the names of the file."""
 
-    vocabulary: str
-    """The characters that it knows; token i is the i-th."""
     objective: Literal["causal", "masked"]
     """causal: answers what comes next; masked: what stands where mask_token does."""
     context: int
     """Steps of a training window."""
     mask_token: int | None
     """Stands for a hidden character, where the objective is masked; else None."""
-    trained: dict[str, Any]
-    """For people: how it was trained."""
-    reached: dict[str, Any]
-    """For people: what was measured."""
     embedding: torch.nn.Embedding
     """[tokens, width]"""
     encoder: SequenceEncoder
@@ -50,33 +44,13 @@ class TextModel(torch.nn.Module):
         input_scale: float,
     ) -> None:
         """With new weights. tied: head and embedding share one matrix; input_scale: of embeddings."""
-        super().__init__()
-        self.vocabulary, self.objective, self.context = vocabulary, objective, context
+        super().__init__(vocabulary)
+        self.objective, self.context = objective, context
         self.mask_token = len(vocabulary) if objective == "masked" else None
-        self.trained, self.reached, self._input_scale = {}, {}, input_scale
+        self._input_scale = input_scale
         self.embedding = torch.nn.Embedding(len(vocabulary) + (objective == "masked"), encoder.width)
         self.encoder = encoder
         self.head = None if tied else torch.nn.Linear(encoder.width, len(vocabulary), bias=False)
-        self._token = {character: token for token, character in enumerate(vocabulary)}
-
-    def encode(self, text: str) -> list[int]:
-        """Tokens of a text. ValueError that names a character which the model does not know; TypeError for what is no string."""
-        if not isinstance(text, str):
-            raise TypeError(f"text: expected a string, got {type(text).__name__}")
-        for place, character in enumerate(text):
-            if character not in self._token:
-                raise ValueError(
-                    f"text: character {place}, {character!r}, is not among the {len(self.vocabulary)} characters that the model knows"
-                )
-        return [self._token[character] for character in text]
-
-    def decode(self, tokens: Sequence[int] | torch.Tensor) -> str:
-        """The text of tokens. ValueError for those that are no character's."""
-        listed = tokens.tolist() if isinstance(tokens, torch.Tensor) else tokens
-        for token in listed:
-            if not 0 <= token < len(self.vocabulary):
-                raise ValueError(f"tokens: {token} is outside 0..{len(self.vocabulary) - 1}")
-        return "".join(self.vocabulary[token] for token in listed)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """tokens int64 [batch, steps] -> logits [batch, steps, characters]: of a causal model those of the next character, of a
@@ -96,18 +70,7 @@ class TextModel(torch.nn.Module):
         """
         if self.objective != "causal":
             raise ValueError("generate: the model was trained with the masked objective; only a causal model can continue a text")
-        tokens = self.encode(prompt)
-        if not tokens:
-            raise ValueError("prompt: it is empty; give at least one character")
-        if characters < 0:
-            raise ValueError(f"characters: expected 0 or more, got {characters}")
-        was_training = self.training
-        self.eval()
-        try:
-            with torch.no_grad():
-                return self.decode(self._continued(tokens, characters))
-        finally:
-            self.train(was_training)
+        return super().generate(prompt, characters)
 
     def _embedded(self, tokens: torch.Tensor) -> torch.Tensor:
         X = self.embedding(tokens)
@@ -119,7 +82,6 @@ class TextModel(torch.nn.Module):
         return torch.nn.functional.linear(hidden, self.embedding.weight[: len(self.vocabulary)])
 
     def _continued(self, tokens: list[int], characters: int) -> list[int]:
-        """The tokens behind `tokens`."""
         begin, steps = len(tokens), self.encoder.can_step
         caches = self.encoder.new_caches(1, self.context) if steps else None
         unread = min(begin, self.context)
@@ -142,9 +104,7 @@ def text_of(settings: Settings, weights: dict[str, torch.Tensor], path: str) -> 
     """The kept model. settings: config.json; path: of the weights, for messages. RuntimeError that names the file and what is
     wrong with it."""
     model = settings.object("model")
-    vocabulary = settings.text("vocabulary")
-    if not vocabulary or list(vocabulary) != sorted(set(vocabulary)):
-        settings.refuse("'vocabulary' is not sorted and without repetition")
+    vocabulary = vocabulary_of(settings)
     encoder, position, norm = encoder_choice(model)
     objective: Any = model.choice("objective", ("causal", "masked"))
     layers, heads = model.whole("layers", 1, MOST_LAYERS), model.whole("heads", 1, MOST_WIDTH)
