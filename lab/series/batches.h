@@ -26,7 +26,7 @@ struct SeriesCut {
 // the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences).
 // Forecast: the end of each sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values
 // of the target at each of their steps, as the change from the value there, and scored at their last step; a window belongs to
-// the part in which all values lie that it foretells there.
+// the part in which all values lie that it foretells there. Windows that foretell a missing value are not scored.
 // Means, deviations and typical changes are those of the training part, and so is the typical step, the median
 // difference of times, which every model is given as a further feature.
 class SeriesBatches {
@@ -77,6 +77,7 @@ class SeriesBatches {
   bool Forecasts() const { return form_.Forecasts(); }
   void SplitBySequence();
   void SplitByTime();
+  void DropGaps(std::vector<SeriesWindow>& windows) const;
   void Standardise();
   void StandardiseTarget(const std::vector<double>& targets);
   std::vector<double> ForetoldChanges() const;

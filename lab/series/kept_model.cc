@@ -79,7 +79,7 @@ KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
   if (kind != "table") throw FieldError{"'kind' is not \"table\""};
   KeptModel model;
   ReadField(json, "name", model.name);
-  ReadFields(ObjectIn(json, "form"), FieldsOf(model.form));
+  ReadFields(ObjectIn(json, "form"), FieldsOf(model.form), &heed::MayLack);
   Validate(model.form);
   model.method.arrays = std::move(arrays);
   if (json.contains("network")) {

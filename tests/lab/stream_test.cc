@@ -52,6 +52,7 @@ SeriesForm FormOf(const std::string& goal, bool each_step) {
 struct Layout {
   int64_t sequences, steps;
   bool times = false, mixed = false;  // rows of different sequences in turn
+  bool gaps = false;                  // cells of x are empty here and there
 };
 
 std::string Rows(const Layout& layout) {
@@ -60,7 +61,8 @@ std::string Rows(const Layout& layout) {
   for (int64_t i = 0; i < layout.sequences * layout.steps; ++i) {
     const int64_t s = layout.mixed ? i % layout.sequences : i / layout.steps;
     const int64_t step = layout.mixed ? i / layout.sequences : i % layout.steps;
-    text += fmt::format("\"s,{}\",{},{},{},{}\n", s, 3 * step + step % 2, random.Uniform(), random.Uniform(), step % 7);
+    const std::string x = layout.gaps && random.Below(3) > 0 ? "NA" : fmt::format("{}", random.Uniform());
+    text += fmt::format("\"s,{}\",{},{},{},{}\n", s, 3 * step + step % 2, x, random.Uniform(), step % 7);
   }
   return text;
 }
@@ -95,9 +97,11 @@ void ExpectAlike(const Predictions& parts, const Predictions& whole) {
 
 TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
   for (SeriesForm form : {FormOf("classification", false), FormOf("regression", true), FormOf("forecast", true)}) {
-    for (const Layout& layout : {Layout{40, 9}, Layout{40, 2}, Layout{1, 300}, Layout{9, 40, /*times=*/true},
-                                 Layout{1, 300, /*times=*/true}, Layout{7, 30, false, /*mixed=*/true}}) {
+    for (const Layout& layout :
+         {Layout{40, 9}, Layout{40, 2}, Layout{1, 300}, Layout{9, 40, /*times=*/true}, Layout{1, 300, /*times=*/true},
+          Layout{7, 30, false, /*mixed=*/true}, Layout{5, 60, false, false, /*gaps=*/true}}) {
       form.sequence = layout.sequences > 1 ? "id" : "";
+      form.marks.gaps.assign(layout.gaps ? 1 : 0, "x");
       form.has_times = layout.times, form.time = layout.times ? "t" : "", form.typical_step = 3;
       const KeptModel model = Untrained(form);
       const ScratchFolder folder;

@@ -17,7 +17,9 @@ namespace heed {
 
 // Sequences as they were measured, any strides.
 struct SeriesInput {
-  View<const double, 3> features;       // [rows, steps, features], in the order of the form's names
+  // [rows, steps, form.columns()]: the form's features, NaN where one of form.marks.gaps lacks a value, whose last one then
+  // stands for it; behind them of each column of text the index of its category (SeriesMarks::Category), or NaN for none.
+  View<const double, 3> features;
   View<const double, 2> times = {};     // [rows, steps], ascending, of a form that has times alone; dates in seconds since 1970
   View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all steps count. What stands behind them is not read
   // [rows]: of a forecast whose target is none of its features alone, the target at each row's last step.
