@@ -6,9 +6,13 @@
 #include <utility>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/place.h"
+#include "cli/table.h"
 #include "heed/error.h"
+#include "lab/report/json.h"
+#include "lab/report/printable.h"
 #include "lab/report/shell_word.h"
 
 namespace heed::cli {
@@ -20,9 +24,29 @@ constexpr char kGroup[] = "For labelled sequences (CSV or NPY) instead of a text
 void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
   for (const auto& [option, given] :
        {std::pair("sequence", !arguments.sequence.empty()), std::pair("time", !arguments.time.empty()),
-        std::pair("part", !arguments.part.empty()), std::pair("features", !arguments.features.empty())}) {
+        std::pair("part", !arguments.part.empty()), std::pair("features", !arguments.features.empty()),
+        std::pair("categories", !arguments.categories.empty()), std::pair("date_order", !arguments.date_order.empty()),
+        std::pair("separator", !arguments.csv.separator.empty()), std::pair("decimal", !arguments.csv.decimal.empty()),
+        std::pair("no_header", !arguments.csv.header)}) {
     if (given) throw InvalidArgument(option + (": " + why));
   }
+}
+
+// A list of names, in one word with commas or in several.
+void AddColumns(CLI::App& command, const char* option, std::vector<std::string>& columns, const char* text) {
+  command.add_option(option, columns, text)->delimiter(',')->group(kGroup);
+}
+
+// "1 to 5", of dates the days.
+std::string RangeOf(const lab::SeriesColumn& column) {
+  if (column.holds == "texts") {
+    std::vector<std::string> some(column.texts.begin(),
+                                  column.texts.begin() + std::min<std::ptrdiff_t>(3, std::ssize(column.texts)));
+    return fmt::format("{}: {}{}", column.texts.size(), fmt::join(some, ", "), column.texts.size() > 3 ? ", .." : "");
+  }
+  if (column.holds == "dates")
+    return column.low == column.high ? std::string() : fmt::format("{} to {}", lab::DayOf(column.low), lab::DayOf(column.high));
+  return column.holds == "nothing" ? std::string() : fmt::format("{:g} to {:g}", column.low, column.high);
 }
 
 }  // namespace
@@ -36,7 +60,16 @@ bool IsNpy(const std::filesystem::path& path) {
 bool DataArguments::Given() const {
   if (!target.empty() || !goal.empty()) return true;
   RequireNoColumns(*this, "is for labelled sequences; expected --target or --goal beside it");
+  if (dry_run) throw InvalidArgument("dry_run: is for labelled sequences; expected --target or --goal beside it");
   return false;
+}
+
+void DataArguments::TakeFile(std::string& text) {
+  for (std::vector<std::string>* list : {&features, &categories}) {
+    if (!text.empty() || list->size() < 2 || !std::filesystem::exists(list->back())) continue;
+    text = list->back();
+    list->pop_back();
+  }
 }
 
 std::string DataArguments::Words(const std::string& path) const {
@@ -49,8 +82,12 @@ std::string DataArguments::Words(const std::string& path) const {
   add("--time", time);
   add("--part", part);
   add("--features", fmt::format("{}", fmt::join(features, ",")));
+  add("--categories", fmt::format("{}", fmt::join(categories, ",")));
   add("--goal", goal);
-  return words;
+  add("--date-order", date_order);
+  add("--separator", csv.separator);
+  add("--decimal", csv.decimal);
+  return csv.header ? words : words + " --no-header";
 }
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments) {
@@ -63,9 +100,23 @@ void AddDataOptions(CLI::App& command, DataArguments& arguments) {
   name("--time", arguments.time, "Column of times, real numbers that increase; they become positions");
   name("--part", arguments.part,
        "Column that says training, validation or test of each row; default: parts are drawn with a fixed seed");
-  AddList(command, "--features", arguments.features, "Columns to look at; default: all others")->group(kGroup);
+  AddColumns(command, "--features", arguments.features, "Columns to look at, as x,y or x y; default: all others");
+  AddColumns(command, "--categories", arguments.categories, "Of them those whose cells are names, even where they are numbers");
   name("--goal", arguments.goal,
        "classification, regression or forecast (of the target's next values); default: by the target's values");
+  name("--date-order", arguments.date_order,
+       "What comes first in dates as 01/02/2000: day or month; default: days beyond 12 tell");
+  AddCsvOptions(command, arguments.csv);
+  command.add_flag("--dry-run", arguments.dry_run, "Print what is understood of each column, and write nothing")->group(kGroup);
+}
+
+void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
+  AddName(command, "--separator", csv.separator,
+          "What stands between the cells of a CSV file: comma, semicolon, tab, bar or a character; default: found")
+      ->group(kGroup);
+  AddName(command, "--decimal", csv.decimal, "What its numbers have before their decimals: point or comma; default: found")
+      ->group(kGroup);
+  command.add_flag("!--no-header", csv.header, "Its first row holds values; the columns are then c1, c2, ..")->group(kGroup);
 }
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {
@@ -78,7 +129,10 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
                                                  .time = arguments.time,
                                                  .features = arguments.features,
                                                  .goal = arguments.goal,
-                                                 .part = arguments.part});
+                                                 .part = arguments.part,
+                                                 .categories = arguments.categories,
+                                                 .date_order = lab::ParseDateOrder(arguments.date_order),
+                                                 .csv = arguments.csv});
 }
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags) {
@@ -88,6 +142,37 @@ lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments
   if (flags.Given("horizon") && data.goal != lab::SeriesGoal::kForecast)
     throw InvalidArgument("horizon: only a forecast foretells values; the goal is " + ToString(data.goal));
   return data;
+}
+
+void TellNotes(const lab::SeriesData& data, const Context& context) {
+  if (context.quiet) return;
+  for (const std::string& note : data.notes) fmt::print(stderr, "heed: {}: {}\n", data.name, lab::Printable(note));
+}
+
+void PrintData(const lab::SeriesData& data, const Context& context) {
+  if (context.json) {
+    nlohmann::ordered_json columns = nlohmann::ordered_json::array();
+    for (const lab::SeriesColumn& column : data.columns) {
+      nlohmann::ordered_json one = {
+          {"name", column.name}, {"role", column.role}, {"holds", column.holds}, {"missing", column.missing}};
+      if (column.holds == "texts" && column.role != "sequence") one["texts"] = column.texts;
+      if (column.holds != "texts" && column.holds != "nothing") one["low"] = column.low, one["high"] = column.high;
+      columns.push_back(std::move(one));
+    }
+    const nlohmann::ordered_json json = {
+        {"data", data.name},     {"goal", ToString(data.goal)},   {"sequences", data.sequences.size()},
+        {"steps", data.Steps()}, {"columns", std::move(columns)}, {"notes", data.notes}};
+    fmt::print("{}\n", lab::JsonText(json));
+    return;
+  }
+  lab::Table table{fmt::format("{}: {} of '{}', {} sequence{}, {} steps", data.name, ToString(data.goal), data.target,
+                               data.sequences.size(), data.sequences.size() == 1 ? "" : "s", data.Steps()),
+                   {"column", "role", "holds", "from, to", "missing"},
+                   {}};
+  for (const lab::SeriesColumn& column : data.columns)
+    table.rows.push_back({column.name, column.role, column.holds, RangeOf(column), std::to_string(column.missing)});
+  PrintTable(table);
+  for (const std::string& note : data.notes) fmt::print("  {}\n", lab::Printable(note));
 }
 
 }  // namespace heed::cli

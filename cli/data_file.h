@@ -17,22 +17,33 @@ bool IsNpy(const std::filesystem::path& path);
 
 // What the options tell of the data.
 struct DataArguments {
-  std::string target, sequence, time, part, goal;
-  std::vector<std::string> features;
+  std::string target, sequence, time, part, goal, date_order;
+  std::vector<std::string> features, categories;
+  lab::CsvOptions csv;
+  bool dry_run = false;
 
   // Whether the file is data; else it is a text. Throws InvalidArgument that names an option which tells of data where neither
   // target nor goal does.
   bool Given() const;
+  // A file that stands behind the words of a list is the command's: `--features x y data.csv`.
+  void TakeFile(std::string& text);
   // The file and these options as they are typed, quoted where a shell needs it.
   std::string Words(const std::string& path) const;
 };
 
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
+// Those that tell how a CSV file is written.
+void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv);
 
 // `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument
 // that names the option, and FileError.
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments);
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments, const FieldFlags& flags);
+
+// What the reader of a file should know of it, to stderr; nothing where --quiet is given.
+void TellNotes(const lab::SeriesData& data, const Context& context);
+// What --dry-run prints: what was understood, column by column.
+void PrintData(const lab::SeriesData& data, const Context& context);
 
 }  // namespace heed::cli
 

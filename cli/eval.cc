@@ -33,6 +33,7 @@ struct EvalArguments {
   bool validation = false;
   std::string beyond = "refuse";
   double share = 0.2;
+  lab::CsvOptions csv;
 };
 
 lab::Beyond ParseBeyond(const std::string& name) {
@@ -95,10 +96,11 @@ int RunTable(const EvalArguments& arguments, const Context& context) {
   const lab::KeptModel model = lab::ReadModel(arguments.folder);
   lab::WatchForInterrupt();
   std::optional<lab::Progress> progress;
-  const lab::SeriesScores scores = lab::ScoresOfCsv(model, arguments.text, arguments.share, [&](int64_t done, int64_t of) {
-    if (!progress) progress.emplace("eval, KiB", (of + 1023) / 1024, context.quiet);
-    progress->Update((done + 1023) / 1024);
-  });
+  const lab::SeriesScores scores =
+      lab::ScoresOfCsv(model, arguments.text, arguments.share, arguments.csv, [&](int64_t done, int64_t of) {
+        if (!progress) progress.emplace("eval, KiB", (of + 1023) / 1024, context.quiet);
+        progress->Update((done + 1023) / 1024);
+      });
   progress.reset();
   if (context.json) {
     nlohmann::ordered_json json = {
@@ -150,6 +152,7 @@ void AddEval(CLI::App& app, Run& run) {
   command->add_option("--share", arguments->share, "Of a forecast: the share of each sequence's end whose values are scored")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1.0));
+  AddCsvOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed eval report/model labelled.csv\n  heed eval run book.txt --context 64,128,256\n  heed eval run "
       "book.txt --context 128 --beyond clamp");

@@ -46,7 +46,7 @@ std::filesystem::path PageOf(const std::string& out) {
 
 lab::SeriesData ReadWhole(const lab::KeptModel& model, const std::string& path) {
   const int64_t block = lab::MostDataBytes() + 1;
-  const auto stream = IsNpy(path) ? lab::NpyStream(model, path, block) : lab::CsvStream(model, path, block);
+  const auto stream = IsNpy(path) ? lab::NpyStream(model, path, block) : lab::CsvStream(model, path, {}, block);
   std::optional<lab::SeriesData> data = stream->Next();
   if (!data) throw FileError(path + ": it holds no rows");
   return *std::move(data);

@@ -26,6 +26,7 @@ namespace {
 
 struct PredictArguments {
   std::string model, data, out;
+  lab::CsvOptions csv;
 };
 
 // A table that is written as its parts come: to standard output, or beside the file whose place it takes at the end.
@@ -69,7 +70,7 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
   const lab::KeptModel model = lab::ReadModel(arguments.model);
   lab::WatchForInterrupt();
   const std::unique_ptr<lab::SeriesStream> stream =
-      IsNpy(arguments.data) ? lab::NpyStream(model, arguments.data) : lab::CsvStream(model, arguments.data);
+      IsNpy(arguments.data) ? lab::NpyStream(model, arguments.data) : lab::CsvStream(model, arguments.data, arguments.csv);
   Table table(arguments.out, context.json);
   lab::Progress progress("predict, KiB", (stream->size() + 1023) / 1024, context.quiet);
   int64_t answers = 0;
@@ -92,6 +93,7 @@ void AddPredict(CLI::App& app, Run& run) {
           "CSV file with the columns that the model was trained on, in any order; - for standard input; or X.npy")
       ->required();
   AddName(*command, "--out", arguments->out, "File for the table, whole or not at all; default: standard output");
+  AddCsvOptions(*command, arguments->csv);
   command->footer(
       "Examples:\n  heed predict report/model new.csv --out answers.csv\n"
       "  heed study sales.csv --target sold --time day --goal forecast --horizon 7 --out report\n"

@@ -45,6 +45,8 @@ int StudyTable(const StudyArguments& arguments, const Context& context) {
                                               "a study of labelled sequences", context);
   lab::Validate(options);
   const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
+  if (arguments.data.dry_run) return PrintData(data, context), 0;
+  TellNotes(data, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   const lab::StudyResult result = lab::RunStudy(subject, options, arguments.out);
@@ -85,9 +87,11 @@ void AddStudy(CLI::App& app, Run& run) {
   command->footer(
       "Examples:\n  heed study book.txt --out report\n"
       "  heed study book.txt --budget quick --encoders attention,gru --positions none,alibi --out report\n"
-      "  heed study walks.csv --sequence walk --time seconds --target label --out report");
+      "  heed study walks.csv --sequence walk --time seconds --target label --out report\n"
+      "  heed study walks.csv --sequence walk --time seconds --target label --dry-run");
   command->callback([arguments, &run] {
     run = [arguments](const Context& context) {
+      arguments->data.TakeFile(arguments->text);
       return arguments->data.Given() ? StudyTable(*arguments, context) : StudyText(*arguments, context);
     };
   });

@@ -260,6 +260,8 @@ int RunTable(const TrainArguments& arguments, const Context& context) {
   options.seed = context.seed, options.seeds = 1, options.quiet = context.quiet;
   lab::Validate(options);
   const lab::SeriesData data = ReadData(arguments.text, arguments.data, arguments.flags);
+  if (arguments.data.dry_run) return PrintData(data, context), 0;
+  TellNotes(data, context);
   lab::WatchForInterrupt();
   const lab::Subject subject = lab::SubjectOf(data, arguments.data.Words(arguments.text), options);
   PrintTrained(arguments, lab::TrainOne(subject, options, arguments.out), context.json);
@@ -345,6 +347,7 @@ void AddTrain(CLI::App& app, Run& run) {
       "  heed train walks.csv --sequence walk --target label --encoder gru --steps 1000 --out walks");
   command->callback([arguments, &run] {
     run = [arguments](const Context& context) {
+      arguments->data.TakeFile(arguments->text);
       if (arguments->data.Given()) return RunTable(*arguments, context);
       return arguments->distributed ? RunDistributed(*arguments, context) : RunAlone(*arguments, context);
     };

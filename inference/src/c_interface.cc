@@ -183,6 +183,16 @@ const char* NameAt(const std::vector<std::string>& names, int64_t index) {
   return index < 0 || index >= std::ssize(names) ? nullptr : names[index].c_str();
 }
 
+// Where the categories of a column of text begin; their number where there is no such column.
+int64_t FirstCategory(const SeriesForm& form, int64_t column) {
+  const std::vector<std::string>& columns = form.marks.category_columns;
+  int64_t left = column - std::ssize(form.features), first = 0;
+  for (; first < std::ssize(columns); ++first) {
+    if ((first == 0 || columns[first] != columns[first - 1]) && left-- == 0) break;
+  }
+  return first;
+}
+
 }  // namespace
 }  // namespace heed
 
@@ -342,12 +352,23 @@ heed_status heed_model_next(const heed_model* model, const char* prompt, double*
 
 int64_t heed_model_columns(const heed_model* model) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? 0 : std::ssize(form->features);
+  return form == nullptr ? 0 : form->columns();
 }
 
 const char* heed_model_column(const heed_model* model, int64_t column) {
   const heed::SeriesForm* form = heed::FormOf(model);
-  return form == nullptr ? nullptr : heed::NameAt(form->features, column);
+  if (form == nullptr || column < std::ssize(form->features))
+    return form == nullptr ? nullptr : heed::NameAt(form->features, column);
+  return heed::NameAt(form->marks.category_columns, heed::FirstCategory(*form, column));
+}
+
+const char* heed_model_category(const heed_model* model, int64_t column, int64_t category) {
+  const heed::SeriesForm* form = heed::FormOf(model);
+  if (form == nullptr || column < std::ssize(form->features) || category < 0) return nullptr;
+  const std::vector<std::string>& columns = form->marks.category_columns;
+  const int64_t first = heed::FirstCategory(*form, column), all = std::ssize(columns);
+  if (first >= all || category >= all - first || columns[first + category] != columns[first]) return nullptr;
+  return heed::NameAt(form->marks.category_names, first + category);
 }
 
 int64_t heed_model_outputs(const heed_model* model) {

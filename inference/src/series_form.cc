@@ -23,7 +23,55 @@ constexpr double kFarthest = 1e15;  // in typical changes; squares of a float ar
   throw InvalidArgument(names + ": " + std::string(static_cast<const char*>(text), end) + " is no scale");
 }
 
+void Validate(const SeriesMarks& marks, const std::vector<std::string>& features) {
+  auto next = features.begin();
+  for (const std::string& gap : marks.gaps) {
+    next = std::find(next, features.end(), gap);
+    if (next == features.end())
+      throw InvalidArgument("gaps: " + QuotedName(gap) + " is none of the features, or they stand in another order");
+    ++next;
+  }
+  const std::vector<std::string>& columns = marks.category_columns;
+  if (columns.size() != marks.category_names.size())
+    throw InvalidArgument("category_columns, category_names: expected as many of one as of the other");
+  for (std::size_t i = 1; i < columns.size(); ++i) {
+    const auto earlier = std::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i), columns[i]);
+    if (columns[i] != columns[i - 1] && *earlier == columns[i] && earlier != columns.begin() + static_cast<std::ptrdiff_t>(i))
+      throw InvalidArgument("category_columns: expected the categories of " + QuotedName(columns[i]) + " one behind the other");
+  }
+}
+
 }  // namespace
+
+int64_t SeriesMarks::texts() const {
+  int64_t count = 0;
+  for (std::size_t i = 0; i < category_columns.size(); ++i)
+    count += i == 0 || category_columns[i] != category_columns[i - 1] ? 1 : 0;
+  return count;
+}
+
+std::vector<std::string> SeriesMarks::Categories() const {
+  std::vector<std::string> columns;
+  for (const std::string& column : category_columns) {
+    if (columns.empty() || columns.back() != column) columns.push_back(column);
+  }
+  return columns;
+}
+
+int64_t SeriesMarks::Category(const std::string& column, const std::string& text) const {
+  int64_t index = 0;
+  for (std::size_t i = 0; i < category_columns.size(); ++i) {
+    if (category_columns[i] != column) continue;
+    if (category_names[i] == text) return index;
+    ++index;
+  }
+  return -1;
+}
+
+bool MayLack(const std::string& field) {
+  constexpr std::array<std::string_view, 4> kNew = {"gaps", "category_columns", "category_names", "date_order"};
+  return std::ranges::find(kNew, field) != kNew.end();
+}
 
 void Validate(const SeriesForm& form) {
   constexpr std::array<std::string_view, 3> kGoals = {"classification", "regression", "forecast"};
@@ -46,7 +94,11 @@ void Validate(const SeriesForm& form) {
       if (!std::isfinite(value) || (positive && !(value > 0))) RefuseScale(name, value);
     }
   };
-  if (form.features.empty()) throw InvalidArgument("features: expected one or more");
+  Validate(form.marks, form.features);
+  if (!form.date_order.empty() && form.date_order != "day" && form.date_order != "month")
+    throw InvalidArgument("date_order: " + QuotedName(form.date_order) + " is unknown; expected day, month or none");
+  if (form.features.empty() && (form.Forecasts() || form.marks.category_names.empty()))
+    throw InvalidArgument("features: expected one or more");
   require("mean", form.mean, false), require("deviation", form.deviation, true), require("change", form.change, true);
   for (const double scale : {form.target_deviation, form.target_scale, form.typical_step}) {
     if (!std::isfinite(scale) || !(scale > 0)) RefuseScale("target_deviation, target_scale, typical_step", scale);
@@ -55,13 +107,23 @@ void Validate(const SeriesForm& form) {
 
 // Levels may leave the range of the training part for good, where no model has learned anything; changes seldom do.
 void FillFeatures(const SeriesForm& form, const double* values, const double* before, float* out) {
-  for (std::size_t f = 0; f < form.features.size(); ++f) {
+  const std::size_t features = form.features.size(), gaps = form.marks.gaps.size();
+  for (std::size_t f = 0; f < features; ++f) {
+    double read = 0;
     if (!form.Forecasts()) {
-      out[f] = static_cast<float>((values[f] - form.mean[f]) / form.deviation[f]);
-      continue;
+      read = (values[f] - form.mean[f]) / form.deviation[f];
+    } else if (before != nullptr) {
+      read = std::clamp((values[f] - before[f]) / form.change[f], -kFarthest, kFarthest);
     }
-    const double moved = before == nullptr ? 0 : (values[f] - before[f]) / form.change[f];
-    out[f] = static_cast<float>(std::clamp(moved, -kFarthest, kFarthest));
+    out[f] = static_cast<float>(std::isnan(read) ? 0 : read);
+  }
+  for (std::size_t g = 0; g < gaps; ++g) out[features + g] = static_cast<float>(values[features + g]);
+  const std::vector<std::string>& columns = form.marks.category_columns;
+  const double* category = values + features + gaps;
+  double index = 0;  // of a name in its column
+  for (std::size_t i = 0; i < columns.size(); ++i, ++index) {
+    if (i > 0 && columns[i] != columns[i - 1]) ++category, index = 0;
+    out[features + gaps + i] = *category == index ? 1.0F : 0.0F;
   }
 }
 

@@ -32,7 +32,9 @@ SeriesModel::SeriesModel(const std::string& folder) {
   if (config.Text(config.file(), "kind") != kKind) config.Fail("'kind' is not \"table\"");
   name_ = config.Text(config.file(), "name");
   const ConfigReader::Json& form = config.Object(config.file(), "form");
-  VisitFields(form_, [&](const char* name, auto& field) { config.Read(form, name, field); });
+  VisitFields(form_, [&](const char* name, auto& field) {
+    if (!MayLack(name) || ConfigReader::Has(form, name)) config.Read(form, name, field);
+  });
   low_ = config.Numbers(config.file(), "low"), high_ = config.Numbers(config.file(), "high");
   try {
     Validate(form_);
@@ -57,8 +59,8 @@ bool SeriesModel::IsIn(const std::string& folder) {
 
 void SeriesModel::CheckShapes(const SeriesInput& input, const SeriesAnswers& answers) const {
   const auto& extent = input.features.extent;
-  if (extent[0] < 0 || extent[1] < 1 || extent[2] != std::ssize(form_.features))
-    throw InvalidArgument("features: expected [rows, steps, " + std::to_string(form_.features.size()) +
+  if (extent[0] < 0 || extent[1] < 1 || extent[2] != form_.columns())
+    throw InvalidArgument("features: expected [rows, steps, " + std::to_string(form_.columns()) +
                           "] with at least one step, got " + ShapeText(extent));
   if (input.features.size() > 0 && !input.features.present()) throw InvalidArgument("features: no memory behind it");
   const std::array<int64_t, 2> places{extent[0], extent[1]};

@@ -14,11 +14,13 @@ namespace heed::lab {
 namespace {
 
 void RefuseTable(const std::string& path) {
-  std::string extension = std::filesystem::path(path).extension().string();
-  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::string name = path;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  const std::string extension = std::filesystem::path(name).extension().string();
   if (extension != ".csv" && extension != ".tsv" && extension != ".npy") return;
   throw InvalidArgument("TEXT: '" + Printable(path) +
-                        "' is named as a table of numbers, not as a text; heed study takes CSV, with commas, and NPY with "
+                        "' is named as a table of numbers, not as a text; heed study takes CSV and NPY with "
                         "--target or --goal, and any command takes it as a text from standard input, as -");
 }
 
@@ -46,7 +48,7 @@ Text DecodeText(std::string name, std::string_view utf8) {
   if (utf8.empty()) throw FileError("text '" + name + "' is empty");
   DecodedUtf8 decoded = DecodeUtf8(utf8);
   if (decoded.read < utf8.size()) {
-    throw FileError("text '" + name + "' is not UTF-8: no valid character begins at byte " + std::to_string(decoded.read));
+    throw FileError("text '" + name + "'" + NotUtf8(utf8.substr(decoded.read), static_cast<int64_t>(decoded.read)));
   }
   return {.name = std::move(name), .characters = std::move(decoded.characters)};
 }

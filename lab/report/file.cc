@@ -11,6 +11,7 @@
 #include "heed/nn/replacement_file.h"
 #include "heed/utf8.h"
 #include "lab/report/printable.h"
+#include "lab/report/unpacker.h"
 
 namespace heed::lab {
 
@@ -36,7 +37,17 @@ int64_t MostDataBytes() {
 std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes) { return nn::ReadFile(path.string(), most_bytes); }
 
 std::string ReadInput(const std::filesystem::path& path) {
-  return path == "-" ? ReadStandardInput(MostDataBytes()) : ReadFile(path);
+  constexpr std::size_t kAtOnce = size_t{1} << 24;
+  std::string bytes = path == "-" ? ReadStandardInput(MostDataBytes()) : ReadFile(path);
+  if (!bytes.starts_with("\x1f\x8b")) return bytes;
+  std::string unpacked;
+  Unpacker unpacker(NameOfInput(path));
+  for (std::string_view left = bytes; !left.empty();) {
+    const std::string_view some = left.substr(0, kAtOnce);
+    left.remove_prefix(some.size());
+    unpacker.Append(some, left.empty(), unpacked);
+  }
+  return unpacked;
 }
 
 std::string NameOfInput(const std::filesystem::path& path) { return path == "-" ? "standard input" : Printable(path.string()); }
@@ -46,12 +57,18 @@ std::string_view WithoutByteOrderMark(std::string_view bytes) {
   return bytes;
 }
 
+std::string NotUtf8(std::string_view bytes, int64_t place) {
+  if (place == 0 && (bytes.starts_with("\xff\xfe") || bytes.starts_with("\xfe\xff")))
+    return " is UTF-16; save it as UTF-8, as by: iconv -f UTF-16 -t UTF-8 FILE > NEW";
+  return " is not UTF-8: no valid character begins at byte " + std::to_string(place) +
+         "; save it as UTF-8, as by: iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW";
+}
+
 std::string_view RequireUtf8(const std::string& name, std::string_view bytes, int64_t first, bool last) {
   constexpr std::size_t kLongest = 4;  // bytes of a character
   const std::size_t read = DecodeUtf8(bytes).read;
   if (read == bytes.size() || (!last && bytes.size() - read < kLongest)) return WithoutByteOrderMark(bytes);
-  throw FileError(name + " is not UTF-8: no valid character begins at byte " +
-                  std::to_string(first + static_cast<int64_t>(read)));
+  throw FileError(name + NotUtf8(bytes.substr(read), first + static_cast<int64_t>(read)));
 }
 
 }  // namespace heed::lab

@@ -27,11 +27,13 @@ int64_t MostDataBytes();
 // before memory is taken for it. Throws FileError naming the path and the reason.
 std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes = MostDataBytes());
 
-// The same, or all of standard input where the path is "-".
+// The same, or all of standard input where the path is "-"; what gzip compressed is unpacked.
 std::string ReadInput(const std::filesystem::path& path);
 // What messages call it.
 std::string NameOfInput(const std::filesystem::path& path);
 
+// What to say of bytes that are no UTF-8 from `place` of the text on: " is not UTF-8: ..", with what helps.
+std::string NotUtf8(std::string_view bytes, int64_t place);
 // Bytes of a text without the byte order mark that may stand at their front.
 std::string_view WithoutByteOrderMark(std::string_view bytes);
 // The same. Throws FileError that begins with `name` and tells the byte at which they are no UTF-8. `first`: where they begin

@@ -33,7 +33,9 @@ SeriesBatches::SeriesBatches(const SeriesData& data, const SeriesCut& cut) : dat
             .longest = std::min(cut.longest, data.Longest()),
             .mean = {},
             .deviation = {},
-            .change = {}}};
+            .change = {},
+            .marks = data.marks,
+            .date_order = ToString(data.date_order)}};
   parts_ = SplitOf(data_, cut_.share);
   Forecasts() ? SplitByTime() : SplitBySequence();
   Standardise();
@@ -69,6 +71,7 @@ void SeriesBatches::SplitByTime() {
     form_.AddWindows(s, parts.training_end, parts.validation_end, validation_);
     form_.AddWindows(s, parts.validation_end, steps, test_);
   }
+  DropGaps(validation_), DropGaps(test_);
   if (training_count_ == 0 || validation_.empty() || test_.empty()) {
     throw InvalidArgument("context: windows of " + std::to_string(cut_.context) + " steps and " + std::to_string(cut_.horizon) +
                           " to foretell do not fit the sequences of " + data_.name + ", the longest of which has " +
@@ -78,16 +81,36 @@ void SeriesBatches::SplitByTime() {
   test_ = EvenlySpread(std::move(test_), kMostForecasts);
 }
 
+std::vector<SeriesWindow> SeriesBatches::StepsBeforeTest() const {
+  std::vector<SeriesWindow> before = test_steps_;
+  for (SeriesWindow& steps : before) steps = {steps.sequence, 0, steps.first};
+  return before;
+}
+
+// What stands for a missing value is no answer to be scored.
+void SeriesBatches::DropGaps(std::vector<SeriesWindow>& windows) const {
+  const std::size_t all = windows.size();
+  std::erase_if(windows, [this](const SeriesWindow& window) { return form_.ForetellsGap(data_, window); });
+  if (windows.empty() && all > 0) {
+    throw InvalidArgument("target: each window that validates or tests foretells a missing value of '" + data_.target +
+                          "' in " + data_.name + "; foretell fewer steps by --horizon, or fill the gaps in");
+  }
+}
+
 void SeriesBatches::Standardise() {
   std::vector<std::vector<double>> columns(data_.Width()), changes(data_.Width());
   std::vector<double> targets, differences;
+  const int64_t each = data_.Numbers();
   for (const SeriesWindow& part : training_) {
     const SeriesSequence& sequence = data_.sequences[part.sequence];
     for (int64_t step = 0; step < part.steps; ++step) {
       for (int64_t f = 0; f < data_.Width(); ++f) {
-        const int64_t place = step * data_.Width() + f;
-        columns[f].push_back(sequence.features[place]);
-        if (Forecasts() && step > 0) changes[f].push_back(sequence.features[place] - sequence.features[place - data_.Width()]);
+        const int64_t place = step * each + f;
+        const double value = sequence.features[place];
+        if (std::isnan(value)) continue;  // before the first that is known
+        columns[f].push_back(value);
+        const double before = step > 0 ? sequence.features[place - each] : NAN;
+        if (Forecasts() && !std::isnan(before)) changes[f].push_back(value - before);
       }
       if (data_.each_step) targets.push_back(sequence.targets[step]);
       if (data_.has_times && step > 0) differences.push_back(sequence.times[step] - sequence.times[step - 1]);
@@ -95,6 +118,7 @@ void SeriesBatches::Standardise() {
     if (!data_.each_step) targets.push_back(sequence.targets.front());
   }
   for (int64_t f = 0; f < data_.Width(); ++f) {
+    if (columns[f].empty()) columns[f].push_back(0);  // none is known in the training part
     const Moments moments = MomentsOf(columns[f]);
     form_.mean.push_back(moments.mean), form_.deviation.push_back(moments.deviation);
     form_.change.push_back(ScaleOfChanges(changes[f], moments.mean));

@@ -26,7 +26,7 @@ struct SeriesCut {
 // the third. Classification and regression: a fifth of the sequences each is for validation and for testing (SplitSequences).
 // Forecast: the end of each sequence (SplitSteps); windows of `context` steps are trained to foretell the next `horizon` values
 // of the target at each of their steps, as the change from the value there, and scored at their last step; a window belongs to
-// the part in which all values lie that it foretells there.
+// the part in which all values lie that it foretells there. Windows that foretell a missing value are not scored.
 // Means, deviations and typical changes are those of the training part, and so is the typical step, the median
 // difference of times, which every model is given as a further feature.
 class SeriesBatches {
@@ -57,6 +57,8 @@ class SeriesBatches {
   // The steps of each sequence that belong to the part.
   const std::vector<SeriesWindow>& training_steps() const { return training_; }
   const std::vector<SeriesWindow>& test_steps() const { return test_steps_; }
+  // Of each sequence of a forecast those that come before its test part.
+  std::vector<SeriesWindow> StepsBeforeTest() const;
   // What a value of a batch is in the target's own units; squared errors are multiplied by its square, error_scale().
   double target_scale() const { return form_.target_scale; }
   double error_scale() const { return form_.error_scale(); }
@@ -77,6 +79,7 @@ class SeriesBatches {
   bool Forecasts() const { return form_.Forecasts(); }
   void SplitBySequence();
   void SplitByTime();
+  void DropGaps(std::vector<SeriesWindow>& windows) const;
   void Standardise();
   void StandardiseTarget(const std::vector<double>& targets);
   std::vector<double> ForetoldChanges() const;

@@ -1,9 +1,15 @@
 #include "lab/series/csv_sequences.h"
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
 #include "heed/error.h"
+#include "heed/safetensors.h"
 
 namespace heed::lab {
 namespace {
@@ -11,9 +17,65 @@ namespace {
 void CheckTimes(const CsvTable& table, const std::vector<int64_t>& rows, int64_t column, const std::vector<double>& times) {
   for (std::size_t i = 1; i < times.size(); ++i) {
     if (times[i] > times[i - 1]) continue;
-    throw FileError(table.Place(rows[i], column) + "times of a sequence must increase from row to row");
+    throw FileError(table.Place(rows[i], column) +
+                    "times of a sequence must increase from row to row; sort the file by it, or name "
+                    "the column that tells sequences apart by --sequence");
   }
 }
+
+// The numbers of rows, see heed::FillFeatures.
+class NumbersOfRows {
+ public:
+  NumbersOfRows(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data)
+      : table_(table), columns_(columns), names_(data.marks.Categories()), known_(names_.size()) {
+    for (const std::string& feature : data.features) {
+      const auto found = std::ranges::find(data.marks.gaps, feature);
+      mark_.push_back(found == data.marks.gaps.end() ? -1 : found - data.marks.gaps.begin());
+    }
+    gaps_ = std::ssize(data.marks.gaps);
+    for (std::size_t i = 0; i < data.marks.category_names.size(); ++i) {
+      const auto column = std::ranges::find(names_, data.marks.category_columns[i]) - names_.begin();
+      known_[column].emplace(data.marks.category_names[i], static_cast<double>(known_[column].size()));
+    }
+  }
+
+  void Append(int64_t row, std::vector<double>& numbers) const {
+    const std::size_t marks = numbers.size() + mark_.size();
+    for (std::size_t f = 0; f < mark_.size(); ++f) numbers.push_back(Feature(row, f));
+    numbers.resize(marks + gaps_, 0.0);
+    for (std::size_t f = 0; f < mark_.size(); ++f) {
+      if (mark_[f] >= 0) numbers[marks + mark_[f]] = std::isnan(numbers[marks - mark_.size() + f]) ? 1 : 0;
+    }
+    for (std::size_t c = 0; c < known_.size(); ++c) numbers.push_back(Category(row, c));
+  }
+
+ private:
+  double Feature(int64_t row, std::size_t feature) const {
+    const int64_t column = columns_.features[feature];
+    if (!table_.Missing(row, column)) return table_.Number(row, column);
+    if (mark_[feature] >= 0) return NAN;
+    throw FileError(table_.Place(row, column) +
+                    "the value is missing, which the model has not met in this column; fill it in, or train on data with gaps");
+  }
+  double Category(int64_t row, std::size_t which) const {
+    const int64_t column = columns_.texts[which];
+    if (table_.Missing(row, column)) return NAN;
+    const auto found = known_[which].find(table_.Cell(row, column));
+    if (found != known_[which].end()) return found->second;
+    std::vector<std::string> names;
+    for (const auto& [name, index] : known_[which]) names.push_back(ShownName(name));
+    throw FileError(
+        fmt::format("{}'{}' is no category of the model, which knows {}; write one of them, or leave the cell empty",
+                    table_.Place(row, column), ShownName(table_.Cell(row, column)), fmt::join(names, ", ")));
+  }
+
+  const CsvTable& table_;
+  const SequenceColumns& columns_;
+  std::vector<std::string> names_;
+  std::vector<std::map<std::string, double>> known_;  // of each column of text
+  std::vector<int64_t> mark_;                         // of each feature the place of its mark, or -1
+  int64_t gaps_;
+};
 
 }  // namespace
 
@@ -29,18 +91,21 @@ GroupedRows Grouped(const CsvTable& table, int64_t sequence_column) {
   return groups;
 }
 
-std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, bool has_dates,
+std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data,
                                         const std::function<double(int64_t row)>& target_of) {
+  const NumbersOfRows numbers(table, columns, data);
   std::vector<SeriesSequence> sequences;
   for (const auto& [id, rows] : Grouped(table, columns.sequence)) {
     SeriesSequence one{id, std::ssize(rows), {}, {}, {}};
     for (const int64_t row : rows) {
       one.rows.push_back(table.Line(row));
-      for (const int64_t column : columns.features) one.features.push_back(table.Number(row, column));
-      if (columns.time >= 0) one.times.push_back(has_dates ? table.Date(row, columns.time) : table.Number(row, columns.time));
+      numbers.Append(row, one.features);
+      if (columns.time >= 0)
+        one.times.push_back(data.has_dates ? table.Date(row, columns.time, data.date_order) : table.Number(row, columns.time));
       if (target_of) one.targets.push_back(target_of(row));
     }
     CheckTimes(table, rows, columns.time, one.times);
+    data.CarryForward(one);
     sequences.push_back(std::move(one));
   }
   return sequences;

@@ -19,13 +19,14 @@ GroupedRows Grouped(const CsvTable& table, int64_t sequence_column);
 
 // Places of columns in a table; -1: there is none.
 struct SequenceColumns {
-  std::vector<int64_t> features;
+  std::vector<int64_t> features, texts;  // in the order of the data's features and of its marks' categories
   int64_t sequence, time;
 };
 
-// The sequences of a table, in the order in which they begin. target_of(row) is not called where it is empty. Throws FileError
-// that names row and column: a missing value, what is no number, a time that does not increase.
-std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, bool has_dates,
+// The sequences of a table, in the order in which they begin, for data that have none yet; gaps are carried forward.
+// target_of(row) is not called where it is empty. Throws FileError that names row and column: a value that is missing where
+// marks.gaps has not its feature, what is no number, a text that is no category, a time that does not increase.
+std::vector<SeriesSequence> SequencesOf(const CsvTable& table, const SequenceColumns& columns, const SeriesData& data,
                                         const std::function<double(int64_t row)>& target_of);
 
 }  // namespace heed::lab

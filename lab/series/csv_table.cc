@@ -1,8 +1,6 @@
 #include "lab/series/csv_table.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <iterator>
 #include <set>
 #include <string_view>
@@ -13,103 +11,28 @@
 #include "heed/error.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
-#include "lab/series/date.h"
+#include "lab/series/csv_records.h"
 
 namespace heed::lab {
 namespace {
 
-std::string Trimmed(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
+bool AreNumbers(const std::vector<std::string>& cells) {
+  return std::ranges::all_of(cells, [](const std::string& cell) { return NumberOf(cell, false) || NumberOf(cell, true); });
 }
 
-// Reads a record at a time. `last`: nothing follows the text.
-class Reader {
- public:
-  Reader(const std::string& name, std::string_view text, int64_t line, bool last)
-      : name_(name), text_(text), line_(line), last_(last) {}
+// What may be wrong with a file whose first row has no names.
+std::string HeaderHint(const std::vector<std::string>& columns) {
+  return AreNumbers(columns) ? "; the first row holds numbers alone: give --no-header if they are values" : "";
+}
 
-  bool AtEnd() const { return text_.empty(); }
-  std::size_t left() const { return text_.size(); }
-  int64_t line() const { return line_; }
-
-  // Whether the text goes on with empty lines, which are then behind it.
-  bool SkipEmptyLines() {
-    const std::size_t length = std::min(text_.find_first_not_of("\r\n"), text_.size());
-    line_ += std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(length), '\n');
-    text_.remove_prefix(length);
-    return length > 0;
-  }
-
-  // Its cells; nothing where the record may go on behind the text.
-  std::optional<std::vector<std::string>> Record() {
-    std::vector<std::string> cells;
-    const int64_t first = line_;
-    for (;;) {
-      cells.emplace_back(Trimmed(!text_.empty() && text_.front() == '"' ? Quoted(first) : Plain()));
-      if (text_.empty()) return last_ ? std::optional(std::move(cells)) : std::nullopt;
-      const char end = text_.front();
-      text_.remove_prefix(1);
-      if (end == ',') continue;
-      if (end == '\r' && text_.empty() && !last_) return std::nullopt;
-      if (end == '\r' && !text_.empty() && text_.front() == '\n') text_.remove_prefix(1);
-      ++line_;
-      return cells;
-    }
-  }
-
-  [[noreturn]] void Fail(int64_t line, const std::string& message) const {
-    throw FileError(name_ + ": row " + std::to_string(line) + ": " + message);
-  }
-
- private:
-  std::string Plain() {
-    const std::size_t end = std::min(text_.find_first_of(",\r\n"), text_.size());
-    std::string cell(text_.substr(0, end));
-    text_.remove_prefix(end);
-    return cell;
-  }
-
-  std::string Quoted(int64_t first) {
-    std::string cell;
-    text_.remove_prefix(1);
-    for (;;) {
-      const std::size_t quote = text_.find('"');
-      if (quote == std::string_view::npos && last_) Fail(first, "a quote is opened and not closed");
-      if (quote == std::string_view::npos) return text_ = {}, cell;
-      cell += text_.substr(0, quote);
-      text_.remove_prefix(quote + 1);
-      if (text_.empty() || text_.front() != '"') break;
-      cell += '"';
-      text_.remove_prefix(1);
-    }
-    line_ += std::count(cell.begin(), cell.end(), '\n');
-    if (!text_.empty() && text_.find_first_of(",\r\n") != 0) Fail(line_, "text follows a closing quote");
-    return cell;
-  }
-
-  std::string name_;
-  std::string_view text_;
-  int64_t line_;
-  bool last_;
-};
-
-void CheckColumns(const Reader& reader, const std::vector<std::string>& columns) {
+void CheckColumns(const CsvRecords& records, const std::vector<std::string>& columns) {
   std::set<std::string> seen;
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].empty()) reader.Fail(1, "column " + std::to_string(i + 1) + " has no name");
-    if (!seen.insert(columns[i]).second) reader.Fail(1, "column '" + ShownName(columns[i]) + "' is there twice");
-  }
-}
-
-// Where the header has no commas, what seems to stand in their place is named.
-void CheckSeparator(const Reader& reader, std::string_view text) {
-  const std::string_view header = text.substr(0, text.find_first_of("\r\n"));
-  if (header.find(',') != std::string_view::npos) return;
-  for (const auto& [separator, plural] : {std::pair(';', "semicolons"), std::pair('\t', "tabs")}) {
-    if (header.find(separator) == std::string_view::npos) continue;
-    reader.Fail(1, std::string(plural) + " stand between the cells; expected commas, and points in numbers, as 0.5,walk");
+    const bool index = i == 0 && columns.size() > 1;
+    if (columns[i].empty() && !index)
+      records.Fail(1, "column " + std::to_string(i + 1) + " has no name; only an index, the first column, may have none");
+    if (!seen.insert(columns[i]).second)
+      records.Fail(1, "column '" + ShownName(columns[i]) + "' is there twice; rename one" + HeaderHint(columns));
   }
 }
 
@@ -126,7 +49,8 @@ std::string Listed(const std::vector<std::string>& names) {
 
 }  // namespace
 
-CsvBlocks::CsvBlocks(std::string name, More more) : name_(std::move(name)), more_(std::move(more)) {}
+CsvBlocks::CsvBlocks(std::string name, More more, CsvOptions options)
+    : name_(std::move(name)), more_(std::move(more)), options_(std::move(options)) {}
 
 void CsvBlocks::ReadMore() {
   // Twice as much where nothing was whole, so that a long record is not looked at over and over.
@@ -134,39 +58,58 @@ void CsvBlocks::ReadMore() {
   do {
     last_ = !more_(bytes_);
     if (std::ssize(bytes_) > MostDataBytes())
-      throw FileError(fmt::format("{}: from row {} on more than {} bytes are needed at once", name_, line_, MostDataBytes()));
+      throw FileError(fmt::format("{}: from row {} on more than {} bytes are needed at once; is a quote not closed?", name_,
+                                  line_, MostDataBytes()));
   } while (!last_ && bytes_.size() < wanted);
   RequireUtf8(name_, bytes_, offset_, last_);
   if (bytes_.find('\0') != std::string::npos) throw FileError(name_ + ": the file holds a zero byte; it is no text");
 }
 
+// Finds the form and the names of the columns, once a row is whole.
+void CsvBlocks::Begin(std::string_view text) {
+  const CsvForm form = FormOfCsv(text, options_, last_);
+  CsvRecords records(name_, text, form.separator, line_, last_);
+  std::optional<std::vector<std::string>> cells = records.Next();
+  if (!cells) return;
+  if (form.header) {
+    CheckColumns(records, *cells);
+  } else {
+    for (std::size_t i = 0; i < cells->size(); ++i) (*cells)[i] = "c" + std::to_string(i + 1);
+  }
+  form_ = form, columns_ = std::move(*cells);
+  if (!form.header) return;
+  line_ = records.line(), offset_ += static_cast<int64_t>(bytes_.size() - records.left());
+  bytes_.erase(0, bytes_.size() - records.left());
+}
+
 // Reads what is whole of the bytes into the table and drops it.
 void CsvBlocks::Take(CsvTable& table) {
-  std::string_view text = bytes_;
-  if (columns_.empty()) text = WithoutByteOrderMark(text);
-  if (last_ && columns_.empty() && text.empty()) throw FileError(name_ + ": the file is empty");
-  Reader reader(name_, text, line_, last_);
+  if (!form_) {
+    const std::string_view text = offset_ == 0 ? WithoutByteOrderMark(bytes_) : std::string_view(bytes_);
+    if (last_ && text.empty()) throw FileError(name_ + ": the file is empty");
+    Begin(text);
+    if (!form_) return;
+  }
+  const std::string_view text = offset_ == 0 ? WithoutByteOrderMark(bytes_) : std::string_view(bytes_);
+  CsvRecords records(name_, text, form_->separator, line_, last_);
   std::size_t left = text.size();
-  while (!reader.AtEnd()) {
-    if (!columns_.empty() && reader.SkipEmptyLines()) {
-      if (!reader.AtEnd()) reader.Fail(line_, "the line is empty");
+  while (!records.AtEnd()) {
+    if (records.SkipEmptyLines()) {
+      if (!records.AtEnd()) records.Fail(line_, "the line is empty; take it out");
       if (last_) left = 0;
       break;
     }
-    std::optional<std::vector<std::string>> cells = reader.Record();
+    std::optional<std::vector<std::string>> cells = records.Next();
     if (!cells) break;
-    if (columns_.empty()) {
-      CheckSeparator(reader, text);
-      CheckColumns(reader, *cells);
-      columns_ = std::move(*cells);
-    } else if (cells->size() != columns_.size()) {
-      reader.Fail(line_, std::to_string(cells->size()) + (cells->size() == 1 ? " cell" : " cells") + " where the header has " +
-                             std::to_string(columns_.size()));
-    } else {
-      std::ranges::move(*cells, std::back_inserter(table.cells_));
-      table.lines_.push_back(line_);
+    if (cells->size() != columns_.size()) {
+      records.Fail(line_, fmt::format("{} {} where {} has {}; put a cell that holds the separator in quotes, or tell of "
+                                      "another one by --separator",
+                                      cells->size(), cells->size() == 1 ? "cell" : "cells",
+                                      form_->header ? "the header" : "row 1", columns_.size()));
     }
-    left = reader.left(), line_ = reader.line();
+    std::ranges::move(*cells, std::back_inserter(table.cells_));
+    table.lines_.push_back(line_);
+    left = records.left(), line_ = records.line();
   }
   offset_ += static_cast<int64_t>(bytes_.size() - left);
   bytes_.erase(0, bytes_.size() - left);
@@ -179,15 +122,18 @@ std::optional<CsvTable> CsvBlocks::Next() {
   any_ = any_ || !table.lines_.empty();
   if (!any_) throw FileError(name_ + ": no rows follow the header");
   if (table.lines_.empty()) return std::nullopt;
-  table.columns_ = columns_;
+  table.columns_ = columns_, table.form_ = *form_;
   return table;
 }
 
-CsvTable::CsvTable(const std::string& name, const std::string& bytes) {
-  CsvBlocks whole(name, [&](std::string& all) {
-    all = bytes;
-    return false;
-  });
+CsvTable::CsvTable(const std::string& name, const std::string& bytes, const CsvOptions& options) {
+  CsvBlocks whole(
+      name,
+      [&](std::string& all) {
+        all = bytes;
+        return false;
+      },
+      options);
   *this = *whole.Next();
 }
 
@@ -195,33 +141,29 @@ int64_t CsvTable::Column(const char* option, const std::string& name) const {
   const auto found = std::ranges::find(columns_, Trimmed(name));
   if (found != columns_.end()) return found - columns_.begin();
   throw InvalidArgument(std::string(option) + ": " + name_ + " has no column '" + ShownName(name) + "'; it has " +
-                        Listed(columns_));
+                        Listed(columns_) + HeaderHint(columns_));
 }
 
 const std::string& CsvTable::Text(int64_t row, int64_t column) const {
-  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing");
+  if (Cell(row, column).empty()) throw FileError(Place(row, column) + "the value is missing; fill it in, or leave the row out");
   return Cell(row, column);
-}
-
-std::optional<double> CsvTable::TryNumber(int64_t row, int64_t column) const {
-  std::string_view text = Cell(row, column);
-  if (text.size() > 1 && text.front() == '+') text.remove_prefix(1);
-  double value = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || rest != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
 }
 
 double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> value = TryNumber(row, column)) return *value;
-  throw FileError(Place(row, column) + "'" + ShownName(Text(row, column)) + "' is not a finite number");
+  if (const std::optional<double> flag = FlagOf(Cell(row, column))) return *flag;
+  const std::string wrong = Place(row, column) + "'" + ShownName(Text(row, column)) + "' ";
+  if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or leave the row out");
+  throw FileError(wrong + "is not a finite number; write it as " + (form_.decimal_comma ? "1234,5" : "1234.5") +
+                  ", or leave the cell empty where the value is missing");
 }
 
-double CsvTable::Date(int64_t row, int64_t column) const {
+double CsvTable::Date(int64_t row, int64_t column, DateOrder order) const {
   const std::string& text = Text(row, column);
-  if (const std::optional<double> seconds = SecondsOfDate(text)) return *seconds;
-  throw FileError(Place(row, column) + "'" + ShownName(text) +
-                  "' is no time; expected numbers, or dates as 2024-03-01T12:30:05Z in all rows");
+  if (const std::optional<double> seconds = SecondsOfDate(text, order)) return *seconds;
+  throw FileError(
+      Place(row, column) + "'" + ShownName(text) +
+      "' is no time; expected numbers, or dates as 2024-03-01T12:30:05Z, 2024/03/01, 1949-01 or 1991 Jul in all rows");
 }
 
 std::string CsvTable::Place(int64_t row, int64_t column) const {

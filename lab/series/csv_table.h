@@ -6,20 +6,24 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "lab/series/csv_form.h"
+#include "lab/series/date.h"
 
 namespace heed::lab {
 
 class CsvTable {
  public:
-  // RFC 4180 in UTF-8: commas, quotes doubled within quotes, lines ending in LF or CRLF; a byte order mark, empty lines at the
-  // end and spaces and tabs around cells are left out; "" is a row with one cell. The first line names the columns. Throws
-  // FileError that names `name` and the row (1 is the header): cells without an end, text behind a closing quote, empty lines
-  // between rows, another number of cells than the header has, no rows, columns without or of the same name, semicolons or
-  // tabs in place of commas.
-  CsvTable(const std::string& name, const std::string& bytes);
+  // In UTF-8, see CsvRecords and FormOfCsv; a byte order mark, empty lines at the end and spaces around cells are left out; ""
+  // is a row with one cell. The first row names the columns, of which the first alone may have no name, as an index. Throws
+  // FileError that names `name` and the row (1 is the first): UTF-16, cells without an end, text behind a closing quote, empty
+  // lines between rows, another number of cells than the first row has, no rows, columns without or of the same name.
+  CsvTable(const std::string& name, const std::string& bytes, const CsvOptions& options = {});
 
   const std::string& name() const { return name_; }
+  const CsvForm& form() const { return form_; }
   const std::vector<std::string>& columns() const { return columns_; }
   int64_t rows() const { return static_cast<int64_t>(lines_.size()); }
   // Throws InvalidArgument that names the option and lists the first columns.
@@ -28,14 +32,17 @@ class CsvTable {
   const std::string& Cell(int64_t row, int64_t column) const { return cells_[row * std::ssize(columns_) + column]; }
   // The cell as it stands. Throws FileError that names row and column where it is empty.
   const std::string& Text(int64_t row, int64_t column) const;
-  // A finite number. Throws FileError that names row and column where the cell is empty, no number or not finite.
+  bool Missing(int64_t row, int64_t column) const { return IsMissing(Cell(row, column)); }
+  // A finite number, see NumberOf, or a flag, see FlagOf. Throws FileError that names row and column where the cell is neither.
   double Number(int64_t row, int64_t column) const;
   // A date, see SecondsOfDate. Throws FileError that names row and column.
-  double Date(int64_t row, int64_t column) const;
-  // The number, or nothing where Number throws.
-  std::optional<double> TryNumber(int64_t row, int64_t column) const;
+  double Date(int64_t row, int64_t column, DateOrder order) const;
+  // The number; nothing where the cell is none.
+  std::optional<double> TryNumber(int64_t row, int64_t column) const {
+    return NumberOf(Cell(row, column), form_.decimal_comma);
+  }
 
-  int64_t Line(int64_t row) const { return lines_[row]; }  // of the file, where 1 is the header
+  int64_t Line(int64_t row) const { return lines_[row]; }  // of the file, from 1
   // "data.csv: row 7, column 'x': " for errors; row counts from 0, the message by lines of the file.
   std::string Place(int64_t row, int64_t column) const;
 
@@ -44,6 +51,7 @@ class CsvTable {
   CsvTable() = default;
 
   std::string name_;
+  CsvForm form_;
   std::vector<std::string> columns_;
   std::vector<std::string> cells_;  // [rows, columns]
   std::vector<int64_t> lines_;      // of each row in the file
@@ -54,7 +62,7 @@ class CsvBlocks {
  public:
   // Appends some of the file's bytes, at least one where it says that others follow.
   using More = std::function<bool(std::string& bytes)>;
-  CsvBlocks(std::string name, More more);
+  CsvBlocks(std::string name, More more, CsvOptions options = {});
 
   // The rows that are whole in what more() yields next, at least one; nothing at the end. Throws as a CsvTable does, and
   // FileError for a row of more than MostDataBytes().
@@ -64,9 +72,12 @@ class CsvBlocks {
  private:
   void ReadMore();
   void Take(CsvTable& table);
+  void Begin(std::string_view text);
 
   std::string name_;
   More more_;
+  CsvOptions options_;
+  std::optional<CsvForm> form_;
   std::vector<std::string> columns_;
   std::string bytes_;                // that are not yet in a table
   int64_t offset_ = 0;               // of their first in the file

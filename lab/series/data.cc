@@ -1,6 +1,7 @@
 #include "lab/series/data.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "heed/error.h"
@@ -31,6 +32,23 @@ int64_t SeriesData::Longest() const {
   int64_t longest = 0;
   for (const SeriesSequence& sequence : sequences) longest = std::max(longest, sequence.steps);
   return longest;
+}
+
+int64_t SeriesData::TargetFeature() const {
+  const auto found = std::ranges::find(features, target);
+  return goal != SeriesGoal::kForecast || found == features.end() ? -1 : found - features.begin();
+}
+
+void SeriesData::CarryForward(SeriesSequence& sequence, const double* before) const {
+  const int64_t target_feature = TargetFeature(), each = Numbers();
+  for (int64_t step = 0; step < sequence.steps; ++step) {
+    double* const values = &sequence.features[step * each];
+    for (int64_t f = 0; f < Width(); ++f) {
+      if (std::isnan(values[f]) && before != nullptr) values[f] = before[f];
+    }
+    if (target_feature >= 0 && !sequence.targets.empty()) sequence.targets[step] = values[target_feature];
+    before = values;
+  }
 }
 
 std::string SeriesData::Place(const SeriesSequence& sequence, int64_t step, const std::string& column) const {

@@ -8,6 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "heed/series_form.h"
+#include "lab/series/csv_form.h"
+#include "lab/series/date.h"
+
 namespace heed::lab {
 
 enum class SeriesGoal {
@@ -28,7 +32,7 @@ struct StepParts {
 struct SeriesSequence {
   std::string id;
   int64_t steps = 0;
-  std::vector<double> features;  // [steps, features]
+  std::vector<double> features;  // [steps, Numbers()] of the data, see heed::FillFeatures
   std::vector<double> times;     // [steps], increasing; empty where there are none
   // One for the sequence, or one a step. Classes are indices of the data's names.
   std::vector<double> targets;
@@ -37,6 +41,16 @@ struct SeriesSequence {
   // Of a part of a file, see SeriesStream: steps at the front that were answered before, and whether others follow the last.
   int64_t before = 0;
   bool goes_on = false;
+};
+
+// A column of a file and what was understood of it.
+struct SeriesColumn {
+  std::string name;
+  std::string role;                     // "target", "sequence", "time", "part", "feature", "index" or "not read"
+  std::string holds;                    // "numbers", "flags", "texts", "dates" or "nothing"
+  double low = 0, high = 0;             // of numbers and flags; of dates in seconds since 1970
+  int64_t missing = 0;                  // cells
+  std::vector<std::string> texts = {};  // the different ones, sorted; of texts alone
 };
 
 struct SeriesData {
@@ -51,8 +65,18 @@ struct SeriesData {
   bool each_step = false;            // targets are one a step
   std::vector<std::string> classes;  // by index, sorted; numbers by value
   std::vector<SeriesSequence> sequences;
+  SeriesMarks marks = {};  // of gaps and categories
+  DateOrder date_order = DateOrder::kNone;
+  std::vector<SeriesColumn> columns = {};  // of the file; empty: it is an array, or for a kept model
+  std::vector<std::string> notes = {};     // sentences: what was found in the file that its reader should know
 
   int64_t Width() const { return static_cast<int64_t>(features.size()); }
+  // Of a step in SeriesSequence: the features, marks of gaps, indices of categories.
+  int64_t Numbers() const { return Width() + std::ssize(marks.gaps) + marks.texts(); }
+  int64_t TargetFeature() const;  // the feature that the target is, or -1
+  // Lets the last value before a gap stand for it, and of a forecast for the target too where it is a feature. `before`: the
+  // numbers of the step before the first, or null.
+  void CarryForward(SeriesSequence& sequence, const double* before = nullptr) const;
   int64_t Longest() const;
   int64_t Steps() const;  // of all sequences
   // "data.csv: row 7, column 'x': " or "X.npy: sequence 3, step 0, 'feature 1': ", for errors.
@@ -60,19 +84,24 @@ struct SeriesData {
 };
 
 struct SeriesColumns {
-  std::string target;                 // required
-  std::string sequence;               // which sequence a row belongs to; empty: all rows are one
-  std::string time;                   // empty: the rows' order is all that is known
-  std::vector<std::string> features;  // empty: every other column; for a forecast the target too
-  std::string goal;                   // empty: classes where the target holds whole numbers or text, else numbers
-  std::string part = {};              // which part a row is in: training, validation or test; empty: parts are drawn
+  std::string target;                        // required
+  std::string sequence;                      // which sequence a row belongs to; empty: all rows are one
+  std::string time;                          // empty: the rows' order is all that is known
+  std::vector<std::string> features;         // empty: every other column; for a forecast the target too
+  std::string goal;                          // empty: classes where the target holds whole numbers or text, else numbers
+  std::string part = {};                     // which part a row is in: training, validation or test; empty: parts are drawn
+  std::vector<std::string> categories = {};  // features whose cells are names, even where they are numbers
+  DateOrder date_order = DateOrder::kNone;   // kNone: the days beyond 12 tell
+  CsvOptions csv = {};
 };
 
-// A CSV file, or standard input where the path is "-". One row a step; the rows of a sequence need not stand together and are
-// in order of time, which is checked. Throws FileError that names the file, row and column (ragged rows, missing values, what
-// is no number, days as 19580329 in place of numbers, times that do not increase, one number in two spellings where it names a
-// sequence or a class, parts in another order or several of one sequence that has one target), and InvalidArgument that names
-// the option.
+// A CSV file, or standard input where the path is "-", see CsvTable; compressed by gzip, it is read alike. One row a step; the
+// rows of a sequence need not stand together and are in order of time, which is checked. Features may hold numbers, flags, and
+// texts, which are categories; they may lack values, as may the target of a forecast that is a feature. Throws FileError that
+// names the file, row and column (ragged rows, missing values elsewhere, texts among numbers, more than 100 categories, days as
+// 19580329 in place of numbers, dates of which nobody knows the order, times that do not increase, one number in two spellings
+// where it names a sequence, a class or a category, parts in another order or several of one sequence that has one target), and
+// InvalidArgument that names the option.
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the

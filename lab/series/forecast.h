@@ -35,9 +35,7 @@ FittedForecast FitBest(const SeriesBatches& batches, const std::vector<Form>& fo
     const double loss = ForecastLoss(batches, batches.validation_windows(), fit(form, batches.training_steps()).foretell);
     if (loss < least) least = loss, best = &form;
   }
-  std::vector<SeriesWindow> past = batches.test_steps();
-  for (SeriesWindow& steps : past) steps = {steps.sequence, 0, steps.first};
-  return fit(*best, past);
+  return fit(*best, batches.StepsBeforeTest());
 }
 
 // As they are kept, of a method of heed/past_forecasts.h.

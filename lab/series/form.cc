@@ -20,6 +20,17 @@ void SeriesForm::AddWindows(int64_t sequence, int64_t begin, int64_t end, std::v
     windows.push_back({sequence, last - context + 1, context});
 }
 
+bool SeriesForm::ForetellsGap(const SeriesData& data, const SeriesWindow& window) const {
+  const auto gap = std::ranges::find(marks.gaps, target);
+  if (gap == marks.gaps.end()) return false;
+  const SeriesSequence& sequence = data.sequences[window.sequence];
+  const int64_t each = numbers(), mark = std::ssize(features) + (gap - marks.gaps.begin());
+  for (int64_t step = window.end(); step < window.end() + horizon; ++step) {
+    if (sequence.features[step * each + mark] != 0) return true;
+  }
+  return false;
+}
+
 SeriesBatch SeriesForm::Make(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets) const {
   SeriesBatch batch;
   batch.rows = std::ssize(windows);
@@ -40,6 +51,7 @@ void SeriesForm::ForEach(const SeriesData& data, const std::vector<SeriesWindow>
 void SeriesForm::Fill(const SeriesData& data, const SeriesWindow& window, int64_t row, Targets targets,
                       SeriesBatch& batch) const {
   const SeriesSequence& sequence = data.sequences[window.sequence];
+  const int64_t each = numbers();
   batch.lengths.push_back(window.steps);
   for (int64_t i = 0; i < batch.steps; ++i) {
     double& time_of_step = batch.times[row * batch.steps + i];
@@ -47,8 +59,8 @@ void SeriesForm::Fill(const SeriesData& data, const SeriesWindow& window, int64_
     if (i >= window.steps) continue;
     const int64_t step = window.first + i;
     float* const out = &batch.features[(row * batch.steps + i) * width()];
-    const double* const values = &sequence.features[step * std::ssize(features)];
-    FillFeatures(*this, values, step == 0 ? nullptr : values - std::ssize(features), out);
+    const double* const values = &sequence.features[step * each];
+    FillFeatures(*this, values, step == 0 ? nullptr : values - each, out);
     if (has_times) {
       time_of_step = (sequence.times[step] - sequence.times[window.first]) / typical_step;
       const double since = step == 0 ? 1 : (sequence.times[step] - sequence.times[step - 1]) / typical_step;

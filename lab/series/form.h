@@ -18,7 +18,7 @@ namespace heed::lab {
 struct SeriesBatch {
   int64_t rows = 0, steps = 0;
   // [rows, steps, width]; 0 behind a row's length. Each column standardised; of a forecast its change since the step before, in
-  // units of its typical change. Then, where there are times, the logarithm of the time since the step before.
+  // units of its typical change. Then the marks, and where there are times the logarithm of the time since the step before.
   std::vector<float> features;
   std::vector<double> times;     // [rows, steps] in typical steps from the first; without times 0, 1, ..
   std::vector<int64_t> lengths;  // [rows], at least 1
@@ -39,6 +39,8 @@ struct SeriesForm : heed::SeriesForm {
   SeriesWindow WindowOf(const SeriesData& data, int64_t sequence) const;
   // Of a forecast: adds the windows of which all values that they foretell lie in steps begin .. end - 1 of a sequence.
   void AddWindows(int64_t sequence, int64_t begin, int64_t end, std::vector<SeriesWindow>& windows) const;
+  // Of a forecast whose target is a feature: whether a value that the window foretells is missing in the data.
+  bool ForetellsGap(const SeriesData& data, const SeriesWindow& window) const;
   SeriesBatch Make(const SeriesData& data, const std::vector<SeriesWindow>& windows, Targets targets) const;
   // All windows once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch& batch)>;

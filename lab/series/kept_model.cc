@@ -79,7 +79,7 @@ KeptModel FromJson(const Json& json, std::map<std::string, at::Tensor> arrays) {
   if (kind != "table") throw FieldError{"'kind' is not \"table\""};
   KeptModel model;
   ReadField(json, "name", model.name);
-  ReadFields(ObjectIn(json, "form"), FieldsOf(model.form));
+  ReadFields(ObjectIn(json, "form"), FieldsOf(model.form), &heed::MayLack);
   Validate(model.form);
   model.method.arrays = std::move(arrays);
   if (json.contains("network")) {
@@ -123,13 +123,19 @@ void Calibrate(KeptModel& model, const SeriesBatches& batches) {
   const SeriesForm& form = model.form;
   if (form.Classifies()) return;
   const at::NoGradGuard no_grad;
-  const std::vector<SeriesWindow>& windows = batches.validation_windows();
-  std::vector<at::Tensor> truths;
-  batches.ForEach(windows, [&](const SeriesBatch& batch) {
-    truths.push_back(View(batch.values, {std::ssize(batch.scored), form.outputs()}).clone());
-  });
-  const at::Tensor truth = InOwnUnits(form, batches.data(), windows, at::cat(truths));
-  const at::Tensor beside = truth - AnswersOf(model, batches.data(), batches.training_steps())(windows);
+  std::vector<at::Tensor> parts;
+  const auto add = [&](const std::vector<SeriesWindow>& windows, const std::vector<SeriesWindow>& past) {
+    std::vector<at::Tensor> truths;
+    batches.ForEach(windows, [&](const SeriesBatch& batch) {
+      truths.push_back(View(batch.values, {std::ssize(batch.scored), form.outputs()}).clone());
+    });
+    const at::Tensor truth = InOwnUnits(form, batches.data(), windows, at::cat(truths));
+    parts.push_back(truth - AnswersOf(model, batches.data(), past)(windows));
+  };
+  add(batches.validation_windows(), batches.training_steps());
+  // Choices were made on the validation part, which flatters what was chosen; and the test part is the latest.
+  add(batches.test_windows(), batches.StepsBeforeTest());
+  const at::Tensor beside = at::cat(parts);
   for (int64_t i = 0; i < form.outputs(); ++i) {
     const at::Tensor sorted = std::get<0>(beside.select(1, i).sort());
     model.low.push_back(Quantile(sorted, (1 - kShare) / 2)), model.high.push_back(Quantile(sorted, (1 + kShare) / 2));

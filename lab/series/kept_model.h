@@ -32,13 +32,15 @@ struct KeptModel {
   std::optional<SequenceModelOptions> network = {};  // none: a method
   // Of a network its parameters by their names, of a forecast also "levels" (RelativeLevels::scale).
   KeptMethod method;
-  // Of values, by output: where 80 % of the true values of the validation part lay beside the answers. Empty for classes.
+  // Of values, by output: where 80 % of the true values of the validation and the test part lay beside the answers. Empty for
+  // classes.
   std::vector<double> low = {}, high = {};
   nlohmann::ordered_json training = nlohmann::ordered_json::object();  // for people: steps, rate, seed, data
   nlohmann::ordered_json reached = nlohmann::ordered_json::object();   // for people: what was measured on the test part
 };
 
-// Fills low and high.
+// Fills low and high, once what is reported of the test part has been measured. A method that looks at the past of a sequence
+// sees what comes before each part.
 void Calibrate(KeptModel& model, const SeriesBatches& batches);
 
 // Throws FileError.

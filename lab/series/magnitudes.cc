@@ -19,11 +19,15 @@ constexpr double kMostSteps = 9007199254740992.0;  // 2^53
 
 bool Foretells(const SeriesData& data) { return data.goal != SeriesGoal::kClassification; }
 
-// Calls visit(value, step, feature) for every feature of a sequence.
+// Calls visit(value, step, feature) for every feature of a sequence that is known.
 void ForEachFeature(const SeriesData& data, const SeriesSequence& sequence,
                     const std::function<void(double, int64_t, int64_t)>& visit) {
-  for (int64_t i = 0; i < std::ssize(sequence.features); ++i) {
-    visit(sequence.features[i], i / data.Width(), i % data.Width());
+  const int64_t each = data.Numbers();
+  for (int64_t step = 0; step < sequence.steps; ++step) {
+    for (int64_t f = 0; f < data.Width(); ++f) {
+      const double value = sequence.features[step * each + f];
+      if (!std::isnan(value)) visit(value, step, f);
+    }
   }
 }
 
@@ -33,6 +37,10 @@ void RequireMagnitudes(const SeriesData& data) {
   for (const SeriesSequence& sequence : data.sequences) {
     const auto require = [&](double value, int64_t step, const std::string& column) {
       if (std::abs(value) <= kLargest) return;
+      if (std::isnan(value)) {
+        throw FileError(data.Place(sequence, step, column) +
+                        "the sequence begins without a value of what is foretold; leave the rows before the first one out");
+      }
       throw FileError(data.Place(sequence, step, column) + FormatNumber(value) +
                       " is beyond 1e100, too large to compute with; give the column in another unit");
     };

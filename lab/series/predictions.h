@@ -21,7 +21,7 @@ struct Predictions {
 
   // The sequence, the row of the file or the step ahead where there are several, then
   //   of classes  the likeliest, and the probability of each: "p CLASS"
-  //   of values   the value, and an interval that held 80 % of the values of the validation part: "low", "high"
+  //   of values   the value, and an interval that held 80 % of the values of the validation and the test part: "low", "high"
   std::vector<std::string> columns;
   std::vector<std::vector<Cell>> rows;
 

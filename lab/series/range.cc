@@ -11,6 +11,7 @@ using Visit = std::function<void(double)>;
 
 // The values of a column in a part: feature `column`, or the target for -1.
 void ForEachValue(const SeriesData& data, const std::vector<SeriesWindow>& part, int64_t column, const Visit& visit) {
+  const int64_t each = data.Numbers();
   for (const SeriesWindow& window : part) {
     const SeriesSequence& sequence = data.sequences[window.sequence];
     if (column < 0 && !data.each_step) {
@@ -18,7 +19,7 @@ void ForEachValue(const SeriesData& data, const std::vector<SeriesWindow>& part,
       continue;
     }
     for (int64_t step = window.first; step < window.end(); ++step) {
-      visit(column < 0 ? sequence.targets[step] : sequence.features[step * data.Width() + column]);
+      visit(column < 0 ? sequence.targets[step] : sequence.features[step * each + column]);
     }
   }
 }

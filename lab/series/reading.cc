@@ -15,9 +15,9 @@
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
 #include "lab/report/fingerprint.h"
+#include "lab/series/columns.h"
 #include "lab/series/csv_sequences.h"
 #include "lab/series/data.h"
-#include "lab/series/date.h"
 #include "lab/series/npy_file.h"
 
 namespace heed::lab {
@@ -44,22 +44,64 @@ StepParts PartsOf(const CsvTable& table, const std::vector<int64_t>& rows, int64
   return {counts[0], counts[0] + counts[1]};
 }
 
-// taken: those of sequence and time, and of the target where it is no feature.
-std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, const std::set<int64_t>& taken,
-                                    bool forecast) {
+// Where the roles stand in the table; -1: there is none.
+struct Roles {
+  int64_t target, sequence, time, part;
+  std::vector<int64_t> categories;
+
+  Roles(const CsvTable& table, const SeriesColumns& columns) {
+    const auto place = [&](const char* option, const std::string& name) {
+      return name.empty() ? -1 : table.Column(option, name);
+    };
+    if (columns.target.find(',') != std::string::npos &&
+        std::ranges::find(table.columns(), columns.target) == table.columns().end())
+      throw InvalidArgument("target: '" + ShownName(columns.target) +
+                            "' is no column; one is foretold at a time: study each by itself, and keep the others as features");
+    target = table.Column("target", columns.target), sequence = place("sequence", columns.sequence);
+    time = place("time", columns.time), part = place("part", columns.part);
+    std::set<int64_t> told;
+    for (const int64_t column : {target, sequence, time, part}) {
+      if (column >= 0 && !told.insert(column).second)
+        throw InvalidArgument("target, sequence, time and part: expected different columns");
+    }
+    categories.reserve(columns.categories.size());
+    for (const std::string& name : columns.categories) categories.push_back(table.Column("categories", name));
+  }
+
+  std::string Of(int64_t column) const {
+    return column == target     ? "target"
+           : column == sequence ? "sequence"
+           : column == time     ? "time"
+           : column == part     ? "part"
+                                : "";
+  }
+  bool Names(int64_t column) const { return std::ranges::find(categories, column) != categories.end(); }
+};
+
+// Whether it is what pandas writes for an index, and again for one that it read as a column.
+bool IsIndex(const CsvTable& table, int64_t column) {
+  return column == 0 && (table.columns()[0].empty() || table.columns()[0] == "Unnamed: 0");
+}
+
+// The columns that were asked for; else all that have no role, hold something and are no index, and of a forecast the target.
+std::vector<int64_t> FeatureColumns(const CsvTable& table, const SeriesColumns& columns, const Roles& roles, bool forecast) {
   std::vector<int64_t> chosen;
   chosen.reserve(columns.features.size());
   for (const std::string& name : columns.features) chosen.push_back(table.Column("features", name));
   if (!chosen.empty()) {
     std::set<int64_t> seen(chosen.begin(), chosen.end());
     if (seen.size() != chosen.size()) throw InvalidArgument("features: a column is given twice");
-    if (!forecast && seen.contains(table.Column("target", columns.target))) {
+    if (!forecast && seen.contains(roles.target)) {
       throw InvalidArgument("features: '" + ShownName(columns.target) + "' is the target; only a forecast may look at it");
     }
     return chosen;
   }
   for (int64_t i = 0; i < std::ssize(table.columns()); ++i) {
-    if (!taken.contains(i)) chosen.push_back(i);
+    if (i == roles.target && forecast) chosen.push_back(i);
+    if (!roles.Of(i).empty() || IsIndex(table, i)) continue;
+    bool empty = true;
+    for (int64_t row = 0; row < table.rows() && empty; ++row) empty = table.Missing(row, i);
+    if (!empty) chosen.push_back(i);
   }
   if (chosen.empty()) throw InvalidArgument("features: " + table.name() + " has no column beside sequence, time and target");
   return chosen;
@@ -72,7 +114,13 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
   int64_t text_row = -1;
   bool numbers = false, whole = true;
   for (int64_t row = 0; row < table.rows(); ++row) {
-    table.Text(row, target);
+    if (table.Missing(row, target)) {
+      const std::string& cell = table.Cell(row, target);
+      const std::string what = cell.empty() ? "the value is missing" : "'" + cell + "' stands for a missing value";
+      throw FileError(table.Place(row, target) + what +
+                      "; fill it in, leave the row out, or give --goal forecast, where the last value stands for it" +
+                      (cell.empty() ? "" : ", or --goal classification where it is a class"));
+    }
     if (const std::optional<double> value = table.TryNumber(row, target)) {
       numbers = true, whole = whole && IsWhole(*value);
     } else if (text_row < 0) {
@@ -81,37 +129,9 @@ SeriesGoal GoalOf(const CsvTable& table, int64_t target) {
   }
   if (numbers && text_row >= 0) {
     throw FileError(table.Place(text_row, target) + "'" + ShownName(table.Cell(text_row, target)) +
-                    "' stands among numbers; fill it in, or ask for the goal classification");
+                    "' stands among numbers; fill it in, or give --goal classification where it is a class");
   }
   return whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
-}
-
-// Of a column that names sequences or classes: what is one number is one name, and has one spelling.
-void RequireOneSpelling(const CsvTable& table, int64_t column) {
-  std::map<double, int64_t> rows;
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::optional<double> value = table.TryNumber(row, column);
-    if (!value) continue;
-    const int64_t first = rows.emplace(*value, row).first->second;
-    if (table.Cell(first, column) == table.Cell(row, column)) continue;
-    throw FileError(fmt::format("{}'{}' and '{}' in row {} are one number; spell it alike where it is one name",
-                                table.Place(row, column), ShownName(table.Cell(row, column)),
-                                ShownName(table.Cell(first, column)), table.Line(first)));
-  }
-}
-
-// Days as 19580329 are 70 apart at the end of a month: a column that holds nothing else is no column of numbers.
-void RequireNoDates(const CsvTable& table, int64_t column) {
-  const auto dashed = [&](int64_t row) {
-    const std::string& cell = table.Cell(row, column);
-    return cell.size() == 8 ? cell.substr(0, 4) + "-" + cell.substr(4, 2) + "-" + cell.substr(6) : std::string();
-  };
-  for (int64_t row = 0; row < table.rows(); ++row) {
-    const std::string date = dashed(row);
-    if (date.empty() || date.front() < '1' || date.front() > '2' || !SecondsOfDate(date)) return;
-  }
-  throw FileError(table.Place(0, column) + "'" + table.Cell(0, column) + "' reads as a date; write it as " + dashed(0) +
-                  " in a column for --time, or as " + table.Cell(0, column) + ".0 where it is a number");
 }
 
 // Names of classes: numbers by value where all are, else by the alphabet.
@@ -145,58 +165,114 @@ void JoinTargets(SeriesData& data) {
   for (SeriesSequence& sequence : data.sequences) sequence.targets.resize(1);
 }
 
+// The columns of the table, what they hold and which are features, into the data.
+SequenceColumns Understand(const CsvTable& table, const SeriesColumns& columns, const Roles& roles, SeriesData& data) {
+  const bool forecast = data.goal == SeriesGoal::kForecast;
+  SequenceColumns places{.features = {}, .texts = {}, .sequence = roles.sequence, .time = roles.time};
+  std::map<int64_t, SeriesColumn> seen;
+  for (const int64_t column : FeatureColumns(table, columns, roles, forecast)) {
+    SeriesColumn& feature = seen[column] = FeatureOf(table, column, roles.Names(column));
+    const std::string& name = table.columns()[column];
+    if (feature.holds == "nothing")
+      throw FileError(table.name() + ": column '" + ShownName(name) + "' holds no value; leave it out by --features");
+    if (column == roles.target) feature.role = "target";
+    if (feature.holds == "texts" && column == roles.target) {
+      int64_t row = 0;
+      while (table.Missing(row, column)) ++row;
+      throw FileError(table.Place(row, column) + "'" + ShownName(table.Cell(row, column)) +
+                      "' is no number to foretell; write it as " + (table.form().decimal_comma ? "1234,5" : "1234.5") +
+                      ", or give --goal classification where it is a class");
+    }
+    if (feature.holds == "texts") {
+      places.texts.push_back(column);
+      for (const std::string& text : feature.texts)
+        data.marks.category_columns.push_back(name), data.marks.category_names.push_back(text);
+      continue;
+    }
+    places.features.push_back(column), data.features.push_back(name);
+    if (feature.missing > 0) data.marks.gaps.push_back(name);
+  }
+  for (int64_t i = 0; i < std::ssize(table.columns()); ++i) {
+    const std::string role = roles.Of(i);
+    if (!seen.contains(i)) {
+      const bool names = i == roles.sequence || i == roles.part || data.goal == SeriesGoal::kClassification;
+      seen[i] = LookAt(table, i, !role.empty() && i != roles.time && names).column;
+      seen[i].role = !role.empty() ? role : IsIndex(table, i) ? "index" : "not read";
+    }
+    data.columns.push_back(seen[i]);
+  }
+  return places;
+}
+
+// What times are, of a column of them.
+void UnderstandTimes(const CsvTable& table, int64_t time, DateOrder order, SeriesData& data) {
+  data.has_times = true;
+  RequireNoDates(table, time);
+  data.has_dates = !table.TryNumber(0, time);  // the first row tells for all
+  if (!data.has_dates) return;
+  data.date_order = OrderOfDates(table, time, order);
+  const auto column = std::ranges::find(data.columns, "time", &SeriesColumn::role);
+  column->holds = "dates";
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const double seconds = table.Date(row, time, data.date_order);
+    column->low = row == 0 ? seconds : std::min(column->low, seconds);
+    column->high = row == 0 ? seconds : std::max(column->high, seconds);
+  }
+}
+
+// The classes by their names, sorted, and their indices.
+std::map<std::string, double> ClassesOf(const CsvTable& table, int64_t target, SeriesData& data) {
+  RequireOneSpelling(table, target);
+  std::set<std::string> names;
+  for (int64_t row = 0; row < table.rows(); ++row) names.insert(table.Text(row, target));
+  data.classes = ClassNames(data.name, names);
+  std::map<std::string, double> index;
+  for (std::size_t i = 0; i < data.classes.size(); ++i) index[data.classes[i]] = static_cast<double>(i);
+  return index;
+}
+
+// The same file cut into other sequences, with other times or read in another way is other data; no name holds a zero byte.
+std::string FingerprintOf(const std::string& text, const SeriesColumns& columns) {
+  std::string told = columns.sequence + '\0' + columns.time + (columns.part.empty() ? "" : '\0' + columns.part);
+  for (const std::string& name : columns.categories) told += '\0' + name;
+  const CsvOptions& csv = columns.csv;
+  for (const std::string& word :
+       {ToString(columns.date_order), csv.separator, csv.decimal, std::string(csv.header ? "" : "none")}) {
+    if (!word.empty()) told += '\0' + word;
+  }
+  return Fingerprint(text, told);
+}
+
 }  // namespace
 
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns) {
+  Validate(columns.csv);
   const std::string text = ReadInput(path);
-  const CsvTable table(NameOfInput(path), text);
-  const int64_t target = table.Column("target", columns.target);
-  const int64_t sequence = columns.sequence.empty() ? -1 : table.Column("sequence", columns.sequence);
-  const int64_t time = columns.time.empty() ? -1 : table.Column("time", columns.time);
-  const int64_t part = columns.part.empty() ? -1 : table.Column("part", columns.part);
-  std::set<int64_t> told;
-  for (const int64_t column : {target, sequence, time, part}) {
-    if (column >= 0 && !told.insert(column).second)
-      throw InvalidArgument("target, sequence, time and part: expected different columns");
-  }
+  const CsvTable table(NameOfInput(path), text, columns.csv);
+  const Roles roles(table, columns);
+  const auto name_of = [&](int64_t column) { return column < 0 ? std::string() : table.columns()[column]; };
   SeriesData data;
   data.name = table.name();
-  // The same file cut into other sequences, or with other times, is other data; no column name holds a zero byte.
-  data.fingerprint = Fingerprint(text, columns.sequence + '\0' + columns.time + (part < 0 ? "" : '\0' + columns.part));
-  data.target = table.columns()[target], data.time = time < 0 ? "" : table.columns()[time];
-  data.sequence = sequence < 0 ? "" : table.columns()[sequence];
-  data.goal = columns.goal.empty() ? GoalOf(table, target) : ParseSeriesGoal(columns.goal);
-  data.has_times = time >= 0;
-  const bool forecast = data.goal == SeriesGoal::kForecast;
-  const std::vector<int64_t> features =
-      FeatureColumns(table, columns, {sequence, time, part, forecast ? -1 : target}, forecast);
-  for (const int64_t column : features) data.features.push_back(table.columns()[column]);
-
-  if (sequence >= 0) RequireOneSpelling(table, sequence);
-  if (data.goal == SeriesGoal::kClassification) RequireOneSpelling(table, target);
-  std::vector<int64_t> numbers = features;
-  if (time >= 0) numbers.push_back(time);
-  if (data.goal != SeriesGoal::kClassification) numbers.push_back(target);
-  for (const int64_t column : numbers) RequireNoDates(table, column);
-
-  data.has_dates = time >= 0 && !table.TryNumber(0, time);  // the first row tells for all
-
-  std::map<std::string, double> class_index;
-  if (data.goal == SeriesGoal::kClassification) {
-    std::set<std::string> names;
-    for (int64_t row = 0; row < table.rows(); ++row) names.insert(table.Text(row, target));
-    data.classes = ClassNames(data.name, names);
-    for (std::size_t i = 0; i < data.classes.size(); ++i) class_index[data.classes[i]] = static_cast<double>(i);
-  }
-  data.sequences = SequencesOf(table, {features, sequence, time}, data.has_dates, [&](int64_t row) {
-    return class_index.empty() ? table.Number(row, target) : class_index.at(table.Cell(row, target));
+  data.fingerprint = FingerprintOf(text, columns);
+  data.target = name_of(roles.target), data.time = name_of(roles.time), data.sequence = name_of(roles.sequence);
+  data.goal = columns.goal.empty() ? GoalOf(table, roles.target) : ParseSeriesGoal(columns.goal);
+  const SequenceColumns places = Understand(table, columns, roles, data);
+  if (roles.sequence >= 0) RequireOneSpelling(table, roles.sequence);
+  if (data.goal != SeriesGoal::kClassification) RequireNoDates(table, roles.target);
+  if (roles.time >= 0) UnderstandTimes(table, roles.time, columns.date_order, data);
+  std::map<std::string, double> classes;
+  if (data.goal == SeriesGoal::kClassification) classes = ClassesOf(table, roles.target, data);
+  data.sequences = SequencesOf(table, places, data, [&](int64_t row) {
+    if (data.TargetFeature() >= 0) return double{NAN};  // it is taken from the features
+    return classes.empty() ? table.Number(row, roles.target) : classes.at(table.Cell(row, roles.target));
   });
-  if (part >= 0) {
+  if (roles.part >= 0) {
     std::size_t s = 0;
-    for (const auto& [id, rows] : Grouped(table, sequence))
-      data.sequences[s++].parts = PartsOf(table, rows, part, /*whole=*/!forecast);
+    for (const auto& [id, rows] : Grouped(table, roles.sequence))
+      data.sequences[s++].parts = PartsOf(table, rows, roles.part, /*whole=*/data.goal != SeriesGoal::kForecast);
   }
   JoinTargets(data);
+  data.notes = NotesOn(table, data);
   return data;
 }
 

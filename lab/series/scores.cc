@@ -13,6 +13,7 @@
 #include <fmt/core.h>
 
 #include "heed/error.h"
+#include "heed/shown_name.h"
 #include "lab/data/view.h"
 #include "lab/report/file.h"
 #include "lab/series/magnitudes.h"
@@ -125,9 +126,18 @@ class ForecastScorer {
     for (SeriesSequence& sequence : sequences) AddSequence(std::move(sequence));
   }
 
+  // Of the windows that foretell no missing value.
   SeriesScores Scores() const {
+    std::vector<SeriesWindow> windows;
+    std::vector<double> naive;
+    for (std::size_t i = 0; i < windows_.size(); ++i) {
+      if (!model_.form.ForetellsGap(kept_, windows_[i])) windows.push_back(windows_[i]), naive.push_back(naive_[i]);
+    }
+    if (windows.empty())
+      throw FileError(kept_.name + ": each window that is scored foretells a missing value of '" +
+                      ShownName(model_.form.target) + "'; fill the gaps in, or score a larger share by --share");
     Scorer scorer(model_);
-    scorer.Add(kept_, windows_, past_, naive_);
+    scorer.Add(kept_, windows, past_, naive);
     return scorer.Scores();
   }
 
@@ -160,7 +170,7 @@ class ForecastScorer {
       if (!from.empty()) to.assign(from.begin() + begin * each, from.begin() + end * each);
     };
     SeriesSequence one{of.id, end - begin, {}, {}, {}};
-    part(one.features, of.features, std::ssize(model_.form.features)), part(one.times, of.times, 1);
+    part(one.features, of.features, model_.form.numbers()), part(one.times, of.times, 1);
     part(one.targets, of.targets, 1), part(one.rows, of.rows, 1);
     return one;
   }
@@ -202,9 +212,9 @@ SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double sha
   return scorer.Scores();
 }
 
-SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share,
+SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const CsvOptions& csv,
                          const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block) {
-  const LabelledStream labelled = ScoredCsv(model, path, block);
+  const LabelledStream labelled = ScoredCsv(model, path, csv, block);
   std::optional<Scorer> scorer;
   std::optional<ForecastScorer> forecasts;
   while (std::optional<SeriesData> part = labelled.stream->Next()) {

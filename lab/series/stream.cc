@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <unordered_set>
@@ -17,6 +18,7 @@
 #include "heed/input_file.h"
 #include "heed/safetensors.h"
 #include "lab/report/file.h"
+#include "lab/report/unpacker.h"
 #include "lab/series/csv_sequences.h"
 #include "lab/series/magnitudes.h"
 #include "lab/series/npy_file.h"
@@ -33,6 +35,7 @@ SeriesData Unread(const SeriesForm& form, const std::string& name) {
   data.name = name, data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
   data.time = form.time, data.sequence = form.sequence, data.classes = form.classes;
   data.has_times = form.has_times, data.has_dates = form.has_dates, data.each_step = form.each_step;
+  data.marks = form.marks, data.date_order = ParseDateOrder(form.date_order);
   return data;
 }
 
@@ -51,6 +54,7 @@ struct FormColumns {
     };
     of.sequence = column(form.sequence), of.time = column(form.time);
     for (const std::string& name : form.features) of.features.push_back(column(name));
+    for (const std::string& name : form.marks.Categories()) of.texts.push_back(column(name));
     if (form.Forecasts() || with_targets) target = column(form.target);
     if (missing.empty()) return;
     throw FileError(fmt::format("{}: the model reads {}, which the file lacks; the file has {}", table.name(),
@@ -59,10 +63,14 @@ struct FormColumns {
 };
 
 std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable& table, const FormColumns& columns) {
+  const SeriesData data = Unread(form, table.name());
   std::function<double(int64_t)> target_of;
   const int64_t target = columns.target;
-  if (target >= 0 && !form.Classifies()) target_of = [&](int64_t row) { return table.Number(row, target); };
-  if (target >= 0 && form.Classifies()) {
+  if (data.TargetFeature() >= 0) {
+    target_of = [](int64_t) { return NAN; };  // it is taken from the features
+  } else if (target >= 0 && !form.Classifies()) {
+    target_of = [&](int64_t row) { return table.Number(row, target); };
+  } else if (target >= 0) {
     target_of = [&](int64_t row) {
       const auto found = std::ranges::find(form.classes, table.Text(row, target));
       if (found == form.classes.end()) {
@@ -72,7 +80,7 @@ std::vector<SeriesSequence> SequencesFor(const SeriesForm& form, const CsvTable&
       return static_cast<double>(found - form.classes.begin());
     };
   }
-  return SequencesOf(table, columns.of, form.has_dates, target_of);
+  return SequencesOf(table, columns.of, data, target_of);
 }
 
 // A sequence that has one answer has one target.
@@ -105,7 +113,7 @@ void ForgetSteps(SeriesSequence& sequence, int64_t count, int64_t width) {
 // What a file yields, or standard input, about `block` bytes at a time.
 class Bytes {
  public:
-  Bytes(const std::filesystem::path& path, int64_t block) : block_(block) {
+  Bytes(const std::filesystem::path& path, int64_t block) : block_(block), unpacker_(NameOfInput(path)) {
     if (path != "-") file_.emplace(path.string());
   }
 
@@ -119,12 +127,11 @@ class Bytes {
       if (Interrupted()) throw Interruption("interrupted while data were read");
       const int64_t left = std::min(end - read_, kBlockBytes);
       const int64_t count = file_ ? std::min(left, file_->size() - read_) : left;
-      const std::size_t before = bytes.size();
-      bytes.resize(before + static_cast<std::size_t>(count));
-      const int64_t got = ReadInto(bytes.data() + before, count);
-      bytes.resize(before + static_cast<std::size_t>(got));
-      read_ += got;
-      more = file_ ? read_ < file_->size() : got > 0;
+      std::string block(static_cast<std::size_t>(count), '\0');
+      block.resize(static_cast<std::size_t>(ReadInto(block.data(), count)));
+      read_ += std::ssize(block);
+      more = file_ ? read_ < file_->size() : !block.empty();
+      unpacker_.Append(block, /*last=*/!more, bytes);
     }
     return more;
   }
@@ -143,6 +150,7 @@ class Bytes {
 
   std::optional<InputFile> file_;
   int64_t block_, read_ = 0;
+  Unpacker unpacker_;
 };
 
 // What is read of a file: what answers depend on, or targets too.
@@ -150,13 +158,14 @@ enum class Reading { kAnswers, kScores };
 
 class CsvSeries : public SeriesStream {
  public:
-  CsvSeries(const KeptModel& model, const std::filesystem::path& path, int64_t block, Reading reading)
+  CsvSeries(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv, int64_t block, Reading reading)
       : form_(model.form),
         scores_(reading == Reading::kScores),
         needed_(StepsNeeded(model)),
         name_(NameOfInput(path)),
         bytes_(path, block),
-        blocks_(name_, [this](std::string& bytes) { return bytes_.Append(bytes); }) {}
+        blocks_(
+            name_, [this](std::string& bytes) { return bytes_.Append(bytes); }, csv) {}
 
   int64_t size() const override { return bytes_.size(); }
   int64_t read() const override { return bytes_.read(); }
@@ -179,6 +188,10 @@ class CsvSeries : public SeriesStream {
     if (!columns_) columns_.emplace(form_, table, /*with_targets=*/scores_);
     SeriesData fresh = Unread(form_, table.name());
     fresh.sequences = SequencesFor(form_, table, *columns_);
+    for (SeriesSequence& sequence : fresh.sequences) {
+      if (open_ && sequence.id == open_->id)
+        fresh.CarryForward(sequence, &open_->features[(open_->steps - 1) * fresh.Numbers()]);
+    }
     if (scores_ && !form_.each_step) RequireOneTarget(fresh);
     RequireMagnitudes(fresh), RequireStandardised(fresh, form_);
     const int64_t column = columns_->of.sequence;
@@ -240,7 +253,7 @@ class CsvSeries : public SeriesStream {
       }
     }
     const int64_t forgotten = std::max<int64_t>(0, open_->steps - kept);
-    ForgetSteps(*open_, forgotten, std::ssize(form_.features));
+    ForgetSteps(*open_, forgotten, form_.numbers());
     open_->before = std::max<int64_t>(0, open_->before - forgotten);
   }
 
@@ -257,10 +270,11 @@ class CsvSeries : public SeriesStream {
 };
 
 // Whether no sequence comes back after another one. Where `steps` is not null, it has those of each sequence by its first row.
-bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, int64_t block,
+bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, const CsvOptions& csv, int64_t block,
                    std::vector<SequenceSteps>* steps) {
   Bytes bytes(path, block);
-  CsvBlocks blocks(NameOfInput(path), [&](std::string& to) { return bytes.Append(to); });
+  CsvBlocks blocks(
+      NameOfInput(path), [&](std::string& to) { return bytes.Append(to); }, csv);
   std::unordered_set<std::string> seen;
   std::string last;
   while (const std::optional<CsvTable> table = blocks.Next()) {
@@ -279,9 +293,15 @@ bool StandTogether(const SeriesForm& form, const std::filesystem::path& path, in
 }
 
 // All at once: the file's size is checked.
-std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, Reading reading) {
+std::unique_ptr<SeriesStream> WholeCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv,
+                                       Reading reading) {
   if (path != "-") InputFile(path.string(), MostDataBytes());
-  return std::make_unique<CsvSeries>(model, path, MostDataBytes() + 1, reading);
+  return std::make_unique<CsvSeries>(model, path, csv, MostDataBytes() + 1, reading);
+}
+
+// Whether a file may hold more than a block: nobody knows what is compressed until it is read.
+bool IsLarge(const std::filesystem::path& path, int64_t block) {
+  return IsCompressed(path) || InputFile(path.string()).size() > block;
 }
 
 class NpySeries : public SeriesStream {
@@ -289,6 +309,11 @@ class NpySeries : public SeriesStream {
   NpySeries(const KeptModel& model, const std::filesystem::path& path, int64_t block) : form_(model.form), file_(path) {
     const std::vector<int64_t>& shape = file_.shape();
     const int64_t columns = std::ssize(form_.features);
+    if (form_.marks.count() > 0) {
+      throw FileError(fmt::format("{}: the model reads gaps or texts in {}, which an array has not; give a CSV file",
+                                  file_.name(),
+                                  form_.marks.gaps.empty() ? form_.marks.category_columns.front() : form_.marks.gaps.front()));
+    }
     const bool one = columns == 1 && shape.size() == 2;
     if (form_.has_times || std::ranges::find(shape, 0) != shape.end() || (!one && (shape.size() != 3 || shape[2] != columns))) {
       throw FileError(fmt::format("{}: the model reads {}, got an array of [{}]", file_.name(),
@@ -341,23 +366,26 @@ int64_t StepsNeeded(const KeptModel& model) {
   return std::max(model.form.steps() + 1, whole ? std::clamp<int64_t>(season->get<int64_t>(), 0, kMostSeason) : 0);
 }
 
-std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
-  const bool apart = path != "-" && !model.form.sequence.empty() && InputFile(path.string()).size() > block &&
-                     !StandTogether(model.form, path, block, /*steps=*/nullptr);
-  if (apart || LooksAtAll(model)) return WholeCsv(model, path, Reading::kAnswers);
-  return std::make_unique<CsvSeries>(model, path, block, Reading::kAnswers);
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv,
+                                        int64_t block) {
+  Validate(csv);
+  const bool apart = path != "-" && !model.form.sequence.empty() && IsLarge(path, block) &&
+                     !StandTogether(model.form, path, csv, block, /*steps=*/nullptr);
+  if (apart || LooksAtAll(model)) return WholeCsv(model, path, csv, Reading::kAnswers);
+  return std::make_unique<CsvSeries>(model, path, csv, block, Reading::kAnswers);
 }
 
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, int64_t block) {
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv, int64_t block) {
+  Validate(csv);
   const bool input = path == "-", forecasts = model.form.Forecasts();
-  bool whole = LooksAtAll(model) || (input ? forecasts : InputFile(path.string()).size() <= block);
+  bool whole = LooksAtAll(model) || (input ? forecasts : !IsLarge(path, block));
   LabelledStream labelled;
   if (!whole && !input && (forecasts || !model.form.sequence.empty())) {
     if (forecasts) labelled.steps.emplace();
-    whole = !StandTogether(model.form, path, block, forecasts ? &*labelled.steps : nullptr);
+    whole = !StandTogether(model.form, path, csv, block, forecasts ? &*labelled.steps : nullptr);
   }
-  if (whole) return {WholeCsv(model, path, Reading::kScores)};
-  labelled.stream = std::make_unique<CsvSeries>(model, path, block, Reading::kScores);
+  if (whole) return {WholeCsv(model, path, csv, Reading::kScores)};
+  labelled.stream = std::make_unique<CsvSeries>(model, path, csv, block, Reading::kScores);
   return labelled;
 }
 

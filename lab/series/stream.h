@@ -29,9 +29,10 @@ inline constexpr int64_t kBlockBytes = int64_t{1} << 20;
 // A CSV file, or standard input where the path is "-": columns are found by their names, others are not looked at, and of a
 // forecast the target is read too. About `block` bytes are held at once, the id of each sequence, and of a sequence that goes
 // on as many steps as the model reads. A file whose sequences do not stand together is read whole, and so is any file for
-// Holt-Winters and a calendar, which look at all histories; FileError names the limit, and on standard input of more than
-// `block` bytes the row where a sequence comes back.
-std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
+// Holt-Winters and a calendar, which look at all histories; what gzip compressed is unpacked block by block; FileError names
+// the limit, and on standard input of more than `block` bytes the row where a sequence comes back.
+std::unique_ptr<SeriesStream> CsvStream(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv = {},
+                                        int64_t block = kBlockBytes);
 // Whether a method answers a sequence from all others too, or from all of its history.
 bool LooksAtAll(const KeptModel& model);
 // Steps at the end of a sequence that the answer of any other may depend on: those of a window and the one before, or a season.
@@ -50,9 +51,10 @@ struct LabelledStream {
 // forecast all of them, where `before` of a sequence were in the part before too, as many as an answer may look at and
 // foretell. Throws FileError, beside what CsvStream does, for targets that are no class of the model, or that differ within a
 // sequence which has one answer.
-LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
-// X.npy of [rows, steps, features], or [rows, steps] of one feature; a forecast's target must be one of them. About `block`
-// bytes are held at once, at least a row.
+LabelledStream ScoredCsv(const KeptModel& model, const std::filesystem::path& path, const CsvOptions& csv = {},
+                         int64_t block = kBlockBytes);
+// X.npy of [rows, steps, features], or [rows, steps] of one feature; a forecast's target must be one of them, and a model that
+// reads gaps or texts is refused. About `block` bytes are held at once, at least a row.
 std::unique_ptr<SeriesStream> NpyStream(const KeptModel& model, const std::filesystem::path& path, int64_t block = kBlockBytes);
 
 }  // namespace heed::lab

@@ -1,6 +1,7 @@
 #include "lab/study/table_study.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -220,9 +221,12 @@ std::string LengthsOf(const SeriesData& data) {
 
 std::string About(const SeriesData& data, const StudyOptions& options) {
   const Prose& tell = TellStudy();
+  std::vector<std::string> read = data.features;
+  std::ranges::move(data.marks.Categories(), std::back_inserter(read));
   std::string text = tell("table about", "name"_a = data.name, "sequences"_a = Several(std::ssize(data.sequences), "sequence"),
                           "lengths"_a = LengthsOf(data), "steps"_a = data.Steps(),
-                          "features"_a = Several(data.Width(), "feature"), "names"_a = Join(data.features));
+                          "features"_a = Several(std::ssize(read), "feature"), "names"_a = Join(read));
+  for (const std::string& note : data.notes) text += " " + note;
   if (data.goal == SeriesGoal::kForecast) {
     return text + " " +
            tell("table forecast", "target"_a = data.target, "context"_a = options.context,
@@ -266,6 +270,9 @@ DataFacts FactsOf(const SeriesBatches& batches, const StudyOptions& options) {
                    {"goal", ToString(data.goal)},
                    {"target", data.target},
                    {"features", data.features},
+                   {"gaps", data.marks.gaps},
+                   {"texts", data.marks.Categories()},
+                   {"notes", data.notes},
                    {"classes", data.classes},
                    {"times", data.has_times},
                    {"each_step", data.each_step},

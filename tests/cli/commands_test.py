@@ -254,7 +254,7 @@ def test_a_file_of_options_that_is_wrong_is_named(tmp_path, text, code, expected
         (b"\0" * 100, 2, "is no option of heed info"),
         (b"[" + b"a." * 5000 + b"a]\nwidth=3\n", 2, "[a] is no command"),
         (bytes(range(256)) * 9, 1, "is not UTF-8: no valid character begins at byte 128"),
-        (b"\xff\xfe\n", 1, "is not UTF-8: no valid character begins at byte 0"),
+        (b"\xff\xfe\n", 1, "is UTF-16; save it as UTF-8"),
         (b"#" * (1 << 20) + b"\n\n", 1, "at most 1048576 are read"),
         (b'width="\n[\n]]\n"""', 2, "is no option of heed info"),
         (b'"a\x1b[31m" = 6\n', 2, "\\u001b[31m' is no option of heed info"),

@@ -272,7 +272,7 @@ def test_arrays_of_numpy_are_read(tmp_path):
     ("contents", "code", "expected"),
     [
         ("id,x,y\na,1,p\na,2\nb,3,q\n", 1, ["data.csv", "row 3", "2 cells", "3"]),
-        ("id,x,y\na,1,p\na,,p\nb,3,q\n", 1, ["data.csv", "row 3", "'x'", "missing"]),
+        ("id,x,y\na,1,p\na,2,\nb,3,q\n", 1, ["data.csv", "row 3", "'y'", "missing"]),
         ("id,x,y\na,1,p\na,two,p\nb,3,q\n", 1, ["data.csv", "row 3", "'x'", "'two'"]),
         ("id,x,y\na,1,p\nb,2,p\n", 1, ["data.csv", "one class"]),
         ("id,x,z\na,1,p\n", 2, ["target", "'y'", "id, x, z"]),

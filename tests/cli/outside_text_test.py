@@ -60,7 +60,10 @@ def test_an_unknown_column_lists_some_of_those_that_there_are(tmp_path):
 def test_data_come_from_standard_input_too(tmp_path):
     result = run("study", "-", "--target", "y", "--out", tmp_path / "out", stdin=None, input="x,y\n1,2.5\nz,3\n")
     assert result.returncode == 1
-    assert result.stderr == "heed: standard input: row 3, column 'x': 'z' is not a finite number\n"
+    assert result.stderr == (
+        "heed: standard input: row 3, column 'x': 'z' stands among numbers; leave the cell empty where the value is missing, or give "
+        "--categories x where the cells are names\n"
+    )
 
 
 def test_numbers_that_are_not_finite_continue_no_text(trained):

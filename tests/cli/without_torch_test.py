@@ -129,9 +129,11 @@ def test_other_languages_load_the_c_library(trained):
 
 def test_other_languages_predict(tmp_path):
     """A study's GRU through the C library: what `heed predict` writes of the same rows."""
-    rows = [(f"w{walk}", step, math.sin(walk * step), "up" if walk % 2 else "down") for walk in range(24) for step in range(3 + walk % 4)]
+    hands = ["left", "right", ""]
+    rows = [(f"w{walk}", step, "NA" if step == 1 else math.sin(walk * step), hands[step % 3], "up" if walk % 2 else "down")
+            for walk in range(24) for step in range(3 + walk % 4)]
     with open(tmp_path / "walks.csv", "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([("walk", "time", "x", "label"), *rows])
+        csv.writer(file).writerows([("walk", "time", "x", "hand", "label"), *rows])
     study = ["--target", "label", "--sequence", "walk", "--time", "time", "--budget", "quick", "--steps", 20, "--seeds", 1, "--width", 16, "--encoders", "gru"]
     result = run("study", tmp_path / "walks.csv", *study, "--keep", "all", "--out", tmp_path / "report", "--quiet")
     assert result.returncode == 0, result.stderr
@@ -140,20 +142,24 @@ def test_other_languages_predict(tmp_path):
     expected = [[float(row["p down"]), float(row["p up"])] for row in csv.DictReader(io.StringIO(result.stdout))]
 
     heed = ctypes.CDLL(str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so"))
-    heed.heed_message.restype = heed.heed_model_column.restype = heed.heed_model_class.restype = ctypes.c_char_p
+    heed.heed_message.restype = heed.heed_model_column.restype = heed.heed_model_class.restype = heed.heed_model_category.restype = ctypes.c_char_p
     heed.heed_model_columns.restype = heed.heed_model_outputs.restype = heed.heed_model_answers.restype = ctypes.c_int64
     model, whole = ctypes.c_void_p(), ctypes.c_int64
     assert heed.heed_model_open(str(folder).encode(), ctypes.byref(model)) == 0, heed.heed_message()
-    assert (heed.heed_model_columns(model), heed.heed_model_outputs(model), heed.heed_model_answers(model, whole(6))) == (1, 2, 1)
-    assert [heed.heed_model_column(model, whole(0)), heed.heed_model_column(model, whole(1))] == [b"x", None]
+    assert (heed.heed_model_columns(model), heed.heed_model_outputs(model), heed.heed_model_answers(model, whole(6))) == (2, 2, 1)
+    assert [heed.heed_model_column(model, whole(column)) for column in (0, 1, 2)] == [b"x", b"hand", None]
+    categories = [heed.heed_model_category(model, whole(column), whole(place)) for column, place in ((1, 0), (1, 1), (1, 2), (0, 0), (2, 0))]
+    assert categories == [b"left", b"right", None, None, None]
     assert [heed.heed_model_class(model, whole(output)) for output in (0, 1, 2, -1)] == [b"down", b"up", None, None]
 
     lengths = [3 + walk % 4 for walk in range(24)]
-    features, times = (ctypes.c_double * (24 * 6))(*[math.nan] * (24 * 6)), (ctypes.c_double * (24 * 6))()
-    for name, step, x, _ in rows:
-        features[int(name[1:]) * 6 + step], times[int(name[1:]) * 6 + step] = x, step
+    features, times = (ctypes.c_double * (24 * 12))(*[math.nan] * (24 * 12)), (ctypes.c_double * (24 * 6))()
+    for name, step, x, hand, _ in rows:
+        place = int(name[1:]) * 6 + step
+        features[2 * place : 2 * place + 2] = [math.nan if x == "NA" else x, hands.index(hand) if hand else math.nan]
+        times[place] = step
     out = (ctypes.c_double * 48)()
-    steps = [whole(24), whole(6), whole(1), times, (ctypes.c_int64 * 24)(*lengths), None, out]
+    steps = [whole(24), whole(6), whole(2), times, (ctypes.c_int64 * 24)(*lengths), None, out]
     assert heed.heed_model_predict(model, features, *steps, whole(47), None, None) == 1
     assert b"out_count: expected 48, rows * answers * outputs, got 47" in heed.heed_message()
     assert heed.heed_model_predict(model, features, *steps, whole(48), None, None) == 0, heed.heed_message()

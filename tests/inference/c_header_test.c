@@ -119,7 +119,7 @@ static void refusals(void) {
   expect(heed_model_open("/nowhere", &model) == HEED_FILE_ERROR, "a folder that is not there");
   expect(strstr(heed_message(), "/nowhere/config.json") != NULL, "the message names the file");
   heed_model_close(NULL);
-  expect(heed_model_columns(NULL) == 0 && heed_model_outputs(NULL) == 0 && heed_model_answers(NULL, 3) == 0,
+  expect(heed_model_columns(NULL) == 0 && heed_model_outputs(NULL) == 0 && heed_model_category(NULL, 0, 0) == NULL && heed_model_answers(NULL, 3) == 0,
          "sizes of no model");
   expect(heed_model_column(NULL, 0) == NULL && heed_model_class(NULL, 0) == NULL, "names of no model");
   expect(heed_model_predict(NULL, &one, 1, 1, 1, NULL, NULL, NULL, &one, 1, NULL, NULL) == HEED_INVALID_ARGUMENT,

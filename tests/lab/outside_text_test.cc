@@ -67,10 +67,10 @@ std::vector<Case> Cases() {
   const auto config = [](const std::filesystem::path& path) { RunFolder(path.parent_path()).ReadConfig(); };
   return {
       {"column", "d.csv", [](const std::string& x) { return "x," + Quoted(x) + "\n1,2\n"; }, csv(Columns("y"))},
-      {"column of a cell", "d.csv", [](const std::string& x) { return Quoted(x) + ",y\nz,2.5\n"; }, csv(Columns("y"))},
+      {"column of a cell", "d.csv", [](const std::string& x) { return Quoted(x) + ",y\nz,2.5\n1,2.5\n"; }, csv(Columns("y"))},
       {"column twice", "d.csv", [](const std::string& x) { return Quoted(x) + "," + Quoted(x) + ",y\n1,2,3\n"; },
        csv(Columns("y"))},
-      {"number", "d.csv", [](const std::string& x) { return "x,y\n" + Quoted(x) + ",2.5\n"; }, csv(Columns("y"))},
+      {"number", "d.csv", [](const std::string& x) { return "x,y\n1,2.5\n" + Quoted(x) + ",2.5\n"; }, csv(Columns("y"))},
       {"date", "d.csv", [](const std::string& x) { return "x,t,y\n1,2024-03-01,1.5\n1," + Quoted(x) + ",2.5\n"; },
        csv(Columns("y", "", "t"))},
       {"target", "d.csv", [](const std::string& x) { return "x,y\n1,2.5\n1," + Quoted(x) + "\n"; }, csv(Columns("y"))},

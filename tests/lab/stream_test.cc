@@ -53,6 +53,7 @@ SeriesForm FormOf(const std::string& goal, bool each_step) {
 struct Layout {
   int64_t sequences, steps;
   bool times = false, mixed = false;  // rows of different sequences in turn
+  bool gaps = false;                  // cells of x are empty here and there
 };
 
 std::string Rows(const Layout& layout) {
@@ -61,7 +62,8 @@ std::string Rows(const Layout& layout) {
   for (int64_t i = 0; i < layout.sequences * layout.steps; ++i) {
     const int64_t s = layout.mixed ? i % layout.sequences : i / layout.steps;
     const int64_t step = layout.mixed ? i / layout.sequences : i % layout.steps;
-    text += fmt::format("\"s,{}\",{},{},{},{}\n", s, 3 * step + step % 2, random.Uniform(), random.Uniform(), step % 7);
+    const std::string x = layout.gaps && random.Below(3) > 0 ? "NA" : fmt::format("{}", random.Uniform());
+    text += fmt::format("\"s,{}\",{},{},{},{}\n", s, 3 * step + step % 2, x, random.Uniform(), step % 7);
   }
   return text;
 }
@@ -96,9 +98,11 @@ void ExpectAlike(const Predictions& parts, const Predictions& whole) {
 
 TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
   for (SeriesForm form : {FormOf("classification", false), FormOf("regression", true), FormOf("forecast", true)}) {
-    for (const Layout& layout : {Layout{40, 9}, Layout{40, 2}, Layout{1, 300}, Layout{9, 40, /*times=*/true},
-                                 Layout{1, 300, /*times=*/true}, Layout{7, 30, false, /*mixed=*/true}}) {
+    for (const Layout& layout :
+         {Layout{40, 9}, Layout{40, 2}, Layout{1, 300}, Layout{9, 40, /*times=*/true}, Layout{1, 300, /*times=*/true},
+          Layout{7, 30, false, /*mixed=*/true}, Layout{5, 60, false, false, /*gaps=*/true}}) {
       form.sequence = layout.sequences > 1 ? "id" : "";
+      form.marks.gaps.assign(layout.gaps ? 1 : 0, "x");
       form.has_times = layout.times, form.time = layout.times ? "t" : "", form.typical_step = 3;
       const KeptModel model = Untrained(form);
       const ScratchFolder folder;
@@ -110,7 +114,7 @@ TEST(StreamTest, PartsOfAnySizeAnswerAsTheWholeDoes) {
       ASSERT_EQ(std::ssize(whole.rows),
                 form.each_step ? form.Forecasts() ? 2 * layout.sequences : layout.sequences * layout.steps : layout.sequences);
       for (const int64_t block : {200, 1500}) {
-        const auto stream = CsvStream(model, folder.path() / "rows.csv", block);
+        const auto stream = CsvStream(model, folder.path() / "rows.csv", {}, block);
         ExpectAlike(InParts(model, *stream, parts), whole);
         if (layout.mixed) {
           EXPECT_EQ(parts, 1) << "rows that do not stand together are read whole";
@@ -154,7 +158,7 @@ TEST(StreamTest, PartsOfAnySizeScoreAsTheWholeDoes) {
       for (const int64_t block : {200, 1500}) {
         int64_t parts = 0, read = 0;
         const auto hear = [&](int64_t done, int64_t) { ++parts, read = done; };
-        const SeriesScores scores = ScoresOfCsv(model, path, 0.4, hear, block);
+        const SeriesScores scores = ScoresOfCsv(model, path, 0.4, {}, hear, block);
         EXPECT_EQ(scores.answers, whole.answers);
         ASSERT_EQ(scores.numbers.size(), whole.numbers.size());
         for (std::size_t i = 0; i < whole.numbers.size(); ++i) {
@@ -178,7 +182,7 @@ TEST(StreamTest, AForecastIsScoredWithTheStepsThatItNeeds) {
   for (int64_t i = 0; i < 500; ++i) text += fmt::format("0.5,0.5,{}\r\n", i % 90 + (i > 395 ? 0.5 : 0));
   WriteFile(folder.path() / "rows.csv", text);
   for (const int64_t block : {300, 1 << 20}) {
-    const SeriesScores scores = ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, block);
+    const SeriesScores scores = ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, {}, block);
     // Values 400 to 485 are foretold half too low: 171 times by 99 windows of two values.
     EXPECT_EQ(scores.answers, 198);
     EXPECT_EQ(scores.numbers[0].first, "mse");
@@ -199,7 +203,7 @@ TEST(StreamTest, TargetsThatDifferWithinASequenceAreNamedAcrossParts) {
   for (int64_t i = 0; i < 100; ++i) text += fmt::format("a,0,0,{}\r\n", i < 70 ? "low" : "high");
   WriteFile(folder.path() / "rows.csv", text);
   for (const int64_t block : {60, 1 << 20}) {
-    EXPECT_TRUE(Holds(WhatOf<FileError>([&] { ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, block); }),
+    EXPECT_TRUE(Holds(WhatOf<FileError>([&] { ScoresOfCsv(model, folder.path() / "rows.csv", 0.2, {}, {}, block); }),
                       "row 72, column 'y': it differs from the row before"));
   }
 }
@@ -297,7 +301,7 @@ TEST(StreamTest, WhatIsWrongFarInAFileIsNamedByItsRow) {
   const ScratchFolder folder;
   const auto error = [&](const std::string& row) {
     WriteFile(folder.path() / "rows.csv", Rows({30, 10}) + row);
-    const auto stream = CsvStream(model, folder.path() / "rows.csv", 400);
+    const auto stream = CsvStream(model, folder.path() / "rows.csv", {}, 400);
     int64_t parts = 0;
     return WhatOf<FileError>([&] { InParts(model, *stream, parts); });
   };

@@ -33,6 +33,7 @@ constexpr int64_t kColumns = 3, kLongest = 12;
 struct Shape {
   std::string goal;
   bool each_step = false, has_times = false;
+  bool marks = false;  // of gaps, and of texts
 };
 
 SeriesForm FormOf(const Shape& shape) {
@@ -43,24 +44,45 @@ SeriesForm FormOf(const Shape& shape) {
   if (!form.Forecasts()) form.features.back() = "c";
   form.context = 7, form.horizon = 3, form.longest = kLongest;
   form.mean = {0.1, -0.2, 0.3}, form.deviation = {1.5, 0.7, 1.1}, form.change = {0.9, 1.2, 1.3};
+  if (shape.marks)
+    form.marks = {.gaps = {"a", form.features.back()}, .category_columns = {"k", "k", "m"}, .category_names = {"p", "q", "p"}};
   form.target_mean = 0.2, form.target_deviation = form.target_scale = 1.4, form.typical_step = 0.5;
   return form;
+}
+
+// Lets some of the last step's features be missing, and says which; then texts, some of which are none. A first value of the
+// last feature, a forecast's target, is there.
+void AddMarks(const SeriesForm& form, bool behind_first, Random& random, std::vector<double>& features) {
+  const auto end = std::ssize(features);
+  for (std::size_t gap = 0; gap < form.marks.gaps.size(); ++gap) {
+    const bool missing = random.Uniform() < 0.4 && (gap == 0 || behind_first);
+    if (missing) features[gap == 0 ? end - kColumns : end - 1] = NAN;
+    features.push_back(missing ? 1 : 0);
+  }
+  for (int64_t text = 0; text < form.marks.texts(); ++text) {
+    const double index = std::floor(3 * random.Uniform());
+    features.push_back(index < (text == 0 ? 2 : 1) ? index : NAN);
+  }
 }
 
 SeriesData DataOf(const SeriesForm& form, const std::vector<int64_t>& lengths, Random& random) {
   SeriesData data;
   data.name = "made", data.goal = ParseSeriesGoal(form.goal), data.features = form.features, data.target = form.target;
   data.time = form.time, data.has_times = form.has_times, data.each_step = form.each_step, data.classes = form.classes;
+  data.marks = form.marks;
   for (const int64_t steps : lengths) {
     SeriesSequence one{"s" + std::to_string(data.sequences.size()), steps, {}, {}, {}};
     double sum = 0;
     double time = 100 * random.Uniform();
     for (int64_t i = 0; i < steps; ++i, time += 0.1 + random.Uniform()) {
       for (int64_t f = 0; f < kColumns; ++f) one.features.push_back(3 * random.Uniform() - 1.5);
+      AddMarks(form, i > 0, random, one.features);
       if (form.has_times) one.times.push_back(time);
-      sum += one.features.back();
-      if (form.each_step) one.targets.push_back(form.Forecasts() ? one.features.back() : form.Classifies() ? i % 3 : sum);
+      const double last = one.features[i * data.Numbers() + kColumns - 1];
+      sum += std::isnan(last) ? 0 : last;
+      if (form.each_step) one.targets.push_back(form.Forecasts() ? last : form.Classifies() ? i % 3 : sum);
     }
+    data.CarryForward(one);
     if (!form.each_step) one.targets.push_back(form.Classifies() ? static_cast<double>(data.sequences.size() % 3) : sum);
     data.sequences.push_back(one);
   }
@@ -96,20 +118,32 @@ std::vector<double> Expected(const KeptModel& model, const SeriesData& data) {
   return numbers;
 }
 
+// The columns of a step as they were measured.
+void Give(const SeriesData& data, const double* numbers, double* columns) {
+  const int64_t gaps = std::ssize(data.marks.gaps);
+  std::copy_n(numbers, kColumns, columns);
+  for (int64_t gap = 0; gap < gaps; ++gap) {
+    if (numbers[kColumns + gap] != 0) columns[gap == 0 ? 0 : kColumns - 1] = NAN;
+  }
+  std::copy_n(numbers + kColumns + gaps, data.marks.texts(), columns + kColumns);
+}
+
 std::vector<double> WithoutTorch(const std::string& folder, const SeriesData& data) {
   const heed::SeriesModel model(folder);
   const int64_t rows = std::ssize(data.sequences), steps = data.Longest();
-  std::vector<double> features(rows * steps * kColumns, NAN), times(rows * steps, NAN), targets = times;
+  const int64_t columns = model.form().columns();
+  std::vector<double> features(rows * steps * columns, NAN), times(rows * steps, NAN), targets = times;
   std::vector<int64_t> lengths;
   for (int64_t row = 0; row < rows; ++row) {
     const SeriesSequence& one = data.sequences[row];
     lengths.push_back(one.steps);
-    std::ranges::copy(one.features, features.begin() + row * steps * kColumns);
+    for (int64_t step = 0; step < one.steps; ++step)
+      Give(data, &one.features[step * data.Numbers()], &features[(row * steps + step) * columns]);
     std::ranges::copy(one.times, times.begin() + row * steps);
     if (one.targets.size() > 1) std::ranges::copy(one.targets, targets.begin() + row * steps);
   }
   heed::SeriesInput input;
-  input.features = View<const double, 3>::Contiguous(features.data(), {rows, steps, kColumns});
+  input.features = View<const double, 3>::Contiguous(features.data(), {rows, steps, columns});
   if (data.has_times) input.times = View<const double, 2>::Contiguous(times.data(), {rows, steps});
   const bool alone = std::ranges::find(data.features, data.target) == data.features.end();
   if (model.form().Forecasts() && alone) input.target = View<const double, 2>::Contiguous(targets.data(), {rows, steps});
@@ -179,11 +213,46 @@ TEST(WithoutTorchTest, ValuesOfSteps) { ExpectAllSame({.goal = "regression", .ea
 TEST(WithoutTorchTest, Forecasts) { ExpectAllSame({.goal = "forecast", .each_step = true}); }
 TEST(WithoutTorchTest, ForecastsAtTimes) { ExpectAllSame({.goal = "forecast", .each_step = true, .has_times = true}); }
 
+TEST(WithoutTorchTest, GapsAndTexts) {
+  at::manual_seed(7);
+  for (const char* goal : {"classification", "regression", "forecast"}) {
+    for (const bool has_times : {false, true})
+      ExpectSame({.goal = goal, .each_step = std::string(goal) != "regression", .has_times = has_times, .marks = true},
+                 {.encoder = "gru"});
+  }
+}
+
+TEST(WithoutTorchTest, WhatIsNoCategoryAndNoGapIsNamed) {
+  const ScratchFolder folder;
+  SeriesForm form = FormOf({.goal = "regression", .marks = true});
+  WriteModel(RandomModel(form, {.encoder = "gru"}), folder.path());
+  const heed::SeriesModel model(folder.path().string());
+  ASSERT_EQ(model.form().columns(), 5);
+  EXPECT_EQ(model.form().marks.Category("k", "q"), 1);
+  EXPECT_EQ(model.form().marks.Category("m", "q"), -1);
+  std::vector<double> value(1);
+  const auto refusal = [&](std::vector<double> step) {
+    heed::SeriesInput input;
+    input.features = View<const double, 3>::Contiguous(step.data(), {1, 1, 5});
+    return WhatOf<InvalidArgument>([&] { model.Predict(input, {View<double, 3>::Contiguous(value.data(), {1, 1, 1})}); });
+  };
+  EXPECT_EQ(refusal({NAN, 0, NAN, NAN, 0}), "");
+  EXPECT_TRUE(Holds(refusal({0, NAN, 0, 0, 0}), "column \"b\"")) << refusal({0, NAN, 0, 0, 0});
+  EXPECT_TRUE(Holds(refusal({0, 0, 0, 2, 0}), "column \"k\"") && Holds(refusal({0, 0, 0, 2, 0}), "expected 0 to 1"));
+  EXPECT_TRUE(Holds(refusal({0, 0, 0, 0, 0.5}), "expected 0 to 0"));
+  form.marks.category_names.pop_back();
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(form); }), "category_columns, category_names"));
+  form.marks = {.gaps = {"c", "a"}};
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(form); }), "gaps: \"a\""));
+}
+
 // What the study keeps where a baseline won.
 TEST(WithoutTorchTest, Baselines) {
   std::set<std::string> kinds;
-  for (const Shape& shape : {Shape{"classification"}, Shape{"classification", true, true}, Shape{"regression"},
-                             Shape{"regression", true}, Shape{"forecast", true}}) {
+  for (const Shape& shape :
+       {Shape{"classification"}, Shape{"classification", true, true}, Shape{"regression"}, Shape{"regression", true},
+        Shape{"forecast", true}, Shape{"regression", false, false, /*marks=*/true},
+        Shape{"forecast", true, false, /*marks=*/true}}) {
     Random random(3);
     const SeriesForm form = FormOf(shape);
     std::vector<int64_t> lengths(form.Forecasts() ? 2 : 40, form.Forecasts() ? 90 : 12);

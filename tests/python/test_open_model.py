@@ -114,7 +114,7 @@ def refused(model, data, expected, error=ValueError, **options):
 def test_data_that_do_not_fit_are_refused_by_name(network, walks):
     refused(network, {"walk": ["a"], "y": [1]}, "the model reads 'time', 'x', 'z', which are not among its columns walk, y")
     refused(network, walks | {"x": walks["x"][1:]}, "expected columns of one length")
-    refused(network, walks | {"x": ["one", *walks["x"][1:]]}, "column 'x': expected numbers")
+    refused(network, walks | {"x": ["one", *walks["x"][1:]]}, "column 'x', row 0: expected numbers")
     refused(network, walks | {"z": [*walks["z"][:-1], numpy.nan]}, f"column 'z', row {len(walks['z']) - 1}: nan is not a finite")
     refused(network, walks | {"walk": [None, *walks["walk"][1:]]}, "column 'walk', row 0: the value is missing")
     refused(network, walks | {"time": [0.0] * len(walks["x"])}, "row 1, column 'time': 0.0 is not behind the row before")

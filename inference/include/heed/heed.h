@@ -143,6 +143,9 @@ HEED_C_API heed_status heed_model_next(const heed_model* model, const char* prom
    NULL where there is no such thing. */
 HEED_C_API int64_t heed_model_columns(const heed_model* model);
 HEED_C_API const char* heed_model_column(const heed_model* model, int64_t column);
+/* Of a column of text the name of one of its categories, from 0; NULL where there is no such thing. Where a text stands in the
+   table, its category's number stands among the features, and NaN for an empty cell. */
+HEED_C_API const char* heed_model_category(const heed_model* model, int64_t column, int64_t category);
 HEED_C_API int64_t heed_model_outputs(const heed_model* model);
 HEED_C_API const char* heed_model_class(const heed_model* model, int64_t output);
 HEED_C_API int64_t heed_model_answers(const heed_model* model, int64_t steps);

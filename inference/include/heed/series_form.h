@@ -9,6 +9,20 @@
 
 namespace heed {
 
+// Numbers of 0 and 1 that a model reads beside the features.
+struct SeriesMarks {
+  std::vector<std::string> gaps =
+      {};  // features that may lack values, in their order; each has a mark where a value is missing
+  // Of columns of text, one behind the other: a mark says whether the column of that name holds the text of that name.
+  std::vector<std::string> category_columns = {}, category_names = {};
+
+  int64_t count() const { return std::ssize(gaps) + std::ssize(category_names); }
+  int64_t texts() const;                        // columns of text
+  std::vector<std::string> Categories() const;  // their names
+  // The index of a text among those of a column, or -1.
+  int64_t Category(const std::string& column, const std::string& text) const;
+};
+
 struct SeriesForm {
   std::string goal = "classification";  // or "regression", "forecast"
   std::string target, sequence, time;   // names of columns; empty where there are none
@@ -24,10 +38,15 @@ struct SeriesForm {
   double target_mean = 0, target_deviation = 1;  // of values
   double target_scale = 1;                       // target_deviation; of a forecast a typical change over the horizon
   double typical_step = 1;                       // the median difference of times
+  SeriesMarks marks = {};
+  std::string date_order;  // what comes first in dates as 01/02/2000: "day", "month"; empty: such are no dates
 
   bool Classifies() const { return goal == "classification"; }
   bool Forecasts() const { return goal == "forecast"; }
-  int64_t width() const { return std::ssize(features) + (has_times ? 1 : 0); }  // numbers that a model reads of a step
+  // Numbers that a model reads of a step: features, marks, and where there are times one more.
+  int64_t width() const { return std::ssize(features) + marks.count() + (has_times ? 1 : 0); }
+  int64_t columns() const { return std::ssize(features) + marks.texts(); }  // that are given of a step
+  int64_t numbers() const { return columns() + std::ssize(marks.gaps); }    // see FillFeatures
   int64_t outputs() const { return Forecasts() ? horizon : Classifies() ? std::ssize(classes) : 1; }  // of an answer
   int64_t Answered(int64_t steps) const { return each_step && !Forecasts() ? steps : 1; }  // answers of so many steps
   int64_t steps() const { return Forecasts() ? context : longest; }  // that a model reads at once, at most
@@ -43,13 +62,20 @@ void VisitFields(Form& form, const Visit& visit) {
   visit("mean", form.mean), visit("deviation", form.deviation), visit("change", form.change);
   visit("target_mean", form.target_mean), visit("target_deviation", form.target_deviation);
   visit("target_scale", form.target_scale), visit("typical_step", form.typical_step);
+  visit("gaps", form.marks.gaps), visit("category_columns", form.marks.category_columns);
+  visit("category_names", form.marks.category_names), visit("date_order", form.date_order);
 }
+
+// Whether a file of a kept model may lack the field: models of versions without it have none of what it tells.
+bool MayLack(const std::string& field);
 
 // Throws InvalidArgument that names the field: sizes that contradict each other, scales that are not positive.
 void Validate(const SeriesForm& form);
 
-// What a model reads of a step's features, [features]: each standardised; of a forecast its change since the step before, in
-// units of its typical change. values, before: [features], the step and the one before it, null at a sequence's first.
+// What a model reads of a step, [width()] without the time: each feature standardised, of a forecast its change since the step
+// before in units of its typical change; then the marks. values, before: [numbers()], the step and the one before it, null at a
+// sequence's first: the features, NaN where none is known yet, which gives 0; of each of marks.gaps 1 where the value is
+// missing and the last one stands for it, else 0; of each column of text the index of its category, or NaN for none of them.
 void FillFeatures(const SeriesForm& form, const double* values, const double* before, float* out);
 
 }  // namespace heed

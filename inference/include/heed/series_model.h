@@ -17,7 +17,9 @@ namespace heed {
 
 // Sequences as they were measured, any strides.
 struct SeriesInput {
-  View<const double, 3> features;       // [rows, steps, features], in the order of the form's names
+  // [rows, steps, form.columns()]: the form's features, NaN where one of form.marks.gaps lacks a value, whose last one then
+  // stands for it; behind them of each column of text the index of its category (SeriesMarks::Category), or NaN for none.
+  View<const double, 3> features;
   View<const double, 2> times = {};     // [rows, steps], ascending, of a form that has times alone; dates in seconds since 1970
   View<const int64_t, 1> lengths = {};  // [rows], 1 to steps; absent: all steps count. What stands behind them is not read
   // [rows, steps], the target's own values: of a forecast alone, and there only where the target is none of its features.
@@ -29,7 +31,8 @@ struct SeriesInput {
 // there are zeros.
 struct SeriesAnswers {
   View<double, 3> values;
-  // Where 80 % of the true values of the validation part lay around the answers; absent where not wanted, and for classes.
+  // Where 80 % of the true values of the validation and the test part lay around the answers; absent where not wanted, and for
+  // classes.
   View<double, 3> low = {}, high = {};
 };
 

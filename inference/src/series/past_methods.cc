@@ -1,5 +1,6 @@
 // Kept methods that look at a sequence's whole past.
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -18,8 +19,9 @@ std::span<double> ScaledTarget(const SeriesForm& form, const SeriesInput& input,
                                ModelWorkspace& workspace) {
   const RowTarget target(form, input, row);
   const std::span<double> scaled(workspace.Take<double>(LengthOf(input, row)), static_cast<std::size_t>(LengthOf(input, row)));
+  double value = NAN;
   for (int64_t step = 0; step < std::ssize(scaled); ++step) {
-    const double value = target(step);
+    if (!std::isnan(target(step))) value = target(step);
     if (scale.logs && !(value > 0))
       throw InvalidArgument(std::string(input.target.present() ? "target" : "features") + ": row " + std::to_string(row) +
                             ", step " + std::to_string(step) + ": " + std::to_string(value) +

@@ -42,6 +42,30 @@ void CheckTimes(const SeriesForm& form, const View<const double, 2>& times, int6
   }
 }
 
+// The value of a feature at a step, or the last before it that is not missing; NaN where there is none.
+double LastKnown(const SeriesInput& input, int64_t row, int64_t step, int64_t feature) {
+  while (step > 0 && std::isnan(input.features(row, step, feature))) --step;
+  return input.features(row, step, feature);
+}
+
+bool MayLackValues(const SeriesForm& form, std::size_t feature) {
+  return std::ranges::find(form.marks.gaps, form.features[feature]) != form.marks.gaps.end();
+}
+
+// Indices of categories, behind the features of a step.
+void CheckCategories(const SeriesForm& form, const SeriesInput& input, int64_t row, int64_t step) {
+  const std::vector<std::string>& columns = form.marks.category_columns;
+  const int64_t all = std::ssize(columns);
+  int64_t column = std::ssize(form.features);
+  for (int64_t first = 0, end = 0; first < all; first = end, ++column) {
+    while (end < all && columns[end] == columns[first]) ++end;
+    const double index = input.features(row, step, column);
+    if (std::isnan(index) || (index == std::floor(index) && index >= 0 && index < static_cast<double>(end - first))) continue;
+    RefusePlace("features: column " + QuotedName(columns[first]), row, step, index,
+                "is no category; expected 0 to " + std::to_string(end - first - 1) + ", or NaN for none of them");
+  }
+}
+
 // The feature that a forecast's target is, or -1.
 int64_t TargetColumn(const SeriesForm& form) {
   const auto found = std::ranges::find(form.features, form.target);
@@ -57,6 +81,12 @@ int64_t LengthOf(const SeriesInput& input, int64_t row) {
 RowTarget::RowTarget(const SeriesForm& form, const SeriesInput& input, int64_t row)
     : input_(input), row_(row), column_(TargetColumn(form)) {}
 
+double RowTarget::Last() const {
+  int64_t step = LengthOf(input_, row_) - 1;
+  while (step > 0 && std::isnan((*this)(step))) --step;
+  return (*this)(step);
+}
+
 void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
   static const std::string kTarget = "target", kFeatures = "features";
   const bool alone = form.Forecasts() && TargetColumn(form) < 0;
@@ -70,15 +100,19 @@ void CheckNumbers(const SeriesForm& form, const SeriesInput& input) {
         const double value = input.features(row, step, f);
         const bool fine =
             std::abs(value) <= kLargest && std::abs((value - form.mean[f]) / form.deviation[f]) <= kLargestStandardised;
-        if (!fine)  // the name is put together for a refusal alone
+        if (!fine && !(std::isnan(value) && MayLackValues(form, f)))  // the name is put together for a refusal alone
           CheckValue("features: column " + QuotedName(form.features[f]), row, step, value, form.mean[f], form.deviation[f]);
       }
+      CheckCategories(form, input, row, step);
     }
     if (form.has_times) CheckTimes(form, input.times, row, length);
     const RowTarget target(form, input, row);
     const double deviation = std::min(form.target_deviation, form.target_scale);
-    for (int64_t step = 0; form.Forecasts() && step < length; ++step)
-      CheckValue(alone ? kTarget : kFeatures, row, step, target(step), form.target_mean, deviation);
+    double known = NAN;
+    for (int64_t step = 0; form.Forecasts() && step < length; ++step) {
+      if (!std::isnan(target(step)) || alone) known = target(step);
+      CheckValue(alone ? kTarget : kFeatures, row, step, known, form.target_mean, deviation);
+    }
   }
 }
 
@@ -94,36 +128,50 @@ SeriesWindow WindowAt(const SeriesForm& form, int64_t row, int64_t length, int64
   return first < last ? SeriesWindow{row, first, form.longest, 0} : SeriesWindow{row, last, kept, first - last};
 }
 
+namespace {
+
+// The numbers of a step for FillFeatures. `before`: those of the step before, whose values stand for missing ones; null: look
+// for them.
+void Gather(const SeriesForm& form, const SeriesInput& input, int64_t row, int64_t step, const double* before, double* to) {
+  const int64_t features = std::ssize(form.features), gaps = std::ssize(form.marks.gaps), texts = form.marks.texts();
+  for (int64_t f = 0, g = 0; f < features; ++f) {
+    to[f] = input.features(row, step, f);
+    const bool missing = std::isnan(to[f]);
+    if (missing) to[f] = before != nullptr ? before[f] : LastKnown(input, row, step, f);
+    if (g < gaps && form.marks.gaps[g] == form.features[f]) to[features + g++] = missing ? 1 : 0;
+  }
+  for (int64_t c = 0; c < texts; ++c) to[features + gaps + c] = input.features(row, step, features + c);
+}
+
+}  // namespace
+
 SeriesBatch MakeBatch(const SeriesForm& form, const SeriesInput& input, const SeriesWindow* windows, int64_t count,
                       ModelWorkspace& workspace) {
   SeriesBatch batch;
   batch.rows = count;
   for (int64_t w = 0; w < count; ++w) batch.steps = std::max(batch.steps, windows[w].steps);
-  const int64_t columns = std::ssize(form.features), all = batch.rows * batch.steps;
+  const int64_t all = batch.rows * batch.steps, numbers = form.numbers(), last = form.width() - 1;
   batch.features = View<float, 3>::Contiguous(workspace.TakeRows(all, form.width()).data, {count, batch.steps, form.width()});
   std::fill_n(batch.features.data, batch.features.size(), 0.0f);
   auto* const lengths = workspace.Take<int64_t>(count);
   auto* const times = form.has_times ? workspace.Take<double>(all) : nullptr;
-  double* values = workspace.Take<double>(columns);
-  double* before = workspace.Take<double>(columns);
-  const auto gather = [&](int64_t row, int64_t step, double* to) {
-    for (int64_t f = 0; f < columns; ++f) to[f] = input.features(row, step, f);
-  };
+  double* values = workspace.Take<double>(numbers);
+  double* before = workspace.Take<double>(numbers);
   for (int64_t w = 0; w < count; ++w) {
     const auto [row, first, steps, read] = windows[w];
     lengths[w] = steps;
     batch.padded = batch.padded || steps < batch.steps;
     if (times != nullptr) std::fill_n(times + w * batch.steps, batch.steps, 0.0);
-    if (first > 0) gather(row, first - 1, before);
+    if (first > 0) Gather(form, input, row, first - 1, nullptr, before);
     for (int64_t i = 0; i < steps; ++i, std::swap(values, before)) {
       const int64_t step = first + i;
       float* const out = &batch.features(w, i, 0);
-      gather(row, step, values);
+      Gather(form, input, row, step, step == 0 ? nullptr : before, values);
       FillFeatures(form, values, step == 0 ? nullptr : before, out);
       if (times == nullptr) continue;
       times[w * batch.steps + i] = (input.times(row, step) - input.times(row, first)) / form.typical_step;
       const double since = step == 0 ? 1 : (input.times(row, step) - input.times(row, step - 1)) / form.typical_step;
-      out[columns] = static_cast<float>(std::log(since));
+      out[last] = static_cast<float>(std::log(since));
     }
   }
   batch.lengths = lengths;

@@ -27,14 +27,14 @@ struct SeriesBatch {
 void CheckNumbers(const SeriesForm& form, const SeriesInput& input);
 
 int64_t LengthOf(const SeriesInput& input, int64_t row);
-// The target at a row's steps, of a forecast.
+// The target at a row's steps, of a forecast. NaN where it is missing, for which the last one before it stands.
 class RowTarget {
  public:
   RowTarget(const SeriesForm& form, const SeriesInput& input, int64_t row);
   double operator()(int64_t step) const {
     return column_ < 0 ? input_.target(row_, step) : input_.features(row_, step, column_);
   }
-  double Last() const { return (*this)(LengthOf(input_, row_) - 1); }
+  double Last() const;
 
  private:
   const SeriesInput& input_;

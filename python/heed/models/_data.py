@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
 
 import numpy
 import numpy.typing
 
+from ._dates import seconds_of
 from ._form import Form
 from ._settings import shown
 
 Floats = numpy.typing.NDArray[numpy.float64]
 Integers = numpy.typing.NDArray[numpy.int64]
+_MISSING = frozenset(("", "na", "n/a", "nan", "null", "?"))
+_FLAGS = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 _LARGEST = 1e100
 _LARGEST_STANDARDISED = 1e15  # squares of a float, and sums of millions of them, are finite
 _MOST_STEPS = 2.0**53
@@ -24,7 +28,9 @@ class SequenceData(NamedTuple):
 
     name: str
     rows: Integers  # [steps], where each step stands in the table, or in its row of an array
-    features: Floats  # [steps, features]
+    # [steps, numbers]: features, NaN before a first value; of each of Form.gaps 1 where a value is missing and the last one before
+    # stands for it; of each column of text the index of its category, or NaN for none.
+    features: Floats
     times: Floats | None  # [steps], increasing
     target: Floats | None  # [steps], of a forecast
 
@@ -34,26 +40,90 @@ class SequenceData(NamedTuple):
         return len(self.rows)
 
 
-def _numbers(column: str, values: Any) -> Floats:
-    """One-dimensional. ValueError that names the column and the row."""
-    try:
-        numbers = numpy.asarray(values, dtype=numpy.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column {shown(column)}: expected numbers: {str(error)[:100]}") from error
-    if numbers.ndim != 1:
-        raise ValueError(f"column {shown(column)}: expected one dimension, got shape {list(numbers.shape)}")
-    wrong = ~numpy.isfinite(numbers)
+def _missing(value: Any) -> bool:
+    """Whether it stands for no value: None, NaN, NaT, pandas' NA, or a text as files have it."""
+    if isinstance(value, str):
+        return value.strip().lower() in _MISSING
+    return value is None or str(value) in ("<NA>", "NaT") or bool(value != value)
+
+
+def _number(value: Any) -> float:
+    """ValueError or TypeError where it is none."""
+    if _missing(value):
+        return math.nan
+    flag = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
+    return float(value) if flag is None else flag
+
+
+def _numbers(column: str, values: Any, gaps: bool = False) -> Floats:
+    """One-dimensional, NaN where a value is missing and gaps are known. ValueError that names the column and the row."""
+    array = numpy.asarray(values)
+    if array.ndim != 1:
+        raise ValueError(f"column {shown(column)}: expected one dimension, got shape {list(array.shape)}")
+    if array.dtype.kind in "biuf":
+        numbers = array.astype(numpy.float64)
+    else:
+        numbers = numpy.empty(len(array))
+        for row, value in enumerate(array.tolist()):
+            try:
+                numbers[row] = _number(value)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"column {shown(column)}, row {row}: expected numbers, got {shown(value)}") from error
+    wrong = ~numpy.isfinite(numbers) & ~(numpy.isnan(numbers) & gaps)
     if wrong.any():
         row = int(wrong.argmax())
-        raise ValueError(f"column {shown(column)}, row {row}: {numbers[row]} is not a finite number")
+        raise ValueError(f"column {shown(column)}, row {row}: {numbers[row]} is not a finite number; fill it in")
     return numbers
 
 
-def _moment(value: Any) -> float:
+def _text(value: Any) -> str:
+    """As a file has it: a whole number without decimals, which frames give it beside missing values."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+def _indices(form: Form, column: str, values: Any) -> Floats:
+    """Of a column of text the places of its categories. ValueError that names the row of a text that is none."""
+    places = {name: float(place) for place, name in enumerate(form.categories[column])}
+    indices = numpy.full(len(values), math.nan)
+    for row, value in enumerate(numpy.asarray(values).tolist()):
+        if _missing(value):
+            continue
+        if _text(value) not in places:
+            known = ", ".join(list(places)[:20])
+            raise ValueError(
+                f"column {shown(column)}, row {row}: {shown(value)} is no category of the model, which knows {known}; write one of "
+                "them, or leave it missing"
+            )
+        indices[row] = places[_text(value)]
+    return indices
+
+
+def _with_marks(form: Form, given: Floats) -> Floats:
+    """Of the columns of a sequence's steps, features and indices, the numbers of SequenceData."""
+    features = given[:, : len(form.features)].copy()
+    places = [form.features.index(name) for name in form.gaps]
+    marks = numpy.isnan(features[:, places]).astype(numpy.float64)
+    steps = numpy.arange(len(features))
+    for place in places:
+        known = numpy.where(numpy.isnan(features[:, place]), 0, steps)
+        features[:, place] = features[numpy.maximum.accumulate(known), place]
+    return numpy.concatenate([features, marks, given[:, len(form.features) :]], axis=1)
+
+
+def _target_of(form: Form, name: str, numbers: Floats, given: Floats | None) -> Floats | None:
+    """Of a forecast. ValueError where a sequence begins without a value of it."""
+    if not form.forecasts or form.target not in form.features:
+        return given
+    target = numbers[:, form.features.index(form.target)]
+    if numpy.isnan(target).any():
+        raise ValueError(f"sequence {shown(name)} begins without a value of {shown(form.target)}; leave those rows out")
+    return target
+
+
+def _moment(value: Any, order: str) -> float:
     """Seconds since 1970 began in UTC, which is meant where a time says nothing else."""
     if isinstance(value, str):
-        text = value.replace(",", ".")
-        value = datetime.datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
+        return seconds_of(value, order)
     if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if not isinstance(value, datetime.datetime):
@@ -63,8 +133,8 @@ def _moment(value: Any) -> float:
     return moment / datetime.timedelta(seconds=1)
 
 
-def _moments(column: str, values: Any) -> Floats:
-    """Seconds since 1970 of dates: NumPy's or Python's, or text as 2024-03-01T12:30:05Z."""
+def _moments(column: str, values: Any, order: str) -> Floats:
+    """Seconds since 1970 of dates: NumPy's or Python's, or text, see seconds_of."""
     dates = numpy.asarray(values)
     if dates.dtype.kind == "M":
         seconds = dates.astype("datetime64[us]").astype(numpy.int64) / 1e6
@@ -72,10 +142,11 @@ def _moments(column: str, values: Any) -> Floats:
     moments = numpy.empty(len(dates))
     for row, value in enumerate(dates.tolist()):
         try:
-            moments[row] = _moment(value)
+            moments[row] = _moment(value, order)
         except ValueError as error:
             raise ValueError(
-                f"column {shown(column)}, row {row}: {shown(value)} is no time; expected dates as 2024-03-01T12:30:05Z"
+                f"column {shown(column)}, row {row}: {shown(value)} is no time; expected dates as 2024-03-01T12:30:05Z, 2024/03/01, "
+                "1949-01 or 1991 Jul"
             ) from error
     return _numbers(column, moments)
 
@@ -99,11 +170,14 @@ class _Table:
             has = ", ".join(map(str, self.names[:20])) + (", ..." if len(self.names) > 20 else "")
             raise ValueError(f"data: the model reads {', '.join(missing)}, which are not among its columns {has}")
 
-    def numbers(self, name: str) -> Floats:
-        return _numbers(name, self._data[name])
+    def numbers(self, name: str, gaps: bool = False) -> Floats:
+        return _numbers(name, self._data[name], gaps)
+
+    def indices(self, form: Form, name: str) -> Floats:
+        return _indices(form, name, self._data[name])
 
     def times(self, form: Form) -> Floats:
-        return _moments(form.time, self._data[form.time]) if form.has_dates else self.numbers(form.time)
+        return _moments(form.time, self._data[form.time], form.date_order) if form.has_dates else self.numbers(form.time)
 
     def groups(self, column: str) -> dict[str, list[int]]:
         """Rows of each sequence, in the order in which sequences begin."""
@@ -111,25 +185,26 @@ class _Table:
         for row, name in enumerate(numpy.asarray(self._data[column]).tolist()):
             if name is None or name != name:
                 raise ValueError(f"column {shown(column)}, row {row}: the value is missing")
-            groups.setdefault(str(name), []).append(row)
+            groups.setdefault(str(name).strip(), []).append(row)
         return groups
 
 
 def _of_table(form: Form, data: Any) -> list[SequenceData]:
     table = _Table(data)
-    columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features]
+    columns = [*([form.sequence] if form.sequence else []), *([form.time] if form.has_times else []), *form.features, *form.categories]
     table.require([*columns, *([form.target] if form.forecasts else [])])
-    features = numpy.stack([table.numbers(name) for name in form.features], axis=1)
+    given = [table.numbers(name, name in form.gaps) for name in form.features]
+    steps = numpy.stack([*given, *(table.indices(form, name) for name in form.categories)], axis=1)
     times = table.times(form) if form.has_times else None
-    target = table.numbers(form.target) if form.forecasts else None
-    groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(features)))}
+    target = table.numbers(form.target) if form.forecasts and form.target not in form.features else None
+    groups = table.groups(form.sequence) if form.sequence else {"all": list(range(len(steps)))}
     return [
         SequenceData(
             name,
             rows := numpy.array(places, dtype=numpy.int64),
-            features[rows],
+            numbers := _with_marks(form, steps[rows]),
             None if times is None else times[rows],
-            None if target is None else target[rows],
+            _target_of(form, name, numbers, None if target is None else target[rows]),
         )
         for name, places in groups.items()
     ]
@@ -146,7 +221,8 @@ def _array(name: str, value: Any, dimensions: int) -> Floats:
 
 
 def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceData]:
-    columns = len(form.features)
+    features = len(form.features)
+    columns = features + len(form.categories)
     X = numpy.asarray(data)
     X = _array("data", X[:, :, None] if X.ndim == 2 and columns == 1 else X, 3)
     if X.shape[2] != columns or X.size == 0:
@@ -162,16 +238,30 @@ def _of_array(form: Form, data: Any, lengths: Any, times: Any) -> list[SequenceD
         raise ValueError(f"lengths: expected {rows} whole numbers from 1 to {most}")
     if form.forecasts and form.target not in form.features:
         raise ValueError(f"data: the model forecasts {shown(form.target)}, which is none of its features; give it as a table")
-    place = form.features.index(form.target) if form.forecasts else 0
+    places = numpy.array([name in form.gaps for name in form.features] + [True] * len(form.categories))  # where NaN may stand
     sequences = []
     for row in range(rows):
         kept = X[row, : counts[row]]
-        for step, feature in numpy.argwhere(~numpy.isfinite(kept))[:1]:
-            raise ValueError(f"data: row {row}, step {step}, feature {feature}: {kept[step, feature]} is not a finite number")
+        _require_numbers(form, kept, places, f"data: row {row}")
         moments = None if at is None else _numbers(f"times of row {row}", at[row, : counts[row]])
-        target = kept[:, place] if form.forecasts else None
-        sequences.append(SequenceData(str(row), numpy.arange(len(kept)), kept, moments, target))
+        numbers = _with_marks(form, kept)
+        target = _target_of(form, str(row), numbers, None)
+        sequences.append(SequenceData(str(row), numpy.arange(len(kept)), numbers, moments, target))
     return sequences
+
+
+def _require_numbers(form: Form, steps: Floats, gaps: numpy.typing.NDArray[numpy.bool_], place: str) -> None:
+    """Of an array's row: ValueError that names the step of what is not finite, or the index of no category."""
+    for step, feature in numpy.argwhere(~numpy.isfinite(steps) & ~(numpy.isnan(steps) & gaps))[:1]:
+        raise ValueError(f"{place}, step {step}, feature {feature}: {steps[step, feature]} is not a finite number")
+    for feature, (column, names) in enumerate(form.categories.items(), len(form.features)):
+        wrong = ~numpy.isnan(steps[:, feature]) & ~numpy.isin(steps[:, feature], numpy.arange(len(names)))
+        if wrong.any():
+            step = int(wrong.argmax())
+            raise ValueError(
+                f"{place}, step {step}, {shown(column)}: {steps[step, feature]} is no category; expected 0 to {len(names) - 1}, or "
+                "NaN for none of them"
+            )
 
 
 def _require_computable(form: Form, sequence: SequenceData) -> None:

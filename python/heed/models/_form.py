@@ -34,6 +34,18 @@ class Form(NamedTuple):
     target_deviation: float
     target_scale: float
     typical_step: float
+    gaps: tuple[str, ...] = ()
+    category_columns: tuple[str, ...] = ()
+    category_names: tuple[str, ...] = ()
+    date_order: str = ""
+
+    @property
+    def categories(self) -> dict[str, list[str]]:
+        """Of each column of text the texts that it may hold."""
+        categories: dict[str, list[str]] = {}
+        for column, name in zip(self.category_columns, self.category_names, strict=True):
+            categories.setdefault(column, []).append(name)
+        return categories
 
     @property
     def classifies(self) -> bool:
@@ -47,8 +59,9 @@ class Form(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers of a prepared step: the features, and where there are times the logarithm of the time since the step before."""
-        return len(self.features) + self.has_times
+        """Numbers of a prepared step: the features, a mark for each of `gaps` and of `category_names`, and where there are times the
+        logarithm of the time since the step before."""
+        return len(self.features) + len(self.gaps) + len(self.category_names) + self.has_times
 
     @property
     def outputs(self) -> int:
@@ -87,7 +100,23 @@ describe(
     target_deviation="Of values.",
     target_scale="Unit of a network's answers; of a forecast they are what is added to the last value, in this unit.",
     typical_step="The median difference of times: their unit for a model.",
+    gaps="Features that may lack values: the last one before stands for it, and a mark tells a model where.",
+    category_columns="Columns of text: of each of `category_names` the column that may hold it.",
+    category_names="Texts that a mark each tells a model of, those of a column one behind the other.",
+    date_order="What comes first in dates as 01/02/2000: day or month; empty: such are no dates.",
 )
+
+
+def _require_marks(settings: Settings, form: Form) -> None:
+    """RuntimeError that names the field."""
+    places = [form.features.index(name) if name in form.features else -1 for name in form.gaps]
+    if -1 in places or sorted(set(places)) != places:
+        settings.refuse("'gaps': expected some of the features, in their order")
+    columns = form.category_columns
+    if len(columns) != len(form.category_names):
+        settings.refuse("'category_columns', 'category_names': expected as many of one as of the other")
+    if sum(a != b for a, b in zip(columns, columns[1:], strict=False)) + bool(columns) != len(set(columns)):
+        settings.refuse("'category_columns': expected the categories of a column one behind the other")
 
 
 def form_of(settings: Settings) -> Form:
@@ -103,14 +132,18 @@ def form_of(settings: Settings) -> Form:
         (("target_mean", "target_deviation", "target_scale", "typical_step"), settings.number),
     ):
         told |= {name: read(name) for name in names}
+    for name in ("gaps", "category_columns", "category_names"):  # which older files lack
+        told[name] = settings.texts(name) if settings.has(name) else ()
+    told["date_order"] = settings.choice("date_order", ("", "day", "month"), "")
     form = Form(**told)
+    _require_marks(settings, form)
     if form.forecasts and not form.each_step:
         settings.refuse("'each_step': a forecast has a target at each step")
     if form.classifies != bool(form.classes):
         settings.refuse("'classes': expected those of a classification alone")
     if form.has_times != bool(form.time) or (form.has_dates and not form.has_times):
         settings.refuse("'has_times', 'has_dates': expected to be true beside a column 'time' alone")
-    if not form.features:
+    if not form.features and (form.forecasts or not form.category_names):
         settings.refuse("'features': expected one or more")
     for name in ("mean", "deviation", "change"):
         values = getattr(form, name)

@@ -56,7 +56,7 @@ describe(
     rows="Where steps are answered the row of the table, or the step of an array's row, both from 0; else None.",
     probabilities="Of a classification float64 [answers, classes], in the order of form.classes; else None.",
     values="float64 [answers], of a forecast [answers, horizon]: the values that follow a sequence's last step. None for classes.",
-    low="As values: an interval from low to high held 80 % of the true values of the validation part. None for classes.",
+    low="As values: an interval from low to high held 80 % of the true values of the validation and the test part. None for classes.",
     high="As values; see low.",
 )
 
@@ -69,7 +69,8 @@ class TableModel(torch.nn.Module):
     name: str
     """What the study called it: "GRU", "ridge regression"."""
     low: tuple[float, ...]
-    """Of values, by output: where 80 % of the true values of the validation part lay beside the answers. Empty for classes."""
+    """Of values, by output: where 80 % of the true values of the validation and the test part lay beside the answers. Empty for
+    classes."""
     high: tuple[float, ...]
     """As low."""
     trained: dict[str, Any]

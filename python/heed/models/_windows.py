@@ -65,14 +65,19 @@ def windows_of(form: Form, sequences: Sequence[SequenceData], index: int) -> lis
 
 def prepared(form: Form, sequence: SequenceData, window: Window) -> tuple[Floats, Floats | None]:
     """The window's features, float64 [steps, Form.width] rounded to float32, and its times in typical steps from its first."""
-    values = sequence.features[window.first : window.end]
+    features, marks = len(form.features), len(form.features) + len(form.gaps)
+    values = sequence.features[window.first : window.end, :features]
     if form.forecasts:
-        before = sequence.features[max(0, window.first - 1) : window.end - 1]
+        before = sequence.features[max(0, window.first - 1) : window.end - 1, :features]
         if window.first == 0:  # nothing is known of the step before the first: it did not change
             before = numpy.concatenate([values[:1], before])
         columns = ((values - before) / numpy.array(form.change)).clip(-_FARTHEST, _FARTHEST)
     else:
         columns = (values - numpy.array(form.mean)) / numpy.array(form.deviation)
+    numbers = sequence.features[window.first : window.end]
+    chosen = [numbers[:, marks + place, None] == numpy.arange(len(names)) for place, names in enumerate(form.categories.values())]
+    # What is not known before a first value counts as its mean, or as no change.
+    columns = numpy.concatenate([numpy.nan_to_num(columns), numbers[:, features:marks], *chosen], axis=1)
     if sequence.times is None:
         return columns.astype(numpy.float32).astype(numpy.float64), None
     times = sequence.times[window.first : window.end]

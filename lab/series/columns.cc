@@ -1,0 +1,182 @@
+#include "lab/series/columns.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include "heed/error.h"
+#include "heed/safetensors.h"
+
+namespace heed::lab {
+namespace {
+
+// The first names of a list, and how many others there are.
+std::string SomeOf(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 6;
+  std::vector<std::string> shown;
+  shown.reserve(kShown);
+  for (std::size_t i = 0; i < std::min(kShown, names.size()); ++i) shown.push_back(ShownName(names[i]));
+  std::string text = fmt::format("{}", fmt::join(shown, ", "));
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
+
+bool IsDateInAnyOrder(const std::string& cell) { return SecondsOfDate(cell, DateOrder::kDay) || OrderIn(cell); }
+
+void Widen(SeriesColumn& column, bool first, double value) {
+  column.low = first ? value : std::min(column.low, value);
+  column.high = first ? value : std::max(column.high, value);
+}
+
+std::string AsDashes(const std::string& cell) {
+  return cell.size() == 8 ? cell.substr(0, 4) + "-" + cell.substr(4, 2) + "-" + cell.substr(6) : std::string();
+}
+
+}  // namespace
+
+ColumnLook LookAt(const CsvTable& table, int64_t column, bool as_names) {
+  ColumnLook look{{.name = table.columns()[column], .role = {}, .holds = {}}};
+  SeriesColumn& seen = look.column;
+  std::set<std::string> texts;
+  int64_t numbers = 0, flags = 0, first_text = -1;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::string& cell = table.Cell(row, column);
+    if (IsMissing(cell)) {
+      ++seen.missing;
+    } else if (const std::optional<double> number = as_names ? std::nullopt : table.TryNumber(row, column)) {
+      Widen(seen, numbers + flags == 0, *number);
+      ++numbers;
+    } else if (const std::optional<double> flag = as_names ? std::nullopt : FlagOf(cell)) {
+      Widen(seen, numbers + flags == 0, *flag);
+      ++flags;
+      texts.insert(cell);
+    } else {
+      if (first_text < 0) first_text = row;
+      texts.insert(cell);
+    }
+  }
+  if (first_text >= 0) {
+    seen.holds = "texts";
+    if (numbers > 0) look.mixed = first_text;
+  } else {
+    seen.holds = numbers > 0 ? "numbers" : flags > 0 ? "flags" : "nothing";
+  }
+  if (seen.holds == "texts" || seen.holds == "flags") seen.texts.assign(texts.begin(), texts.end());
+  if (!as_names && numbers + flags == 0 && first_text >= 0 && std::ranges::all_of(texts, IsDateInAnyOrder))
+    seen.holds = "dates";
+  return look;
+}
+
+SeriesColumn FeatureOf(const CsvTable& table, int64_t column, bool as_names) {
+  const std::string& name = table.columns()[column];
+  ColumnLook look = LookAt(table, column, as_names);
+  look.column.role = "feature";
+  const auto refuse = [&](int64_t row, const std::string& why) {
+    throw FileError(table.Place(row, column) + "'" + ShownName(table.Cell(row, column)) + "' " + why);
+  };
+  if (look.mixed >= 0)
+    refuse(look.mixed, "stands among numbers; leave the cell empty where the value is missing, or give --categories " +
+                           ShownName(name) + " where the cells are names");
+  if (look.column.holds == "dates") {
+    int64_t row = 0;
+    while (table.Missing(row, column)) ++row;
+    refuse(row, "is a date, which is no feature; give --time " + ShownName(name) +
+                    " where rows are ordered by it, or leave the column out by --features");
+  }
+  if (look.column.holds == "texts") {
+    RequireOneSpelling(table, column);
+    if (look.column.texts.size() > kMostCategories)
+      throw FileError(
+          fmt::format("{}: column '{}' holds {} different texts, more than the {} that are taken for categories; "
+                      "leave it out by --features, or let --sequence or --time name it",
+                      table.name(), ShownName(name), look.column.texts.size(), kMostCategories));
+  }
+  if (look.column.holds == "numbers") RequireNoDates(table, column);
+  return std::move(look.column);
+}
+
+void RequireOneSpelling(const CsvTable& table, int64_t column) {
+  std::map<double, int64_t> rows;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::optional<double> value = table.TryNumber(row, column);
+    if (!value) continue;
+    const int64_t first = rows.emplace(*value, row).first->second;
+    if (table.Cell(first, column) == table.Cell(row, column)) continue;
+    throw FileError(fmt::format("{}'{}' and '{}' in row {} are one number; spell it alike where it is one name",
+                                table.Place(row, column), ShownName(table.Cell(row, column)),
+                                ShownName(table.Cell(first, column)), table.Line(first)));
+  }
+}
+
+void RequireNoDates(const CsvTable& table, int64_t column) {
+  int64_t first = -1;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    if (table.Missing(row, column)) continue;
+    const std::string date = AsDashes(table.Cell(row, column));
+    if (date.empty() || date.front() < '1' || date.front() > '2' || !SecondsOfDate(date)) return;
+    if (first < 0) first = row;
+  }
+  if (first < 0) return;
+  const std::string& cell = table.Cell(first, column);
+  throw FileError(table.Place(first, column) + "'" + cell + "' reads as a date; write it as " + AsDashes(cell) +
+                  " in a column for --time, or as " + cell + ".0 where it is a number");
+}
+
+DateOrder OrderOfDates(const CsvTable& table, int64_t column, DateOrder told) {
+  if (told != DateOrder::kNone) return told;
+  int64_t open = -1, day = -1, month = -1;
+  for (int64_t row = 0; row < table.rows(); ++row) {
+    const std::optional<DateOrder> order = OrderIn(table.Cell(row, column));
+    if (!order) continue;
+    int64_t& first = *order == DateOrder::kDay ? day : *order == DateOrder::kMonth ? month : open;
+    if (first < 0) first = row;
+  }
+  const auto cell = [&](int64_t row) { return "'" + ShownName(table.Cell(row, column)) + "'"; };
+  if (day >= 0 && month >= 0)
+    throw FileError(fmt::format("{}{} has its {} first, and {} in row {} its {}; write all alike, as 2000-12-31",
+                                table.Place(std::max(day, month), column), cell(std::max(day, month)),
+                                day > month ? "day" : "month", cell(std::min(day, month)), table.Line(std::min(day, month)),
+                                day > month ? "month" : "day"));
+  if (day >= 0) return DateOrder::kDay;
+  if (month >= 0) return DateOrder::kMonth;
+  if (open < 0) return DateOrder::kNone;
+  throw FileError(table.Place(open, column) + cell(open) +
+                  " may have its day or its month first, and no row tells which; give --date-order day or --date-order month");
+}
+
+std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data) {
+  std::vector<std::string> notes;
+  if (const std::string said = table.form().Said(); !said.empty()) notes.push_back(said);
+  if (data.date_order != DateOrder::kNone)
+    notes.push_back(fmt::format("Dates as 01/02/2000 are read with the {} first.", ToString(data.date_order)));
+  for (const SeriesColumn& column : data.columns) {
+    const std::string name = column.name.empty() ? "The first column, which has no name," : "'" + ShownName(column.name) + "'";
+    const bool target = column.role == "target" && data.TargetFeature() >= 0;
+    const bool read = column.role == "feature" || target;
+    if (column.role == "index") notes.push_back(name + " is taken for an index and is not read.");
+    if (column.role == "not read" && column.holds == "nothing") notes.push_back(name + " is empty and is not read.");
+    if (!read) continue;
+    if (column.holds == "texts") {
+      notes.push_back(fmt::format("{} holds texts of {} {}: {}. Each is a number of 0 or 1 to a model{}.", name,
+                                  column.texts.size(), column.texts.size() == 1 ? "kind" : "kinds", SomeOf(column.texts),
+                                  column.missing > 0 ? fmt::format("; of {} empty cells all are 0", column.missing) : ""));
+      continue;
+    }
+    if (column.holds == "flags") notes.push_back(name + " holds yes and no, or true and false: 1 and 0.");
+    if (column.missing > 0) {
+      notes.push_back(
+          fmt::format("{} lacks {} of {} values: the last one before stands for each, and a further number tells a "
+                      "model where{}.",
+                      name, column.missing, table.rows(), target ? ". No window is scored by a value that is missing" : ""));
+    }
+    if (column.low == column.high)
+      notes.push_back(fmt::format("{} is {:g} in all rows, which tells nothing.", name, column.low));
+  }
+  return notes;
+}
+
+}  // namespace heed::lab

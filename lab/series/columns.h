@@ -1,0 +1,43 @@
+// What the columns of a table hold.
+#ifndef HEED_LAB_SERIES_COLUMNS_H_
+#define HEED_LAB_SERIES_COLUMNS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lab/series/csv_table.h"
+#include "lab/series/data.h"
+
+namespace heed::lab {
+
+inline constexpr std::size_t kMostCategories = 100;  // of a column
+
+// What a column's cells are, without a role. `as_names`: they are texts, even where they are numbers. Where texts stand among
+// numbers they are texts too, and `mixed` is the row of the first of them, from 0.
+struct ColumnLook {
+  SeriesColumn column;
+  int64_t mixed = -1;
+};
+ColumnLook LookAt(const CsvTable& table, int64_t column, bool as_names);
+
+// A column that is to be a feature. Throws FileError that names the row and what helps: texts among numbers, dates, more
+// categories than kMostCategories, one number in two spellings where its cells are names, days as 19580329.
+SeriesColumn FeatureOf(const CsvTable& table, int64_t column, bool as_names);
+
+// What is one number is one name, and has one spelling. Throws FileError that names both rows.
+void RequireOneSpelling(const CsvTable& table, int64_t column);
+// Days as 19580329 are 70 apart at the end of a month: a column that holds nothing else is no column of numbers.
+void RequireNoDates(const CsvTable& table, int64_t column);
+
+// What comes first in a column's dates as 31/12/2000: as `told`, or as days beyond 12 tell. Throws FileError that names a row:
+// none tells, or two contradict each other.
+DateOrder OrderOfDates(const CsvTable& table, int64_t column, DateOrder told);
+
+// Sentences on the form of the table and on its columns that a reader should know: separators, gaps, categories, constants,
+// what is not read. For data whose columns are known.
+std::vector<std::string> NotesOn(const CsvTable& table, const SeriesData& data);
+
+}  // namespace heed::lab
+
+#endif  // HEED_LAB_SERIES_COLUMNS_H_
