@@ -13,7 +13,7 @@ HOSTILE = {
     "latin-1": b"caf\xe9",
     "long": b"x" * 60000,
 }
-CSV = b'"x%s",y\nz,2.5\n'
+CSV = b'"x%s",y\n1,2.5\nz,3\n'
 
 
 def messages(result, code):
