@@ -2,9 +2,10 @@
 
     python3 tidy.py BUILD CLANG_TIDY JOBS --changed|--all FILES...
 
---changed looks at the sources that changed (changes.py) and, for a header that changed, at a source that includes it. Most of the
-time goes into LibTorch's headers, so sources of one folder that include them are looked at as one text. A source is looked at again
-when it, a header of heed that it reaches, its compile command or .clang-tidy changes.
+--changed looks at the sources that changed (changes.py) and, for a header that changed, at a source that includes it. After a change
+of .clang-tidy or of the version, run --all once: it looks at the others too. Most of the time goes into LibTorch's headers, so
+sources of one folder that include them are looked at as one text. A source is looked at again when it, a header of heed that it
+reaches, its compile command, the version or .clang-tidy changes.
 """
 
 import concurrent.futures
@@ -149,7 +150,7 @@ def main():
     sources = [Source(path) for path in given if path in tidy.entries]
     everything = len(sources)
     changed = changes.changed_files() if which == "--changed" else None
-    if changed is not None and pathlib.Path(".clang-tidy") not in changed:
+    if changed is not None:
         sources = to_look_at(sources, {ROOT / path for path in changed})
     known = [source for source in sources if tidy.stamp(source).exists()]
     work = sorted(groups([source for source in sources if source not in known], tidy), key=lambda group: -len(group))
