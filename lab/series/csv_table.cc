@@ -154,8 +154,7 @@ double CsvTable::Number(int64_t row, int64_t column) const {
   if (const std::optional<double> flag = FlagOf(Cell(row, column))) return *flag;
   const std::string wrong = Place(row, column) + "'" + ShownName(Text(row, column)) + "' ";
   if (Missing(row, column)) throw FileError(wrong + "stands for a missing value; fill it in, or leave the row out");
-  throw FileError(wrong + "is not a finite number; write it as " + (form_.decimal_comma ? "1234,5" : "1234.5") +
-                  ", or leave the cell empty where the value is missing");
+  throw FileError(wrong + "is not a finite number; write it as " + (form_.decimal_comma ? "1234,5" : "1234.5"));
 }
 
 double CsvTable::Date(int64_t row, int64_t column, DateOrder order) const {

@@ -94,7 +94,7 @@ at::Tensor PlainOperator(c10::DispatchKeySet keys, const at::Tensor& query, cons
     const at::Tensor q = Dense("query", query), k = Dense("key", key), v = Dense("value", value);
     CheckAttentionInputs(q, k, v);
     AttentionOptions options;
-    if (scale) options.scale(*scale);
+    options.scale(scale);
     options.causal(ParseCausal(causal));
     if (wants(q) || wants(k) || wants(v)) return DifferentiableAttention(q, k, v, options).output;
     return AttentionForward(q, k, v, options, Kept::kNothing).output;
@@ -124,7 +124,7 @@ std::optional<at::Tensor> SamePlainOperator(c10::DispatchKeySet keys, const at::
   if (!mask) return PlainOperator(keys, query, key, value, scale, causal ? "top_left" : "none");
   std::optional<AttentionOptions> options = OptionsOf(query, *mask);
   if (causal || !options || (keys.raw_repr() & ~kPlain.raw_repr()) != 0) return std::nullopt;
-  if (scale) options->scale(*scale);
+  options->scale(scale);
   return TranslateErrors([&] { return attention(query, key, value, *options).output; });
 }
 

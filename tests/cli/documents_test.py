@@ -60,6 +60,12 @@ def commands_of(page):
         yield from (line.strip() for line in lines.splitlines() if shlex.split(line, comments=True))
 
 
+def indented(page, begin):
+    """The indented block of a page that begins so: a file, or what a command prints."""
+    (block,) = re.findall(rf"^    {re.escape(begin)}.*\n(?:(?:    .*)?\n)*?(?=\n?(?:\S|\Z))", TEXTS[page], re.MULTILINE)
+    return re.sub(r"^    ", "", block, flags=re.MULTILINE)
+
+
 # --- what is read only -------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +181,7 @@ def what_a_reader_has(folder):
     for name, column in (("power.csv", "load"), ("co2.csv", "co2")):
         table(folder / name, f"{column},other", [(round(10 + 3 * math.sin(t / 4) + draw.random(), 3), t % 7) for t in range(900)])
     table(folder / "sales.csv", "day,sold", [(f"2024-{1 + t // 28:02}-{1 + t % 28:02}", 20 + t % 7 + draw.randrange(3)) for t in range(330)])
+    (folder / "shop.csv").write_text(indented("docs/series.md", "day;sold"), encoding="utf-8")
     numpy.save(folder / "X.npy", numpy.array([[draw.gauss(row % 2, 1) for _ in range(24)] for row in range(60)]).reshape(60, 12, 2))
     numpy.save(folder / "y.npy", numpy.arange(60) % 2)
     (folder / "train.py").write_text("import heed\n\nheed.enable()\n", encoding="utf-8")
@@ -206,6 +213,11 @@ def test_shell_blocks_run(page, shell):
         else:
             result = shell(FEWER_STEPS.sub("--steps 8", command))
             assert result.returncode == 0, f"{page}: {command}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+
+
+def test_a_dry_run_prints_what_the_page_shows(shell):
+    result = shell("heed study shop.csv --target sold --time day --goal forecast --dry-run")
+    assert result.stdout.split() == indented("docs/series.md", "shop.csv: forecast").split(), result.stderr
 
 
 @of_a_page

@@ -283,7 +283,8 @@ SeriesData Days(SeriesForm& form, bool alone) {
   data.has_dates = true;
   for (SeriesSequence& one : data.sequences) {
     for (int64_t i = 0; i < one.steps; ++i) {
-      one.times[i] = 1.6e9 + 86400.0 * static_cast<double>(i + i / 100);
+      const int64_t day = i + i / 100;  // a day is left out after each hundred
+      one.times[i] = 1.6e9 + 86400.0 * static_cast<double>(day);
       double& value = alone ? one.targets[i] : one.features[i * kColumns + 2];
       value = 5 + std::sin(static_cast<double>(i) / 58) + (i % 7 == 0 ? 1 : 0) + 0.3 * random.Uniform();
       one.targets[i] = value;
