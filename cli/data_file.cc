@@ -25,11 +25,10 @@ void RequireNoColumns(const DataArguments& arguments, const std::string& why) {
   for (const auto& [option, given] :
        {std::pair("sequence", !arguments.sequence.empty()), std::pair("time", !arguments.time.empty()),
         std::pair("part", !arguments.part.empty()), std::pair("features", !arguments.features.empty()),
-        std::pair("categories", !arguments.categories.empty()), std::pair("date_order", !arguments.date_order.empty()),
-        std::pair("separator", !arguments.csv.separator.empty()), std::pair("decimal", !arguments.csv.decimal.empty()),
-        std::pair("no_header", !arguments.csv.header)}) {
+        std::pair("categories", !arguments.categories.empty()), std::pair("date_order", !arguments.date_order.empty())}) {
     if (given) throw InvalidArgument(option + (": " + why));
   }
+  RequireNoCsvOptions(arguments.csv, why);
 }
 
 // A list of names, in one word with commas or in several.
@@ -117,6 +116,13 @@ void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv) {
   AddName(command, "--decimal", csv.decimal, "What its numbers have before their decimals: point or comma; default: found")
       ->group(kGroup);
   command.add_flag("!--no-header", csv.header, "Its first row holds values; the columns are then c1, c2, ..")->group(kGroup);
+}
+
+void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why) {
+  for (const auto& [option, given] : {std::pair("separator", !csv.separator.empty()),
+                                      std::pair("decimal", !csv.decimal.empty()), std::pair("no_header", !csv.header)}) {
+    if (given) throw InvalidArgument(option + (": " + why));
+  }
 }
 
 lab::SeriesData ReadData(const std::string& path, const DataArguments& arguments) {

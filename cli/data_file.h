@@ -34,6 +34,8 @@ struct DataArguments {
 void AddDataOptions(CLI::App& command, DataArguments& arguments);
 // Those that tell how a CSV file is written.
 void AddCsvOptions(CLI::App& command, lab::CsvOptions& csv);
+// Of what is no CSV file. Throws InvalidArgument that names an option which was given, and says why.
+void RequireNoCsvOptions(const lab::CsvOptions& csv, const std::string& why);
 
 // `flags`: the options of the study or the training, some of which need a forecast or no --part. Both throw InvalidArgument
 // that names the option, and FileError.

@@ -124,6 +124,7 @@ std::vector<lab::Evaluation> EvaluateCounts(const EvalArguments& arguments) {
 
 int RunEval(const EvalArguments& arguments, const Context& context) {
   if (lab::HoldsSeriesModel(arguments.folder)) return RunTable(arguments, context);
+  RequireNoCsvOptions(arguments.csv, "is for labelled sequences; " + arguments.folder + " holds a model of a text");
   const lab::Beyond beyond = ParseBeyond(arguments.beyond);
   const std::vector<lab::Evaluation> rows =
       lab::HoldsCounts(arguments.folder)

@@ -67,6 +67,7 @@ int RunPredict(const PredictArguments& arguments, const Context& context) {
                     "with it, and heed eval scores it");
   if (!lab::HoldsSeriesModel(arguments.model))
     throw FileError(arguments.model + ": it holds no model of labelled sequences; heed study DATA --target COLUMN makes one");
+  if (IsNpy(arguments.data)) RequireNoCsvOptions(arguments.csv, "an NPY file has no cells; only CSV files do");
   const lab::KeptModel model = lab::ReadModel(arguments.model);
   lab::WatchForInterrupt();
   const std::unique_ptr<lab::SeriesStream> stream =

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -34,9 +35,9 @@ void Validate(const SeriesMarks& marks, const std::vector<std::string>& features
   const std::vector<std::string>& columns = marks.category_columns;
   if (columns.size() != marks.category_names.size())
     throw InvalidArgument("category_columns, category_names: expected as many of one as of the other");
-  for (std::size_t i = 1; i < columns.size(); ++i) {
-    const auto earlier = std::find(columns.begin(), columns.begin() + static_cast<std::ptrdiff_t>(i), columns[i]);
-    if (columns[i] != columns[i - 1] && *earlier == columns[i] && earlier != columns.begin() + static_cast<std::ptrdiff_t>(i))
+  std::set<std::string_view> seen;
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if ((i == 0 || columns[i] != columns[i - 1]) && !seen.insert(columns[i]).second)
       throw InvalidArgument("category_columns: expected the categories of " + QuotedName(columns[i]) + " one behind the other");
   }
 }

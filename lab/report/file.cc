@@ -39,7 +39,7 @@ std::string ReadFile(const std::filesystem::path& path, int64_t most_bytes) { re
 std::string ReadInput(const std::filesystem::path& path) {
   constexpr std::size_t kAtOnce = size_t{1} << 24;
   std::string bytes = path == "-" ? ReadStandardInput(MostDataBytes()) : ReadFile(path);
-  if (!bytes.starts_with("\x1f\x8b")) return bytes;
+  if (!IsCompressed(std::string_view(bytes))) return bytes;
   std::string unpacked;
   Unpacker unpacker(NameOfInput(path));
   for (std::string_view left = bytes; !left.empty();) {

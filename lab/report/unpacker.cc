@@ -33,7 +33,7 @@ void Unpacker::Append(std::string_view bytes, bool last, std::string& to) {
     begin_ += bytes;
     if (begin_.size() < kMagic.size() && !last) return;
     decided_ = true;
-    if (begin_.starts_with(kMagic)) {
+    if (IsCompressed(std::string_view(begin_))) {
       stream_ = std::make_unique<Stream>();
       constexpr int kGzip = 16 + MAX_WBITS;
       if (inflateInit2(&stream_->z, kGzip) != Z_OK) throw FileError(name_ + ": zlib has no memory to unpack it");
@@ -69,12 +69,14 @@ void Unpacker::Inflate(std::string_view bytes, std::string& to) {
   }
 }
 
+bool IsCompressed(std::string_view bytes) { return bytes.starts_with(kMagic); }
+
 bool IsCompressed(const std::filesystem::path& path) {
   const InputFile file(path.string());
   std::array<char, kMagic.size()> begin = {};
   if (file.size() < std::ssize(begin)) return false;
   file.Read(0, std::ssize(begin), begin.data());
-  return std::string_view(begin.data(), begin.size()) == kMagic;
+  return IsCompressed(std::string_view(begin.data(), begin.size()));
 }
 
 }  // namespace heed::lab

@@ -29,7 +29,8 @@ class Unpacker {
   std::unique_ptr<Stream> stream_;  // none: the bytes are not compressed
 };
 
-// Whether a file begins as gzip writes it.
+// Whether bytes, or a file, begin as gzip writes them.
+bool IsCompressed(std::string_view bytes);
 bool IsCompressed(const std::filesystem::path& path);
 
 }  // namespace heed::lab

@@ -27,7 +27,8 @@ SeriesColumn FeatureOf(const CsvTable& table, int64_t column, bool as_names);
 
 // What is one number is one name, and has one spelling. Throws FileError that names both rows.
 void RequireOneSpelling(const CsvTable& table, int64_t column);
-// Days as 19580329 are 70 apart at the end of a month: a column that holds nothing else is no column of numbers.
+// Refuses a column of days as 19580331 alone, which would be taken for numbers: the next day is 19580401, 70 more. Throws
+// FileError that names the first row and says how to write it.
 void RequireNoDates(const CsvTable& table, int64_t column);
 
 // What comes first in a column's dates as 31/12/2000: as `told`, or as days beyond 12 tell. Throws FileError that names a row:

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <iterator>
@@ -142,11 +141,7 @@ std::vector<std::string> ClassNames(const std::string& file, const std::set<std:
                     std::to_string(kMostClasses) + "; is it a number to predict (--goal regression)?");
   }
   std::vector<std::string> sorted(names.begin(), names.end());
-  const auto number = [](const std::string& text) {
-    double value = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && rest == text.data() + text.size() ? std::optional<double>(value) : std::nullopt;
-  };
+  const auto number = [](const std::string& text) { return NumberOf(text, /*decimal_comma=*/false); };
   if (std::all_of(sorted.begin(), sorted.end(), number)) {
     std::stable_sort(sorted.begin(), sorted.end(),
                      [&](const std::string& a, const std::string& b) { return *number(a) < *number(b); });
@@ -234,12 +229,13 @@ std::map<std::string, double> ClassesOf(const CsvTable& table, int64_t target, S
 // The same file cut into other sequences, with other times or read in another way is other data; no name holds a zero byte.
 std::string FingerprintOf(const std::string& text, const SeriesColumns& columns) {
   std::string told = columns.sequence + '\0' + columns.time + (columns.part.empty() ? "" : '\0' + columns.part);
-  for (const std::string& name : columns.categories) told += '\0' + name;
-  const CsvOptions& csv = columns.csv;
-  for (const std::string& word :
-       {ToString(columns.date_order), csv.separator, csv.decimal, std::string(csv.header ? "" : "none")}) {
-    if (!word.empty()) told += '\0' + word;
-  }
+  const auto tell = [&](const char* option, const std::string& value) {
+    if (!value.empty()) told += std::string(2, '\0') + option + '\0' + value;
+  };
+  for (const std::string& name : columns.categories) tell("category", name);
+  tell("date_order", ToString(columns.date_order));
+  tell("separator", columns.csv.separator), tell("decimal", columns.csv.decimal),
+      tell("header", columns.csv.header ? "" : "none");
   return Fingerprint(text, told);
 }
 

@@ -200,18 +200,6 @@ void AddEnds(const KeptModel& model, const SeriesData& data, Scorer& scorer) {
 
 }  // namespace
 
-SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share) {
-  RequireComputable(data, model.form);
-  if (model.form.Forecasts()) {
-    ForecastScorer scorer(model, data.name, StepsOf(data), share);
-    scorer.Add(data);
-    return scorer.Scores();
-  }
-  Scorer scorer(model);
-  AddEnds(model, data, scorer);
-  return scorer.Scores();
-}
-
 SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const CsvOptions& csv,
                          const std::function<void(int64_t done, int64_t of)>& on_bytes, int64_t block) {
   const LabelledStream labelled = ScoredCsv(model, path, csv, block);

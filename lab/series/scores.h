@@ -17,16 +17,13 @@ struct SeriesScores {
   NamedScores numbers;
 };
 
-// All sequences, of each the steps that a model reads at once, its last; of a forecast the values in the last `share` of each,
-// between 0 and 1, from at most 512 windows, as a study scores its test part: methods see what comes before it, and windows
-// that foretell a missing value are not scored. Throws
-// FileError that names what is too short or cannot be computed with, and Interruption on Ctrl-C.
-SeriesScores ScoresOf(const KeptModel& model, const SeriesData& data, double share);
-
-// The same of a CSV file with targets, or standard input where the path is "-", read as CsvStream reads one, about `block`
-// bytes at a time; a file of forecasts is read twice, first to count the steps of its sequences, and standard input of
-// forecasts is read whole. What grows with the file is the id of each sequence, and what ClassScores keeps. on_bytes hears how
-// many bytes are read, of how many; 0 where nobody knows.
+// Of a CSV file with targets, or standard input where the path is "-", read as CsvStream reads one, about `block` bytes at a
+// time. All sequences are scored, of each the steps that a model reads at once, its last; of a forecast the values in the last
+// `share` of each, between 0 and 1, from at most 512 windows, as a study scores its test part: methods see what comes before
+// it, and windows that foretell a missing value are not scored. A file of forecasts is read twice, first to count the steps of
+// its sequences, and standard input of forecasts is read whole. What grows with the file is the id of each sequence, and what
+// ClassScores keeps. on_bytes hears how many bytes are read, of how many; 0 where nobody knows. Throws FileError that names
+// what is too short or cannot be computed with, and Interruption on Ctrl-C.
 SeriesScores ScoresOfCsv(const KeptModel& model, const std::filesystem::path& path, double share, const CsvOptions& csv = {},
                          const std::function<void(int64_t done, int64_t of)>& on_bytes = {}, int64_t block = kBlockBytes);
 

@@ -101,6 +101,7 @@ def test_what_counts_do_not_do_is_said(studied, tmp_path):
     for arguments, code, expected in [
         (["predict", model, folder / "book.txt"], 1, "it holds a model that counts the characters of a text; heed generate"),
         (["eval", model, folder / "book.txt", "--context", 16], 2, "context: counting runs of"),
+        (["eval", model, folder / "book.txt", "--separator", "tab"], 2, "separator: is for labelled sequences"),
         (["inspect", model, folder / "book.txt", "--out", tmp_path / "page"], 1, "it only counts; heed generate and heed eval open it"),
     ]:
         result = run(*arguments)

@@ -210,6 +210,8 @@ def test_what_does_not_fit_is_named(studied, walks, tmp_path):
     ]:
         result = run("predict", studied / "model", data)
         assert (result.returncode, result.stdout) == (1, "") and expected in result.stderr, result.stderr
+    result = run("predict", studied / "model", tmp_path / "x.npy", "--decimal", "comma")
+    assert result.returncode == 2 and "decimal: an NPY file has no cells" in result.stderr
     result = run("predict", folder, folder / "new.csv")
     assert result.returncode == 1 and "config.json" in result.stderr
     result = run("generate", studied / "model", "--prompt", "a")

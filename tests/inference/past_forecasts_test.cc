@@ -102,6 +102,12 @@ class PastForecastsTest : public ScratchFolderTest {
   SerialExecutor serial_;
 };
 
+TEST_F(PastForecastsTest, TheFileOfWeightsIsThereWhereAMethodHasNone) {
+  Write("season", {{"season", 2}});
+  std::ofstream(At("model.safetensors")) << "no weights";
+  EXPECT_TRUE(Holds(WhatOf<FileError>([&] { const SeriesModel model(folder().string()); }), "model.safetensors"));
+}
+
 TEST_F(PastForecastsTest, ASeasonComesAgain) {
   const SeriesModel model = Opened("season", {{"season", 2}});
   EXPECT_EQ(Answers(model, {1, 5, 2, 7}), (std::vector<double>{2, 7, 2}));

@@ -240,6 +240,9 @@ TEST(WithoutTorchTest, WhatIsNoCategoryAndNoGapIsNamed) {
   EXPECT_TRUE(Holds(refusal({0, NAN, 0, 0, 0}), "column \"b\"")) << refusal({0, NAN, 0, 0, 0});
   EXPECT_TRUE(Holds(refusal({0, 0, 0, 2, 0}), "column \"k\"") && Holds(refusal({0, 0, 0, 2, 0}), "expected 0 to 1"));
   EXPECT_TRUE(Holds(refusal({0, 0, 0, 0, 0.5}), "expected 0 to 0"));
+  form.marks.category_columns.push_back("k"), form.marks.category_names.emplace_back("last");
+  EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(form); }), "the categories of \"k\" one behind the other"));
+  form.marks.category_columns.pop_back(), form.marks.category_names.pop_back();
   form.marks.category_names.pop_back();
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([&] { Validate(form); }), "category_columns, category_names"));
   form.marks = {.gaps = {"c", "a"}};

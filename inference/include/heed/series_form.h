@@ -11,8 +11,8 @@ namespace heed {
 
 // Numbers of 0 and 1 that a model reads beside the features.
 struct SeriesMarks {
-  std::vector<std::string> gaps =
-      {};  // features that may lack values, in their order; each has a mark where a value is missing
+  // Features that may lack values, in their order: a mark of each says whether its value is missing.
+  std::vector<std::string> gaps = {};
   // Of columns of text, one behind the other: a mark says whether the column of that name holds the text of that name.
   std::vector<std::string> category_columns = {}, category_names = {};
 

@@ -147,12 +147,12 @@ std::unique_ptr<SeriesModel::Answerer> ReadMethod(const ConfigReader& config, co
   const ConfigReader::Json& method = config.Object(config.file(), "method");
   const ConfigReader::Json& settings = config.Object(method, "settings");
   const std::string kind = config.Text(method, "kind");
+  const KeptArrays arrays(weights_path);  // whose file is there and whole even where a method has no arrays
   if (kind == "simple") return std::make_unique<SimpleMethod>(config, settings, form);
   if (auto past = ReadPastMethod(kind, config, settings, form)) return past;
   if (kind != "linear" && kind != "neighbours")
     config.Fail("the method " + QuotedName(kind) +
                 " is unknown; expected simple, linear, neighbours, season, smoothing or calendar");
-  const KeptArrays arrays(weights_path);
   if (kind == "linear") return std::make_unique<LinearMethod>(config, settings, arrays, form);
   return std::make_unique<NeighbourMethod>(config, settings, arrays, form);
 }
