@@ -56,7 +56,10 @@ std::string Line(const Record& record) {
                       {"steps", one.steps}});
   }
   for (const lab::Baseline& baseline : record.baselines)
-    baselines.push_back({{"name", baseline.name}, {"loss", baseline.loss}, {"blocks", Short(baseline.blocks)}});
+    baselines.push_back({{"name", baseline.name},
+                         {"loss", baseline.loss},
+                         {"validation_loss", baseline.validation},
+                         {"blocks", Short(baseline.blocks)}});
   for (const lab::Column& column : record.columns) {
     columns.push_back({{"name", column.measure.name}, {"at", column.at}});
   }
@@ -110,7 +113,10 @@ Record ReadRecord(const std::filesystem::path& path) {
     record.models.push_back({model, one.at("step_seconds"), one.at("steps")});
   }
   for (const Json& one : json.at("baselines"))
-    record.baselines.push_back({.name = one.at("name"), .blocks = Numbers(one.at("blocks")), .loss = one.at("loss")});
+    record.baselines.push_back({.name = one.at("name"),
+                                .blocks = Numbers(one.at("blocks")),
+                                .loss = one.at("loss"),
+                                .validation = one.at("validation_loss")});
   while (std::getline(lines, line)) {
     if (!line.empty()) record.runs.push_back(RunFrom(Json::parse(line)));
   }

@@ -122,8 +122,7 @@ RecordedContest::RecordedContest(const Record& record, uint64_t seed) : record_(
   blocks_ = Draw(record.weights.size(), random), validation_blocks_ = Draw(record.validation_weights.size(), random);
   id = record.id, columns = record.columns, settings = nlohmann::ordered_json::object();
   for (const RecordedModel& one : record.models) models.push_back(one.model);
-  // That of the test part: records hold no other.
-  if (!record.baselines.empty()) simple_loss = record.baselines.front().loss;
+  if (!record.baselines.empty()) simple_loss = record.baselines.front().validation;
   weights = At(record.weights, blocks_), validation_weights = At(record.validation_weights, validation_blocks_);
 }
 

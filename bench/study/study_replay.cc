@@ -40,7 +40,7 @@ void HoldOne(const Record& record, double share, uint64_t seed, const std::vecto
   const double least = *std::ranges::min_element(truth), lost = truth[taken.contender] - least;
   ++tally.studies, tally.decided += taken.decided, tally.held += lost <= taken.may_lose + 1e-9, tally.best += lost <= 0;
   tally.regret += lost / std::abs(least), tally.worst = std::max(tally.worst, lost / std::abs(least));
-  const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::loss);
+  const auto baseline = std::ranges::min_element(record.baselines, {}, &lab::Baseline::validation);
   const int worth = Worth(result, taken.contender, contest.Drawn(baseline->blocks));
   tally.worth += worth > 0, tally.not_worth += worth < 0;
 }

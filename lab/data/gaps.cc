@@ -61,21 +61,21 @@ double GapCounts::Probability(int32_t left, int32_t token, int32_t right, double
   return from(ContextOf(kBoth, {left, right}), (from(ContextOf(kLeft, {left}), frequency) + by_right) / 2);
 }
 
-std::vector<double> GapLosses(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
-                              const std::vector<std::vector<int32_t>>& test, int64_t context) {
+CountedGaps CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                      const std::vector<std::vector<int32_t>>& test, int64_t context) {
   const GapCounts counts(train, symbols);
   const WindowOptions windows{
       .objective = Objective::kMasked, .context = context, .mask_symbol = static_cast<int32_t>(symbols)};
-  double best = 0, least = std::numeric_limits<double>::infinity();
+  CountedGaps counted{.validation = std::numeric_limits<double>::infinity()};
   for (const double discount : kDiscounts) {
     double sum = 0;
     for (const std::vector<int32_t>& block : validation) sum += BlockLoss(counts, block, windows, discount);
-    if (sum < least) least = sum, best = discount;
+    const double loss = sum / static_cast<double>(validation.size());
+    if (loss < counted.validation) counted.validation = loss, counted.discount = discount;
   }
-  std::vector<double> losses;
-  losses.reserve(test.size());
-  for (const std::vector<int32_t>& block : test) losses.push_back(BlockLoss(counts, block, windows, best));
-  return losses;
+  counted.losses.reserve(test.size());
+  for (const std::vector<int32_t>& block : test) counted.losses.push_back(BlockLoss(counts, block, windows, counted.discount));
+  return counted;
 }
 
 }  // namespace heed::lab

@@ -28,10 +28,14 @@ class GapCounts {
   DiscountedCounts counts_;
 };
 
-// What it loses on each block of the test part, with the discount that loses least on those of the validation part: nats per
-// hidden token, where windows of `context` tokens hide as ForEachBatch does.
-std::vector<double> GapLosses(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
-                              const std::vector<std::vector<int32_t>>& test, int64_t context);
+// What it loses in nats per hidden token, where windows of `context` tokens hide as ForEachBatch does, with the discount that
+// loses least on the validation part.
+struct CountedGaps {
+  double discount = 0, validation = 0;
+  std::vector<double> losses = {};  // on each block of the test part
+};
+CountedGaps CountGaps(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                      const std::vector<std::vector<int32_t>>& test, int64_t context);
 
 }  // namespace heed::lab
 

@@ -1,6 +1,7 @@
 #include "lab/data/ngrams.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace heed::lab {
@@ -18,39 +19,29 @@ std::vector<double> MeanLosses(const NGrams& grams, const std::vector<std::vecto
 
 }  // namespace
 
-std::string CountingName(const CountedText& counted) {
-  if (counted.order == 1) return "counting single characters";
-  return "counting runs of " + std::to_string(counted.order) + " characters";
-}
-
-CountedText CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
-                      const std::vector<std::vector<int32_t>>& test) {
+std::vector<CountedText> CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                                   const std::vector<std::vector<int32_t>>& test) {
   const NGrams grams(train.tokens, train.ends, symbols, kMostOrder);
-  std::vector<std::vector<double>> by_discount;  // [discounts, orders]
-  for (const double discount : kDiscounts) by_discount.push_back(MeanLosses(grams, validation, discount));
-  const auto best_of = [&](std::size_t n) {
-    const auto best = std::ranges::min_element(by_discount, {}, [n](const auto& losses) { return losses[n]; });
-    return static_cast<std::size_t>(best - by_discount.begin());
-  };
-  std::size_t chosen = 0;
-  for (std::size_t n = 1; n < static_cast<std::size_t>(grams.order()); ++n) {
-    if (by_discount[best_of(n)][n] < by_discount[best_of(chosen)][chosen]) chosen = n;
+  std::vector<CountedText> orders;
+  for (int64_t order = 1; order <= grams.order(); ++order) orders.push_back({.order = order, .validation = INFINITY});
+  for (const double discount : kDiscounts) {
+    const std::vector<double> losses = MeanLosses(grams, validation, discount);
+    for (CountedText& of : orders) {
+      const double loss = losses[static_cast<std::size_t>(of.order - 1)];
+      if (loss < of.validation) of.validation = loss, of.discount = discount;
+    }
   }
-  CountedText counted{static_cast<int64_t>(chosen) + 1, kDiscounts[best_of(chosen)], {}, {}, {}};
-  const std::size_t second = std::min<std::size_t>(1, static_cast<std::size_t>(grams.order()) - 1);
-  counted.frequencies_discount = kDiscounts[best_of(0)], counted.one_before_discount = kDiscounts[best_of(second)];
+  const int64_t best = std::ranges::min_element(orders, {}, &CountedText::validation)->order;
+  std::erase_if(orders, [&](const CountedText& of) { return of.order > 2 && of.order != best; });
   for (const std::vector<int32_t>& block : test) {
-    std::map<std::size_t, std::vector<double>> by_discount_of_block;
-    const auto loss = [&](std::size_t n) {
-      std::vector<double>& losses = by_discount_of_block[best_of(n)];
-      if (losses.empty()) losses = grams.Losses(block, kDiscounts[best_of(n)]);
-      return losses[n];
-    };
-    counted.losses.push_back(loss(chosen));
-    counted.frequencies.push_back(loss(0));
-    counted.one_before.push_back(loss(second));
+    std::map<double, std::vector<double>> by_discount;
+    for (CountedText& of : orders) {
+      std::vector<double>& losses = by_discount[of.discount];
+      if (losses.empty()) losses = grams.Losses(block, of.discount);
+      of.losses.push_back(losses[static_cast<std::size_t>(of.order - 1)]);
+    }
   }
-  return counted;
+  return orders;
 }
 
 }  // namespace heed::lab

@@ -3,7 +3,6 @@
 #define HEED_LAB_DATA_NGRAMS_H_
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "heed/ngrams.h"
@@ -13,19 +12,16 @@ namespace heed::lab {
 
 inline constexpr double kDiscounts[] = {0.3, 0.5, 0.7, 0.9};  // among which the validation part chooses
 
-// The order and the discount that lose least on some blocks of a text, and what they lose on others, by block.
+// What counting loses with the discount that loses least on the validation part: nats per token.
 struct CountedText {
-  int64_t order = 0;
-  double discount = 0;
-  std::vector<double> losses;                     // of that order
-  std::vector<double> frequencies, one_before{};  // of orders 1 and 2, with discounts of their own:
-  double frequencies_discount = 0, one_before_discount = 0;
+  int64_t order = 1;  // of NGrams
+  double discount = 0, validation = 0;
+  std::vector<double> losses = {};  // on each block of the test part
 };
-CountedText CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
-                      const std::vector<std::vector<int32_t>>& test);
 
-// "counting runs of 5 characters".
-std::string CountingName(const CountedText& counted);
+// Of orders 1 and 2 and of the order that loses least on the validation part; ascending, each once.
+std::vector<CountedText> CountText(const Passages& train, int64_t symbols, const std::vector<std::vector<int32_t>>& validation,
+                                   const std::vector<std::vector<int32_t>>& test);
 
 }  // namespace heed::lab
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -33,25 +34,42 @@ constexpr int64_t kLeastRows = 64;             // however large
 
 int64_t Bounded(int64_t most, int64_t each) { return std::clamp(most / std::max<int64_t>(1, each), kLeastRows, kMostRows); }
 
+// What a method loses and gets right on some windows, added up over its answers.
+struct AnswerSums {
+  double loss = 0, right = 0, answers = 0;
+};
+
+// Fills in the numbers of a baseline. sums_of(windows) gives the windows' AnswerSums.
+template <class SumsOf>
+void Measure(const SeriesBatches& batches, const SumsOf& sums_of, Baseline* baseline) {
+  double right = 0, answers = 0;
+  baseline->loss = 0;
+  for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
+    const AnswerSums sums = sums_of(block);
+    baseline->blocks.push_back(sums.loss / sums.answers);
+    baseline->loss += sums.loss, right += sums.right, answers += sums.answers;
+  }
+  baseline->loss /= answers, baseline->accuracy = right / answers;
+  const AnswerSums validation = sums_of(batches.validation_windows());
+  baseline->validation = validation.loss / validation.answers;
+}
+
 Baseline MeasureMethod(const SeriesBatches& batches, const SeriesExamples& examples, RowOf row_of, FittedMethod method) {
-  Baseline baseline;
-  baseline.setting = method.setting;
+  Baseline baseline{.setting = method.setting};
   method.kept.settings["summaries"] = row_of == RowOf::kSummary;
   method.kept.settings["lengths_differ"] = LengthsDiffer(batches);
   baseline.kept = std::make_shared<KeptMethod>(std::move(method.kept));
-  double rows = 0;
-  for (const std::vector<SeriesWindow>& block : batches.TestBlocks()) {
-    double sum = 0, count = 0;
-    examples.ForEach(block, [&](const Examples& some) {
+  const auto sums_of = [&](const std::vector<SeriesWindow>& windows) {
+    AnswerSums sums;
+    examples.ForEach(windows, [&](const Examples& some) {
       const at::Tensor answers = method.answer(some.X);
-      sum += MeanLoss(answers, some.y) * static_cast<double>(some.rows());
-      if (some.classes()) baseline.accuracy += answers.argmax(1).eq(some.y).sum().item<double>();
-      count += static_cast<double>(some.rows());
+      sums.loss += MeanLoss(answers, some.y) * static_cast<double>(some.rows()) * batches.error_scale();
+      if (some.classes()) sums.right += answers.argmax(1).eq(some.y).sum().item<double>();
+      sums.answers += static_cast<double>(some.rows());
     });
-    baseline.blocks.push_back(sum * batches.error_scale() / count);
-    baseline.loss += sum, rows += count;
-  }
-  baseline.loss *= batches.error_scale() / rows, baseline.accuracy /= rows;
+    return sums;
+  };
+  Measure(batches, sums_of, &baseline);
   return baseline;
 }
 
@@ -78,7 +96,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
   const at::NoGradGuard no_grad;
   const SeriesExamples examples(batches);
   const int64_t most = std::min(Bounded(kMostNumbers, examples.cells() + examples.outputs()),
-                                Bounded(kMostDistances, (examples.TestRows() + kMostValidation) * examples.cells()));
+                                Bounded(kMostDistances, (examples.MeasuredRows() + kMostValidation) * examples.cells()));
   const Examples training = examples.Training(most), validation = examples.Validation(std::min(most, kMostValidation));
   const int64_t classes = batches.data().goal == SeriesGoal::kClassification ? examples.outputs() : 0;
   Baseline baseline = MeasureMethod(batches, examples, RowOf::kSteps, FitNeighbours(training, validation, classes));
@@ -89,7 +107,7 @@ Baseline NearestNeighbours(const SeriesBatches& batches) {
 
 // Of a method that looks at past targets alone.
 Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, const FittedForecast& forecast) {
-  Baseline baseline{.name = name, .setting = forecast.setting, .loss = NAN, .looks = false};
+  Baseline baseline{.name = name, .setting = forecast.setting, .loss = NAN, .validation = forecast.validation, .looks = false};
   if (!forecast.foretell) return baseline;
   baseline.kept = std::make_shared<KeptMethod>(forecast.kept);
   baseline.loss = ForecastLoss(batches, batches.test_windows(), forecast.foretell);
@@ -100,17 +118,48 @@ Baseline MeasureForecast(const SeriesBatches& batches, const std::string& name, 
 
 Baseline Season(const SeriesBatches& batches) {
   const int64_t season = BestSeason(batches);
+  const Forecaster foretell = LastSeason(batches.data(), season);
   return MeasureForecast(batches, "last season",
                          {fmt::format("{} steps", season),
-                          LastSeason(batches.data(), season),
-                          {"season", SettingsOfMethod(RepeatedSeason{season})}});
+                          foretell,
+                          {"season", SettingsOfMethod(RepeatedSeason{season})},
+                          ForecastLoss(batches, batches.validation_windows(), foretell)});
 }
 
 }  // namespace
 
+Baseline SimpleAnswer(const SeriesBatches& batches) {
+  const SeriesData& data = batches.data();
+  const bool classifies = data.goal == SeriesGoal::kClassification, forecasts = data.goal == SeriesGoal::kForecast;
+  Baseline baseline{.name = classifies ? "commonest class" : forecasts ? "last value" : "mean", .looks = false};
+  std::vector<double> counts(data.classes.size(), 1.0);  // one more than counted: never 0
+  for (const SeriesWindow& part : classifies ? batches.training_steps() : std::vector<SeriesWindow>()) {
+    for (const double target : data.sequences[part.sequence].targets) counts[static_cast<std::size_t>(target)] += 1;
+  }
+  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
+  KeptMethod kept{.kind = "simple"};
+  for (const double count : counts) kept.settings["shares"].push_back(count / total);
+  baseline.kept = std::make_shared<KeptMethod>(std::move(kept));
+  const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  const auto sums_of = [&](const std::vector<SeriesWindow>& windows) {
+    AnswerSums sums;
+    batches.ForEach(windows, [&](const SeriesBatch& batch) {
+      // Standardised targets are distances from the mean, those of a forecast from the last value.
+      for (const float value : batch.values) sums.loss += std::pow(static_cast<double>(value), 2) * batches.error_scale();
+      for (const int64_t answer : batch.classes) {
+        sums.loss -= std::log(counts[answer] / total);
+        sums.right += answer == commonest ? 1 : 0;
+      }
+      sums.answers += static_cast<double>(classifies ? batch.classes.size() : batch.values.size());
+    });
+    return sums;
+  };
+  Measure(batches, sums_of, &baseline);
+  return baseline;
+}
+
 std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads) {
-  std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {
-      [](const SeriesBatches& some) { return some.SimpleAnswer(some.TestBlocks()); }};
+  std::vector<std::function<Baseline(const SeriesBatches&)>> methods = {SimpleAnswer};
   if (batches.data().goal == SeriesGoal::kForecast) {
     methods.emplace_back(Season);
     methods.emplace_back([](const SeriesBatches& some) { return MeasureForecast(some, "Holt-Winters", FitSmoothing(some)); });
@@ -128,7 +177,7 @@ std::vector<Baseline> SeriesBaselines(const SeriesBatches& batches, int threads)
     return baselines[i].name;
   });
   // What a table of numbers cannot hold is no answer.
-  std::erase_if(baselines, [](const Baseline& baseline) { return !std::isfinite(baseline.loss); });
+  std::erase_if(baselines, [](const Baseline& baseline) { return !std::isfinite(baseline.loss + baseline.validation); });
   return baselines;
 }
 

@@ -10,7 +10,10 @@ namespace heed::lab {
 
 class SeriesBatches;
 
-// SeriesBatches::SimpleAnswer, then for
+// What is answered without looking at the features: the commonest class, the mean, the last value.
+Baseline SimpleAnswer(const SeriesBatches& batches);
+
+// SimpleAnswer, then for
 //   classification  logistic regression, on the steps and on summaries of them, and nearest neighbours,
 //   regression      ridge regression alike, and nearest neighbours,
 //   forecast        the last season, Holt-Winters, where there are dates the calendar, and ridge regression and nearest

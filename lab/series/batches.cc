@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <numeric>
 
 #include "heed/error.h"
-#include "lab/series/kept_method.h"
 #include "lab/series/magnitudes.h"
 #include "lab/series/scale.h"
 
@@ -191,39 +188,6 @@ std::vector<std::vector<SeriesWindow>> SeriesBatches::Blocks(const std::vector<S
   for (int64_t b = 0; b < count; ++b)
     blocks.emplace_back(windows.begin() + b * all / count, windows.begin() + (b + 1) * all / count);
   return blocks;
-}
-
-Baseline SeriesBatches::SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const {
-  const bool classifies = data_.goal == SeriesGoal::kClassification;
-  Baseline baseline;
-  baseline.looks = false;
-  baseline.name = classifies ? "commonest class" : Forecasts() ? "last value" : "mean";
-  KeptMethod kept{.kind = "simple"};
-  std::vector<double> counts(data_.classes.size(), 1.0);  // one more than counted: never 0
-  for (const SeriesWindow& part : classifies ? training_ : std::vector<SeriesWindow>()) {
-    for (const double target : data_.sequences[part.sequence].targets) counts[static_cast<std::size_t>(target)] += 1;
-  }
-  const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
-  for (const double count : counts) kept.settings["shares"].push_back(count / total);
-  baseline.kept = std::make_shared<KeptMethod>(std::move(kept));
-  const auto commonest = std::max_element(counts.begin(), counts.end()) - counts.begin();
-  double all = 0;
-  for (const std::vector<SeriesWindow>& block : blocks) {
-    double sum = 0, count = 0;
-    ForEach(block, [&](const SeriesBatch& batch) {
-      // Standardised targets are distances from the mean, those of a forecast from the last value.
-      for (const float value : batch.values) sum += static_cast<double>(value) * static_cast<double>(value) * error_scale();
-      for (const int64_t answer : batch.classes) {
-        sum -= std::log(counts[answer] / total);
-        baseline.accuracy += answer == commonest ? 1 : 0;
-      }
-      count += static_cast<double>(classifies ? batch.classes.size() : batch.values.size());
-    });
-    baseline.blocks.push_back(sum / count);
-    baseline.loss += sum, all += count;
-  }
-  baseline.loss /= all, baseline.accuracy /= all;
-  return baseline;
 }
 
 }  // namespace heed::lab

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lab/data/random.h"
-#include "lab/runs/baseline.h"
 #include "lab/series/form.h"
 
 namespace heed::lab {
@@ -70,9 +69,6 @@ class SeriesBatches {
   // All of the part once, some rows at a time.
   using Visit = std::function<void(const SeriesBatch&)>;
   void ForEach(const std::vector<SeriesWindow>& windows, const Visit& visit) const;
-  // What is answered without looking at the features, measured on these blocks of a part: the commonest class, the mean, the
-  // last value.
-  Baseline SimpleAnswer(const std::vector<std::vector<SeriesWindow>>& blocks) const;
 
  private:
   std::vector<std::vector<SeriesWindow>> Blocks(const std::vector<SeriesWindow>& windows) const;

@@ -1,7 +1,6 @@
 #include "lab/series/calendar.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,13 +19,51 @@ std::string Setting(const Calendar& form) {
   return Join(names) + (form.logs ? ", on logarithms" : "");
 }
 
-// Of each sequence the curve at all its steps and what its values lie beside it, in the scale of the method.
-struct Curves {
-  std::vector<std::vector<double>> curve, beside;  // [sequences][steps]
-  std::vector<double> left;                        // [outputs], see SharesLeft
+constexpr int64_t kFits = 8;  // of a curve as its sequence grows; each costs as much as the first
+
+// A curve in the scale of the method, and how many steps it was fitted to.
+struct FittedCurve {
+  int64_t known = 0;
+  std::vector<double> values;
 };
 
-FittedForecast FitCurve(const SeriesBatches& batches, const Calendar& form, const std::vector<SeriesWindow>& past) {
+FittedCurve FitCurve(const SeriesSequence& sequence, const ForecastScale& scale, const Calendar& method, int64_t known) {
+  if (Interrupted()) throw Interruption("interrupted while a calendar was fitted");
+  // Where a sequence has no past, its curve is its first value.
+  FittedCurve curve{known, std::vector<double>(sequence.targets.size(), scale.Scaled(sequence.targets.front()))};
+  if (known == 0) return curve;
+  std::vector<double> scaled(known);
+  for (int64_t i = 0; i < known; ++i) scaled[i] = scale.Scaled(sequence.targets[i]);
+  ModelWorkspace workspace;
+  method.FitCurve(sequence.times, scaled, curve.values, workspace);
+  return curve;
+}
+
+// What the values of a sequence that grows lie beside its curve.
+class GrowingCurve {
+ public:
+  GrowingCurve(const SeriesSequence& sequence, const ForecastScale& scale, const Calendar& method, int64_t known)
+      : sequence_(sequence), scale_(scale), method_(method), known_(known), curve_(FitCurve(sequence, scale, method, known)) {}
+
+  double Beside(int64_t step) const { return scale_.Scaled(sequence_.targets[step]) - curve_.values[step]; }
+  double At(int64_t step) const { return curve_.values[step]; }
+  // The last of its fits that sees no step from `end` on.
+  void GrowTo(int64_t end) {
+    const int64_t grows = std::ssize(sequence_.targets) - known_;
+    const int64_t fit = grows == 0 ? 0 : std::clamp<int64_t>((end - known_) * kFits / grows, 0, kFits - 1);
+    if (const int64_t known = known_ + grows * fit / kFits; known != curve_.known)
+      curve_ = FitCurve(sequence_, scale_, method_, known);
+  }
+
+ private:
+  const SeriesSequence& sequence_;
+  ForecastScale scale_;
+  Calendar method_;
+  int64_t known_;
+  FittedCurve curve_;
+};
+
+FittedForecast FitForm(const SeriesBatches& batches, const Calendar& form, const std::vector<SeriesWindow>& past) {
   Forecaster foretell = CalendarForecaster(batches.data(), batches.target_scale(), batches.outputs(), form, past);
   return {Setting(form), std::move(foretell), {"calendar", SettingsOfMethod(form)}};
 }
@@ -38,29 +75,24 @@ Forecaster CalendarForecaster(const SeriesData& data, double unit, int64_t outpu
   const ForecastScale scale{unit, method.logs};
   ModelWorkspace workspace;
   const ModelWorkspace::Frame frame(workspace);
-  auto curves = std::make_shared<Curves>();
-  curves->left.resize(outputs);
+  auto curves = std::make_shared<std::vector<GrowingCurve>>();
+  auto shares = std::make_shared<std::vector<double>>(outputs);
   int64_t steps = 0;
   for (const SeriesWindow& part : past) steps += part.steps;
-  SharesLeft left(curves->left, steps, workspace);
+  SharesLeft left(*shares, steps, workspace);
   for (const SeriesWindow& part : past) {
-    if (Interrupted()) throw Interruption("interrupted while a calendar was fitted");
-    const SeriesSequence& sequence = data.sequences[part.sequence];
-    std::vector<double>& beside = curves->beside.emplace_back(sequence.targets);
-    for (double& value : beside) value = scale.Scaled(value);
-    const std::span<const double> known = std::span(beside).first(part.steps);
-    // Where a sequence has no past, its curve is its first value.
-    std::vector<double>& curve = curves->curve.emplace_back(beside.size(), beside.front());
-    if (part.steps > 0) method.FitCurve(sequence.times, known, curve, workspace);
-    std::ranges::transform(beside, curve, beside.begin(), std::minus<>());
-    left.Add(known);
+    const GrowingCurve& curve = curves->emplace_back(data.sequences[part.sequence], scale, method, part.steps);
+    std::vector<double> beside(part.steps);
+    for (int64_t i = 0; i < part.steps; ++i) beside[i] = curve.Beside(i);
+    left.Add(beside);
   }
   left.Finish();
   return [=](const SeriesWindow& window, std::vector<double>& values) {
-    const std::vector<double>& curve = curves->curve[window.sequence];
-    const double beside = curves->beside[window.sequence][window.end() - 1];
+    GrowingCurve& curve = (*curves)[window.sequence];
+    curve.GrowTo(window.end());
+    const double beside = curve.Beside(window.end() - 1);
     for (int64_t h = 0; h < std::ssize(values); ++h)
-      values[h] = scale.Value(curve[window.end() + h] + curves->left[h] * beside);
+      values[h] = scale.Value(curve.At(window.end() + h) + (*shares)[h] * beside);
   };
 }
 
@@ -86,7 +118,7 @@ FittedForecast FitCalendar(const SeriesBatches& batches) {
     }
   }
   return FitBest(batches, forms,
-                 [&](const Calendar& form, const std::vector<SeriesWindow>& past) { return FitCurve(batches, form, past); });
+                 [&](const Calendar& form, const std::vector<SeriesWindow>& past) { return FitForm(batches, form, past); });
 }
 
 }  // namespace heed::lab

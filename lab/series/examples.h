@@ -64,7 +64,8 @@ class SeriesExamples {
   // At most so many rows, evenly spread.
   Examples Training(int64_t most) const;
   Examples Validation(int64_t most) const;
-  int64_t TestRows() const { return RowsOf(batches_.test_windows()); }
+  // Of the validation and the test part.
+  int64_t MeasuredRows() const { return RowsOf(batches_.validation_windows()) + RowsOf(batches_.test_windows()); }
   // All of these windows, some rows at a time.
   void ForEach(const std::vector<SeriesWindow>& windows, const std::function<void(const Examples&)>& visit) const;
   // What of the training part was left out by Training(most), and of the cells; empty: nothing.

@@ -23,6 +23,7 @@ struct FittedForecast {
   std::string setting;  // "12 steps"
   Forecaster foretell;
   KeptMethod kept = {};
+  double validation = NAN;  // the loss on the validation part, fitted without it
 };
 
 // The form that loses least on the validation part when it is fitted to the training part, the first of equals; then fitted to
@@ -35,7 +36,9 @@ FittedForecast FitBest(const SeriesBatches& batches, const std::vector<Form>& fo
     const double loss = ForecastLoss(batches, batches.validation_windows(), fit(form, batches.training_steps()).foretell);
     if (loss < least) least = loss, best = &form;
   }
-  return fit(*best, batches.StepsBeforeTest());
+  FittedForecast fitted = fit(*best, batches.StepsBeforeTest());
+  fitted.validation = least;
+  return fitted;
 }
 
 // As they are kept, of a method of heed/past_forecasts.h.

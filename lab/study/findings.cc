@@ -69,6 +69,10 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
+  const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
+  if (luckiest.loss < std::min(worth.loss, baseline.loss))
+    text += " " + TellStudy()("worth lucky", "baseline"_a = Sentence(luckiest.Phrase()), "loss"_a = measure.Text(luckiest.loss),
+                              "chosen"_a = baseline.Phrase());
   return text;
 }
 

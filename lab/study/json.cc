@@ -34,6 +34,7 @@ Json ToJson(const Baseline& baseline, bool classifies) {
                {"setting", baseline.setting},
                {"limits", baseline.limits},
                {"loss", baseline.loss},
+               {"validation_loss", baseline.validation},
                {"blocks", baseline.blocks}};
   if (classifies) json["accuracy"] = baseline.accuracy;
   return json;

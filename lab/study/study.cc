@@ -13,7 +13,7 @@
 
 namespace heed::lab {
 
-const Baseline& StudiedTask::BestBaseline() const { return *std::ranges::min_element(baselines, {}, &Baseline::loss); }
+const Baseline& StudiedTask::BestBaseline() const { return *std::ranges::min_element(baselines, {}, &Baseline::validation); }
 
 namespace {
 

@@ -81,7 +81,7 @@ struct StudiedTask {
   std::vector<Baseline> baselines;
   ContestResult contest;
 
-  const Baseline& BestBaseline() const;
+  const Baseline& BestBaseline() const;  // by the validation part
 };
 
 struct StudyResult {

@@ -135,7 +135,7 @@ class TableTask : public StudyTask {
                              });
     settings = RunSettingsOf(FieldsOf(options_));
     columns = TableColumns(data.goal);
-    simple_loss = batches_.SimpleAnswer(batches_.ValidationBlocks()).loss;
+    simple_loss = SimpleAnswer(batches_).validation;
     for (const std::vector<SeriesWindow>& block : batches_.TestBlocks()) weights.push_back(AnswersIn(block));
     for (const std::vector<SeriesWindow>& block : batches_.ValidationBlocks()) validation_weights.push_back(AnswersIn(block));
   }

@@ -41,7 +41,7 @@ struct StudiedText {
   TextIdentity identity;
   std::string beginning;
   ObserveModel observe;
-  std::optional<CountedText> counted;  // once a task has asked for it
+  std::vector<CountedText> counted;  // once a task has asked for it
 };
 
 int64_t Characters(const Blocks& blocks) {
@@ -99,6 +99,11 @@ class TextLearner : public Learner {
   Random random_;
 };
 
+std::string CountingName(int64_t order) {
+  if (order == 1) return "frequencies of characters";
+  return order == 2 ? "counting pairs of characters" : fmt::format("counting runs of {} characters", order);
+}
+
 void RequireEqual(const Models& models) {
   const auto [least, most] = std::ranges::minmax_element(models, {}, &SizedContender::parameters);
   if (static_cast<double>(most->parameters) <= (1.0 + kLargestDeviation) * static_cast<double>(least->parameters)) return;
@@ -147,26 +152,24 @@ class TextTask : public StudyTask {
 
   std::vector<Baseline> Baselines(int /*threads*/) const override {
     const TextParts& parts = text_->parts;
-    if (!text_->counted) text_->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
-    const CountedText& counted = *text_->counted;
     const bool causal = objective_ == Objective::kCausal;
-    // Those of an order predict the next character and can be kept.
-    const auto baseline = [&](std::string name, const std::vector<double>& blocks, int64_t order, double discount) {
-      Baseline made{.name = std::move(name), .blocks = blocks, .loss = MeanOf(blocks), .looks = order != 1};
-      if (causal) made.kept = std::make_shared<KeptMethod>("counts", Json{{"order", order}, {"discount", discount}});
-      return made;
+    if (text_->counted.empty()) text_->counted = CountText(parts.train, parts.vocabulary.size(), parts.validation, parts.test);
+    const auto baseline = [](const std::string& name, const auto& counted) {
+      return Baseline{.name = name, .blocks = counted.losses, .loss = MeanOf(counted.losses), .validation = counted.validation};
     };
-    std::vector<Baseline> baselines = {
-        baseline("frequencies of characters", counted.frequencies, 1, counted.frequencies_discount)};
-    if (!causal) {
-      baselines.push_back(baseline(
-          "counting both neighbours",
-          GapLosses(parts.train, parts.vocabulary.size(), parts.validation, parts.test, text_->options.context), 0, 0));
-      return baselines;
+    std::vector<Baseline> baselines;
+    for (const CountedText& counted : text_->counted) {
+      if (!causal && counted.order > 1) continue;  // characters before a hidden one may be hidden, too
+      baselines.push_back(baseline(CountingName(counted.order), counted));
+      baselines.back().looks = counted.order > 1;
+      if (!causal) continue;
+      Json settings = {{"order", counted.order}, {"discount", counted.discount}};
+      baselines.back().kept = std::make_shared<KeptMethod>("counts", std::move(settings));
     }
-    baselines.push_back(baseline("counting pairs of characters", counted.one_before, 2, counted.one_before_discount));
-    if (counted.order > 2)
-      baselines.push_back(baseline(CountingName(counted), counted.losses, counted.order, counted.discount));
+    if (!causal) {
+      baselines.push_back(baseline("counting both neighbours", CountGaps(parts.train, parts.vocabulary.size(), parts.validation,
+                                                                         parts.test, text_->options.context)));
+    }
     return baselines;
   }
 

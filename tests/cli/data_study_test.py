@@ -188,7 +188,7 @@ def test_the_first_sentence_tells_whether_it_is_worth_a_model(tmp_path):
     assert result.stdout.index("Is it worth a model?") < result.stdout.index("Which model?")
     taken = summary["tasks"][0]["take"]["model"]
     verdict = next(judged for judged in summary["tasks"][0]["verdict"] if judged["model"] == taken)
-    simple = min(summary["tasks"][0]["baselines"], key=lambda baseline: baseline["loss"])
+    simple = min(summary["tasks"][0]["baselines"], key=lambda baseline: baseline["validation_loss"])
     gap = float(re.search(r"which is ([0-9.e+-]+) more than", first["answer"]).group(1))
     assert gap == pytest.approx(verdict["loss"] - simple["loss"], rel=0.01)
     page = html.unescape((tmp_path / "r" / "report.html").read_text(encoding="utf-8"))

@@ -180,6 +180,6 @@ def test_weeks_with_gaps_have_the_verdict_of_the_cleaned_file(tmp_path):
                      "--out", tmp_path / f"report-{gaps}", *TINY, "--json")
         assert result.returncode == 0, result.stderr
         task = json.loads(result.stdout)["tasks"][0]
-        verdicts.append([task["baselines"][0]["loss"], min(task["baselines"], key=lambda one: one["loss"])["name"]])
+        verdicts.append([task["baselines"][0]["loss"], min(task["baselines"], key=lambda one: one["validation_loss"])["name"]])
     assert verdicts[0][1] == verdicts[1][1]
     assert verdicts[0][0] == pytest.approx(verdicts[1][0], rel=0.2)

@@ -40,15 +40,17 @@ TEST(GapCountsTest, PassagesHaveNoNeighboursInOthers) {
 }
 
 // A cycle of three, in which a token whose neighbours are seen is certain and one between hidden ones is one of three.
-TEST(GapLossesTest, OnlyHiddenNeighboursCost) {
+TEST(CountGapsTest, OnlyHiddenNeighboursCost) {
   std::vector<int32_t> cycle, noise, other;
   Random random(5);
   for (int32_t i = 0; i < 3000; ++i) cycle.push_back(i % 3), noise.push_back(static_cast<int32_t>(random.Below(3)));
   for (int32_t i = 0; i < 3000; ++i) other.push_back(static_cast<int32_t>(random.Below(3)));
-  const double certain = GapLosses(Passages(cycle), 3, {cycle}, {cycle}, 60).front();
+  const CountedGaps counted = CountGaps(Passages(cycle), 3, {cycle}, {cycle, noise}, 60);
+  const double certain = counted.losses.front();
+  EXPECT_DOUBLE_EQ(counted.validation, certain) << "of the same block";
   EXPECT_GT(certain, 0.005) << "both neighbours are hidden in one of fifty";
   EXPECT_LT(certain, 0.05);
-  EXPECT_NEAR(GapLosses(Passages(noise), 3, {other}, {other}, 60).front(), std::log(3.0), 0.03);
+  EXPECT_NEAR(CountGaps(Passages(noise), 3, {other}, {other}, 60).losses.front(), std::log(3.0), 0.03);
 }
 
 }  // namespace

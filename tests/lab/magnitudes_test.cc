@@ -7,6 +7,7 @@
 
 #include "heed/error.h"
 #include "lab/report/file.h"
+#include "lab/series/baselines.h"
 #include "lab/series/batches.h"
 #include "tests/error_text.h"
 #include "tests/scratch_folder.h"
@@ -37,8 +38,8 @@ std::string ReadingError(int changed, const std::string& cells, const std::strin
       for (const float value : batch.features) EXPECT_TRUE(std::isfinite(value * value));
       for (const float value : batch.values) EXPECT_TRUE(std::isfinite(value * value));
     });
-    EXPECT_TRUE(std::isfinite(batches.SimpleAnswer(batches.TestBlocks()).loss) &&
-                batches.SimpleAnswer(batches.TestBlocks()).loss > 0);
+    const Baseline simple = SimpleAnswer(batches);
+    EXPECT_TRUE(std::isfinite(simple.loss) && simple.loss > 0);
   } catch (const FileError& error) {
     const std::string message = error.what();
     EXPECT_EQ(message.find(path.string() + ": "), 0u) << message;

@@ -70,15 +70,20 @@ TEST(NGramsTest, PredictsByDefinition) {
 TEST(NGramsTest, TheOrderIsChosenOnOneTextAndReportedOnAnother) {
   Random random(2);
   const std::vector<Tokens> validation = {Drawn(500, random)}, test = {Drawn(500, random), Drawn(500, random)};
-  const CountedText counted = CountText(Passages(Drawn(20000, random)), 4, validation, test);
-  EXPECT_GE(counted.order, 4) << "what stood three tokens before is the most there is to know";
-  ASSERT_EQ(counted.losses.size(), 2U);
-  for (std::size_t b = 0; b < 2; ++b) {
-    EXPECT_LT(counted.losses[b], 0.9);
-    EXPECT_NEAR(counted.frequencies[b], std::log(4.0), 0.1);
-    EXPECT_NEAR(counted.one_before[b], std::log(4.0), 0.1);
-    EXPECT_NE(counted.losses[0], counted.losses[1]);
+  const std::vector<CountedText> counted = CountText(Passages(Drawn(20000, random)), 4, validation, test);
+  ASSERT_EQ(counted.size(), 3U);
+  EXPECT_EQ(counted[0].order, 1);
+  EXPECT_EQ(counted[1].order, 2);
+  EXPECT_GE(counted[2].order, 4) << "what stood three tokens before is the most there is to know";
+  for (const CountedText& of : counted) {
+    ASSERT_EQ(of.losses.size(), 2U);
+    EXPECT_NE(of.losses[0], of.losses[1]);
+    for (const double loss : {of.validation, of.losses[0], of.losses[1]}) {
+      EXPECT_NEAR(loss, of.order > 2 ? 0.7 : std::log(4.0), of.order > 2 ? 0.2 : 0.1);
+    }
   }
+  for (const CountedText& same : CountText(Passages(Drawn(5000, random)), 4, validation, validation))
+    EXPECT_DOUBLE_EQ(same.validation, same.losses.front()) << "of the same block";
 }
 
 TEST(NGramsTest, MemoryIsBounded) {

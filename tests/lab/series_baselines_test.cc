@@ -236,6 +236,23 @@ TEST(CalendarTest, ForetellsNothingFromLaterValues) {
   }
 }
 
+// As what is known grows from 504 steps to 1000 the curve is fitted anew after every 62: to 690 steps, to 752.
+TEST(CalendarTest, IsFittedAnewToWhatHasBecomeKnown) {
+  const auto foretold = [](double changed, const std::vector<int64_t>& ends) {
+    SeriesData data = Forecast(Numbers(1000, [](int64_t i) { return std::sin(static_cast<double>(i)); }));
+    data.has_times = data.has_dates = true;
+    for (int64_t i = 0; i < 1000; ++i) data.sequences.front().times.push_back(86400.0 * static_cast<double>(i));
+    for (int64_t i = 690; i < 749; ++i) data.sequences.front().targets[i] += changed;
+    const Forecaster foretell = CalendarForecaster(data, 1, 4, {{"week"}, 2, 86400, /*line=*/true, false}, {{0, 0, 504}});
+    std::vector<double> values(4);
+    for (const int64_t end : ends) foretell({0, end - 8, 8}, values);
+    return values;
+  };
+  EXPECT_EQ(foretold(9, {751}), foretold(0, {751})) << "which the fit to 690 steps foretells";
+  EXPECT_GT(foretold(9, {752})[0], foretold(0, {752})[0] + 0.5);
+  EXPECT_EQ(foretold(9, {752, 990, 752}), foretold(9, {752})) << "in any order";
+}
+
 // Eleven dates tell nothing of a year: what is foretold from them stays near the values.
 TEST(CalendarTest, ShortSequencesOfAPanelHaveFlatCurves) {
   SeriesData data = Forecast(Numbers(1000, [](int64_t i) { return static_cast<double>(i % 7); }));

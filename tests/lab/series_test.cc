@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "lab/report/file.h"
 #include "lab/report/npy.h"
+#include "lab/series/baselines.h"
 #include "lab/series/batches.h"
 #include "lab/series/csv_table.h"
 #include "lab/series/npy_file.h"
@@ -430,8 +431,13 @@ TEST(SeriesBatchesTest, AForecastTrainsThenValidatesThenTests) {
   for (int64_t last = 39; last <= 47; ++last) {
     for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
   }
-  EXPECT_NEAR(batches.SimpleAnswer(batches.TestBlocks()).loss, squares / 18, 1e-2);
-  EXPECT_EQ(batches.SimpleAnswer(batches.TestBlocks()).name, "last value");
+  EXPECT_NEAR(SimpleAnswer(batches).loss, squares / 18, 1e-2);
+  squares = 0;
+  for (int64_t last = 29; last <= 37; ++last) {
+    for (int64_t h = 1; h <= 2; ++h) squares += std::pow(static_cast<double>((last + h) * (last + h) - last * last), 2);
+  }
+  EXPECT_NEAR(SimpleAnswer(batches).validation, squares / 18, 1e-2);
+  EXPECT_EQ(SimpleAnswer(batches).name, "last value");
 }
 
 TEST(SeriesBatchesTest, AForecastSeesChangesAndNoLevels) {
@@ -471,9 +477,8 @@ TEST(SeriesBatchesTest, TheCommonestClassOfTheTrainingPartStandsBeside) {
   const SeriesBatches batches(data, Plain());
   // A fifth of 16 is 3, of 4 it is 1; two such parts are held out. One more than counted.
   const double commonest = 16 - 6 + 1, rare = 4 - 2 + 1;
-  EXPECT_DOUBLE_EQ(batches.SimpleAnswer(batches.TestBlocks()).accuracy, 0.75);
-  EXPECT_NEAR(batches.SimpleAnswer(batches.TestBlocks()).loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4,
-              1e-12);
+  EXPECT_DOUBLE_EQ(SimpleAnswer(batches).accuracy, 0.75);
+  EXPECT_NEAR(SimpleAnswer(batches).loss, -(3 * std::log(commonest / 14) + std::log(rare / 14)) / 4, 1e-12);
 }
 
 TEST(SeriesBatchesTest, TooFewDataAreRefused) {

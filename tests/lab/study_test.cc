@@ -80,10 +80,14 @@ StudyResult Studied(const std::vector<Lost>& lost, const std::string& objective 
   }
   contest.verdict = JudgeSome(contest, [&](const Entry& entry) { return contest.at_time.BlockLosses(entry.model); });
   const std::string purpose = objective == "causal" ? "to predict the next character" : "to fill in hidden characters";
-  std::vector<Baseline> baselines = {
-      {.name = "frequencies of characters", .blocks = std::vector<double>(blocks, 3.0), .loss = 3.0, .looks = false}};
+  std::vector<Baseline> baselines = {{.name = "frequencies of characters",
+                                      .blocks = std::vector<double>(blocks, 3.0),
+                                      .loss = 3.0,
+                                      .validation = 3.0,
+                                      .looks = false}};
   if (objective == "causal")
-    baselines.push_back({.name = "counting runs of 4 characters", .blocks = std::vector<double>(blocks, 2.5), .loss = 2.5});
+    baselines.push_back(
+        {.name = "counting runs of 4 characters", .blocks = std::vector<double>(blocks, 2.5), .loss = 2.5, .validation = 2.5});
   result.tasks.push_back({objective, {"name", "Title", purpose, {}}, baselines, std::move(contest)});
   return result;
 }

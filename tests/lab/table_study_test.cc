@@ -249,7 +249,7 @@ StudyResult ResultOf(const std::vector<Baseline>& baselines, double best = 1.0) 
 }
 
 Baseline Simple(const std::string& name, double loss, bool looks) {
-  return {.name = name, .blocks = std::vector<double>(6, loss), .loss = loss, .looks = looks};
+  return {.name = name, .blocks = std::vector<double>(6, loss), .loss = loss, .validation = loss, .looks = looks};
 }
 
 TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
@@ -270,6 +270,17 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
   EXPECT_TRUE(worth(1.002, 4).starts_with("Whether a model is worth training is open")) << worth(1.002, 4);
   EXPECT_TRUE(Holds(worth(4, 0.5), "more than the mean with")) << worth(4, 0.5);
   EXPECT_TRUE(worth(4, 0.5).ends_with("That tells of these models and methods, not of what can be foretold.")) << worth(4, 0.5);
+  // Lucky on the test part.
+  Baseline lucky = Simple("nearest neighbours", 0.25, true);
+  lucky.validation = 3;
+  const StudyResult chosen = ResultOf({lucky, Simple("ridge regression", 2.5, true), Simple("mean", 4, false)});
+  EXPECT_EQ(chosen.tasks.front().BestBaseline().name, "ridge regression");
+  const std::string told = WorthFinding(chosen, chosen.tasks.front());
+  EXPECT_TRUE(Holds(told, "which is 1.498 less than ridge regression (")) << told;
+  EXPECT_TRUE(
+      told.ends_with("Nearest neighbours loses less on the test part (0.25), but more than ridge regression on the "
+                     "validation part, which makes the choice."))
+      << told;
   const StudyResult result = ResultOf({Simple("mean", 4, false)});
   EXPECT_EQ(ChoiceFinding(result, result.tasks.front()),
             "To estimate y, take the GRU: at this budget it loses nothing to any other that was tried (95 %).");
