@@ -75,7 +75,9 @@ CLI::Option* FieldFlags::AddFlag(CLI::App& command, const lab::Field& field, con
               both, [keep](int64_t count) { keep(count > 0); }, field.text)
           ->check(CLI::IsMember({"true", "false"}));
     } else {
-      return command.add_option_function<Word<T>>(flag, keep, field.text);
+      CLI::Option* const option = command.add_option_function<Word<T>>(flag, keep, field.text);
+      if (field.time) option->transform(CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}));
+      return option;
     }
   };
   return std::visit(add, field.value);

@@ -124,6 +124,11 @@ Field Choosing(Field field) {
   return field;
 }
 
+Field Time(Field field) {
+  field.time = true;
+  return field;
+}
+
 Field Encoders(std::vector<std::string>& encoders) {
   return Choosing(Names("encoders", &encoders, EncoderNames(), "Encoders"));
 }

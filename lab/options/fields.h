@@ -30,6 +30,7 @@ struct Field {
   int64_t low = 0, high = 0;            // of whole numbers: the range, both ends of which are allowed
   double above = 0, below = 0;          // of other numbers: what they lie between, ends left out,
   bool from = false;                    // but for `above` itself where this is set
+  bool time = false;                    // of numbers: of seconds, which the flag takes as 90s, 15m or 2h, too
   Source source = Source::kOwn;
   // Tells which runs there are or how many steps they have; what a run of so many steps measures does not depend on it.
   bool chooses = false;
@@ -56,6 +57,7 @@ Field Number(std::string name, double& value, double above, double below, std::s
 Field NumberFrom(std::string name, double& value, double low, double below, std::string text);
 Field Numbers(std::string name, std::vector<double>& values, double above, double below, std::string text);
 Field Choosing(Field field);
+Field Time(Field field);
 // All of them below one heading of --help.
 std::vector<Field> Grouped(std::vector<Field> fields, const std::string& group);
 // The models of an experiment: encoders, schemes of attention, runs of each.

@@ -52,7 +52,7 @@ double Entry::Gain() const {
 }
 
 double Entry::FromHalf() const {
-  const std::optional<Foretold> end = curve.empty() ? std::nullopt : Foretell(FirstHalf(curve), curve.back().steps);
+  const std::optional<Foretold> end = curve.empty() ? std::nullopt : Foretell(FirstPart(curve, 2), curve.back().steps);
   return end ? end->loss : NAN;
 }
 

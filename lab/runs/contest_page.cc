@@ -6,6 +6,8 @@
 
 #include <fmt/core.h>
 
+#include "lab/runs/outlook.h"
+
 namespace heed::lab {
 namespace {
 
@@ -111,33 +113,59 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least) {
 }
 
 std::string GainFinding(const ContestResult& result) {
-  std::vector<const Entry*> done, falling;
-  double worst = 0;
-  for (const Entry& entry : result.entries) {
-    if (entry.stopped || !std::isfinite(entry.Gain())) continue;
-    (entry.best_steps < entry.curve.back().steps ? done : falling).push_back(&entry);
-    if (std::isfinite(entry.FromHalf())) worst = std::max(worst, std::abs(entry.FromHalf() - entry.curve.back().validation));
+  const Outlook twice = OutlookOf(result, 2);
+  std::vector<Outlook::Expected> falling;
+  std::vector<std::string> past;
+  for (const Outlook::Expected& one : twice.expected) {
+    const Entry& entry = result.entries[one.contender];
+    if (entry.best_steps == entry.curve.back().steps) {
+      falling.push_back(one);
+    } else {
+      past.push_back(fmt::format("{} (at its best after {} of {} steps)", entry.model.Phrase(), entry.best_steps,
+                                 entry.curve.back().steps));
+    }
   }
-  std::ranges::stable_sort(falling, {}, &Entry::Gain);
+  std::ranges::stable_sort(falling, {}, &Outlook::Expected::gain);
   const Measure& loss = LossOf(result);
-  const auto tell = [&](const Entry& entry) { return fmt::format("{} ({})", loss.Text(entry.Gain()), entry.model.Phrase()); };
+  const auto tell = [&](const Outlook::Expected& one) {
+    return fmt::format("{} ({})", loss.Text(one.gain), result.entries[one.contender].model.Phrase());
+  };
   std::string text;
   if (!falling.empty()) {
-    text = falling.size() == 1 ? fmt::format("Twice the training would lower the loss by {}.", tell(*falling.front()))
-                               : fmt::format("Twice the training would lower the loss by {} to {}.", tell(*falling.front()),
-                                             tell(*falling.back()));
-    text += fmt::format(
-        " A power law through the loss after half of the steps and after all tells so. The same law, from the first half "
-        "alone, "
-        "was at most {} away from the loss after all.",
-        loss.Text(worst));
+    text = fmt::format(
+        "Twice the training would lower the loss by {}{}. A power law through the loss after half of the steps "
+        "and after all tells so.",
+        tell(falling.front()), falling.size() == 1 ? "" : " to " + tell(falling.back()));
+    if (std::isfinite(twice.missed)) {
+      text += fmt::format(" The same law, from the first half alone, was at most {} away from the loss after all.",
+                          loss.Text(twice.missed));
+    }
   }
-  std::vector<std::string> past;
-  past.reserve(done.size());
-  for (const Entry* entry : done)
-    past.push_back(fmt::format("{} (at its best after {} of {} steps)", entry->model.Phrase(), entry->best_steps,
-                               entry->curve.back().steps));
   if (!past.empty()) text += fmt::format("{}More training harms {}.", text.empty() ? "" : " ", Join(past));
+  return text;
+}
+
+std::string OutlookFinding(const ContestResult& result, double times, const std::string& given) {
+  const Outlook outlook = OutlookOf(result, times);
+  if (outlook.expected.empty()) return "The curves are too short to foretell longer trainings.";
+  const Measure& loss = LossOf(result);
+  const auto phrase = [&](std::size_t i) { return result.entries[i].model.Phrase(); };
+  const Outlook::Expected& first = outlook.expected.front();
+  std::string text =
+      fmt::format("Given {}, {:.3g} times what ran here, take {}: its curve foretells {} on the validation part.", given, times,
+                  phrase(first.contender), loss.Phrase({first.loss, first.loss, first.loss}));
+  if (!std::isfinite(outlook.missed)) return text + " The curves are too short to tell how far that may be off.";
+  std::vector<std::string> near, stopped;
+  for (const std::size_t i : outlook.Near()) {
+    if (i != first.contender) near.push_back(phrase(i));
+  }
+  for (const Entry& entry : result.entries) {
+    if (entry.stopped) stopped.push_back(entry.model.Phrase());
+  }
+  text += fmt::format(" From the first {:.3g} % of these trainings the same law missed their ends by at most {}; {}.",
+                      100 / times, loss.Text(outlook.missed),
+                      near.empty() ? "no other comes as near" : Join(near) + " may be as good, within that");
+  if (!stopped.empty()) text += fmt::format(" Not foretold, for they stopped early: {}.", Join(stopped));
   return text;
 }
 

@@ -33,6 +33,9 @@ Chosen ToGoOnWith(const ContestResult& result, std::size_t least);
 // What twice the training would bring, and how well the whole was foretold from less; for whom more training harms. Empty
 // without curves.
 std::string GainFinding(const ContestResult& result);
+// Which model to take when each is given so many times what it was given here, `given` in words, see OutlookOf; which others
+// may be as good, and how far the curves may be off.
+std::string OutlookFinding(const ContestResult& result, double times, const std::string& given);
 // Which rates were tried and chosen, and which lie at an edge of those tried. Empty for a single rate.
 std::string RateFinding(const ContestResult& result);
 // The fastest and the slowest in a step, as the pilot measured them, and what of that is LibTorch's doing; what differs

@@ -26,6 +26,17 @@ Worth WorthOf(const StudiedTask& task) {
   return {ahead, judged.back(), judged[ahead ? 0 : 1].loss};
 }
 
+// How many runs would tell the two apart, by the spread of these; empty where that is not known.
+std::string WhatWouldDecide(const StudyResult& result, const Judged& behind) {
+  constexpr double kMostTimes = 100;
+  const double by_seeds = behind.by_seeds.high - behind.gap, by_blocks = behind.by_blocks.high - behind.gap;
+  if (!std::isfinite(by_seeds) || !std::isfinite(by_blocks)) return {};
+  if (by_blocks >= behind.gap) return " " + TellStudy()("worth data");
+  const double times = by_seeds * by_seeds / (behind.gap * behind.gap - by_blocks * by_blocks);
+  if (times > kMostTimes) return " " + TellStudy()("worth never", "times"_a = kMostTimes);
+  return " " + TellStudy()("worth runs", "seeds"_a = std::ceil(times * static_cast<double>(result.options.seeds)));
+}
+
 std::string Given(const StudyResult& result, const StudiedTask& task) {
   return BudgetInWords(task.contest, result.options.seconds);
 }
@@ -68,6 +79,7 @@ std::string WorthFinding(const StudyResult& result, const StudiedTask& task) {
                   "loss"_a = measure.Phrase({worth.loss, worth.loss, worth.loss}), "gap"_a = measure.Text(worth.behind.gap),
                   "baseline"_a = baseline.Phrase(), "other"_a = measure.Phrase({baseline.loss, baseline.loss, baseline.loss}),
                   "low"_a = measure.Text(worth.behind.by_both.low), "high"_a = measure.Text(worth.behind.by_both.high));
+  if (!apart) text += WhatWouldDecide(result, worth.behind);
   if ((!apart || !worth.ahead) && !baseline.looks) text += " " + TellStudy()("worth caution");
   const Baseline& luckiest = *std::ranges::min_element(task.baselines, {}, &Baseline::loss);
   if (luckiest.loss < std::min(worth.loss, baseline.loss))
@@ -98,6 +110,13 @@ std::string ChoiceFinding(const StudyResult& result, const StudiedTask& task) {
                               "margin"_a = measure.Text(contest.Margin()));
   }
   return Sentence(text);
+}
+
+std::string LaterFinding(const StudyResult& result, const StudiedTask& task) {
+  const StudyOptions& options = result.options;
+  if (options.for_seconds == 0) return {};
+  return OutlookFinding(task.contest, options.for_seconds / options.seconds,
+                        fmt::format("{:g} s of one core", options.for_seconds));
 }
 
 std::string LengthFinding(const StudyResult& result, const StudiedTask& task) {
@@ -169,10 +188,12 @@ std::string NextCommand(const StudyResult& result) {
   return Recommend(contest).decided || harms ? "" : LongerStudy(result, /*least=*/2);
 }
 
-std::string Answer(const StudyResult& result) {
-  const StudiedTask& first = result.tasks.front();
-  return WorthFinding(result, first) + " " + ChoiceFinding(result, first);
+std::string AnswerTo(const StudiedTask& task, const StudyResult& result) {
+  const std::string later = LaterFinding(result, task);
+  return WorthFinding(result, task) + " " + ChoiceFinding(result, task) + (later.empty() ? "" : " " + later);
 }
+
+std::string Answer(const StudyResult& result) { return AnswerTo(result.tasks.front(), result); }
 
 std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
@@ -180,6 +201,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
     findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task)});
     findings.push_back({"Which model" + purpose, ChoiceFinding(result, task)});
+    findings.push_back({"And with more training?", LaterFinding(result, task)});
     findings.push_back({"How far are they apart?", TimeFinding(task.contest, result.options.seconds)});
     findings.push_back({"Which positional encoding for attention?", SchemeFinding(task.contest)});
     findings.push_back({"What would more training bring?", GainFinding(task.contest)});

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/runs/outlook.h"
 #include "lab/study/findings.h"
 #include "lab/study/study.h"
 #include "lab/training/initialisation.h"
@@ -40,11 +41,13 @@ Json ToJson(const Baseline& baseline, bool classifies) {
   return json;
 }
 
-Json ToJson(const StudiedTask& task) {
+// times: see OutlookOf; 0: not asked.
+Json ToJson(const StudiedTask& task, double times) {
   Json json = {{"task", task.id}, {"purpose", task.question.purpose}, {"baselines", Json::array()}};
   const bool classifies = !task.contest.at_time.ColumnsOf("accuracy").empty();
   for (const Baseline& baseline : task.baselines) json["baselines"].push_back(ToJson(baseline, classifies));
   json.update(ToJson(task.contest));
+  if (times > 1) json["for"] = ToJson(OutlookOf(task.contest, times), task.contest);
   json["models"] = task.contest.at_time.Json();
   return json;
 }
@@ -59,7 +62,8 @@ Json StudyJson(const StudyResult& result) {
                {"answer", Answer(result)},
                {"conclusion", ToJson(Conclusion(result))},
                {"tasks", Json::array()}};
-  for (const StudiedTask& task : result.tasks) json["tasks"].push_back(ToJson(task));
+  for (const StudiedTask& task : result.tasks)
+    json["tasks"].push_back(ToJson(task, result.options.for_seconds / result.options.seconds));
   return json;
 }
 

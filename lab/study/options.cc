@@ -1,6 +1,9 @@
 #include "lab/study/options.h"
 
+#include <cmath>
 #include <utility>
+
+#include <fmt/core.h>
 
 #include "heed/error.h"
 #include "lab/options/choice.h"
@@ -43,6 +46,21 @@ void SetTableBudget(StudyOptions& options) {
 // How many contests are held.
 std::size_t Tasks(const StudyOptions& options) { return options.kind == StudyKind::kText ? options.objectives.size() : 1; }
 
+void RequireReach(const StudyOptions& options) {
+  if (options.for_seconds == 0) return;
+  if (options.all_steps > 0)
+    throw InvalidArgument("for: curves over steps foretell nothing of times; give seconds in place of steps");
+  if (options.for_seconds <= options.seconds)
+    throw InvalidArgument(fmt::format("for: {:g} s is not longer than the {:g} s of each training; lower --seconds instead",
+                                      options.for_seconds, options.seconds));
+  if (options.for_seconds > kMostTimes * options.seconds) {
+    throw InvalidArgument(
+        fmt::format("for: {:g} s is more than {:g} times the {:g} s of each training, beyond which curves tell "
+                    "little; with --seconds {:g} it is not",
+                    options.for_seconds, kMostTimes, options.seconds, std::ceil(options.for_seconds / kMostTimes)));
+  }
+}
+
 }  // namespace
 
 StudyOptions BudgetOptions(const std::string& budget, StudyKind kind) {
@@ -70,6 +88,10 @@ Fields FieldsOf(StudyOptions& options) {
             "Characters of a training window; of a forecast: steps of a window"));
   add(Whole("batch", &options.batch, 1, 1 << 16, "Windows, or sequences, a step"));
   add(Choosing(Number("seconds", options.seconds, 0, 1e6, "Seconds of one core that each training is given")));
+  add(Choosing(
+      Time(NumberFrom("for", options.for_seconds, 0, 1e7,
+                      "Time of one core that the model to take will be trained for, as 90s, 15m or 2h: up to eight times "
+                      "the seconds; says which to take then; 0: as long as here"))));
   add(Choosing(Whole("steps", &options.all_steps, 0, kMostSteps, "Steps of each training instead of a time; 0: by time")));
   add(Choosing(Numbers("rates", options.rates, 0, 1e12, "Learning rates to choose among, rising")));
   add(Choosing(
@@ -98,6 +120,7 @@ void Validate(const StudyOptions& options) {
   StudyOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
+  RequireReach(options);
   RequirePace(options.step_seconds, Contenders(options.encoders, options.positions).size() * Tasks(options));
   RequireRising(options.rates);
 }

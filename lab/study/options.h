@@ -29,6 +29,7 @@ struct StudyOptions {
   int64_t all_steps = 0;                     // of each training instead; 0: by time
   std::vector<double> rates = {};            // learning rates to choose among, rising
   std::vector<double> step_seconds = {};     // by objective and model: what the pilot is to have measured, see Hold
+  double for_seconds = 0;                    // of one core, which the answer is for beside `seconds`; 0: for these alone
   double tolerance = 0.01;                   // see ContestOptions
   int64_t seeds = 3;                         // runs of each model, in the mean, with seeds seed, seed + 1, ..
   uint64_t seed = 0;
@@ -43,6 +44,8 @@ struct StudyOptions {
   int64_t horizon = 1, longest = 1024;
   double validation_share = 0.2;
 };
+
+inline constexpr double kMostTimes = 8;  // of `seconds`: what for_seconds may be
 
 // "quick", "default" or "long", by the tables in docs/study.md and docs/series.md; throws InvalidArgument that lists them.
 StudyOptions BudgetOptions(const std::string& budget, StudyKind kind = StudyKind::kText);

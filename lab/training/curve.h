@@ -26,8 +26,8 @@ struct Foretold {
 // where there are no such points.
 std::optional<Foretold> Foretell(std::span<const CurvePoint> curve, int64_t steps);
 
-// The points up to the one half as far as the last, by which the last can be foretold.
-std::span<const CurvePoint> FirstHalf(std::span<const CurvePoint> curve);
+// The points up to the one 1/times as far as the last, by which the last can be foretold. times: at least 1.
+std::span<const CurvePoint> FirstPart(std::span<const CurvePoint> curve, double times);
 
 }  // namespace heed::lab
 

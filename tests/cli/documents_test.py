@@ -147,6 +147,7 @@ READ_ONLY = [
     (r"(c\+\+|cc) .*pkg-config|export PKG_CONFIG_PATH", "needs an installed heed; House.Install compiles with pkg-config", names_a_library),
     (r"heed bench --(suite|search|n) ", "measures for minutes", is_told_by_help),
     (r"heed check(?! --case)", "tries every case on every target for minutes; commands_test.py does it", is_told_by_help),
+    (r"heed study .*--for ", "needs trainings of some seconds", is_told_by_help),
     (r"heed tasks .*--steps 1500 ", "trains some two hundred models", is_told_by_help),
     (r"torchrun .*(HOST|--nproc-per-node 8)", "needs several machines", is_told_by_help),
 ]

@@ -177,7 +177,7 @@ def test_the_command_to_go_on_with_works(book, tmp_path):
 
 def test_time_is_turned_into_steps_once(book, tmp_path):
     """A pilot measures how long a step takes; what it found is in the command that is printed, which gives the same bytes."""
-    chosen = {"seeds": 2, "encoders": "gru,convolution", "steps": 0, "seconds": 0.2, "rates": "0.003,0.01"}
+    chosen = {"seeds": 2, "encoders": "gru,convolution", "steps": 0, "seconds": 0.2, "rates": "0.003,0.01", "for": "1s"}
     first = run("study", book, "--out", tmp_path / "a", *tiny(**chosen), "--json")
     assert first.returncode == 0, first.stderr
     assert "next character: speed" in first.stderr
@@ -185,6 +185,9 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     steps = {entry["model"]: entry["steps"] for entry in study["tasks"][0]["contenders"]}
     pace = study["settings"]["step_seconds"]
     assert [round(0.2 / seconds) for seconds in pace] == [steps["gru"], steps["convolution"]]
+    longer = study["tasks"][0]["for"]
+    assert longer["times"] == 5 and len(longer["expected"]) >= 1
+    assert "Given 1 s of one core, 5 times what ran here, take the " in study["answer"]
     page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
     command = re.search(r"Made by <code>(heed study .*?)</code>", page).group(1)
     assert f"--step-seconds {pace[0]!r},{pace[1]!r}" in command

@@ -76,14 +76,14 @@ TEST(Curve, ForetellsByThePointHalfAsFarOfOddStepsToo) {
     const double at_end = curve.back().validation;
     // A power law of the steps is foretold as it is, but for the rounding of half a step in a thousand.
     EXPECT_NEAR(Foretell(curve, 2 * whole)->loss, at_end / std::sqrt(2), 1e-3 * at_end) << whole;
-    EXPECT_NEAR(Foretell(FirstHalf(curve), whole)->loss, at_end, 2e-3 * at_end) << whole;
+    EXPECT_NEAR(Foretell(FirstPart(curve, 2), whole)->loss, at_end, 2e-3 * at_end) << whole;
     curve.back().validation *= 2;
     EXPECT_EQ(Foretell(curve, 2 * whole)->gain, 0) << "past its best";
   }
   EXPECT_FALSE(Foretell({}, 10));
   const std::vector<CurvePoint> one = {{8, 1, 1}};
   EXPECT_FALSE(Foretell(one, 16));
-  EXPECT_FALSE(Foretell(FirstHalf(one), 8));
+  EXPECT_FALSE(Foretell(FirstPart(one, 2), 8));
 }
 
 TEST(CourseTest, KeepsTheBestStateAndEndsPastIt) {

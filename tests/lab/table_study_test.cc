@@ -268,6 +268,9 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
       << worth(0.5, 4);
   EXPECT_FALSE(Holds(worth(0.5, 4), "foretold")) << worth(0.5, 4);
   EXPECT_TRUE(worth(1.002, 4).starts_with("Whether a model is worth training is open")) << worth(1.002, 4);
+  EXPECT_TRUE(Holds(worth(1.002, 4), "the test part has too few data to tell the two apart")) << worth(1.002, 4);
+  EXPECT_TRUE(Holds(worth(1.0028, 4), "With --seeds ") && Holds(worth(1.0028, 4), " or more the study would decide it"))
+      << worth(1.0028, 4);
   EXPECT_TRUE(Holds(worth(4, 0.5), "more than the mean with")) << worth(4, 0.5);
   EXPECT_TRUE(worth(4, 0.5).ends_with("That tells of these models and methods, not of what can be foretold.")) << worth(4, 0.5);
   // Lucky on the test part.
