@@ -133,8 +133,8 @@ std::string GainFinding(const ContestResult& result) {
   std::string text;
   if (!falling.empty()) {
     text = fmt::format(
-        "Twice the training would lower the loss by {}{}. A power law through the loss after half of the steps "
-        "and after all tells so.",
+        "Twice the training would lower the loss by {}{}. A power law with a limit, through the losses after a "
+        "quarter, half and all of the steps, tells so.",
         tell(falling.front()), falling.size() == 1 ? "" : " to " + tell(falling.back()));
     if (std::isfinite(twice.missed)) {
       text += fmt::format(" The same law, from the first half alone, was at most {} away from the loss after all.",

@@ -80,10 +80,34 @@ SequenceParts SplitSequences(const SeriesData& data, double share) {
   return parts;
 }
 
+std::vector<StepParts> SplitByDate(const SeriesData& data, double share) {
+  std::vector<double> times;
+  for (const SeriesSequence& one : data.sequences) times.insert(times.end(), one.times.begin(), one.times.end());
+  if (!data.has_dates || times.empty()) return {};
+  const auto held_out = [&](double of) {
+    const int64_t count = std::ssize(times), held = std::llround(of * static_cast<double>(count));
+    const int64_t first = std::min(count - held, count - 1);
+    std::ranges::nth_element(times, times.begin() + first);
+    return times[first];
+  };
+  const double validation = held_out(2 * share), test = held_out(share);
+  std::vector<StepParts> parts;
+  int64_t cut = 0;
+  for (const SeriesSequence& one : data.sequences) {
+    const auto before = [&](double time) { return int64_t{std::ranges::lower_bound(one.times, time) - one.times.begin()}; };
+    parts.push_back({before(validation), before(test)});
+    cut += parts.back().training_end > 0 && parts.back().validation_end < one.steps ? 1 : 0;
+  }
+  if (2 * cut <= std::ssize(parts)) parts.clear();
+  return parts;
+}
+
 std::vector<StepParts> SplitOf(const SeriesData& data, double share) {
   std::vector<StepParts> parts;
   parts.reserve(data.sequences.size());
   const bool given = !data.sequences.empty() && data.sequences.front().parts.has_value();
+  if (!given && data.goal == SeriesGoal::kForecast && data.sequences.size() > 1) parts = SplitByDate(data, share);
+  if (!parts.empty()) return parts;
   if (given || data.goal == SeriesGoal::kForecast) {
     for (const SeriesSequence& one : data.sequences) parts.push_back(given ? *one.parts : SplitSteps(one.steps, share));
     return parts;

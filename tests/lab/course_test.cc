@@ -75,8 +75,11 @@ TEST(Curve, ForetellsByThePointHalfAsFarOfOddStepsToo) {
     }
     const double at_end = curve.back().validation;
     // A power law of the steps is foretold as it is, but for the rounding of half a step in a thousand.
-    EXPECT_NEAR(Foretell(curve, 2 * whole)->loss, at_end / std::sqrt(2), 1e-3 * at_end) << whole;
-    EXPECT_NEAR(Foretell(FirstPart(curve, 2), whole)->loss, at_end, 2e-3 * at_end) << whole;
+    EXPECT_NEAR(Foretell(curve, 2 * whole)->loss, at_end / std::sqrt(2), 2e-3 * at_end) << whole;
+    EXPECT_NEAR(Foretell(FirstPart(curve, 2), whole)->loss, at_end, 5e-3 * at_end) << whole;
+    EXPECT_NEAR(Foretell(curve, 8 * whole)->loss, at_end / std::sqrt(8), 1e-2 * at_end) << whole;
+    for (CurvePoint& point : curve) point.validation += 1;
+    EXPECT_NEAR(Foretell(curve, 8 * whole)->loss, 1 + at_end / std::sqrt(8), 1e-2 * at_end) << "with a limit";
     curve.back().validation *= 2;
     EXPECT_EQ(Foretell(curve, 2 * whole)->gain, 0) << "past its best";
   }

@@ -74,6 +74,37 @@ TEST(SeriesSplitTest, TheEndOfASequenceIsHeldOutTwice) {
   EXPECT_EQ(SplitSteps(1, 0.2).validation_end, 0);
 }
 
+// Two series of the same hundred days and one that begins at day 60: days 0 to 65, 66 to 82, and the rest.
+TEST(SeriesSplitTest, ADayOfAPanelIsInOnePart) {
+  const auto days = [](const std::vector<std::pair<int64_t, int64_t>>& from_steps) {
+    SeriesData data;
+    data.goal = SeriesGoal::kForecast, data.has_times = data.has_dates = true;
+    for (const auto& [from, steps] : from_steps) {
+      SeriesSequence& one = data.sequences.emplace_back();
+      one.steps = steps;
+      for (int64_t i = 0; i < steps; ++i) one.times.push_back(86400.0 * static_cast<double>(from + i));
+    }
+    return data;
+  };
+  SeriesData data = days({{0, 100}, {0, 100}, {60, 40}});
+  const std::vector<StepParts> parts = SplitOf(data, 0.2);
+  ASSERT_EQ(parts.size(), 3U);
+  int64_t training = 0, validation = 0;
+  for (std::size_t s = 0; s < 3; ++s) {
+    const int64_t from = s == 2 ? 60 : 0;
+    EXPECT_EQ(from + parts[s].training_end, parts[0].training_end) << s;
+    EXPECT_EQ(from + parts[s].validation_end, parts[0].validation_end) << s;
+    training += parts[s].training_end, validation += parts[s].validation_end - parts[s].training_end;
+  }
+  EXPECT_NEAR(static_cast<double>(training), 0.6 * 240, 3);
+  EXPECT_NEAR(static_cast<double>(validation), 0.2 * 240, 3);
+  EXPECT_EQ(SplitOf(days({{0, 50}, {0, 50}}), 0.2).front().training_end, SplitSteps(50, 0.2).training_end);
+  // Decades apart, each is cut by itself.
+  EXPECT_EQ(SplitOf(days({{0, 50}, {9000, 50}}), 0.2).back().training_end, 30);
+  data.has_dates = false;
+  EXPECT_EQ(SplitOf(data, 0.2).back().training_end, SplitSteps(40, 0.2).training_end) << "seconds since each began";
+}
+
 TEST(SeriesScaleTest, ChangesAreMeasuredFromNothing) {
   EXPECT_DOUBLE_EQ(ScaleOfChanges({3, -4, 0, 0}, 100), 2.5) << "sqrt(25 / 4)";
   EXPECT_DOUBLE_EQ(ScaleOfChanges({3e-200, -4e-200, 0, 0}, 0), 2.5e-200);
