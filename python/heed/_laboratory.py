@@ -48,11 +48,21 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     return words
 
 
+def _follow(process: subprocess.Popen[str], told: list[str], show: bool) -> None:
+    """Until it ends."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        told.append(line)
+        if show:
+            print(line, end="", file=sys.stderr, flush=True)
+    process.wait()
+
+
 def run(words: Iterable[str], show: bool) -> None:
     """Runs it to its end. show: what it says meanwhile goes to sys.stderr, line by line.
 
     ValueError with the program's message for options that it refuses, RuntimeError for all else that fails. KeyboardInterrupt,
-    and whatever else ends this function, interrupts the program and waits until it has ended.
+    and whatever else ends this function, interrupts the program and waits until it has ended; the second time it is killed.
     """
     told = []
     # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.
@@ -65,15 +75,15 @@ def run(words: Iterable[str], show: bool) -> None:
         errors="replace",
         start_new_session=True,
     ) as process:
-        assert process.stderr is not None
         try:
-            for line in process.stderr:
-                told.append(line)
-                if show:
-                    print(line, end="", file=sys.stderr, flush=True)
+            _follow(process, told, show)
         except BaseException:
             process.send_signal(signal.SIGINT)
-            process.stderr.read()
+            try:
+                _follow(process, told, show)
+            except BaseException:  # asked again
+                process.kill()
+                raise
             raise
     if process.returncode == 0:
         return

@@ -118,8 +118,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
             return validate_data(self, X, dtype=numpy.float64, reset=False)
         X = check_array(X, dtype=numpy.float64, allow_nd=True)
         if X.ndim != 3 or X.shape[2] != self.n_features_in_:
-            told = f"{type(self).__name__} is expecting [rows, steps, {self.n_features_in_}]"
-            raise ValueError(f"X has {X.shape[-1]} features, shape {list(X.shape)}, but {told}")
+            raise ValueError(f"X: expected [rows, steps, {self.n_features_in_}] as in fit, got shape {list(X.shape)}")
         return X
 
     def _answers(self, X: Any) -> Answers:

@@ -1,6 +1,5 @@
 """heed.sklearn: scikit-learn's own checks, and sequences in its tools."""
 
-import pathlib
 import pickle
 import sys
 
@@ -20,9 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from heed import _laboratory
 from heed.sklearn import SequenceClassifier, SequenceRegressor
 
-pytestmark = pytest.mark.skipif(
-    not (pathlib.Path(__file__).resolve().parents[2] / "build/bin/heed").is_file(), reason="./dev build makes the program"
-)
 SMALL = {"layers": 1, "width": 16, "lr": 0.01, "threads": 1}
 
 
@@ -76,9 +72,9 @@ def test_a_pickle_holds_the_folder(fitted):
 def test_other_lengths_are_answered_and_other_features_refused(fitted):
     X, _ = sequences(steps=9)
     assert fitted.predict(X[:2]).shape == (2,)
-    with pytest.raises(ValueError, match=r"X has 2 features.* SequenceClassifier is expecting \[rows, steps, 3\]"):
+    with pytest.raises(ValueError, match=r"X: expected \[rows, steps, 3\] as in fit, got shape \[40, 9, 2\]"):
         fitted.predict(X[:, :, :2])
-    with pytest.raises(ValueError, match=r"shape \[40, 5\], but"):
+    with pytest.raises(ValueError, match=r"got shape \[40, 9\]"):
         fitted.predict(X[:, :, 0])
     with pytest.raises(ValueError, match="NaN"):
         fitted.predict(numpy.full((1, 5, 3), numpy.nan))
@@ -111,7 +107,7 @@ def test_numbers_of_sequences():
     y = X.mean((1, 2)) * 100 - 7
     model = SequenceRegressor("convolution", steps=150, **SMALL).fit(X, y)
     assert model.score(X, y) > 0.9
-    numpy.testing.assert_array_equal(model.predict(X[:3]), model.predict(X)[:3])
+    numpy.testing.assert_allclose(model.predict(X[:3]), model.predict(X)[:3], rtol=1e-4)
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch):

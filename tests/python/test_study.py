@@ -24,8 +24,6 @@ KEPT = ROOT / "tests/kept"
 SMALL = {"budget": "quick", "encoders": ["convolution", "gru"], "steps": 4, "layers": 1, "seeds": 1, "quiet": True}
 ROWS, STEPS = 24, 6
 
-needs_program = pytest.mark.skipif(not (ROOT / "build/bin/heed").is_file(), reason="./dev build makes the program")
-
 
 def sequences():
     """X [rows, steps, 2] whose numbers need all of their digits, and y [rows]."""
@@ -80,7 +78,6 @@ def test_the_best_model_predicts(studied):
     assert list(told["y.npy"]) == answers.classes and list(told["p 1"]) == list(answers.probabilities[:, 1])
 
 
-@needs_program
 @pytest.mark.parametrize("kind", ["mapping", "pandas", "polars"])
 def test_a_frame_gives_the_bits_of_an_array(kind, studied, tmp_path):
     columns = as_columns()
@@ -93,7 +90,6 @@ def test_a_frame_gives_the_bits_of_an_array(kind, studied, tmp_path):
         assert type(result.table) is type(told) is type(frame)
 
 
-@needs_program
 def test_texts_and_gaps_of_an_array_are_told_in_a_table(tmp_path):
     X, y = sequences()
     X[3, 2, 1] = math.nan
@@ -105,7 +101,6 @@ def test_texts_and_gaps_of_an_array_are_told_in_a_table(tmp_path):
     assert rows[3 * STEPS + 2]["feature 1"] == "" and float(rows[7]["feature 0"]) == X[1, 1, 0]
 
 
-@needs_program
 def test_a_forecast_of_a_frame_whose_index_is_its_time(tmp_path):
     pandas = pytest.importorskip("pandas")
     days = pandas.date_range("2024-01-01", periods=120, name="day")
@@ -114,7 +109,6 @@ def test_a_forecast_of_a_frame_whose_index_is_its_time(tmp_path):
     assert result.best.form.has_dates and len(result.predict(frame.tail(40))) == 3
 
 
-@needs_program
 def test_parquet_is_read_by_pyarrow(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -197,7 +191,6 @@ BAD = {
 }
 
 
-@needs_program
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_refused_leaves_nothing_behind(name, tmp_path):
     data, target, options, kind, message = BAD[name]
@@ -215,7 +208,6 @@ def test_words_of_options():
     assert _laboratory.words_of(given) == expected
 
 
-@needs_program
 def test_options_are_those_of_the_help():
     known = _laboratory.options_of("study")
     assert {"budget", "no-header", "date-order", "target", "quiet", "help", "step-seconds"} <= known
@@ -291,15 +283,27 @@ def interrupt_when(begun):
     threading.Thread(target=wait, daemon=True).start()
 
 
-def test_an_interrupt_waits_for_the_programs_end(script, tmp_path, interruptible):
-    script(f"trap 'sleep 0.2; echo ended > {tmp_path}/ended; exit 130' INT\ntouch {tmp_path}/begun\nwhile :; do sleep 0.01; done")
+def test_an_interrupt_waits_for_the_programs_end(script, tmp_path, interruptible, capsys):
+    script(f"trap 'sleep 0.2; echo ended > {tmp_path}/ended; echo go on >&2; exit 130' INT\ntouch {tmp_path}/begun\nwhile :; do sleep 0.01; done")
     interrupt_when((tmp_path / "begun").exists)
     with pytest.raises(KeyboardInterrupt):
+        _laboratory.run(["study"], show=True)
+    assert (tmp_path / "ended").read_text(encoding="utf-8") == "ended\n" and capsys.readouterr().err == "go on\n"
+
+
+def test_a_second_interrupt_kills_it(script, tmp_path, interruptible):
+    script(f"echo $$ > {tmp_path}/id\ntrap 'touch {tmp_path}/deaf' INT\ntouch {tmp_path}/begun\nwhile :; do sleep 0.01; done")
+    interrupt_when((tmp_path / "begun").exists)
+    interrupt_when((tmp_path / "deaf").exists)
+    with pytest.raises(KeyboardInterrupt):
         _laboratory.run(["study"], show=False)
-    assert (tmp_path / "ended").read_text(encoding="utf-8") == "ended\n"
+    state = pathlib.Path(f"/proc/{(tmp_path / 'id').read_text(encoding='utf-8').strip()}/status")
+    limit = time.monotonic() + 60
+    while state.exists() and "\tZ" not in state.read_text(encoding="utf-8"):
+        assert time.monotonic() < limit
+        time.sleep(0.01)
 
 
-@needs_program
 def test_an_interrupted_study_goes_on(tmp_path, interruptible):
     folder = tmp_path / "report"
     options = SMALL | {"encoders": "all", "steps": 60, "out": folder}
