@@ -55,10 +55,8 @@ def _cell(value: Any) -> str:
         return "" if value != value else str(value)
     if is_missing(value):
         return ""
-    if hasattr(value, "isoformat"):
-        return str(value.isoformat())
-    if hasattr(value, "strftime"):  # a period of pandas
-        return str(value)
+    if hasattr(value, "strftime"):  # a date, or a period of pandas
+        return str(value.isoformat() if hasattr(value, "isoformat") else value)
     raise TypeError
 
 
@@ -137,8 +135,7 @@ def _array_files(data: Any, target: Any, options: dict[str, Any], folder: pathli
         raise ValueError(f"target: expected labels [{X.shape[0]}] or {list(X.shape[:2])}, got shape {list(y.shape)}")
     if y is None and options.get("goal") != "forecast":
         raise ValueError("target: expected a label for each row of the array, or goal='forecast', which foretells its last feature")
-    finite = [array.dtype.kind in "biu" or (array.dtype.kind == "f" and bool(numpy.isfinite(array).all())) for array in (X, y) if array is not None]  # fmt: skip
-    if all(finite):
+    if all(array.dtype.kind in "biuf" and numpy.isfinite(array).all() for array in (X, y) if array is not None):
         files = [save_array(folder / "X.npy", X)]
         if y is not None:
             files.append(save_array(folder / "y.npy", y))

@@ -64,7 +64,7 @@ def run(words: Iterable[str], show: bool) -> None:
     ValueError with the program's message for options that it refuses, RuntimeError for all else that fails. KeyboardInterrupt,
     and whatever else ends this function, interrupts the program and waits until it has ended; the second time it is killed.
     """
-    told = []
+    told: list[str] = []
     # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.
     with subprocess.Popen(
         [_program.path(), *words],

@@ -17,24 +17,11 @@ from .models import CountsModel, TableModel, TextModel, open_model
 _RESERVED = ("out", "target", "json", "help", "dry-run")  # of the program's options those that this function answers itself
 
 
-class Report(os.PathLike[str]):
-    """The page of a study: a path, which a notebook shows as the page itself."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """path: of report.html."""
-        self._path = os.fspath(path)
-
-    def __fspath__(self) -> str:
-        return self._path
-
-    def __str__(self) -> str:
-        return self._path
-
-    def __repr__(self) -> str:
-        return f"Report({self._path!r})"
+class Report(str):
+    """The page of a study: its path, which a notebook shows as the page itself."""
 
     def _repr_html_(self) -> str:
-        page = html.escape(pathlib.Path(self._path).read_text(encoding="utf-8"))
+        page = html.escape(pathlib.Path(self).read_text(encoding="utf-8"))
         return f'<iframe srcdoc="{page}" style="width: 100%; height: 48em; border: 0"></iframe>'
 
 
@@ -46,9 +33,9 @@ class StudyResult:
     conclusion: dict[str, str]
     """The page's answers by its questions: "Which model?", "How far are they apart?"."""
     table: Any
-    """A row for each model, the best first, then the simple ones: model, standing, loss (on the test part), gap to the best with
-    its 95 % interval from gap_low to gap_high, may_lose, accuracy of classes, parameters, runs; of several objectives first the
-    task. A frame of pandas or polars as the data were one; of other data pandas', without it polars', without both a list of
+    """A row for each model, the best first, then the simple ones: model, standing, loss (on the test part; of a stopped model on
+    the validation part), gap to the best with its 95 % interval from gap_low to gap_high, may_lose, accuracy of classes,
+    parameters, runs; of several objectives first the task. A frame of pandas or polars as the data were one; of other data pandas', without it polars', without both a list of
     dictionaries."""
     report: Report
     """The page."""
@@ -104,7 +91,7 @@ def _rows_of(study: dict[str, Any]) -> list[dict[str, Any]]:
             rows.append(
                 {name: judged[name] for name in ("model", "standing", "loss", "gap")}
                 | {f"gap_{end}": judged["gap_by_both"][end] for end in ("low", "high")}
-                | {"may_lose": judged["may_lose"], "accuracy": one.get("accuracy", {}).get("mean")}
+                | {"may_lose": judged["may_lose"], "accuracy": (one.get("accuracy") or {}).get("mean")}
                 | {"parameters": one["parameters"], "runs": len(one["runs"]), "task": task["task"]}
             )
         for simple in sorted(task["baselines"], key=lambda one: float(one["loss"])):

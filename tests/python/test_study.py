@@ -46,6 +46,26 @@ def weights(folder):
     return {path.parent.name: path.read_bytes() for path in sorted((folder / "models").rglob("model.safetensors"))}
 
 
+def test_arrays_that_are_numbers_stay_arrays(tmp_path):
+    X, y = sequences()
+    labels = numpy.array(["no", "yes"])[y]
+    for name, given, target, files in (
+        ("numbers", X, y, ["X.npy", "y.npy"]),
+        ("steps", X[:, :, 0] > 0, numpy.repeat(y[:, None], STEPS, 1), ["X.npy", "y.npy"]),
+        ("texts", X, labels, ["data.csv"]),
+        ("gap", numpy.where(X == X[1, 2, 0], math.nan, X), y, ["data.csv"]),
+    ):
+        options = {}
+        path, written = _data_files.files_of(given, target, options, tmp_path / name)
+        assert [file.name for file in written] == files and path == str(written[0])
+        if files == ["data.csv"]:
+            assert options == {"sequence": "row", "target": "label"}
+            continue
+        numpy.testing.assert_array_equal(numpy.load(written[0]), given)
+        numpy.testing.assert_array_equal(numpy.load(options["target"]), target)
+    assert (tmp_path / "texts/data.csv").read_text(encoding="utf-8").splitlines()[STEPS + 1].endswith(",yes")
+
+
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study") / "report"
@@ -333,6 +353,17 @@ def test_a_texts_model_is_told_apart(of_a_text):
     assert result.best.generate("the cat", 3) and result.answer == "Take it."
     with pytest.raises(TypeError, match="predict: the study was of a text; best.generate"):
         result.predict({"x": [1]})
+
+
+def test_models_that_were_stopped_or_diverged_are_rows_too(of_a_text, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    none = {"low": None, "high": None}
+    judged = {"model": "gru", "standing": "stopped", "loss": 0.7, "gap": None, "gap_by_both": none, "may_lose": None}
+    built = {"model": "gru", "parameters": 9, "loss": None, "accuracy": None, "runs": []}
+    tasks = [{"task": name, "baselines": [], "verdict": [judged], "models": [built]} for name in ("causal", "masked")]
+    (of_a_text / "study.json").write_text(json.dumps({"answer": "", "conclusion": [], "tasks": tasks}), encoding="utf-8")
+    row = {"model": "gru", "standing": "stopped", "loss": 0.7, "parameters": 9, "runs": 0}
+    assert heed.StudyResult(of_a_text).table == [{"task": "causal"} | row, {"task": "masked"} | row]
 
 
 def test_without_a_package_of_frames_tables_are_lists(studied, monkeypatch):
