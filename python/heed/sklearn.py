@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import numbers
 import os
 import pathlib
 import tempfile
@@ -55,13 +56,14 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
 
         encoder           attention, convolution, dilated, rnn, gru, lstm ..
         position          positional scheme of attention: learned, rotary, relative ..
-        layers, heads, width, batch    sizes
+        layers, heads,
+        width, batch      sizes
         steps, lr         of the training, and its learning rate
         longest           steps that are read of a longer sequence, its last ones
         validation_share  share of the rows that choose the best of the training's states; as many again measure what it reached,
                           and the rest trains
         threads           to train with; None: as many as this process may use
-        random_state      an integer is --seed; None draws one, from a RandomState where one is given
+        random_state      an integer is --seed; None, and a RandomState, draw one
         """
         self.encoder = encoder
         self.position = position
@@ -85,7 +87,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         """X: as _fitted_to gives it. labels: [rows] of numbers."""
         options = self.get_params(deep=False)
         state = options.pop("random_state")
-        options["seed"] = state if isinstance(state, int) else check_random_state(state).randint(2**31 - 1)
+        options["seed"] = state if isinstance(state, numbers.Integral) else check_random_state(state).randint(2**31 - 1)
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
             data = _data_files.save_array(folder / "X.npy", X)
@@ -182,7 +184,7 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
 class SequenceRegressor(RegressorMixin, _SequenceEstimator):  # type: ignore[misc]
     """Tells a number of each sequence, X [rows, steps, features]; see SequenceClassifier.
 
-    SequenceRegressor("gru", steps=500).fit(X, y).predict(X)
+        SequenceRegressor("gru", steps=500).fit(X, y).predict(X)
     """
 
     _goal = "regression"
