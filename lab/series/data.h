@@ -105,7 +105,7 @@ struct SeriesColumns {
 SeriesData ReadSeriesCsv(const std::filesystem::path& path, const SeriesColumns& columns);
 
 // X [rows, steps, features] or [rows, steps]; y [rows] or [rows, steps]. With the goal of a forecast there is no y, and the
-// target is the last feature; else it has the name of y's file. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
+// target is the last feature. Integers in y are classes unless the goal says otherwise. Throws FileError and InvalidArgument.
 SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::filesystem::path& targets, const std::string& goal);
 
 }  // namespace heed::lab
