@@ -295,8 +295,10 @@ def interrupt_when(begun):
     """Sends this process what Ctrl-C sends, once."""
 
     def wait():
-        limit = time.monotonic() + 60
-        while not begun() and time.monotonic() < limit:
+        limit = time.monotonic() + 300
+        while not begun():
+            if time.monotonic() > limit:
+                return
             time.sleep(0.005)
         os.kill(os.getpid(), signal.SIGINT)
 
