@@ -17,8 +17,6 @@ import numpy
 from .models._data import is_missing
 from .models._settings import shown
 
-_LARGEST_WHOLE = 2.0**53
-
 
 def library_of(data: Any) -> str:
     """The package that a frame is of: "pandas", "polars"."""
@@ -47,7 +45,7 @@ def _cell(value: Any) -> str:
     """As a file has it. TypeError and ValueError for what no cell can hold."""
     if isinstance(value, str):
         return value
-    if isinstance(value, float) and value.is_integer() and abs(value) < _LARGEST_WHOLE:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         return str(int(value))  # frames give whole numbers so beside missing values
     if isinstance(value, numbers.Real | decimal.Decimal):
         if abs(value) == math.inf:

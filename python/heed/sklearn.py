@@ -26,14 +26,16 @@ from .models import Answers, TableModel, open_model
 
 __all__ = ["SequenceClassifier", "SequenceRegressor"]
 
-_LEAST_ROWS = 3  # to train, to validate and to test
-
 
 def _extents_of(X: Any) -> int:
     return int(X.ndim if hasattr(X, "ndim") else numpy.asarray(X).ndim)
 
 
 class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
+    n_features_in_: int
+    """Numbers of a step; of a table [rows, steps] its steps, as scikit-learn counts them."""
+    files_: dict[str, bytes]
+    """The files of the folder that `heed train` kept, by their names. A pickle holds these, and opens them anew."""
     _goal: str
 
     def __init__(
@@ -65,18 +67,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
         threads           to train with; None: as many as this process may use
         random_state      an integer is --seed; None, and a RandomState, draw one
         """
-        self.encoder = encoder
-        self.position = position
-        self.layers = layers
-        self.heads = heads
-        self.width = width
-        self.batch = batch
-        self.steps = steps
-        self.lr = lr
-        self.longest = longest
-        self.validation_share = validation_share
-        self.threads = threads
-        self.random_state = random_state
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -106,7 +97,7 @@ class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
     def _fitted_to(self, X: Any, y: Any) -> tuple[Any, Any]:
         """(X, y), checked. Of X features are the third extent, and of a table [rows, steps] there is one."""
         self._extents = 3 if _extents_of(X) == 3 else 2
-        rules = {"y_numeric": self._goal == "regression", "ensure_min_samples": _LEAST_ROWS}
+        rules = {"y_numeric": self._goal == "regression", "ensure_min_samples": 3}  # one to train, to validate, to test
         if self._extents == 2:
             return tuple(validate_data(self, X, y, dtype=numpy.float64, **rules))
         X = check_array(X, dtype=numpy.float64, allow_nd=True)
@@ -150,11 +141,12 @@ class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[m
 
         SequenceClassifier("gru", steps=500).fit(X, y).predict_proba(X)
 
-    A table X [rows, steps] is sequences of one feature. Steps are as many in every row, and may be others in predict. After fit
-    it has `classes_`, `n_features_in_` (of a table its steps) and `files_`, the bytes of the folder that `heed train` kept: it is
-    pickled as these, and opens them anew.
+    A table X [rows, steps] is sequences of one feature. Steps are as many in every row; predict takes longer and shorter ones too,
+    except of a table.
     """
 
+    classes_: numpy.typing.NDArray[Any]
+    """[classes], sorted."""
     _goal = "classification"
 
     def fit(self, X: Any, y: Any) -> SequenceClassifier:
