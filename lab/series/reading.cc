@@ -304,7 +304,7 @@ SeriesData ReadSeriesNpy(const std::filesystem::path& features, const std::files
                       std::to_string(steps) + "] as " + X.name + " has the shape " + shape_of(X) + ", got " + shape_of(y));
     }
     data.goal = !goal.empty() ? ParseSeriesGoal(goal) : y.whole ? SeriesGoal::kClassification : SeriesGoal::kRegression;
-    data.target = y.name;
+    data.target = NameOfInput(targets.filename());
     data.fingerprint = Fingerprint(bytes_of(X), bytes_of(y));
   }
   std::map<double, double> class_index;

@@ -14,7 +14,9 @@
     heed.nn                                             modules with d2l's names and parameters
     heed.positions                                      positional encodings
     heed.release_workspace()                            scratch memory of the calling thread
+    heed.study(frame, target)                           which encoder suits a table or a text, as the program heed says
     heed.open_model(folder)                             a model that heed study or heed train kept
+    heed.sklearn                                        estimators of scikit-learn over sequences; imports it
     heed.export_onnx(module, inputs, path)              a module with heed's layers as an ONNX file
     heed.load_weights, heed.save_weights                weights of PyTorch, Flax, Keras, Paddle and MXNet
     heed.distributed                                    attention over many processes, each with part of a sequence
@@ -43,6 +45,7 @@ if TYPE_CHECKING or not _LACKS:
     from ._replacement import disable, enable, replace_sdpa
     from ._results import AttentionOutput, Statistics, WeightsOf
     from ._sdpa import scaled_dot_product_attention
+    from ._study import Report, StudyResult, study
     from ._weights import load_weights, save_weights
     from .models import open_model
 
@@ -53,8 +56,10 @@ __all__ = [
     "KeyValueCache",
     "Layer",
     "MaskProgram",
+    "Report",
     "ScoreProgram",
     "Statistics",
+    "StudyResult",
     "WeightsOf",
     "attention",
     "attention_packed",
@@ -79,17 +84,18 @@ __all__ = [
     "scaled_dot_product_attention",
     "score",
     "set_num_threads",
+    "study",
     "transformers",
 ]
 
 if not TYPE_CHECKING:  # to a type checker a module with this function has every name
 
     def __getattr__(name: str) -> Any:
-        """heed.jax and heed.distributed, which are imported when they are asked for; without torch, what is missing for the
-        other names."""
-        if name == "jax" or (name == "distributed" and not _LACKS):
+        """heed.jax, heed.distributed and heed.sklearn, which are imported when they are asked for; without torch, what is missing
+        for the other names."""
+        if name == "jax" or (name in ("distributed", "sklearn") and not _LACKS):
             return importlib.import_module(f"heed.{name}")
-        if _LACKS and name in (*__all__, "distributed"):
+        if _LACKS and name in (*__all__, "distributed", "sklearn"):
             raise ImportError(f"heed.{name} needs {_LACKS}; heed.jax does without")
         if _LACKS and name == "__version__":
             return importlib.import_module("heed.jax").info()["version"]

@@ -1,4 +1,5 @@
-"""The documents' shell blocks run, the ```sh blocks of a page one after the other in one folder, as a reader would paste them.
+"""The documents' shell blocks run, the ```sh blocks of a page one after the other in one folder, as a reader would paste them; of
+docs/tutorial.md those of Python too, from top to bottom.
 
 A reader's files (book.txt, walks.csv ..) are there, and whatever a command does not say itself is small: the program's --config
 names SMALL, and options on the command line go before it. A command that builds, installs or takes minutes is held against what
@@ -205,8 +206,11 @@ def shell(tmp_path):
                                        text=True, timeout=1800, check=False)
 
 
+TUTORIAL = "docs/tutorial.md"
+
+
 @of_a_page
-@pytest.mark.parametrize("page", [page for page in TEXTS if BLOCK.search(TEXTS[page])])
+@pytest.mark.parametrize("page", [page for page in TEXTS if BLOCK.search(TEXTS[page]) and page != TUTORIAL])
 def test_shell_blocks_run(page, shell):
     for command in commands_of(page):
         if look := how_it_is_read(command):
@@ -214,6 +218,34 @@ def test_shell_blocks_run(page, shell):
         else:
             result = shell(FEWER_STEPS.sub("--steps 8", command))
             assert result.returncode == 0, f"{page}: {command}\n{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+
+
+# What a reader has who did as the page's first block says: heed in Python runs the program on the PATH.
+INSTALLED = """import pathlib, shutil, subprocess
+import heed._program
+heed._program.path = lambda: pathlib.Path(shutil.which("heed"))
+"""
+
+
+@pytest.mark.page(lambda item: {pathlib.Path(TUTORIAL)})
+@pytest.mark.parametrize("page", [TUTORIAL])
+def test_the_tutorial_runs_from_top_to_bottom(page, shell):
+    pytest.importorskip("pandas")
+    pytest.importorskip("sklearn")
+    lines, ran = [INSTALLED], 0
+    for kind, block in re.findall(r"^```(sh|python)\n(.*?)^```", TEXTS[page], re.DOTALL | re.MULTILINE):
+        if kind == "python":
+            lines.append(re.sub(r"steps=\d{3,}", "steps=8", block))
+            continue
+        for command in (line for line in block.splitlines() if line):
+            if look := how_it_is_read(command):
+                look(shlex.split(command, comments=True))
+            else:
+                ran += 1
+                lines.append(f"subprocess.run({FEWER_STEPS.sub('--steps 8', command)!r}, shell=True, check=True)")
+    result = shell(f"mkdir fresh && cd fresh && python -c {shlex.quote(chr(10).join(lines))}")
+    assert result.returncode == 0, f"{result.stdout[-2000:]}\n{result.stderr[-2000:]}"
+    assert ran == 5 and re.search(r"^right: [01]\.\d", result.stdout, re.MULTILINE) and "The statement" in result.stdout
 
 
 def test_a_dry_run_prints_what_the_page_shows(shell):

@@ -1,6 +1,7 @@
 """The documents' Python runs, the ```python blocks of a page one after the other as a reader would paste them; and the
 reference that ./dev docs builds leaves nothing out."""
 
+import datetime
 import importlib.util
 import pathlib
 import re
@@ -18,6 +19,7 @@ BLOCK = re.compile(r"^```python(?: (\w+))?\n(.*?)^```", re.DOTALL | re.MULTILINE
 PAGES = {
     path.relative_to(ROOT).as_posix(): BLOCK.findall(path.read_text(encoding="utf-8"))
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if path.name != "tutorial.md"  # whose blocks go on with what those of the shell made: tests/cli/documents_test.py
 }
 # Those of positional schemes lie in their folders; of those made by the build the templates are looked at.
 FOLDERS = (
@@ -35,9 +37,12 @@ DECLARE_NOTHING = {"heed/nn.h", "heed/nn/input_file.h", "heed/nn/replacement_fil
 
 
 def run(blocks, folder, *options):
-    """In a process of their own: they may replace what PyTorch holds. A kept model stands where docs/series.md lets a study keep one."""
+    """In a process of their own: they may replace what PyTorch holds. A kept model stands where docs/series.md lets a study keep
+    one, and what it was made of, with days."""
     shutil.copytree(ROOT / "tests/kept/baseline", folder / "report/model")
-    shutil.copy(ROOT / "tests/kept/baseline/data.csv", folder / "sales.csv")
+    sold = (ROOT / "tests/kept/baseline/data.csv").read_text(encoding="utf-8").split()
+    days = ["day", *(datetime.date(2024, 1, 1) + datetime.timedelta(day) for day in range(len(sold) - 1))]
+    (folder / "sales.csv").write_text("".join(f"{day},{value}\n" for day, value in zip(days, sold)), encoding="utf-8")
     (folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
     search = str(pathlib.Path(heed.__file__).resolve().parent.parent)
     command = [sys.executable, *options, "page.py"]

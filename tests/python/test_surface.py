@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import importlib.util
 import inspect
 import pathlib
 import subprocess
@@ -11,7 +12,8 @@ import pytest
 
 import heed
 
-MODULES = (heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers)
+MODULES = [heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers]
+MODULES += [heed.sklearn] if importlib.util.find_spec("sklearn") else []
 OURS = ("heed", __name__)
 
 
@@ -176,6 +178,7 @@ native: torch.Tensor = heed.scaled_dot_product_attention(x, x, x, is_causal=True
 with heed.replace_sdpa():
     torch.nn.functional.scaled_dot_product_attention(x, x, x)
 heed.load_weights(layer, {"W_q": {"kernel": x}}, "flax")
+answer: str = heed.study("walks.csv", "label", sequence="walk", budget="quick").answer
 heed.attention(x, x, x, causal="bottom")  # refused
 heed.attention(x, x, x, is_causal=True)  # refused
 heed.attention(x, x)  # refused
@@ -190,6 +193,7 @@ nn.TransformerEncoderLayer(8, 2, heads=2)  # refused
 nn.MultiheadAttention(8, 2)(x[0], x[0], x[0], mask=None)  # refused
 positions.Rotary(8, layout="halves")  # refused
 heed.attend  # refused
+heed.study("walks.csv").answers  # refused
 '''
 
 

@@ -40,7 +40,7 @@ class SequenceData(NamedTuple):
         return len(self.rows)
 
 
-def _missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether it stands for no value: None, NaN, NaT, pandas' NA, or a text as files have it."""
     if isinstance(value, str):
         return value.strip().lower() in _MISSING
@@ -49,7 +49,7 @@ def _missing(value: Any) -> bool:
 
 def _number(value: Any) -> float:
     """ValueError or TypeError where it is none."""
-    if _missing(value):
+    if is_missing(value):
         return math.nan
     flag = _FLAGS.get(value.strip().lower()) if isinstance(value, str) else None
     return float(value) if flag is None else flag
@@ -86,7 +86,7 @@ def _indices(form: Form, column: str, values: Any) -> Floats:
     places = {name: float(place) for place, name in enumerate(form.categories[column])}
     indices = numpy.full(len(values), math.nan)
     for row, value in enumerate(numpy.asarray(values).tolist()):
-        if _missing(value):
+        if is_missing(value):
             continue
         if _text(value) not in places:
             known = ", ".join(list(places)[:20])

@@ -1,0 +1,94 @@
+"""Runs the program `heed`, whose options are keywords here."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from . import _program
+
+
+@functools.cache
+def options_of(command: str) -> frozenset[str]:
+    """The names of its options, without the dashes: those that its own help lists."""
+    told = subprocess.run([_program.path(), command, "--help"], capture_output=True, text=True, check=True).stdout
+    return frozenset(re.findall(r"^  (?:-\w,)?--([\w-]+)", told, re.MULTILINE))
+
+
+def flag_of(keyword: str) -> str:
+    """date_order is --date-order, and for_, as `for` is a word of Python, --for."""
+    return keyword.rstrip("_").replace("_", "-")
+
+
+def require_options(command: str, keywords: Iterable[str], reserved: Iterable[str]) -> None:
+    """TypeError that names the nearest for one that the command does not have, and for those that are reserved."""
+    known = options_of(command).difference(reserved)
+    for keyword in keywords:
+        if flag_of(keyword) not in known:
+            near = difflib.get_close_matches(flag_of(keyword), known, n=1, cutoff=0.5)
+            told = f"did you mean {near[0].replace('-', '_')!r}?" if near else f"`heed {command} --help` lists them"
+            raise TypeError(f"{command}() got an unexpected option {keyword!r}; {told}")
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Options of a command line: True is a flag alone, None and False are left out, a list or tuple is values with commas."""
+    words = []
+    for keyword, value in options.items():
+        if value is True:
+            words.append(f"--{flag_of(keyword)}")
+        elif value is not None and value is not False:
+            told = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            words.append(f"--{flag_of(keyword)}={told}")
+    return words
+
+
+def _follow(process: subprocess.Popen[str], told: list[str], show: bool) -> None:
+    """Until it ends."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        told.append(line)
+        if show:
+            print(line, end="", file=sys.stderr, flush=True)
+    process.wait()
+
+
+def run(words: Iterable[str], show: bool) -> None:
+    """Runs it to its end. show: what it says meanwhile goes to sys.stderr, line by line.
+
+    ValueError with the program's message for options that it refuses, RuntimeError for all else that fails. KeyboardInterrupt,
+    and whatever else ends this function, interrupts the program and waits until it has ended; the second time it is killed.
+    """
+    told: list[str] = []
+    # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.
+    with subprocess.Popen(
+        [_program.path(), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            _follow(process, told, show)
+        except BaseException:
+            process.send_signal(signal.SIGINT)
+            try:
+                _follow(process, told, show)
+            except BaseException:  # asked again
+                process.kill()
+                raise
+            raise
+    if process.returncode == 0:
+        return
+    begin = max((place for place, line in enumerate(told) if line.startswith("heed: ")), default=0)
+    message = "".join(told[begin:]).removeprefix("heed: ").strip()
+    if process.returncode < 0:
+        message = f"the program was ended by {signal.Signals(-process.returncode).name} {message}".strip()
+    raise (ValueError if process.returncode == 2 else RuntimeError)(message)

@@ -1,0 +1,195 @@
+"""Estimators of scikit-learn over sequences: SequenceClassifier and SequenceRegressor.
+
+`heed train` trains them, in a process of its own, and they answer by heed.open_model. scikit-learn is imported with this module.
+"""
+
+from __future__ import annotations
+
+import numbers
+import os
+import pathlib
+import tempfile
+from typing import Any
+
+import numpy
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+    from sklearn.utils import check_array, check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(f"heed.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn ({error})") from error
+
+from . import _data_files, _laboratory
+from .models import Answers, TableModel, open_model
+
+__all__ = ["SequenceClassifier", "SequenceRegressor"]
+
+
+def _extents_of(X: Any) -> int:
+    return int(X.ndim if hasattr(X, "ndim") else numpy.asarray(X).ndim)
+
+
+class _SequenceEstimator(BaseEstimator):  # type: ignore[misc]
+    n_features_in_: int
+    """Numbers of a step; of a table [rows, steps] its steps, as scikit-learn counts them."""
+    files_: dict[str, bytes]
+    """The files of the folder that `heed train` kept, by their names. A pickle holds these, and opens them anew."""
+    _goal: str
+
+    def __init__(
+        self,
+        encoder: str = "attention",
+        position: str | None = None,
+        *,
+        layers: int | None = None,
+        heads: int | None = None,
+        width: int | None = None,
+        batch: int | None = None,
+        steps: int | None = None,
+        lr: float | None = None,
+        longest: int | None = None,
+        validation_share: float = 0.1,
+        threads: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        """All but the last are options of `heed train`, whose defaults stand for None (`heed train --help`).
+
+        encoder           attention, convolution, dilated, rnn, gru, lstm ..
+        position          positional scheme of attention: learned, rotary, relative ..
+        layers, heads,
+        width, batch      sizes
+        steps, lr         of the training, and its learning rate
+        longest           steps that are read of a longer sequence, its last ones
+        validation_share  share of the rows that choose the best of the training's states; as many again measure what it reached,
+                          and the rest trains
+        threads           to train with; None: as many as this process may use
+        random_state      an integer is --seed; None, and a RandomState, draw one
+        """
+        self.__dict__.update({name: value for name, value in locals().items() if name != "self"})
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _train(self, X: Any, labels: Any) -> None:
+        """X: as _fitted_to gives it. labels: [rows] of numbers."""
+        options = self.get_params(deep=False)
+        state = options.pop("random_state")
+        options["seed"] = state if isinstance(state, numbers.Integral) else check_random_state(state).randint(2**31 - 1)
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            data = _data_files.save_array(folder / "X.npy", X)
+            options |= {"target": _data_files.save_array(folder / "y.npy", labels), "goal": self._goal, "out": folder / "model"}
+            _laboratory.run(["train", str(data), *_laboratory.words_of(options), "--quiet"], show=False)
+            self.files_ = {path.name: path.read_bytes() for path in sorted((folder / "model").iterdir())}
+        self._open()
+
+    def _open(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            self.save(pathlib.Path(name) / "model")
+            model = open_model(pathlib.Path(name) / "model")
+        assert isinstance(model, TableModel)
+        self._model = model
+
+    def _fitted_to(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """(X, y), checked. Of X features are the third extent, and of a table [rows, steps] there is one."""
+        self._extents = 3 if _extents_of(X) == 3 else 2
+        rules = {"y_numeric": self._goal == "regression", "ensure_min_samples": 3}  # one to train, to validate, to test
+        if self._extents == 2:
+            return tuple(validate_data(self, X, y, dtype=numpy.float64, **rules))
+        X = check_array(X, dtype=numpy.float64, allow_nd=True)
+        _, y = validate_data(self, X.reshape(len(X), -1), y, **rules)
+        self.n_features_in_ = X.shape[2]
+        return X, y
+
+    def _checked(self, X: Any) -> Any:
+        """X, to answer: as in fit, but for the number of rows, and with three extents that of steps."""
+        if self._extents == 2:
+            return validate_data(self, X, dtype=numpy.float64, reset=False)
+        X = check_array(X, dtype=numpy.float64, allow_nd=True)
+        if X.ndim != 3 or X.shape[2] != self.n_features_in_:
+            raise ValueError(f"X: expected [rows, steps, {self.n_features_in_}] as in fit, got shape {list(X.shape)}")
+        return X
+
+    def _answers(self, X: Any) -> Answers:
+        check_is_fitted(self)
+        return self._model.predict(self._checked(X))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the model as `heed train` kept it into a new folder, for `heed predict` and heed.open_model; a class that is no
+        whole number has its place in classes_ there. FileExistsError where there is one."""
+        check_is_fitted(self)
+        path = pathlib.Path(folder)
+        path.mkdir(parents=True)
+        for name, content in self.files_.items():
+            (path / name).write_bytes(content)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_model"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if hasattr(self, "files_"):
+            self._open()
+
+
+class SequenceClassifier(ClassifierMixin, _SequenceEstimator):  # type: ignore[misc]
+    """Tells the classes of sequences, X [rows, steps, features], by the encoder that you name.
+
+        SequenceClassifier("gru", steps=500).fit(X, y).predict_proba(X)
+
+    A table X [rows, steps] is sequences of one feature. Steps are as many in every row; predict takes longer and shorter ones too,
+    except of a table.
+    """
+
+    classes_: numpy.typing.NDArray[Any]
+    """[classes], sorted."""
+    _goal = "classification"
+
+    def fit(self, X: Any, y: Any) -> SequenceClassifier:
+        """X: numbers [rows, steps, features] or [rows, steps]. y: classes [rows], two or more. ValueError for what is neither,
+        and for options that `heed train` refuses, in its words."""
+        X, y = self._fitted_to(X, y)
+        check_classification_targets(y)
+        self.classes_, places = numpy.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y: expected two classes or more, got 1 class, {self.classes_[0]!r}")
+        self._train(X, y if y.dtype.kind in "iu" else places)
+        return self
+
+    def predict_proba(self, X: Any) -> numpy.typing.NDArray[numpy.float64]:
+        """Probabilities [rows, classes], in the order of classes_."""
+        probabilities = self._answers(X).probabilities
+        assert probabilities is not None
+        return probabilities
+
+    def predict(self, X: Any) -> numpy.typing.NDArray[Any]:
+        """The likeliest class of each row."""
+        places = self.predict_proba(X).argmax(1)
+        answers: numpy.typing.NDArray[Any] = self.classes_[places]
+        return answers
+
+
+class SequenceRegressor(RegressorMixin, _SequenceEstimator):  # type: ignore[misc]
+    """Tells a number of each sequence, X [rows, steps, features]; see SequenceClassifier.
+
+        SequenceRegressor("gru", steps=500).fit(X, y).predict(X)
+    """
+
+    _goal = "regression"
+
+    def fit(self, X: Any, y: Any) -> SequenceRegressor:
+        """X: numbers [rows, steps, features] or [rows, steps]. y: numbers [rows]. ValueError for what is neither, and for
+        options that `heed train` refuses, in its words."""
+        X, y = self._fitted_to(X, y)
+        self._train(X, y)
+        return self
+
+    def predict(self, X: Any) -> numpy.typing.NDArray[numpy.float64]:
+        """A number of each row."""
+        values = self._answers(X).values
+        assert values is not None
+        return values
