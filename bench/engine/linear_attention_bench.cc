@@ -2,10 +2,10 @@
 // with a decay a step. Counted are the products of the chunked formulas at chunks of 64 steps, squares of pairs in full, though
 // blocks above the diagonal are not computed:
 //
-//   linear attention   q k^T, P v, q S, k^T v; both passes 14: those, and P and dP again, dq, dk, dv of pairs and of states,
-//   and
-//                      both states
-//   delta rule         those four, k k^T, k S and half a square for the substitution; both passes 13.5 more and these again
+//   linear attention   4: q k^T, P v, q S, k^T v; both passes 14: q k^T and k^T v again, dP, dq, dk and dv of pairs and of
+//                      states, and q^T dy
+//   delta rule         6.5: the same, k k^T, k S and half a square for the substitution; both passes 24.5: all but P v and q S
+//                      again, and 13.5 for the gradients
 //
 //   linear_attention_bench [TARGET]
 #include <algorithm>
@@ -81,7 +81,7 @@ void Measure(int64_t steps, bool delta) {
   });
   // A product of 64 steps with 64 elements or steps, for all chunks.
   const double product = 2.0 * kHeads * static_cast<double>(steps) * kChunk * kWidth;
-  const double once = delta ? 6.5 : 4, both = delta ? 26 : 14;
+  const double once = delta ? 6.5 : 4, both = delta ? 24.5 : 14;
   std::printf("%-17s n%-6ld peak %6.1f GFLOP/s  forward %8.3f ms %5.1f %%  both %8.3f ms %5.1f %%\n",
               delta ? "gated delta rule" : "linear attention", steps, peak * 1e-9, forward * 1e3,
               100 * once * product / forward / peak, (forward + backward) * 1e3,

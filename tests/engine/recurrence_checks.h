@@ -386,7 +386,7 @@ inline void ExpectCommonRefusals(bool delta) {
   EXPECT_EQ(forward(), "decay: expected log decays of at most 0, got nan at step 1 of head 1");
   p.decay[5] = 0;
   p.initial[11] = std::nan("");
-  EXPECT_EQ(forward(), "initial_state: expected finite numbers, got nan in the state of head 1");
+  EXPECT_EQ(forward(), "initial_state: expected finite numbers; those of head 1 are not");
   EXPECT_EQ(out, std::vector<double>(out.size(), 7.0));
   EXPECT_EQ(final_state, std::vector<double>(final_state.size(), 7.0));
 
@@ -409,7 +409,7 @@ inline void ExpectCommonRefusals(bool delta) {
   EXPECT_EQ(take(), "decay: expected log decays of at most 0, got 1.000000 for head 1");
   step.decay = {};
   state[25] = std::nan("");
-  EXPECT_EQ(take(), "state: expected finite numbers, got nan in the state of head 2");
+  EXPECT_EQ(take(), "state: expected finite numbers; those of head 2 are not");
   state[25] = 0;
   EXPECT_EQ(take(), "");
 }

@@ -16,7 +16,7 @@
 // Sources: Katharopoulos et al. 2020, "Transformers are RNNs" (3.2 to 3.4); Sun et al. 2023, "Retentive Network" (2.1); Dao and
 // Gu 2024, "Transformers are SSMs" (6: chunks of products, with a state between them). Decays of a pair are running products of
 // factors of at most 1 within a chunk, never a quotient of two long ones: they neither overflow nor lose digits, and a decay of
-// minus infinity forgets all that was before.
+// minus infinity forgets all that was before. Products below 2^-103 (double: 2^-970) within a chunk count as 0.
 #ifndef HEED_LINEAR_ATTENTION_H_
 #define HEED_LINEAR_ATTENTION_H_
 

@@ -8,7 +8,6 @@
 #include "core/task_loop.h"
 #include "dispatch/workers.h"
 #include "mixers/call.h"
-#include "mixers/scratch.h"
 
 namespace heed::mixers {
 
@@ -50,7 +49,11 @@ template <class T, class Kernel>
 void RunCall(Call<T> call, bool cuts, const Kernel& kernel, Workspace& workspace, Executor& executor) {
   const int workers = core::Concurrency(executor);
   const int64_t chunks = core::CheckedProduct(call.sequences.all_chunks(), call.heads, "q");
-  call.apart = cuts && workers > 1 && call.sequences.longest() > 1 && call.rows() < 2 * int64_t{workers};
+  const Sizes& sizes = call.sizes;
+  const double products = static_cast<double>((sizes.dim + kChunk) * (sizes.columns + kChunk)) * static_cast<double>(kChunk);
+  const double work = (call.backward ? 2.5 : 1) * static_cast<double>(chunks) * products;
+  call.apart =
+      cuts && workers > 1 && work >= simd::kSerialWork && call.sequences.longest() > 1 && call.rows() < 2 * int64_t{workers};
   core::Arena shared, own;
   LayShared(shared, call);
   Scratch<T>(own, call, false);
@@ -60,9 +63,6 @@ void RunCall(Call<T> call, bool cuts, const Kernel& kernel, Workspace& workspace
   core::Arena filled(memory.shared());
   LayShared(filled, call);
 
-  const Sizes& sizes = call.sizes;
-  const double products = static_cast<double>((sizes.dim + kChunk) * (sizes.columns + kChunk)) * static_cast<double>(kChunk);
-  const double work = (call.backward ? 2.5 : 1) * static_cast<double>(chunks) * products;
   const auto run = [&](Part part, int64_t tasks) {
     memory.Run(executor, work, tasks, [&](core::TaskQueue& queue, std::byte* area) { kernel(call, part, queue, area); });
   };

@@ -1,5 +1,6 @@
 // One step of decoding for one head: a state read and written once (read twice where it is corrected), for every SIMD target.
 #include <cmath>
+#include <type_traits>
 
 #include "mixers/run.h"
 
@@ -62,13 +63,6 @@ namespace heed::mixers {
 HWY_EXPORT(StepF32);
 HWY_EXPORT(StepF64);
 
-namespace {
-
-void StepHead(const StepCall<float>& call, int64_t b, int64_t h) { HWY_DYNAMIC_DISPATCH(StepF32)(call, b, h); }
-void StepHead(const StepCall<double>& call, int64_t b, int64_t h) { HWY_DYNAMIC_DISPATCH(StepF64)(call, b, h); }
-
-}  // namespace
-
 // Heads whose states are some 64 Ki elements make a task: below, waking a thread takes longer than it saves.
 template <class T>
 void RunStep(const StepCall<T>& call, Executor& executor) {
@@ -76,7 +70,13 @@ void RunStep(const StepCall<T>& call, Executor& executor) {
   const int64_t together = std::max<int64_t>(1, (int64_t{1} << 16) / std::max<int64_t>(1, dim * columns));
   const int64_t all = batch * heads;
   core::RunTasks(executor, (all + together - 1) / together, [&, heads = heads](int64_t task) {
-    for (int64_t at = task * together; at < std::min(all, (task + 1) * together); ++at) StepHead(call, at / heads, at % heads);
+    for (int64_t at = task * together; at < std::min(all, (task + 1) * together); ++at) {
+      if constexpr (std::is_same_v<T, float>) {
+        HWY_DYNAMIC_DISPATCH(StepF32)(call, at / heads, at % heads);
+      } else {
+        HWY_DYNAMIC_DISPATCH(StepF64)(call, at / heads, at % heads);
+      }
+    }
   });
 }
 

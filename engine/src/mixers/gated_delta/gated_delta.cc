@@ -1,6 +1,8 @@
 // The gated delta rule for every SIMD target.
 #include "heed/gated_delta.h"
 
+#include <type_traits>
+
 #include "mixers/run.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,20 +40,13 @@ HWY_EXPORT(DeltaF64);
 
 namespace {
 
-void Work(const mixers::Call<float>& call, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
-  HWY_DYNAMIC_DISPATCH(DeltaF32)(call, part, tasks, memory);
-}
-void Work(const mixers::Call<double>& call, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
-  HWY_DYNAMIC_DISPATCH(DeltaF64)(call, part, tasks, memory);
-}
 template <class T>
-void Run(const mixers::Call<T>& call, Workspace& workspace, Executor& executor) {
-  mixers::RunCall(
-      call, false,
-      [](const mixers::Call<T>& whole, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
-        Work(whole, part, tasks, memory);
-      },
-      workspace, executor);
+void Work(const mixers::Call<T>& call, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
+  if constexpr (std::is_same_v<T, float>) {
+    HWY_DYNAMIC_DISPATCH(DeltaF32)(call, part, tasks, memory);
+  } else {
+    HWY_DYNAMIC_DISPATCH(DeltaF64)(call, part, tasks, memory);
+  }
 }
 
 }  // namespace
@@ -59,13 +54,13 @@ void Run(const mixers::Call<T>& call, Workspace& workspace, Executor& executor) 
 template <class T>
 void GatedDeltaForward(const LinearOptions& options, const LinearInputs<T>& inputs, const LinearOutputs<T>& outputs,
                        Workspace& workspace, Executor& executor) {
-  Run(mixers::CheckedForward(options, inputs, outputs, true), workspace, executor);
+  mixers::RunCall(mixers::CheckedForward(options, inputs, outputs, true), false, Work<T>, workspace, executor);
 }
 
 template <class T>
 void GatedDeltaBackward(const LinearOptions& options, const LinearInputs<T>& inputs, const LinearCotangents<T>& cotangents,
                         const LinearGradients<T>& gradients, Workspace& workspace, Executor& executor) {
-  Run(mixers::CheckedBackward(options, inputs, cotangents, gradients, true), workspace, executor);
+  mixers::RunCall(mixers::CheckedBackward(options, inputs, cotangents, gradients, true), false, Work<T>, workspace, executor);
 }
 
 template <class T>

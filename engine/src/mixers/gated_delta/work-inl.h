@@ -29,30 +29,31 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class T>
 class DeltaWork : ChunkWork<T> {
   using Base = ChunkWork<T>;
-  using Base::call_, Base::sizes_, Base::scratch_, Base::decay_, Base::chunk_, Base::finite_, Base::kChunk, Base::kBlock;
+  using Base::call_, Base::scratch_, Base::decay_, Base::chunk_, Base::dim_, Base::columns_, Base::keys_, Base::width_;
+  using Base::kChunk, Base::kBlock;
   using typename Base::Tag;
 
  public:
-  DeltaWork(const mixers::Call<T>& call, const mixers::Scratch<T>& scratch)
-      : Base(call, scratch), width_(sizes_.value_stride()), key_stride_(sizes_.key_stride()) {}
+  DeltaWork(const mixers::Call<T>& call, const mixers::Scratch<T>& scratch) : Base(call, scratch) {}
 
   // All of a sequence and head.
   void Whole(int64_t b, int64_t h) {
     const int64_t chunks = call_.sequences.Chunks(b);
     this->Begin(b, h);
     for (int64_t c = 0; c < chunks; ++c) {
-      T* slot = call_.backward ? scratch_.slots + c * sizes_.slot() : scratch_.own;
+      T* slot = call_.backward ? scratch_.slots + c * call_.sizes.slot() : scratch_.own;
       Load(call_.sequences.At(b, h, c));
       Solve(scratch_.carry);
-      if (!call_.backward) Output();
-      this->ScaleRows(scratch_.to_end, scratch_.u, width_, scratch_.scaled);
-      this->Multiply({scratch_.k, 1, key_stride_}, {scratch_.scaled, width_}, {sizes_.dim, chunk_.rows, width_}, slot);
-      slot[sizes_.state()] = decay_.total();
+      if (!call_.backward) {
+        this->Output(scratch_.carry, scratch_.u);
+        this->StoreRows(scratch_.out, width_, call_.to.out);
+      }
+      this->SumForward(scratch_.u, slot);
       this->Pass(slot, scratch_.carry);
     }
     for (int64_t c = chunks - 1; call_.backward && c >= 0; --c) {
       Load(call_.sequences.At(b, h, c));
-      Gradients(scratch_.slots + c * sizes_.slot(), scratch_.d_carry, call_.SlotIndex(b, h, c));
+      Gradients(scratch_.slots + c * call_.sizes.slot(), scratch_.d_carry, call_.SlotIndex(b, h, c));
       this->Pass(scratch_.d_own, scratch_.d_carry);
     }
     this->End(b, h);
@@ -67,13 +68,13 @@ class DeltaWork : ChunkWork<T> {
   // held = k S, products = W o k k^T, system = -beta products, and u.
   void Solve(const T* state) {
     const Tag d;
-    this->PairProducts(scratch_.k, key_stride_, sizes_.dim, scratch_.k_t, scratch_.products);
-    this->ForEachPair([&](int64_t at, auto) HWY_ATTR {
+    this->PairProducts(scratch_.k, keys_, dim_, scratch_.k_t, scratch_.products);
+    this->ForEachPair(0, [&](int64_t at, auto, int64_t t) HWY_ATTR {
       const auto product = hn::Mul(hn::Load(d, scratch_.products + at), hn::Load(d, scratch_.weights + at));
       hn::Store(product, d, scratch_.products + at);
-      hn::Store(hn::Mul(hn::Set(d, -scratch_.beta[at / kChunk]), product), d, scratch_.system + at);
+      hn::Store(hn::Mul(hn::Set(d, -scratch_.beta[t]), product), d, scratch_.system + at);
     });
-    this->Multiply({scratch_.k, key_stride_, 1}, {state, width_}, {chunk_.rows, sizes_.dim, width_}, scratch_.held);
+    this->Multiply({scratch_.k, keys_, 1}, {state, width_}, {chunk_.rows, dim_, width_}, scratch_.held);
     for (int64_t t = 0; t < chunk_.rows; ++t) {
       const auto beta = hn::Set(d, scratch_.beta[t]), decay = hn::Set(d, scratch_.from_start[t]);
       for (int64_t i = t * width_; i < (t + 1) * width_; i += static_cast<int64_t>(hn::Lanes(d))) {
@@ -82,7 +83,7 @@ class DeltaWork : ChunkWork<T> {
       }
     }
     Substitute(scratch_.u);
-    finite_ = finite_ && this->IsFinite(scratch_.u, width_);
+    this->NoteFinite(scratch_.u, width_);
   }
 
   // x[t] += sum over s < t of system[t, s] x[s], in the order of t: blocks of steps by all before them, then each by its block.
@@ -109,82 +110,26 @@ class DeltaWork : ChunkWork<T> {
     }
   }
 
-  void Output() const {
-    const Tag d;
-    this->PairProducts(scratch_.q, key_stride_, sizes_.dim, scratch_.k_t, scratch_.scores);
-    this->ForEachPair([&](int64_t at, auto counts) HWY_ATTR {
-      const auto weighted = hn::Mul(hn::Load(d, scratch_.scores + at), hn::Load(d, scratch_.weights + at));
-      hn::Store(hn::IfThenElseZero(counts, weighted), d, scratch_.scores + at);
-    });
-    this->Multiply({scratch_.q, key_stride_, 1}, {scratch_.carry, width_}, {chunk_.rows, sizes_.dim, width_}, scratch_.out);
-    this->ScaleRows(scratch_.from_start, scratch_.out, width_, scratch_.out);
-    this->AddLower(scratch_.scores, scratch_.u, width_, scratch_.out, finite_);
-    this->StoreRows(scratch_.out, width_, this->values(), call_.to.out);
-  }
-
-  // d_state: the cotangent of the state that leaves. d_own becomes what the chunk adds to that of the state that enters.
+  // d_state: the cotangent R of the state that leaves. d_own becomes what the chunk adds to that of the state that enters.
   void Gradients(const T* state, const T* d_state, int64_t index) {
     Solve(state);
-    OfPairs();
-    OfQueries(state);
-    OfAdded(d_state);
+    this->OfPairs(scratch_.u);
+    this->OfQueries(state);
+    this->OfKeys(d_state, scratch_.u);
+    this->OfAdded(d_state, scratch_.d_u);
     SubstituteBack(scratch_.d_u);
-    finite_ = finite_ && this->IsFinite(scratch_.d_u, width_);
+    this->NoteFinite(scratch_.d_u, width_);
     OfValues();
-    OfKeys(state);
-    this->ScaleRows(scratch_.from_start, scratch_.d_out, width_, scratch_.u);
-    this->Multiply({scratch_.q, 1, key_stride_}, {scratch_.u, width_}, {sizes_.dim, chunk_.rows, width_}, scratch_.d_own);
-    this->AddProduct({scratch_.k, 1, key_stride_}, {scratch_.scaled, width_}, {sizes_.dim, chunk_.rows, width_},
-                     scratch_.d_own);
-    scratch_.d_own[sizes_.state()] = decay_.total();
-    if (!call_.wants_decay()) return;
-    this->DecayGradient(static_cast<double>(decay_.total()) * Base::Dot(state, d_state, sizes_.state()));
-    this->StoreDecayGradient(index);
+    OfSystem();
+    Transpose(state, width_, dim_, columns_, T{1}, scratch_.state_t, keys_);
+    this->AddProduct({scratch_.u, width_, 1}, {scratch_.state_t, keys_}, {chunk_.rows, columns_, keys_}, scratch_.d_k);
+    this->StoreRows(scratch_.d_k, keys_, call_.gradients.d_k);
+    this->SumBack(scratch_.d_own);
+    this->AddProduct({scratch_.k, 1, keys_}, {scratch_.u, width_}, {dim_, chunk_.rows, width_}, scratch_.d_own);
+    this->OfDecay(state, d_state, index);
   }
 
-  // scores = P, d_scores = E and their pairs, as those of linear attention with u for v.
-  void OfPairs() const {
-    const Tag d;
-    this->PairProducts(scratch_.q, key_stride_, sizes_.dim, scratch_.k_t, scratch_.scores);
-    Transpose(scratch_.u, width_, chunk_.rows, sizes_.columns, T{1}, scratch_.v_t, kChunk);
-    this->PairProducts(scratch_.d_out, width_, sizes_.columns, scratch_.v_t, scratch_.d_scores);
-    this->ForEachPair([&](int64_t at, auto counts) HWY_ATTR {
-      const auto weight = hn::Load(d, scratch_.weights + at);
-      const auto weighted = hn::IfThenElseZero(counts, hn::Mul(hn::Load(d, scratch_.scores + at), weight));
-      const auto cotangent = hn::IfThenElseZero(counts, hn::Load(d, scratch_.d_scores + at));
-      hn::Store(weighted, d, scratch_.scores + at);
-      hn::Store(hn::Mul(cotangent, weight), d, scratch_.d_scores + at);
-      hn::Store(hn::Mul(cotangent, weighted), d, scratch_.pairs + at);
-    });
-  }
-
-  void OfQueries(const T* state) const {
-    T* d_q = scratch_.d_q;
-    Transpose(state, width_, sizes_.dim, sizes_.columns, T{1}, scratch_.state_t, key_stride_);
-    this->Multiply({scratch_.d_out, width_, 1}, {scratch_.state_t, key_stride_}, {chunk_.rows, sizes_.columns, key_stride_},
-                   d_q);
-    this->ScaleRows(scratch_.from_start, d_q, key_stride_, d_q);
-    std::fill_n(scratch_.suffix, chunk_.rows, 0.0);
-    this->AddRowDots(scratch_.q, d_q, key_stride_, scratch_.suffix);
-    this->AddLower(scratch_.d_scores, scratch_.k, key_stride_, d_q, finite_);
-    this->StoreRows(d_q, key_stride_, sizes_.dim, call_.gradients.d_q);
-  }
-
-  // d_u, and what keys get from outputs and from the state that leaves.
-  void OfAdded(const T* d_state) const {
-    this->Multiply({scratch_.k, key_stride_, 1}, {d_state, width_}, {chunk_.rows, sizes_.dim, width_}, scratch_.d_u);
-    this->ScaleRows(scratch_.to_end, scratch_.d_u, width_, scratch_.d_u);
-    this->AddUpper(scratch_.scores, scratch_.d_out, width_, scratch_.d_u, finite_);
-    T* d_k = scratch_.d_k;
-    Transpose(d_state, width_, sizes_.dim, sizes_.columns, T{1}, scratch_.state_t, key_stride_);
-    this->Multiply({scratch_.u, width_, 1}, {scratch_.state_t, key_stride_}, {chunk_.rows, sizes_.columns, key_stride_}, d_k);
-    this->ScaleRows(scratch_.to_end, d_k, key_stride_, d_k);
-    std::fill_n(scratch_.prefix, chunk_.rows, 0.0);
-    this->AddRowDots(scratch_.k, d_k, key_stride_, scratch_.prefix);
-    this->AddUpper(scratch_.d_scores, scratch_.q, key_stride_, d_k, finite_);
-  }
-
-  // d_u is w now. scaled = x; what is stored for values, and the part of beta that is not of pairs.
+  // With w, which d_u is now: d_v = beta w, and u becomes x. row = the part of d_beta that is not of pairs.
   void OfValues() const {
     const Tag d;
     T* d_v = scratch_.out;
@@ -194,44 +139,32 @@ class DeltaWork : ChunkWork<T> {
       for (int64_t i = t * width_; i < (t + 1) * width_; i += static_cast<int64_t>(hn::Lanes(d))) {
         const auto w = hn::Load(d, scratch_.d_u + i), of_value = hn::Mul(beta, w);
         hn::Store(of_value, d, d_v + i);
-        hn::Store(hn::Neg(hn::Mul(decay, of_value)), d, scratch_.scaled + i);
+        hn::Store(hn::Neg(hn::Mul(decay, of_value)), d, scratch_.u + i);
         sum = hn::MulAdd(w, hn::NegMulAdd(decay, hn::Load(d, scratch_.held + i), hn::Load(d, scratch_.v + i)), sum);
       }
       scratch_.row[t] = hn::GetLane(hn::SumOfLanes(d, sum));
+      scratch_.suffix[t] += Base::Dot(scratch_.u + t * width_, scratch_.held + t * width_, width_);
     }
-    this->StoreRows(d_v, width_, this->values(), call_.gradients.d_v);
-    this->AddRowDots(scratch_.scaled, scratch_.held, width_, scratch_.suffix);
+    this->StoreRows(d_v, width_, call_.gradients.d_v);
   }
 
-  // system = N; what keys get from the system, and beta from its pairs.
-  void OfKeys(const T* state) const {
+  // system = N, what keys get from it, and d_beta.
+  void OfSystem() const {
     const Tag d;
-    this->PairProducts(scratch_.d_u, width_, sizes_.columns, scratch_.v_t, scratch_.system);
-    for (int64_t t = 0; t < chunk_.rows; ++t) {
-      const auto beta = hn::Set(d, -scratch_.beta[t]);
-      auto sum = hn::Zero(d);
-      for (int64_t s = 0; s < (t / kBlock + 1) * kBlock; s += static_cast<int64_t>(hn::Lanes(d))) {
-        const int64_t at = t * kChunk + s;
-        const auto before = hn::FirstN(d, static_cast<std::size_t>(std::max<int64_t>(0, t - s)));
-        const auto cotangent = hn::IfThenElseZero(before, hn::Load(d, scratch_.system + at));
-        const auto of_beta = hn::IfThenElseZero(before, hn::Mul(cotangent, hn::Load(d, scratch_.products + at)));
-        sum = hn::Add(sum, of_beta);
-        hn::Store(hn::MulAdd(beta, of_beta, hn::Load(d, scratch_.pairs + at)), d, scratch_.pairs + at);
-        hn::Store(hn::Mul(beta, hn::Mul(cotangent, hn::Load(d, scratch_.weights + at))), d, scratch_.system + at);
-      }
-      const T of_beta = scratch_.row[t] - hn::GetLane(hn::SumOfLanes(d, sum));
-      if (call_.gradients.d_beta.present()) call_.gradients.d_beta(chunk_.row, chunk_.head, chunk_.first + t) = of_beta;
-    }
-    T* d_k = scratch_.d_k;
-    Transpose(state, width_, sizes_.dim, sizes_.columns, T{1}, scratch_.state_t, key_stride_);
-    this->AddProduct({scratch_.scaled, width_, 1}, {scratch_.state_t, key_stride_}, {chunk_.rows, sizes_.columns, key_stride_},
-                     d_k);
-    this->AddLower(scratch_.system, scratch_.k, key_stride_, d_k, finite_);
-    this->AddUpper(scratch_.system, scratch_.k, key_stride_, d_k, finite_);
-    this->StoreRows(d_k, key_stride_, sizes_.dim, call_.gradients.d_k);
+    this->PairProducts(scratch_.d_u, width_, columns_, scratch_.v_t, scratch_.system);
+    this->ForEachPair(0, [&](int64_t at, auto counts, int64_t t) HWY_ATTR {
+      const auto cotangent = hn::IfThenElseZero(counts, hn::Load(d, scratch_.system + at)),
+                 beta = hn::Set(d, -scratch_.beta[t]);
+      const auto of_beta = hn::IfThenElseZero(counts, hn::Mul(cotangent, hn::Load(d, scratch_.products + at)));
+      scratch_.row[t] -= hn::GetLane(hn::SumOfLanes(d, of_beta));
+      hn::Store(hn::MulAdd(beta, of_beta, hn::Load(d, scratch_.pairs + at)), d, scratch_.pairs + at);
+      hn::Store(hn::Mul(beta, hn::Mul(cotangent, hn::Load(d, scratch_.weights + at))), d, scratch_.system + at);
+    });
+    for (int64_t t = 0; t < chunk_.rows && call_.gradients.d_beta.present(); ++t)
+      call_.gradients.d_beta(chunk_.row, chunk_.head, chunk_.first + t) = scratch_.row[t];
+    this->AddLower(scratch_.system, scratch_.k, keys_, scratch_.d_k);
+    this->AddUpper(scratch_.system, scratch_.k, keys_, scratch_.d_k);
   }
-
-  const int64_t width_, key_stride_;
 };
 
 }  // namespace heed::HWY_NAMESPACE
