@@ -50,6 +50,8 @@ TEST(GatedDelta, DecaysOfAnySizeAreExact) { ExpectExtremeDecays(true); }
 
 TEST(GatedDelta, WhatComesLaterDoesNotReachBack) { ExpectNothingReachesBack(true); }
 
+TEST(GatedDelta, MemoryIsLinear) { ExpectMemoryIsLinear(true); }
+
 TEST(GatedDelta, AnyStrides) { ExpectAnyStrides(true); }
 
 TEST(GatedDelta, AGradientThatIsNotWantedIsNotNeeded) { ExpectWantedGradientsAlone(true); }

@@ -68,6 +68,8 @@ TEST(LinearAttention, ASumOfWeightsOfZeroGivesZero) {
   for (const double x : results.d_k) EXPECT_TRUE(std::isfinite(x));
 }
 
+TEST(LinearAttention, MemoryIsLinear) { ExpectMemoryIsLinear(false); }
+
 TEST(LinearAttention, AnyStrides) { ExpectAnyStrides(false); }
 
 TEST(LinearAttention, AGradientThatIsNotWantedIsNotNeeded) { ExpectWantedGradientsAlone(false); }

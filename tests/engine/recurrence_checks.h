@@ -333,6 +333,19 @@ inline void ExpectWantedGradientsAlone(bool delta) {
   }
 }
 
+// One thread: forward the same for any length, backward a state and its decay for every 64 steps.
+inline void ExpectMemoryIsLinear(bool delta) {
+  SerialExecutor serial;
+  const auto bytes = [&](int64_t steps, bool backward) {
+    MixerProblem<float> p({1, 2, steps, 48, 32}, Decay::kStep, delta);
+    p.Forward(serial);
+    if (backward) p.Backward(serial);
+    return p.workspace.size();
+  };
+  EXPECT_EQ(bytes(64, false), bytes(640, false));
+  EXPECT_EQ(bytes(640, true) - bytes(64, true), 9 * (48 * 32 + 16) * sizeof(float));
+}
+
 inline void ExpectCommonRefusals(bool delta) {
   SerialExecutor serial;
   MixerProblem<double> p({2, 3, 4, 2, 5}, Decay::kStep, delta);

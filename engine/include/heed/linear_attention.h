@@ -81,11 +81,11 @@ struct LinearCotangents {
   View<const T, 3> sums{};
 };
 
-// Work is cut by sequence, head and chunks of 64 steps, and results have the same bits for any number of threads. The workspace
-// grows as needed. Forward: some 0.5 MB (D and Dv up to 64) for each thread; backward: a state for every 64 steps of the
-// longest sequence besides. Where there are fewer sequences times heads than twice the threads, states for every 64 steps of
-// all, in the forward pass too (backward: two). T: float, double. Throws InvalidArgument, which names the argument and what was
-// expected, before anything is written.
+// Work is cut by sequence and head and, where those are fewer than twice the threads, by chunks of 64 steps; results have the
+// same bits for any number of threads. The workspace grows as needed: some 0.4 MB for each thread (float, D and Dv of 64), and
+// backward a state for every 64 steps of the longest sequence. Cut by chunks, one for every 64 steps of all sequences and
+// heads, backward two. T: float, double. Throws InvalidArgument, which names the argument and what was expected, before
+// anything is written.
 template <class T>
 void LinearAttentionForward(const LinearOptions& options, const LinearInputs<T>& inputs, const LinearOutputs<T>& outputs,
                             Workspace& workspace, Executor& executor);
