@@ -9,9 +9,9 @@
 // what features queries and keys stand for is up to the caller.
 //
 // Shapes: q, k [B, H, N, D], v and out [B, H, N, Dv], states [B, H, D, Dv] with one state for each sequence and head. Any
-// extent may be 0; inputs have any strides. Elements are float or double, and all is computed in them but the products of
-// decays, which are taken in double. No element of an output may share memory with another one of any output or with anything
-// that the call reads.
+// extent may be 0; inputs have any strides, 0 for what heads share (gradients are not summed over heads). Elements are float or
+// double, and all is computed in them but the products of decays, which are taken in double. No element of an output may share
+// memory with another one of any output or with anything that the call reads.
 //
 // Sources: Katharopoulos et al. 2020, "Transformers are RNNs" (3.2 to 3.4); Sun et al. 2023, "Retentive Network" (2.1); Dao and
 // Gu 2024, "Transformers are SSMs" (6: chunks of products, with a state between them). Decays of a pair are running products of
