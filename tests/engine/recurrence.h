@@ -141,30 +141,39 @@ struct MixerProblem {
     return {wide(out), wide(final_state), wide(d_q), wide(d_k), wide(d_v), wide(d_decay), wide(d_beta), wide(d_initial)};
   }
 
-  // The recurrence of one sequence and head, and its derivative.
-  void Recur(int64_t b, int64_t h, MixerResults& results) const {
-    const bool packed = !offsets.empty();
-    const int64_t row = packed ? 0 : b, first = packed ? offsets[static_cast<std::size_t>(b)] : 0;
-    const int64_t count = packed            ? offsets[static_cast<std::size_t>(b) + 1] - first
-                          : lengths.empty() ? sizes.steps
-                                            : lengths[static_cast<std::size_t>(b)];
+  // A sequence and head: where its steps are, the states before and after each, and what each adds for its key.
+  struct Walk {
+    int64_t b, h, row, first, count;
+    std::vector<std::vector<double>> states, added;
+  };
+  Walk WalkOf(int64_t b, int64_t h) const {
+    if (offsets.empty()) return {b, h, b, 0, lengths.empty() ? sizes.steps : lengths[static_cast<std::size_t>(b)], {}, {}};
+    const int64_t first = offsets[static_cast<std::size_t>(b)];
+    return {b, h, 0, first, offsets[static_cast<std::size_t>(b) + 1] - first, {}, {}};
+  }
+  double DecayOf(const Walk& walk, int64_t t) const {
+    const View<const T, 3> of = OfDecay(decay.data());
+    return kind == Decay::kNone ? 1.0 : std::exp(double{kind == Decay::kStep ? of(walk.row, walk.h, t) : of(0, walk.h, 0)});
+  }
+  double ValueOf(const Walk& walk, int64_t t, int64_t j) const {
+    return j < sizes.values ? double{Values(v.data())(walk.row, walk.h, t, j)} : 1.0;
+  }
+
+  // The recurrence, and its derivative.
+  void Recur(Walk& walk, MixerResults& results) const {
+    auto& [b, h, row, first, count, states, added] = walk;
     const int64_t dim = sizes.dim, columns = Columns(), state = dim * columns;
     const LinearInputs<T> in = Inputs();
-    const auto step_decay = [&](int64_t t) {
-      return kind == Decay::kNone ? 1.0 : std::exp(double{kind == Decay::kStep ? in.decay(row, h, t) : in.decay(0, h, 0)});
-    };
-    const auto value = [&](int64_t t, int64_t j) { return j < sizes.values ? double{in.v(row, h, t, j)} : 1.0; };
-    std::vector<std::vector<double>> states(1), added;  // before and after each step; what each adds for its key
-    for (int64_t i = 0; i < state; ++i)
-      states[0].push_back(double{initial[static_cast<std::size_t>((b * sizes.heads + h) * state + i)]});
+    const auto begin = initial.begin() + (b * sizes.heads + h) * state;
+    states.emplace_back(begin, begin + state);
     for (int64_t t = first; t < first + count; ++t) {
       std::vector<double> next = states.back(), u(static_cast<std::size_t>(columns));
-      const double decay_now = step_decay(t);
+      const double decay_now = DecayOf(walk, t);
       for (double& x : next) x *= decay_now;
       for (int64_t j = 0; j < columns; ++j) {
         double held = 0;
         for (int64_t i = 0; i < dim; ++i) held += next[i * columns + j] * double{in.k(row, h, t, i)};
-        u[j] = delta ? double{in.beta(row, h, t)} * (value(t, j) - held) : value(t, j);
+        u[j] = delta ? double{in.beta(row, h, t)} * (ValueOf(walk, t, j) - held) : ValueOf(walk, t, j);
       }
       for (int64_t i = 0; i < state; ++i) next[i] += double{in.k(row, h, t, i / columns)} * u[i % columns];
       std::vector<double> y(static_cast<std::size_t>(columns));
@@ -174,11 +183,14 @@ struct MixerProblem {
       states.push_back(next);
       added.push_back(u);
     }
-    std::vector<double> r(static_cast<std::size_t>(state));
-    for (int64_t i = 0; i < state; ++i) {
-      State(results.final_state.data())(b, h, i / columns, i % columns) = states.back()[i];
-      r[i] = double{d_final[static_cast<std::size_t>((b * sizes.heads + h) * state + i)]};
-    }
+    for (int64_t i = 0; i < state; ++i) State(results.final_state.data())(b, h, i / columns, i % columns) = states.back()[i];
+  }
+  void RecurBack(const Walk& walk, MixerResults& results) const {
+    const auto& [b, h, row, first, count, states, added] = walk;
+    const int64_t dim = sizes.dim, columns = Columns(), state = dim * columns;
+    const LinearInputs<T> in = Inputs();
+    const auto begin = d_final.begin() + (b * sizes.heads + h) * state;
+    std::vector<double> r(begin, begin + state);
     for (int64_t t = first + count - 1; t >= first; --t) {
       const std::vector<double>&after = states[t - first + 1], &before = states[t - first], &u = added[t - first];
       std::vector<double> dy(static_cast<std::size_t>(columns)), du(dy.size()), dk(static_cast<std::size_t>(dim));
@@ -193,7 +205,7 @@ struct MixerProblem {
         dy[j] = cotangent / sum;
         if (options.normalise) dy.back() -= cotangent * Values(results.out.data())(row, h, t, j) / sum;
       }
-      const double decay_now = step_decay(t);
+      const double decay_now = DecayOf(walk, t);
       for (int64_t i = 0; i < dim; ++i) {
         double dq = 0;
         for (int64_t j = 0; j < columns; ++j) {
@@ -208,7 +220,7 @@ struct MixerProblem {
         double held = 0;
         const double b_now = double{in.beta(row, h, t)};
         for (int64_t i = 0; i < dim; ++i) held += decay_now * before[i * columns + j] * double{in.k(row, h, t, i)};
-        Steps(results.d_beta.data())(row, h, t) += du[j] * (value(t, j) - held);
+        Steps(results.d_beta.data())(row, h, t) += du[j] * (ValueOf(walk, t, j) - held);
         du[j] *= b_now;
         for (int64_t i = 0; i < dim; ++i) {
           dk[i] -= decay_now * before[i * columns + j] * du[j];
@@ -231,7 +243,11 @@ struct MixerProblem {
     const auto zeros = [](const auto& like) { return std::vector<double>(like.size()); };
     MixerResults results{zeros(v), zeros(initial), zeros(q), zeros(k), zeros(v), zeros(decay), zeros(beta), zeros(initial)};
     for (int64_t b = 0; b < States(); ++b)
-      for (int64_t h = 0; h < sizes.heads; ++h) Recur(b, h, results);
+      for (int64_t h = 0; h < sizes.heads; ++h) {
+        Walk walk = WalkOf(b, h);
+        Recur(walk, results);
+        RecurBack(walk, results);
+      }
     return results;
   }
 

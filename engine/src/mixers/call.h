@@ -120,23 +120,26 @@ struct Call {
 // name ends with _t.
 template <class T>
 struct Scratch {
-  // clear: with memory behind the arena.
-  Scratch(core::Arena& arena, const Call<T>& call, bool clear) {
+  Scratch(core::Arena& arena, const Call<T>& call) {
     const Sizes& s = call.sizes;
     const bool pads = s.key_stride() != s.dim || s.value_stride() != s.columns || call.normalise;
-    const std::size_t begin = arena.used();
-    for (T** tile : {&q, &k, &d_q, &d_k}) *tile = arena.Take<T>(kChunk, s.key_stride());
-    for (T** tile : {&v, &out, &d_out, &scaled, &held, &u, &d_u}) *tile = arena.Take<T>(kChunk, s.value_stride());
-    k_t = arena.Take<T>(s.dim, kChunk);
-    v_t = arena.Take<T>(s.columns, kChunk);
-    for (T** square : {&weights, &scores, &d_scores, &pairs, &products, &system}) *square = arena.Take<T>(kChunk, kChunk);
-    for (T** state : {&carry, &d_carry}) *state = arena.Take<T>(s.state());
-    for (T** slot : {&own, &d_own}) *slot = arena.Take<T>(s.slot());
+    const auto keys = [&] { return arena.Take<T>(kChunk, s.key_stride()); };
+    const auto values = [&] { return arena.Take<T>(kChunk, s.value_stride()); };
+    const auto square = [&] { return arena.Take<T>(kChunk, kChunk); };
+    const std::size_t before = arena.used();
+    auto* const begin = arena.Take<std::byte>(0);
+    q = keys(), k = keys(), d_q = keys(), d_k = keys();
+    v = values(), out = values(), d_out = values(), scaled = values(), held = values(), u = values(), d_u = values();
+    k_t = arena.Take<T>(s.dim, kChunk), v_t = arena.Take<T>(s.columns, kChunk);
+    weights = square(), scores = square(), d_scores = square(), pairs = square(), products = square(), system = square();
+    carry = arena.Take<T>(s.state()), d_carry = arena.Take<T>(s.state());
+    own = arena.Take<T>(s.slot()), d_own = arena.Take<T>(s.slot());
     state_t = arena.Take<T>(s.columns, s.key_stride());
-    for (T** row : {&from_start, &to_end, &row, &beta}) *row = arena.Take<T>(kChunk);
-    for (double** numbers : {&suffix, &prefix, &gradient}) *numbers = arena.Take<double>(kChunk);
-    // What pads rows is 0, and stays so.
-    if (clear && pads) std::memset(reinterpret_cast<std::byte*>(q), 0, arena.used() - begin);
+    from_start = arena.Take<T>(kChunk), to_end = arena.Take<T>(kChunk), row = arena.Take<T>(kChunk),
+    beta = arena.Take<T>(kChunk);
+    suffix = arena.Take<double>(kChunk), prefix = arena.Take<double>(kChunk), gradient = arena.Take<double>(kChunk);
+    // What pads rows is 0, and stays so. Without memory the arena counts.
+    if (begin && pads) std::memset(begin, 0, arena.used() - before);
     if (call.backward && !call.apart) slots = arena.Take<T>(call.sequences.longest(), s.slot());
   }
 

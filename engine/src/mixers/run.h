@@ -56,7 +56,7 @@ void RunCall(Call<T> call, bool cuts, const Kernel& kernel, Workspace& workspace
       cuts && workers > 1 && work >= simd::kSerialWork && call.sequences.longest() > 1 && call.rows() < 2 * int64_t{workers};
   core::Arena shared, own;
   LayShared(shared, call);
-  Scratch<T>(own, call, false);
+  Scratch<T>(own, call);
   const auto areas = static_cast<int>(std::clamp<int64_t>(call.apart ? chunks : call.rows(), 1, workers));
   dispatch::CallMemory memory(shared, own, areas);
   memory.Reserve(workspace);

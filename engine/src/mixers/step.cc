@@ -43,7 +43,7 @@ template <class T>
 void StepOf(const mixers::StepCall<T>& call, int64_t b, int64_t h) {
   const hn::CappedTag<T, mixers::kQuantum> d;
   const hn::CappedTag<T, 1> one;
-  alignas(64) T row[mixers::kQuantum];
+  alignas(64) T row[mixers::kQuantum] = {};
   const int64_t columns = call.state.extent[3], values = call.step.v.extent[2], lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t column = 0;
   for (; column + lanes <= values; column += lanes) StepColumns(d, call, b, h, column, row);

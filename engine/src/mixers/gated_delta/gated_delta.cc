@@ -18,7 +18,7 @@ namespace heed::HWY_NAMESPACE {
 template <class T>
 void DeltaOf(const mixers::Call<T>& call, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
   core::Arena arena(memory);
-  const mixers::Scratch<T> scratch(arena, call, true);
+  const mixers::Scratch<T> scratch(arena, call);
   DeltaWork<T> work(call, scratch);
   mixers::ForEachTask(call, part, tasks, [&](int64_t b, int64_t h, int64_t) { work.Whole(b, h); });
 }

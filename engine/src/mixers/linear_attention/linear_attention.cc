@@ -18,7 +18,7 @@ namespace heed::HWY_NAMESPACE {
 template <class T>
 void LinearOf(const mixers::Call<T>& call, mixers::Part part, core::TaskQueue& tasks, std::byte* memory) {
   core::Arena arena(memory);
-  const mixers::Scratch<T> scratch(arena, call, true);
+  const mixers::Scratch<T> scratch(arena, call);
   LinearWork<T> work(call, scratch);
   mixers::ForEachTask(call, part, tasks, [&](int64_t b, int64_t h, int64_t chunk) {
     if (part == mixers::Part::kWhole) work.Whole(b, h);
