@@ -89,7 +89,7 @@ void CheckDecay(T decay, int64_t head) {
 template <class T>
 void CheckFinite(const char* name, const View<const T, 4>& state) {
   const auto& [batch, heads, dim, columns] = state.extent;
-  for (int64_t row = 0; row < batch * heads * dim; ++row) {
+  for (int64_t row = 0; row < batch * heads * dim && columns > 0; ++row) {
     const T* at = &state(row / dim / heads, row / dim % heads, row % dim, 0);
     int faults = 0;
     for (int64_t c = 0; c < columns; ++c) faults |= !(std::abs(at[c * state.stride[3]]) <= std::numeric_limits<T>::max());

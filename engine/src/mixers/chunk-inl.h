@@ -108,7 +108,7 @@ class ChunkWork {
   }
   // Rows of an array as a tile. Notes whether all of their numbers are finite.
   void LoadRows(const View<const T, 4>& from, T* to, int64_t stride) {
-    for (int64_t r = 0; r < chunk_.rows; ++r)
+    for (int64_t r = 0; r < chunk_.rows && from.present(); ++r)
       Copy(&from(chunk_.row, chunk_.head, chunk_.first + r, 0), from.stride[3], from.extent[3], to + r * stride, 1);
     NoteFinite(to, stride);
   }
