@@ -21,7 +21,7 @@ import re
 import sys
 
 ROOMS = {"engine": 0, "inference": 1, "nn": 2, "lab": 3, "python": 3, "book": 4, "cli": 5}
-FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch"]
+FLOORS = ["include", "core", "simd", "program", "attention", "position", "dispatch", "mixers"]
 CORE = ["report", "data", "options", "training", "runs"]
 LAB = [*CORE, "series", "inspection", "study"]
 WHOLE = "companions"

@@ -12,9 +12,11 @@ endif()
 file(MAKE_DIRECTORY ${WORK}/include)
 file(CREATE_LINK ${highway}/hwy ${WORK}/include/hwy SYMBOLIC)
 list(TRANSFORM FOLDERS PREPEND -I)
-foreach(kernel forward_kernel backward_kernel packed_matrix)
+foreach(source dispatch/forward_kernel dispatch/backward_kernel dispatch/packed_matrix
+    mixers/linear_attention/linear_attention mixers/gated_delta/gated_delta mixers/step)
+  get_filename_component(kernel ${source} NAME)
   execute_process(
-    COMMAND ${compiler} -std=c++20 -O1 -Wall -Wextra -Wno-unused-parameter -Werror -c ${SOURCE}/engine/src/dispatch/${kernel}.cc
+    COMMAND ${compiler} -std=c++20 -O1 -Wall -Wextra -Wno-unused-parameter -Werror -c ${SOURCE}/engine/src/${source}.cc
       -I ${SOURCE}/engine/src -I ${SOURCE}/engine/include ${FOLDERS} -isystem ${WORK}/include -o ${WORK}/${kernel}.o
       -DHWY_DISABLED_TARGETS=HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128
     COMMAND_ERROR_IS_FATAL ANY)
