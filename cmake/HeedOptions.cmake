@@ -16,9 +16,23 @@ function(heed_require_room name room)
   endif()
 endfunction()
 
+# heed_find_headers(PACKAGE TARGET HEADER): sets PACKAGE_FOUND and makes the target, from the package's own CMake files or, where
+# there are none (pip's packages of headers), from the folder of its header.
+macro(heed_find_headers package target header)
+  find_package(${package} QUIET CONFIG)
+  if(NOT ${package}_FOUND AND NOT CMAKE_DISABLE_FIND_PACKAGE_${package})
+    find_path(HEED_${package}_INCLUDES ${header})
+    if(HEED_${package}_INCLUDES)
+      add_library(${target} INTERFACE IMPORTED GLOBAL)
+      target_include_directories(${target} INTERFACE ${HEED_${package}_INCLUDES})
+      set(${package}_FOUND TRUE)
+    endif()
+  endif()
+endmacro()
+
 option(HEED_NN "Build the LibTorch room" ON)
 # It reads JSON, which nobody has to install who wants the engine alone.
-find_package(nlohmann_json QUIET)
+heed_find_headers(nlohmann_json nlohmann_json::nlohmann_json nlohmann/json.hpp)
 if(HEED_NN OR nlohmann_json_FOUND)
   option(HEED_INFERENCE "Build the room that runs trained models without a framework" ON)
 else()
