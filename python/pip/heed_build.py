@@ -5,8 +5,10 @@ environment that heed is installed into, and asks pip for one only where there i
 Libraries that this machine lacks come from pip, which has headers of some, else from their repositories.
 """
 
+import functools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,7 +31,8 @@ _HEADERS_OF_LAB = {
 _LOOK = """
 import importlib.metadata, importlib.util, json, sys
 specs = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
-print(json.dumps({name: [importlib.metadata.version(name), spec.submodule_search_locations[0]] for name, spec in specs.items() if spec}))
+version = lambda name: next((found.version for found in importlib.metadata.distributions(name=name)), "")
+print(json.dumps({name: [version(name), spec.submodule_search_locations[0]] for name, spec in specs.items() if spec}))
 """
 _settings = {}  # of the hook that runs, for dynamic_metadata
 
@@ -56,11 +59,12 @@ def _laboratory():
 def _missing():
     """Where to take the headers from that the compiler does not find: requirements of pip, repositories."""
     compiler = os.environ.get("CXX", "c++").split()
+    include = [f"-I{path}/include" for path in os.environ.get("CMAKE_PREFIX_PATH", "").split(os.pathsep) if path]
     headers = _HEADERS | (_HEADERS_OF_LAB if _laboratory() else {})
     places = []
     for header, place in headers.items():
         try:
-            run = subprocess.run([*compiler, "-E", "-x", "c++", "-"], input=f"#include <{header}>".encode(), capture_output=True)
+            run = subprocess.run([*compiler, *include, "-E", "-xc++", "-"], input=f"#include <{header}>".encode(), capture_output=True)
         except FileNotFoundError:
             sys.exit(f"heed needs a C++20 compiler, and {compiler[0]} was not found: apt install g++")
         places += [place] if run.returncode else []
@@ -76,7 +80,7 @@ def _command(repositories, *command):
         sys.exit(f"heed needs libraries for C++, and git and cmake could not bring them: apt install {packages}")
 
 
-def _requires(hook, settings):
+def _requires(hook, settings=None):
     _settings.update(settings or {})
     packages, repositories = _missing()
     for _, url, tag, _ in repositories:  # are they in reach? Before pip downloads anything
@@ -96,14 +100,16 @@ def _cloned(folder):
         if _command(repositories, "git", "-C", clone, "rev-parse", "HEAD") != commit:
             sys.exit(f"{url} has another commit than {commit} at {tag}: apt install {package} instead")
         if package == "libhwy-dev":
-            options = "-DHWY_ENABLE_TESTS=OFF -DHWY_ENABLE_EXAMPLES=OFF -DBUILD_TESTING=OFF -DCMAKE_POSITION_INDEPENDENT_CODE=ON"
-            _command(repositories, "cmake", "-S", clone, "-B", f"{clone}/build", "-DCMAKE_BUILD_TYPE=Release", *options.split())
+            off = [f"-DHWY_ENABLE_{part}=OFF" for part in ("CONTRIB", "EXAMPLES", "TESTS")]
+            kind = ["-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_POSITION_INDEPENDENT_CODE=ON"]
+            _command(repositories, "cmake", "-S", clone, "-B", f"{clone}/build", *kind, *off, "-DBUILD_TESTING=OFF")
             _command(repositories, "cmake", "--build", f"{clone}/build")
             _command(repositories, "cmake", "--install", f"{clone}/build", "--prefix", clone)
+            shutil.copytree(f"{clone}/hwy/contrib/math", f"{clone}/include/hwy/contrib/math")  # headers alone
     return [f"{folder}/{package}" for package, *_ in repositories]
 
 
-def _build(hook, folder, settings, metadata):
+def _build(hook, folder, settings=None, metadata=None):
     _settings.update(settings or {})
     folders = {name: folder for name, (_, folder) in _look("torch", "jaxlib", "nlohmann_json", "boost_headers").items()}
     defines = {"torch": ("Torch_ROOT", ""), "jaxlib": ("HEED_JAXLIB_INCLUDES", "/include")}
@@ -116,30 +122,14 @@ def _build(hook, folder, settings, metadata):
         return hook(folder, given | (settings or {}), metadata)
 
 
-def get_requires_for_build_wheel(config_settings=None):
-    return _requires(build.get_requires_for_build_wheel, config_settings)
+def _metadata(hook, folder, settings=None):
+    _settings.update(settings or {})
+    return hook(folder, settings)
 
 
-def get_requires_for_build_editable(config_settings=None):
-    return _requires(build.get_requires_for_build_editable, config_settings)
-
-
-def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
-    _settings.update(config_settings or {})
-    return build.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
-
-
-def prepare_metadata_for_build_editable(metadata_directory, config_settings=None):
-    _settings.update(config_settings or {})
-    return build.prepare_metadata_for_build_editable(metadata_directory, config_settings)
-
-
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    return _build(build.build_wheel, wheel_directory, config_settings, metadata_directory)
-
-
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    return _build(build.build_editable, wheel_directory, config_settings, metadata_directory)
+for _kind in ("wheel", "editable"):
+    for _name, _ours in ("get_requires_for_build", _requires), ("prepare_metadata_for_build", _metadata), ("build", _build):
+        globals()[f"{_name}_{_kind}"] = functools.partial(_ours, getattr(build, f"{_name}_{_kind}"))
 
 
 def dynamic_metadata(settings, project):
