@@ -21,7 +21,7 @@ _JAXLIB = ["jaxlib==0.8.3; python_version >= '3.11'", "jaxlib==0.6.2; python_ver
 # Header: what pip takes it from, or the package of Debian, repository, tag and commit; those of the laboratory alone behind.
 _HEADERS = {
     "nlohmann/json.hpp": "nlohmann-json==3.12.0",
-    "hwy/highway.h": ("libhwy-dev", "https://github.com/google/highway", "1.0.3", "58746ca5b9f9444a2a3549704602ecc6239f8f41"),
+    "hwy/highway.h": ("libhwy-dev", "https://github.com/google/highway", "1.2.0", "457c891775a7397bdb0376bb1031e6e027af1c48"),
 }
 _HEADERS_OF_LAB = {
     "boost/math/distributions/students_t.hpp": "boost-headers==1.85.0.post1",
