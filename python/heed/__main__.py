@@ -1,4 +1,5 @@
-"""python -m heed info: what a bug report needs: versions, the machine, what heed computes on."""
+"""python -m heed info: what a bug report needs: versions, the machine, what heed computes on. Every other command is the
+laboratory's: python -m heed study is heed study."""
 
 import argparse
 import importlib
@@ -7,8 +8,11 @@ import json
 import os
 import pathlib
 import platform
+import sys
 
 import heed
+
+from . import _program
 
 # Whose versions and settings change what heed is asked to compute, or how fast it does.
 _PACKAGES = ("numpy", "jax", "jaxlib", "transformers", "timm", "x-transformers")
@@ -35,11 +39,14 @@ def _version(name: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line; the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] not in ("info", "-h", "--help"):
+        return _program.run(given)
     parser = argparse.ArgumentParser(prog="python -m heed", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     info = commands.add_parser("info", help="versions, library, SIMD targets (best first), threads, processor, system, settings")
     info.add_argument("--json", action="store_true", help="one JSON object")
-    chosen = parser.parse_args(arguments)
+    chosen = parser.parse_args(given)
     facts = importlib.import_module("heed.jax" if heed._LACKS else "heed").info()
     facts |= {"python": platform.python_version(), "processor": _processor(), "cores": os.cpu_count(), "system": platform.platform()}
     facts |= {name: version for name, version in _installed().items() if name not in facts}

@@ -17,7 +17,8 @@ from . import _program
 @functools.cache
 def options_of(command: str) -> frozenset[str]:
     """The names of its options, without the dashes: those that its own help lists."""
-    told = subprocess.run([_program.path(), command, "--help"], capture_output=True, text=True, check=True).stdout
+    words, variables = [_program.path(), command, "--help"], _program.environment()
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env=variables).stdout
     return frozenset(re.findall(r"^  (?:-\w,)?--([\w-]+)", told, re.MULTILINE))
 
 
@@ -68,6 +69,7 @@ def run(words: Iterable[str], show: bool) -> None:
     # In a session of its own a Ctrl-C of the terminal does not reach it beside this function's signal: a second one kills it.
     with subprocess.Popen(
         [_program.path(), *words],
+        env=_program.environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -8,12 +8,7 @@ import pathlib
 
 import torch
 
-from ._shared_libraries import FOR_TORCH, build_again, candidates, find
-
-
-def _series(version: str) -> tuple[str, ...]:
-    """What must agree: torch keeps its C++ interface within a minor version."""
-    return tuple(version.split("+")[0].split(".")[:2])
+from ._shared_libraries import FOR_TORCH, build_again, built_with_another, candidates, find
 
 
 def load() -> pathlib.Path:
@@ -22,12 +17,9 @@ def load() -> pathlib.Path:
     if path is None:
         tried = ", ".join(map(str, candidates(FOR_TORCH)))
         raise ImportError(f"heed's library was not found (tried {tried}): build it with ./dev build")
-    record = path.with_suffix(".torch")
-    built_with = record.read_text(encoding="utf-8").strip() if record.is_file() else ""
-    if built_with and _series(built_with) != _series(torch.__version__):
-        raise ImportError(
-            f"heed was built with torch {built_with}, and this environment has torch {torch.__version__}: {build_again()}"
-        )
+    refused = built_with_another(torch.__version__)
+    if refused:
+        raise ImportError(refused)
     try:
         torch.ops.load_library(str(path))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where heed's libraries are, and how to build them again: the same for each framework that loads one."""
+"""Where heed's libraries are, what they were built with, and how to build them again: the same for each framework that loads one."""
 
 import importlib.metadata
 import importlib.util
@@ -46,6 +46,19 @@ def build_again() -> str:
     """The command that does it, as the end of a sentence."""
     if not (_PACKAGE / "lib").is_dir():
         return "build it again with ./dev build"
-    return (
-        f"build it again with {sys.executable} -m pip install --force-reinstall --no-deps --no-build-isolation {_source()}"
-    )
+    return f"build it again with {sys.executable} -m pip install --force-reinstall --no-deps {_source()}"
+
+
+def _series(version: str) -> list[str]:
+    """What must agree: torch keeps its C++ interface within a minor version."""
+    return version.split("+")[0].split(".")[:2]
+
+
+def built_with_another(version: str) -> str:
+    """What to do where heed was built with another torch than one of this version, as a sentence; else empty."""
+    path = find(FOR_TORCH)
+    record = path.with_suffix(".torch") if path else None
+    built_with = record.read_text(encoding="utf-8").strip() if record and record.is_file() else ""
+    if not built_with or _series(built_with) == _series(version):
+        return ""
+    return f"heed was built with torch {built_with}, and this environment has torch {version}: {build_again()}"

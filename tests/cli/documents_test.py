@@ -102,6 +102,7 @@ def is_told_by_help(words):
 
 
 def is_known_to_pip(words):
+    words = words[1:] if words[0] == "uv" else words
     assert_flags(words, printed(sys.executable, "-m", "pip", words[1], "--help"))
     assert_settings(words)
 
@@ -141,7 +142,7 @@ def is_an_example(words):
 READ_ONLY = [
     (r"\./dev ", "builds the program or tests all of it", is_told_by_dev),
     (r"apt ", "installs packages of the system", is_a_package_of_the_list),
-    (r"\S*pip (install|wheel) ", "installs, or compiles for minutes; test_install.py does it", is_known_to_pip),
+    (r"(uv |\S*)pip (install|wheel) ", "installs, or compiles for minutes; test_install.py does it", is_known_to_pip),
     (r"cmake ", "compiles for minutes; House.Install does it", is_known_to_cmake),
     (r"build/bin/example_", "tests/examples runs it", is_an_example),
     (r"\.venv/bin/python (bench|examples)/", "measures for minutes, or tests/examples runs it", is_a_script),
