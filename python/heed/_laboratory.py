@@ -17,8 +17,8 @@ from . import _program
 @functools.cache
 def options_of(command: str) -> frozenset[str]:
     """The names of its options, without the dashes: those that its own help lists."""
-    words, variables = [_program.path(), command, "--help"], _program.environment()
-    told = subprocess.run(words, capture_output=True, text=True, check=True, env=variables).stdout
+    words = [str(_program.path()), command, "--help"]
+    told = subprocess.run(words, capture_output=True, text=True, check=True, env=_program.environment()).stdout
     return frozenset(re.findall(r"^  (?:-\w,)?--([\w-]+)", told, re.MULTILINE))
 
 
