@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
 
@@ -97,19 +96,7 @@ void ForwardWithDerivative(const OperatorHandle& op, c10::DispatchKeySet keys, S
 }
 
 void BackwardOnce(const OperatorHandle& op, c10::DispatchKeySet keys, Stack* stack) {
-  const variable_list tensors = TensorsOnStack(op, *stack, 0, 6 + kTensors);
-  RefuseTangents("attention", tensors);
-  if (!WantsNode(tensors)) return CallBelowAutograd(op, keys, stack);
-  variable_list wanting;
-  for (const at::Tensor& tensor : tensors)
-    if (tensor.defined() && tensor.requires_grad()) wanting.push_back(tensor);
-  const auto node =
-      MakeNode<torch::autograd::Error>("attention: a second derivative was asked for; only first derivatives are implemented",
-                                       torch::autograd::collect_next_edges(wanting));
-  CallBelowAutograd(op, keys, stack);
-  for (std::size_t t = 0; t < Operands::kCount; ++t)
-    if (const IValue& d = torch::jit::peek(*stack, t, Operands::kCount); d.isTensor() && d.toTensor().defined())
-      torch::autograd::set_history(d.toTensor(), node);
+  CallOnce("attention", op, keys, stack, TensorsOnStack(op, *stack, 0, 6 + kTensors));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
 
@@ -144,6 +145,23 @@ bool ArePlain(at::ArrayRef<at::Tensor> tensors) {
 void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
+}
+
+void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+              at::ArrayRef<at::Tensor> tensors) {
+  RefuseTangents(what, tensors);
+  if (!WantsNode(tensors)) return CallBelowAutograd(op, keys, stack);
+  variable_list wanting;
+  for (const at::Tensor& tensor : tensors)
+    if (tensor.defined() && tensor.requires_grad()) wanting.push_back(tensor);
+  const auto node = MakeNode<torch::autograd::Error>(
+      c10::str(what, ": a second derivative was asked for; only first derivatives are implemented"),
+      torch::autograd::collect_next_edges(wanting));
+  CallBelowAutograd(op, keys, stack);
+  const std::size_t results = op.schema().returns().size();
+  for (std::size_t r = 0; r < results; ++r)
+    if (const IValue& d = torch::jit::peek(*stack, r, results); d.isTensor() && d.toTensor().defined())
+      torch::autograd::set_history(d.toTensor(), node);
 }
 
 }  // namespace heed::nn

@@ -92,6 +92,10 @@ bool ArePlain(at::ArrayRef<at::Tensor> tensors);
 // The kernel below autograd.
 void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
+// The same for a backward pass that has no derivative of its own: asking for it raises, in the name of `what`.
+void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+              at::ArrayRef<at::Tensor> tensors);
+
 }  // namespace heed::nn
 
 #endif  // HEED_NN_SRC_OPERATOR_NODE_H_

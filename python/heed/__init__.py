@@ -2,6 +2,8 @@
 
     heed.attention(query, key, value, causal=True)      the differentiable function
     heed.attention_packed(query, key, value, ...)       the same for sequences end to end
+    heed.linear_attention(query, key, value, decay)     attention without a softmax, in time linear in the length
+    heed.gated_delta_rule(query, key, value, beta)      the same with a state that corrects what it holds
     heed.KeyValueCache(...)                             keys and values of the tokens so far, for decoding
     heed.scaled_dot_product_attention(...)              PyTorch's function of that name, never in quadratic memory
     heed.convert(model)                                 heed's layers in a model that is there
@@ -39,6 +41,7 @@ if TYPE_CHECKING or not _LACKS:
     from ._conversion import Conversion, Layer, convert
     from ._flex_attention import flex_attention
     from ._flex_replacement import replace_flex_attention
+    from ._linear_attention import gated_delta_rule, linear_attention
     from ._onnx import export_onnx
     from ._process import VERSION as __version__, info, release_workspace, set_num_threads
     from ._programs import MaskProgram, ScoreProgram, mask, score
@@ -70,7 +73,9 @@ __all__ = [
     "export_onnx",
     "flash_attn",
     "flex_attention",
+    "gated_delta_rule",
     "info",
+    "linear_attention",
     "load_weights",
     "mask",
     "models",

@@ -17,7 +17,7 @@ from ._token_positions import integers
 from .positions._scheme import check_needs_no_later_keys
 
 
-def _check_device(name: str, tensor: torch.Tensor) -> None:
+def check_device(name: str, tensor: torch.Tensor) -> None:
     if not (tensor.is_cpu or tensor.is_meta):
         raise ValueError(f"{name}: expected a CPU tensor, got one on {tensor.device}")
 
@@ -28,7 +28,7 @@ def check_operand(name: str, tensor: object) -> None:
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if tensor.is_nested:
         raise ValueError(f"{name}: expected a plain tensor, got a nested one; heed.attention_packed takes tokens that lie end to end")
-    _check_device(name, tensor)
+    check_device(name, tensor)
     if tensor.dim() != 4:
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")
 
@@ -125,7 +125,7 @@ def _add_scheme(
             continue
         if query.is_meta:  # a scheme without parameters has its tables on the CPU when the model is on meta
             table = table.to("meta")
-        _check_device(f"position: {name}", table)
+        check_device(f"position: {name}", table)
         options[name] = _typed(name, query, table)
     if isinstance(position, positions.ProgramScheme) and position.heads != query.shape[1]:
         raise ValueError(f"position: {type(position).__name__} has {position.heads} heads, query has {query.shape[1]}")
@@ -180,7 +180,7 @@ def call_of(query: Any, key: Any, value: Any, given: Mapping[str, Any], *, turne
         check_operand(name, tensor)
     for name, option in given.items():
         if isinstance(option, torch.Tensor):
-            _check_device(name, option)
+            check_device(name, option)
     if torch.is_autocast_enabled("cpu"):
         query, key, value = (t.to(autocast_type(t.dtype)) for t in (query, key, value))
     options: dict[str, Any] = {}

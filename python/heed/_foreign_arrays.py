@@ -209,5 +209,7 @@ def through(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
 
     if isinstance(result, torch.Tensor):
         return give(result)
+    if type(result) is tuple:
+        return tuple(map(give, result))
     statistics = result.statistics and Statistics(*map(give, result.statistics))
     return AttentionOutput(give(result.output), give(result.lse), give(result.weights), statistics)

@@ -38,21 +38,25 @@ def _names(operator: torch._ops.OpOverload) -> list[str]:
     return [argument.name for argument in operator._schema.arguments]
 
 
-def _by_row(given: dict[str, Any], numbers: dict[str, Any]) -> bool:
+def _by_row(given: dict[str, Any], dims: dict[str, Any], numbers: dict[str, Any]) -> bool:
     """Whether each row of the batch is computed as it would be alone, wherever it lies."""
     present = {name for name, tensor in given.items() if tensor is not None}
     return present <= _OF_A_ROW and not any(map(numbers.get, ("score_program", "mask_program", "statistics")))
 
 
-def _map_over_rows(operator: torch._ops.OpOverload) -> None:
-    """Registers for torch.func.vmap: the mapped dimension joins the batch, or slices are computed one by one."""
+def map_over_rows(
+    operator: torch._ops.OpOverload, what: str, by_row: Callable[[dict[str, Any], dict[str, Any], dict[str, Any]], bool]
+) -> None:
+    """Registers for torch.func.vmap: the mapped dimension joins the batch where by_row(tensors, mapped dimensions, numbers), each by
+    name, says so; else slices are computed one by one."""
+    names = _names(operator)
 
     @torch.library.register_vmap(operator.name())
     def rule(info: Any, in_dims: Any, *tensors: Any, **numbers: Any) -> Any:
         size: int = info.batch_size
         if size == 0:
-            raise ValueError("attention: expected a mapped dimension of at least 1 under torch.func.vmap, got 0")
-        if _by_row(dict(zip(_names(operator), tensors)), numbers):
+            raise ValueError(f"{what}: expected a mapped dimension of at least 1 under torch.func.vmap, got 0")
+        if by_row(dict(zip(names, tensors)), dict(zip(names, in_dims)), numbers):
             results = operator(*(_fold(t, d, size) for t, d in zip(tensors, in_dims)), **numbers)
             mapped = [r if r is None else r.unflatten(0, (size, r.shape[0] // size)) for r in results]
         else:
@@ -64,8 +68,8 @@ def _map_over_rows(operator: torch._ops.OpOverload) -> None:
         return tuple(mapped), tuple(None if r is None else 0 for r in mapped)
 
 
-_map_over_rows(_FORWARD)
-_map_over_rows(_BACKWARD)
+map_over_rows(_FORWARD, "attention", _by_row)
+map_over_rows(_BACKWARD, "attention", _by_row)
 
 
 def may_attend_plainly(query: object, key: object, value: object, options: dict[str, Any]) -> TypeGuard[torch.Tensor]:
@@ -170,7 +174,7 @@ def _share() -> None:
         @register_sharding(operator)
         def placements(*tensors: Any, **numbers: Any) -> Any:
             given = dict(zip(_names(operator), tensors))
-            rows = [Shard(0)] if _by_row(given, numbers) else []
+            rows = [Shard(0)] if _by_row(given, {}, numbers) else []
             q_heads, kv_heads = given["query"].shape[1], given["key"].shape[1]
             # A rank's query heads belong to its key heads where all ranks have equally many, or each key head has one.
             heads = [Shard(1)] if rows and (q_heads == kv_heads or kv_heads % given["query"].mesh.size() == 0) else []

@@ -126,6 +126,22 @@ def packed_position_calls():
     yield {**offsets, **lists, "queries": 6, "keys": 6}
 
 
+def mixer_calls():
+    call = {"query": random(2, 2, 3, 8), "key": random(2, 2, 3, 8, seed=1), "value": random(2, 2, 3, 4, seed=2)}
+    numbers = {"decay": -random(2, 2, 3, seed=3).abs(), "beta": random(2, 2, 3, seed=4), "initial_state": random(2, 2, 8, 4, seed=5)}
+    yield {**call, **numbers, "lengths": torch.tensor([3, 2])}
+    yield {**{name: tensor[:1] for name, tensor in call.items()}, "offsets": torch.tensor([0, 2, 3])}
+
+
+def mixer_backward_calls():
+    for call in mixer_calls():
+        output, state, _ = _ops.linear_mixer_forward(**call)
+        yield {"d_output": random(*output.shape, seed=6), "d_final_state": random(*state.shape, seed=7), **call}
+    call = {name: tensor.exp() for name, tensor in call.items() if name != "offsets"}
+    output, _, sums = _ops.linear_mixer_forward(**call, normalise=True)
+    yield {"d_output": random(*output.shape, seed=6), "d_final_state": None, "output": output, "sums": sums, "normalise": True, **call}
+
+
 def rank_calls():
     for call in attention_calls():
         tokens = {f"{side}_tokens": [call[side].shape[2]] for side in ("query", "key")}
@@ -141,6 +157,8 @@ CALLS = {
     "attention_same_plain": plain_calls,
     "attention_backward": backward_calls,
     "attention_weights": weights_calls,
+    "linear_mixer_forward": mixer_calls,
+    "linear_mixer_backward": mixer_backward_calls,
     "distributed_attention": rank_calls,
     "rotary": rotary_calls,
     "rotary_table": table_calls,
@@ -187,9 +205,8 @@ def run(operator, call):
     if call.get("group") == "of all ranks":  # which is not there when parameters are made
         call = call | {"group": dist.group.WORLD.group_name}
     result = getattr(_ops, operator)(**call)
-    if result is None:
-        return []
-    return result if isinstance(result, (tuple, list)) else [result]
+    # None where a result was not asked for.
+    return [r for r in (result if isinstance(result, (tuple, list)) else [result]) if r is not None]
 
 
 def assert_does_not_take(operator, call, refused):
@@ -318,6 +335,9 @@ def front_end_calls():
     for mask in (random(3, 5), random(3, 5) > -1):
         yield heed.scaled_dot_product_attention, {**operands, "attn_mask": mask}
     yield heed.positions.apply_rotary, next(rotary_calls())
+    mixer = next(mixer_calls())
+    yield heed.gated_delta_rule, mixer
+    yield heed.linear_attention, {name: tensor for name, tensor in mixer.items() if name != "beta"}
 
 
 def front_end_arguments(numbers=False):

@@ -158,6 +158,7 @@ x = torch.randn(1, 2, 3, 8)
 doubled: torch.Tensor = 2 * heed.attention(x, x, x, causal=True, window=(2, -1), position=positions.Alibi(2))
 full = heed.attention(x, x, x, causal="top_left", return_lse=True)
 lse: torch.Tensor | None = full.lse
+stepped: torch.Tensor = heed.linear_attention(x, x, x, x[..., 0], return_state=True)[1] + heed.gated_delta_rule(x, x, x, x[..., 0])
 chosen = heed.attention(x, x, x, return_weights=heed.WeightsOf(rows=torch.tensor([0]))).weights
 layer = nn.MultiHeadAttention(8, 2, 0.0, causal=True)
 Y: torch.Tensor = layer(x[0], x[0], x[0], torch.tensor([3, 2]))
@@ -192,6 +193,7 @@ nn.AttentionEncoder(8, layer=2)  # refused
 nn.TransformerEncoderLayer(8, 2, heads=2)  # refused
 nn.MultiheadAttention(8, 2)(x[0], x[0], x[0], mask=None)  # refused
 positions.Rotary(8, layout="halves")  # refused
+heed.linear_attention(x, x, x, return_state=True).sum()  # refused
 heed.attend  # refused
 heed.study("walks.csv").answers  # refused
 '''

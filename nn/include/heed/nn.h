@@ -11,6 +11,7 @@
 #include "heed/nn/dropout.h"
 #include "heed/nn/encoders.h"
 #include "heed/nn/intra_temporal_attention.h"
+#include "heed/nn/linear_attention.h"
 #include "heed/nn/multi_head_attention.h"
 #include "heed/nn/positional_encoding.h"
 #include "heed/nn/positions.h"
