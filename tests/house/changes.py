@@ -4,7 +4,7 @@
 
 A change is what lies between a commit that was checked before and the files at hand, uncommitted ones too. That commit is
 $HEED_BASE, else where this branch left origin/main, else (where both are the same, as in a fresh clone) the last one that is more
-than half a day older than the newest: what lands together is committed within that time. A file that moved and now names other
+than four hours older than the newest: what lands together is committed within that time. A file that moved and now names other
 headers, and guards itself by another name, is as it was.
 """
 
@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HALF_A_DAY = 12 * 3600
+TOGETHER = 4 * 3600  # seconds
 
 
 def _git(*arguments):
@@ -30,7 +30,7 @@ def base():
     if left and left != _git("rev-parse", "HEAD"):
         return left
     newest = _git("log", "-1", "--format=%ct")
-    return (newest and _git("log", "-1", "--format=%H", f"--before={int(newest) - HALF_A_DAY}")) or None
+    return (newest and _git("log", "-1", "--format=%H", f"--before={int(newest) - TOGETHER}")) or None
 
 
 def _text(lines):
