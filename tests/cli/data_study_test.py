@@ -13,7 +13,7 @@ import sys
 
 import numpy
 import pytest
-from heed_program import ROOT, assert_commands_give_the_figures, run
+from heed_program import ROOT, assert_commands_give_the_figures, run, undocumented
 
 TINY = {"budget": "quick", "steps": 3, "seeds": 2, "layers": 1, "width": 16, "batch": 4, "encoders": "attention,gru", "positions": "none,alibi"}
 MODELS = ["attention-none", "attention-alibi", "gru"]
@@ -69,6 +69,10 @@ def test_every_model_is_measured_with_every_seed(studied):
     for baseline in summary["tasks"][0]["baselines"]:
         assert baseline["loss"] > 0 and 0 <= baseline["accuracy"] <= 1
     assert json.loads((folder / "study.json").read_text(encoding="utf-8"))["tasks"][0]["models"] == summary["tasks"][0]["models"]
+
+
+def test_every_key_of_study_json_has_its_line(studied):
+    assert not undocumented(studied[1])
 
 
 def test_page_and_numbers_lie_in_the_folder(studied):

@@ -45,6 +45,24 @@ def run(*arguments, **options):
     return subprocess.run(command, timeout=1800, check=False, **options)
 
 
+def keys_of(value, path=""):
+    """The keys of a JSON value as docs/study-json.md names them: `tasks[].take.model`."""
+    if isinstance(value, list):
+        return set().union(*(keys_of(item, f"{path}[]") for item in value))
+    if not isinstance(value, dict):
+        return {path.removesuffix("[]")}
+    return set().union(*(keys_of(item, f"{path}.{'N' if key.isdigit() else key}".lstrip(".")) for key, item in value.items()))
+
+
+def undocumented(study):
+    """What a study.json holds and its page does not name; options are named as one."""
+    page = (ROOT / "docs/study-json.md").read_text(encoding="utf-8")
+    assert f"| `format` | {study['format']} |" in page
+    told = set(re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in page.splitlines() if line.startswith("| `"))))
+    options = set(re.findall(r"--([\w-]+)", run("study", "--help").stdout)) | {"seed"}
+    return {key for key in keys_of(study) - told - {"page"} if key.removeprefix("settings.").replace("_", "-") not in options}
+
+
 def handles_interrupts(process):
     """Whether the process has a handler for SIGINT: then it is past its start and at work."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")

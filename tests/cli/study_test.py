@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run
+from heed_program import ROOT, assert_commands_give_the_figures, interrupt, run, undocumented
 
 TINY = {"budget": "quick", "steps": 32, "seeds": 2, "layers": 1, "width": 16, "context": 16, "batch": 2}
 WHOLE = {**TINY, "objectives": "causal,masked", "depth": 2, "tasks": "copy", "positions": "none,learned,alibi,relative",
@@ -47,6 +47,10 @@ def studied(book, tmp_path_factory):
     result = run("study", book, "--out", folder, *tiny(**WHOLE), "--json")
     assert result.returncode == 0, result.stderr
     return folder, json.loads(result.stdout), result.stderr
+
+
+def test_every_key_of_study_json_has_its_line(studied):
+    assert not undocumented(studied[1])
 
 
 def test_the_page_is_as_a_reader_wants_it(studied):
@@ -186,6 +190,7 @@ def test_time_is_turned_into_steps_once(book, tmp_path):
     pace = study["settings"]["step_seconds"]
     assert [round(0.2 / seconds) for seconds in pace] == [steps["gru"], steps["convolution"]]
     longer = study["tasks"][0]["for"]
+    assert not undocumented(study)
     assert longer["times"] == 5 and len(longer["expected"]) >= 1
     assert "Given 1 s of one core, 5 times what ran here, take the " in study["answer"]
     page = html.unescape((tmp_path / "a" / "report.html").read_text(encoding="utf-8"))
