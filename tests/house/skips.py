@@ -58,6 +58,9 @@ REASONS = {
     r"could not import 'onnxruntime'": without_package("onnxruntime"),
     r"could not import 'pandas'": without_package("pandas"),
     r"could not import 'polars'": without_package("polars"),
+    r"could not import 'pyarrow": without_package("pyarrow"),
+    # scikit-learn's check of arrays of other libraries: heed's estimators answer in NumPy's.
+    r"SCIPY_ARRAY_API is not set": lambda: not os.environ.get("SCIPY_ARRAY_API"),
     r"attn-gym is not installed": without_package("attn_gym"),
     r"d2l, the package of the book, is not installed": without_package("d2l"),
     r"the package onnx": without_package("onnx"),
