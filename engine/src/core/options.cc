@@ -28,20 +28,6 @@ namespace {
 // What position differences stay exact in.
 constexpr int64_t kFarthest = int64_t{1} << 53;  // both as a whole and as a real number
 
-void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit) {
-  if (!lengths.present()) return;
-  const auto& values = lengths.values;
-  const bool per_query = values.extent[1] != 1 || q_len == 1;
-  if (values.extent[0] != batch || (per_query && values.extent[1] != q_len))
-    Refuse(name, "expected [B, 1] or [B, Nq] with B = " + std::to_string(batch) + " and Nq = " + std::to_string(q_len) +
-                     ", got " + ShapeText(values.extent));
-  for (int64_t b = 0; b < values.extent[0]; ++b)
-    for (int64_t i = 0; i < values.extent[1]; ++i)
-      if (values(b, i) < 0 || values(b, i) > limit)
-        Refuse(name, "expected values in 0.." + std::to_string(limit) + ", got " + std::to_string(values(b, i)) +
-                         " in batch row " + std::to_string(b));
-}
-
 template <class V>
 void CheckPositionList(const char* name, const View<const V, 2>& list, int64_t batch, int64_t count) {
   if ((list.extent[0] != 1 && list.extent[0] != batch) || list.extent[1] != count)
@@ -106,7 +92,22 @@ void CheckCounters(const Dropout& dropout, const Shape& shape) {
     Refuse("dropout", "sequence beyond 2^40");
 }
 
-// Fills count with the tokens of the longest sequence.
+}  // namespace
+
+void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit) {
+  if (!lengths.present()) return;
+  const auto& values = lengths.values;
+  const bool per_query = values.extent[1] != 1 || q_len == 1;
+  if (values.extent[0] != batch || (per_query && values.extent[1] != q_len))
+    Refuse(name, "expected [B, 1] or [B, Nq] with B = " + std::to_string(batch) + " and Nq = " + std::to_string(q_len) +
+                     ", got " + ShapeText(values.extent));
+  for (int64_t b = 0; b < values.extent[0]; ++b)
+    for (int64_t i = 0; i < values.extent[1]; ++i)
+      if (values(b, i) < 0 || values(b, i) > limit)
+        Refuse(name, "expected values in 0.." + std::to_string(limit) + ", got " + std::to_string(values(b, i)) +
+                         " in batch row " + std::to_string(b));
+}
+
 int64_t CheckOffsets(const char* name, const View<const int64_t, 1>& offsets, int64_t& longest) {
   if (!offsets.present()) Refuse(name, "expected cumulative lengths [B + 1]; query_offsets and key_offsets go together");
   CheckPresent(name, offsets);  // read before all other options are checked
@@ -121,8 +122,6 @@ int64_t CheckOffsets(const char* name, const View<const int64_t, 1>& offsets, in
   }
   return offsets(offsets.extent[0] - 1);
 }
-
-}  // namespace
 
 PackedSize CheckPacked(const Packed& packed) {
   PackedSize size;

@@ -47,24 +47,6 @@ class Arrays {
   core::Regions regions_;
 };
 
-void CheckOffsets(const View<const int64_t, 1>& offsets, int64_t batch, int64_t steps) {
-  if (batch != 1) Refuse("q", "packed sequences lie in arrays [1, H, T, D], got a batch of " + std::to_string(batch));
-  const int64_t count = offsets.extent[0];
-  if (count < 1 || offsets(0) != 0) Refuse("offsets", "expected cumulative lengths [B + 1] that begin with 0");
-  for (int64_t b = 0; b + 1 < count; ++b)
-    if (offsets(b + 1) < offsets(b)) Refuse("offsets", "expected ascending numbers, got " + std::to_string(offsets(b + 1)));
-  if (offsets(count - 1) != steps)
-    Refuse("offsets",
-           "expected to end at the " + std::to_string(steps) + " steps of q, got " + std::to_string(offsets(count - 1)));
-}
-
-void CheckLengths(const View<const int64_t, 2>& lengths, int64_t steps) {
-  for (int64_t b = 0; b < lengths.extent[0]; ++b)
-    if (lengths(b, 0) < 0 || lengths(b, 0) > steps)
-      Refuse("lengths", "expected values in 0.." + std::to_string(steps) + ", got " + std::to_string(lengths(b, 0)) +
-                            " in batch row " + std::to_string(b));
-}
-
 // Of the steps that count: numbers in low .. high.
 template <class T>
 void CheckSteps(const char* name, const View<const T, 3>& numbers, const Call<T>& call, double low, double high,
@@ -113,9 +95,15 @@ Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, b
   arrays.Read("v", in.v, {batch, heads, steps, in.v.extent[3]}, "[B, H, N, Dv]");
   if (options.lengths.present() && options.offsets.present()) Refuse("lengths", "cannot be combined with offsets");
   if (options.lengths.present()) arrays.Read("lengths", options.lengths.values, {batch, 1}, "[B, 1]");
-  if (options.lengths.present()) CheckLengths(options.lengths.values, steps);
-  if (options.offsets.present()) arrays.Read("offsets", options.offsets, options.offsets.extent, "");
-  if (options.offsets.present()) CheckOffsets(options.offsets, batch, steps);
+  core::CheckLengths("lengths", options.lengths, batch, 1, steps);
+  if (options.offsets.present()) {
+    arrays.Read("offsets", options.offsets, options.offsets.extent, "");
+    if (batch != 1) Refuse("q", "packed sequences lie in arrays [1, H, T, D], got a batch of " + std::to_string(batch));
+    int64_t longest = 0;
+    const int64_t end = core::CheckOffsets("offsets", options.offsets, longest), wanted = steps;
+    if (end != wanted)
+      Refuse("offsets", "expected to end at the " + std::to_string(wanted) + " steps of q, got " + std::to_string(end));
+  }
   if (delta && options.normalise) Refuse("normalise", "the gated delta rule has no normaliser");
   if (delta && IsAbsent(in.beta)) Refuse("beta", "the gated delta rule needs it, [B, H, N]");
   if (!delta && !IsAbsent(in.beta)) Refuse("beta", "linear attention has none; it belongs to the gated delta rule");
@@ -209,15 +197,13 @@ void CheckStep(const LinearStep<T>& step, const View<T, 4>& state, const View<T,
   arrays.CheckApart();
 }
 
-// NOLINTBEGIN(bugprone-macro-parentheses): a type cannot stand in parentheses
-#define HEED_INSTANTIATE(T)                                                                                     \
-  template Call<T> CheckedForward(const LinearOptions&, const LinearInputs<T>&, const LinearOutputs<T>&, bool); \
-  template Call<T> CheckedBackward(const LinearOptions&, const LinearInputs<T>&, const LinearCotangents<T>&,    \
-                                   const LinearGradients<T>&, bool);                                            \
-  template void CheckStep(const LinearStep<T>&, const View<T, 4>&, const View<T, 3>&, bool, bool)
-HEED_INSTANTIATE(float);
-HEED_INSTANTIATE(double);
-#undef HEED_INSTANTIATE
-// NOLINTEND(bugprone-macro-parentheses)
+template Call<float> CheckedForward(const LinearOptions&, const LinearInputs<float>&, const LinearOutputs<float>&, bool);
+template Call<double> CheckedForward(const LinearOptions&, const LinearInputs<double>&, const LinearOutputs<double>&, bool);
+template Call<float> CheckedBackward(const LinearOptions&, const LinearInputs<float>&, const LinearCotangents<float>&,
+                                     const LinearGradients<float>&, bool);
+template Call<double> CheckedBackward(const LinearOptions&, const LinearInputs<double>&, const LinearCotangents<double>&,
+                                      const LinearGradients<double>&, bool);
+template void CheckStep(const LinearStep<float>&, const View<float, 4>&, const View<float, 3>&, bool, bool);
+template void CheckStep(const LinearStep<double>&, const View<double, 4>&, const View<double, 3>&, bool, bool);
 
 }  // namespace heed::mixers
