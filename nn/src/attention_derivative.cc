@@ -29,8 +29,6 @@ at::ArrayRef<at::Tensor> OperandsOf(const variable_list& tensors) {
   return at::ArrayRef<at::Tensor>(tensors).slice(0, Operands::kCount);
 }
 
-IValue Optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
-
 variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
                         const std::vector<IValue>& numbers) {
   if (ArePlain(d_results) && ArePlain(saved) && !WantsNode(d_results) && !WantsNode(saved)) {
@@ -48,10 +46,10 @@ variable_list Gradients(const variable_list& d_results, const variable_list& sav
     return gradients;
   }
   static const OperatorHandle backward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::attention_backward", "");
-  Stack stack{Optional(d_results[0]), Optional(d_results[1])};
+  Stack stack{OptionalValue(d_results[0]), OptionalValue(d_results[1])};
   stack.reserve(backward.schema().arguments().size());
   const auto push = [&](std::size_t first, std::size_t end) {
-    for (std::size_t t = first; t < end; ++t) stack.push_back(Optional(saved[t]));
+    for (std::size_t t = first; t < end; ++t) stack.push_back(OptionalValue(saved[t]));
   };
   push(0, 3);
   push(kTensors, saved.size());
@@ -59,10 +57,7 @@ variable_list Gradients(const variable_list& d_results, const variable_list& sav
   stack.insert(stack.end(), numbers.begin(), numbers.end());
   stack.insert(stack.end(), wanted.begin(), wanted.end());
   backward.callBoxed(&stack);
-  variable_list gradients(stack.size());
-  for (std::size_t t = 0; t < stack.size(); ++t)
-    if (stack[t].isTensor()) gradients[t] = stack[t].toTensor();
-  return gradients;
+  return TensorsOf(stack);
 }
 
 auto NodeOf(const variable_list& tensors, std::vector<IValue> numbers) {

@@ -197,20 +197,15 @@ void BackwardKernel(const OperatorHandle& op, Stack* stack) {
   });
 }
 
-IValue PresentOrNone(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
-
 variable_list Gradients(const variable_list& d_results, const variable_list& saved, const std::vector<bool>& wanted,
                         const std::vector<IValue>& numbers) {
   static const OperatorHandle backward = c10::Dispatcher::singleton().findSchemaOrThrow("heed::linear_mixer_backward", "");
-  Stack stack{PresentOrNone(d_results[0]), PresentOrNone(d_results[1])};
-  for (const at::Tensor& tensor : saved) stack.push_back(PresentOrNone(tensor));
+  Stack stack{OptionalValue(d_results[0]), OptionalValue(d_results[1])};
+  for (const at::Tensor& tensor : saved) stack.push_back(OptionalValue(tensor));
   stack.push_back(numbers[0]);
   stack.insert(stack.end(), wanted.begin(), wanted.end());
   backward.callBoxed(&stack);
-  variable_list gradients(stack.size());
-  for (std::size_t t = 0; t < stack.size(); ++t)
-    if (stack[t].isTensor()) gradients[t] = stack[t].toTensor();
-  return gradients;
+  return TensorsOf(stack);
 }
 
 // compute() gives the results, which become those of a node where autograd asks for one.

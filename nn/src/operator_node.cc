@@ -147,6 +147,13 @@ void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
   op.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
 }
 
+variable_list TensorsOf(const torch::jit::Stack& results) {
+  variable_list tensors(results.size());
+  for (std::size_t r = 0; r < results.size(); ++r)
+    if (results[r].isTensor()) tensors[r] = results[r].toTensor();
+  return tensors;
+}
+
 void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
               at::ArrayRef<at::Tensor> tensors) {
   RefuseTangents(what, tensors);

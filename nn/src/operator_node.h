@@ -92,7 +92,12 @@ bool ArePlain(at::ArrayRef<at::Tensor> tensors);
 // The kernel below autograd.
 void CallBelowAutograd(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
 
-// The same for a backward pass that has no derivative of its own: asking for it raises, in the name of `what`.
+// What a boxed call takes for a tensor, None where it is undefined; and what it gives back, undefined where None.
+inline c10::IValue OptionalValue(const at::Tensor& tensor) { return tensor.defined() ? c10::IValue(tensor) : c10::IValue(); }
+torch::autograd::variable_list TensorsOf(const torch::jit::Stack& results);
+
+// Calls the kernel below autograd of an operator without a derivative. Whoever differentiates its results gets an error that
+// says so in the name of `what`.
 void CallOnce(const char* what, const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
               at::ArrayRef<at::Tensor> tensors);
 
