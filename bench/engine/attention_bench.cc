@@ -1,13 +1,13 @@
 // Speed of the kernels as a share of the FMA peak of the same core in the same run. Chooses tile sizes; not a test.
 //   attention_bench [TARGET [decode | BATCH HEADS LENGTH WIDTH full|causal]]
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "fastest.h"
 #include "heed/attention.h"
 #include "reference/fma_peak.h"
 #include "reference/line_array.h"
@@ -16,6 +16,7 @@
 namespace {
 
 using heed::View;
+using heed::bench::Fastest;
 
 using Array = heed::reference::LineArray<float>;
 
@@ -25,26 +26,6 @@ struct Shape {
   double dropout;
   int64_t max_distance;
 };
-
-// CPU seconds of the calling thread: other processes on the core do not count.
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-template <class F>
-double Fastest(const F& run) {
-  run();
-  double best = 1e30;
-  const double start = Now();
-  for (int i = 0; i < 50 && (i < 3 || Now() - start < 0.6); ++i) {
-    const double before = Now();
-    run();
-    best = std::min(best, Now() - before);
-  }
-  return best;
-}
 
 void Measure(const Shape& s) {
   const std::array<int64_t, 4> extent{s.batch, s.heads, s.length, s.width};

@@ -10,11 +10,11 @@
 //   linear_attention_bench [TARGET]
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "fastest.h"
 #include "heed/attention.h"
 #include "heed/gated_delta.h"
 #include "heed/linear_attention.h"
@@ -24,29 +24,10 @@
 namespace {
 
 using heed::View;
+using heed::bench::Fastest;
 using Array = heed::reference::LineArray<float>;
 
 constexpr int64_t kHeads = 8, kWidth = 64, kChunk = 64;
-
-// CPU seconds of the calling thread: other processes on the core do not count.
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
-template <class F>
-double Fastest(const F& run) {
-  run();
-  double best = 1e30;
-  const double start = Now();
-  for (int i = 0; i < 50 && (i < 3 || Now() - start < 0.3); ++i) {
-    const double before = Now();
-    run();
-    best = std::min(best, Now() - before);
-  }
-  return best;
-}
 
 void Measure(int64_t steps, bool delta) {
   const auto size = static_cast<std::size_t>(kHeads * steps * kWidth);
