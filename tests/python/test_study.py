@@ -42,6 +42,17 @@ def as_columns():
     }
 
 
+def rows_of(table):
+    """Of a frame or, without pandas and polars, of the list that it is."""
+    if hasattr(table, "to_dicts"):
+        return table.to_dicts()
+    return table.to_dict("records") if hasattr(table, "to_dict") else table
+
+
+def column(table, name):
+    return [row[name] for row in rows_of(table)]
+
+
 def weights(folder):
     return {path.parent.name: path.read_bytes() for path in sorted((folder / "models").rglob("model.safetensors"))}
 
@@ -77,7 +88,7 @@ def test_the_result_is_what_the_program_wrote(studied):
     told = json.loads((folder / "study.json").read_text(encoding="utf-8"))
     assert result.answer == told["answer"] and repr(result) == f"{told['answer']}\n{folder / 'report.html'}"
     assert result.conclusion["Which model?"] in told["answer"]
-    rows = result.table.to_dict("records") if hasattr(result.table, "to_dict") else result.table
+    rows = rows_of(result.table)
     judged = told["tasks"][0]["verdict"]
     assert [row["model"] for row in rows[:2]] == [one["model"] for one in judged] and {"convolution", "gru"} == {one["model"] for one in judged}
     assert [row["loss"] for row in rows[:2]] == [one["loss"] for one in judged]
@@ -95,7 +106,7 @@ def test_the_best_model_predicts(studied):
     X, _ = sequences()
     assert isinstance(result.best, heed.models.TableModel) and result.best is result.best
     told, answers = result.predict(X[:5]), result.best.predict(X[:5])
-    assert list(told["y.npy"]) == answers.classes and list(told["p 1"]) == list(answers.probabilities[:, 1])
+    assert column(told, "y.npy") == answers.classes and column(told, "p 1") == list(answers.probabilities[:, 1])
 
 
 @pytest.mark.parametrize("kind", ["mapping", "pandas", "polars"])
@@ -105,7 +116,7 @@ def test_a_frame_gives_the_bits_of_an_array(kind, studied, tmp_path):
     result = heed.study(frame, "label", sequence="walk", out=tmp_path / "report", keep="all", **SMALL)
     assert weights(tmp_path / "report") == weights(studied[1]) and len(weights(studied[1])) >= 2
     told = result.predict(frame)
-    assert list(told["label"]) == result.best.predict(columns).classes
+    assert column(told, "label") == result.best.predict(columns).classes
     if kind != "mapping":
         assert type(result.table) is type(told) is type(frame)
 
@@ -115,7 +126,7 @@ def test_texts_and_gaps_of_an_array_are_told_in_a_table(tmp_path):
     X[3, 2, 1] = math.nan
     result = heed.study(X, numpy.array(["no", "yes"])[y], out=tmp_path / "report", **SMALL)
     assert result.best.form.classes == ("no", "yes") and result.best.form.gaps == ("feature 1",)
-    assert set(result.predict(X[:4])["label"]) <= {"no", "yes"}
+    assert set(column(result.predict(X[:4]), "label")) <= {"no", "yes"}
     with open(tmp_path / "report/data.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert rows[3 * STEPS + 2]["feature 1"] == "" and float(rows[7]["feature 0"]) == X[1, 1, 0]
