@@ -151,11 +151,9 @@ def test_derivatives(function):
         torch.func.jvp(run, tuple(given.values()), tuple(given.values()))
 
 
-@BOTH
-@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("function, normalise", [(heed.linear_attention, False), (heed.linear_attention, True), (heed.gated_delta_rule, False)],
+                         ids=["linear", "normalised", "delta"])
 def test_the_operators_pass_opcheck(function, normalise):
-    if normalise and function is heed.gated_delta_rule:
-        pytest.skip("the gated delta rule has no normaliser")
     given = call(function, steps=5)
     if normalise:
         given["initial_state"] = random(2, 3, 7, 6)
@@ -190,17 +188,26 @@ def test_vmap_over_everything_is_a_loop(function, decays):
     assert_close([shared[1]], [function(**{**{n: t[0] for n, t in given.items()}, "query": given["query"][1]})], 1e-13)
 
 
-@BOTH
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+# One function is enough for inductor: the operators are the same.
+@pytest.mark.parametrize("function, backend", [*((f, "aot_eager") for f in FUNCTIONS), (heed.linear_attention, "inductor")],
+                         ids=["linear-aot_eager", "delta-aot_eager", "inductor"])
 def test_a_compiled_call_is_the_same(function, backend):
     if backend == "inductor" and not any(map(shutil.which, ("g++", "clang++", "c++"))):
         pytest.skip("inductor needs a C++ compiler, and there is none")
-    if backend == "inductor" and function is heed.gated_delta_rule:
-        pytest.skip("one function of both goes through inductor: the operators are the same")
     torch._dynamo.reset()
     given = call(function, steps=20, dtype=torch.float32)
     compiled = torch.compile(functools.partial(function, return_state=True), fullgraph=True, backend=backend)
     assert_close(results(compiled, given), results(function, given, return_state=True), 1e-6)
+
+
+@BOTH
+def test_under_autocast_operands_are_narrow_and_decays_are_not(function):
+    given = call(function, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, state = function(**given, return_state=True)
+    narrow = {name: tensor.bfloat16() if name in ("query", "key", "value") else tensor for name, tensor in given.items()}
+    expected = function(**narrow, return_state=True)
+    assert output.dtype == torch.bfloat16 and torch.equal(output, expected[0]) and torch.equal(state, expected[1])
 
 
 @BOTH
