@@ -162,9 +162,10 @@ std::string OutlookFinding(const ContestResult& result, double times, const std:
   for (const Entry& entry : result.entries) {
     if (entry.stopped) stopped.push_back(entry.model.Phrase());
   }
-  text += fmt::format(" From the first {:.3g} % of these trainings the same law missed their ends by at most {}; {}.",
-                      100 / times, loss.Text(outlook.missed),
-                      near.empty() ? "no other comes as near" : Join(near) + " may be as good, within that");
+  text += fmt::format(
+      " From the first {:.3g} % of these trainings the same law foretold their ends with an error of at most {}. {}.",
+      100 / times, loss.Text(outlook.missed),
+      near.empty() ? "No other is foretold within that" : Sentence(Join(near)) + " may be as good, foretold within that");
   if (!stopped.empty()) text += fmt::format(" Not foretold, for they stopped early: {}.", Join(stopped));
   return text;
 }

@@ -39,7 +39,7 @@ FittedCurve FitCurve(const SeriesSequence& sequence, const ForecastScale& scale,
   return curve;
 }
 
-// What the values of a sequence that grows lie beside its curve.
+// The curve of a sequence, fitted anew as more of it becomes known.
 class GrowingCurve {
  public:
   GrowingCurve(const SeriesSequence& sequence, const ForecastScale& scale, const Calendar& method, int64_t known)

@@ -34,9 +34,9 @@ SequenceParts SplitSequences(const SeriesData& data, double share);
 // `share` of the steps each, at least one, to validate and to test.
 StepParts SplitSteps(int64_t steps, double share);
 
-// The same days of all sequences in one part, so that none tells what another is asked for: cut at two dates, before which
-// 1 - 2 share and 1 - share of all steps lie. Empty where the data have no dates, or half of the sequences or more do not
-// reach from before both dates to behind them.
+// Cuts all sequences at the same two dates, before which 1 - 2 share and 1 - share of all steps lie: no sequence trains on a
+// day that another is tested on. Empty where the data have no dates, or where half of the sequences or more do not reach from
+// before both dates to behind them.
 std::vector<StepParts> SplitByDate(const SeriesData& data, double share);
 
 // Of every sequence, in order: as the file tells, or for a forecast by SplitByDate where there are several, else by SplitSteps,

@@ -34,7 +34,8 @@ std::string WhatWouldDecide(const StudyResult& result, const Judged& behind) {
   if (by_blocks >= behind.gap) return " " + TellStudy()("worth data");
   const double times = by_seeds * by_seeds / (behind.gap * behind.gap - by_blocks * by_blocks);
   if (times > kMostTimes) return " " + TellStudy()("worth never", "times"_a = kMostTimes);
-  return " " + TellStudy()("worth runs", "seeds"_a = std::ceil(times * static_cast<double>(result.options.seeds)));
+  return " " +
+         TellStudy()("worth runs", "times"_a = times, "seeds"_a = std::ceil(times * static_cast<double>(result.options.seeds)));
 }
 
 std::string Given(const StudyResult& result, const StudiedTask& task) {
@@ -188,12 +189,12 @@ std::string NextCommand(const StudyResult& result) {
   return Recommend(contest).decided || harms ? "" : LongerStudy(result, /*least=*/2);
 }
 
-std::string AnswerTo(const StudiedTask& task, const StudyResult& result) {
+std::string AnswerTo(const StudyResult& result, const StudiedTask& task) {
   const std::string later = LaterFinding(result, task);
   return WorthFinding(result, task) + " " + ChoiceFinding(result, task) + (later.empty() ? "" : " " + later);
 }
 
-std::string Answer(const StudyResult& result) { return AnswerTo(result.tasks.front(), result); }
+std::string Answer(const StudyResult& result) { return AnswerTo(result, result.tasks.front()); }
 
 std::vector<Finding> Conclusion(const StudyResult& result) {
   std::vector<Finding> findings;
@@ -201,7 +202,7 @@ std::vector<Finding> Conclusion(const StudyResult& result) {
     const std::string purpose = result.tasks.size() == 1 ? "?" : ", " + task.question.purpose + "?";
     findings.push_back({"Is it worth a model" + purpose, WorthFinding(result, task)});
     findings.push_back({"Which model" + purpose, ChoiceFinding(result, task)});
-    findings.push_back({"And with more training?", LaterFinding(result, task)});
+    findings.push_back({"And when it is trained longer?", LaterFinding(result, task)});
     findings.push_back({"How far are they apart?", TimeFinding(task.contest, result.options.seconds)});
     findings.push_back({"Which positional encoding for attention?", SchemeFinding(task.contest)});
     findings.push_back({"What would more training bring?", GainFinding(task.contest)});

@@ -35,7 +35,7 @@ std::string NextCommand(const StudyResult& result);
 // Which model to take with --for, see OutlookFinding; empty without.
 std::string LaterFinding(const StudyResult& result, const StudiedTask& task);
 // Whether it is worth a model, and which, with --for too; of the first task it is what the page begins with.
-std::string AnswerTo(const StudiedTask& task, const StudyResult& result);
+std::string AnswerTo(const StudyResult& result, const StudiedTask& task);
 std::string Answer(const StudyResult& result);
 
 // Question by question; those that the chosen models do not answer are left out.

@@ -13,6 +13,7 @@ namespace heed::lab {
 namespace {
 
 constexpr double kTextDecay = 0.1, kTableDecay = 0.01;  // of the weights
+constexpr double kMostTimes = 8;                        // of `seconds`: what for_seconds may be
 
 void SetTextBudget(StudyOptions& options) {
   options.encoders = {"attention", "convolution", "gru", "lstm"}, options.positions = {"rotary", "relative"};

@@ -45,8 +45,6 @@ struct StudyOptions {
   double validation_share = 0.2;
 };
 
-inline constexpr double kMostTimes = 8;  // of `seconds`: what for_seconds may be
-
 // "quick", "default" or "long", by the tables in docs/study.md and docs/series.md; throws InvalidArgument that lists them.
 StudyOptions BudgetOptions(const std::string& budget, StudyKind kind = StudyKind::kText);
 

@@ -88,7 +88,7 @@ void TellTask(const StudyResult& result, const StudiedTask& task, Page& page) {
   if (const std::string schemes = SchemeFinding(contest); !schemes.empty())
     page.Say("Positional encodings in attention: " + schemes);
   if (&task != &result.tasks.front()) {  // the first screen has the first picture
-    page.Say(AnswerTo(task, result));
+    page.Say(AnswerTo(result, task));
     page.Show(LossFigure(result, task));
   }
   page.Show(
