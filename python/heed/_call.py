@@ -28,6 +28,8 @@ def check_operand(name: str, tensor: object) -> None:
         raise TypeError(f"{name}: expected a tensor, got {type(tensor).__name__}")
     if tensor.is_nested:
         raise ValueError(f"{name}: expected a plain tensor, got a nested one; heed.attention_packed takes tokens that lie end to end")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"{name}: expected a dense tensor, got one of layout {tensor.layout}; tensor.to_dense() makes one")
     check_device(name, tensor)
     if tensor.dim() != 4:
         raise ValueError(f"{name}: expected 4 dimensions [batch, heads, steps, width], got shape {list(tensor.shape)}")

@@ -47,6 +47,8 @@ def _mixed(given: dict[str, Any]) -> Any:
         operands[name] = tensor.to(autocast_type(tensor.dtype))
     dtype = operands["query"].dtype
     narrow = (torch.bfloat16, torch.float16)
+    if dtype not in (torch.float32, torch.float64, *narrow):
+        raise ValueError(f"query: expected float32, float64, bfloat16 or float16, got {dtype}")
     for name, tensor in {**operands, **numbers}.items():
         if tensor is None:
             continue
