@@ -95,7 +95,7 @@ def measure(options, threads, backward, steps):
     skipped = {}
     if backward and steps > options.loop_backward and runs.pop(LOOP, None):
         state = 4 * options.batch * options.heads * options.width**2
-        skipped[LOOP] = f"left out: each state that backward keeps for every step is {steps * state / 2**30:.1f} GiB in all"
+        skipped[LOOP] = f"left out: backward keeps several states a step, {steps * state / 2**30:.1f} GiB each over all steps"
     common = {"threads": threads, "pass": "both" if backward else "forward", "steps": steps}
     taken = milliseconds(runs, options.rounds)
     rows = [
