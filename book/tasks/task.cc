@@ -39,13 +39,13 @@ const std::vector<const SequenceTask*>& AllTasks() {
   static const AddingTask adding;
   static const CopyTask copy;
   static const SelectiveCopyTask selective_copy;
-  static const RecallTask recall;
+  static const RecallTask recall4(4), recall8(8), recall16(16);
   static const ParityTask parity;
   static const ReversalTask reversal;
   static const PreviousTokenTask previous1(1, /*causal=*/true), previous3(3, true), either_side(1, false);
   static const FirstTokenTask first;
-  static const std::vector<const SequenceTask*> all = {&adding,   &copy,      &selective_copy, &recall,      &parity,
-                                                       &reversal, &previous1, &previous3,      &either_side, &first};
+  static const std::vector<const SequenceTask*> all = {&adding, &copy,     &selective_copy, &recall4,   &recall8,     &recall16,
+                                                       &parity, &reversal, &previous1,      &previous3, &either_side, &first};
   return all;
 }
 

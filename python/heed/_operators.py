@@ -161,6 +161,23 @@ def _count_operations() -> None:
     def backward(d_output: Any, d_lse: Any, query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
         return of_products(3, 2, query, key, value)
 
+    def of_chunks(query: Any, value: Any, pairs: tuple[float, float], states: int) -> int:
+        """Of products over the pairs of chunks of 64 steps (of widths of keys and of values) and of a state with rows."""
+        batch, heads, steps, width = query
+        per_step = min(steps, 64) * (pairs[0] * width + pairs[1] * value[3]) + states * width * value[3]
+        return int(2 * batch * heads * steps * per_step)
+
+    # The products that bench/engine/linear_attention_bench.cc counts; half a square is a triangular system.
+    @register_flop_formula(_ops.linear_mixer_forward)
+    def mix(query: Any, key: Any, value: Any, decay: Any = None, beta: Any = None, *_: Any, **__: Any) -> int:
+        return of_chunks(query, value, (1, 1), 2) if beta is None else of_chunks(query, value, (2, 1.5), 3)
+
+    @register_flop_formula(_ops.linear_mixer_backward)
+    def mix_backward(
+        d_output: Any, d_final_state: Any, query: Any, key: Any, value: Any, decay: Any = None, beta: Any = None, *_: Any, **__: Any
+    ) -> int:
+        return of_chunks(query, value, (3, 2), 5) if beta is None else of_chunks(query, value, (6, 4), 8)
+
 
 when_imported(_count_operations, "torch.utils.flop_counter")
 

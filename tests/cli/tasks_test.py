@@ -164,6 +164,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
         ({"budget": "huge"}, ["'huge'", "quick"]),
         ({"query-key-norm": "layer"}, ["query_key_norm", "'layer'", "rms"]),
         ({"length": 8}, ["copy", "16"]),
+        ({"tasks": "adding,recall-16", "length": 32}, ["recall-16", "48"]),
         ({"lengths": "8:x"}, ["--lengths", "8:x"]),
         ({"lengths": "0:4"}, ["--lengths: expected", "0:4"]),
         ({"encoders": ",gru"}, ["'' is unknown", "dilated"]),

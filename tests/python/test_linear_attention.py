@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 import heed
 
@@ -286,3 +287,19 @@ def test_beta_is_refused_by_name():
     for beta, error in ((None, TypeError), (given["beta"][:, :2], ValueError), (given["beta"] * torch.inf, ValueError)):
         with pytest.raises(error, match="beta: "):
             heed.gated_delta_rule(**{**given, "beta": beta})
+
+
+@pytest.mark.parametrize("steps", [192, 1])
+@BOTH
+def test_operations_are_counted(function, steps):
+    """Products of 64 by 64 a step, as bench/engine/linear_attention_bench.cc counts them: over pairs, of which a single step has
+    one, and of states."""
+    products = {heed.linear_attention: ((2, 2), (5, 5)), heed.gated_delta_rule: ((3.5, 3), (10, 8))}[function]
+    given = call(function, steps=steps, dim=64, columns=64)
+    given["query"].requires_grad_()
+    with FlopCounterMode(display=False) as forward:
+        output = function(**given)
+    with FlopCounterMode(display=False) as backward:
+        output.sum().backward()
+    expected = [2 * 2 * 3 * steps * 64 * (min(steps, 64) * pairs + 64 * states) for pairs, states in products]
+    assert [forward.get_total_flops(), backward.get_total_flops()] == expected
