@@ -10,6 +10,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "house"))
+# heed_inference of the source tree, where none is installed.
+sys.path.append(str(ROOT / "inference" / "python"))
 
 import changes  # noqa: E402
 import thin  # noqa: E402

@@ -6,6 +6,7 @@ import io
 import math
 import random
 
+import heed_inference
 import numpy
 import pytest
 import torch
@@ -88,12 +89,36 @@ def predicted(model, data):
     return {column: [row[column] for row in rows] for column in rows[0]}
 
 
+def assert_the_same_without_torch(folder, columns, expected):
+    """heed_inference gives the same answers, of lists."""
+    model, form = heed_inference.open_model(folder), expected.form
+    places = {}
+    for row, name in enumerate(columns.get(form.sequence, ["all"] * len(columns[form.target]))):
+        places.setdefault(name, []).append(row)
+    moments = columns[form.time] if form.time else ()
+    if form.has_dates:
+        moments = [datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.timezone.utc).timestamp() for day in moments]
+    data = [[[columns[name][row] for name in model.columns] for row in rows] for rows in places.values()]
+    answers = model.predict(data, times=[[moments[row] for row in rows] for rows in places.values()] if form.time else None)
+    assert [list(places)[int(sequence)] for sequence in answers.sequences] == expected.sequences
+    assert answers.classes == (expected.classes if form.classifies else None)
+    told = list(places.values())
+    rows = answers.rows and [told[int(sequence)][step] for sequence, step in zip(answers.sequences, answers.rows)]
+    assert rows == expected.rows
+    for name in ("probabilities", "values", "low", "high"):
+        ours, theirs = getattr(answers, name), getattr(expected, name)
+        assert (ours is None) == (theirs is None)
+        assert ours is None or numpy.array(ours) == pytest.approx(theirs, rel=1e-5, abs=1e-6), name
+
+
 @pytest.mark.parametrize("study, name", KEPT)
 def test_predict_says_what_the_program_says(tables, studied, study, name):
     path, columns = tables[study]
     folder = studied(study) / name
     model = heed.open_model(folder)
-    answers, expected = model.predict(columns).columns(), predicted(folder, path)
+    told, expected = model.predict(columns), predicted(folder, path)
+    answers = told.columns()
+    assert_the_same_without_torch(folder, columns, told)
     assert list(answers) == list(expected)
     for column, values in answers.items():
         if column == "row":  # that of the file, whose header is 1
@@ -185,6 +210,7 @@ def test_generate_writes_what_the_program_writes(text, tmp_path, options):
         written = run("generate", tmp_path / "run", "--prompt", prompt, "--tokens", 50, "--temperature", 0)
         assert written.returncode == 0, written.stderr
         assert written.stdout.removesuffix("\n") == prompt + model.generate(prompt, 50).removesuffix("\n")
+        assert heed_inference.open_model(tmp_path / "run").generate(prompt, 50) == model.generate(prompt, 50)
     assert model.decode(model.encode(sample)) == sample
     tokens = torch.tensor([model.encode(sample[:16])])
     assert model(tokens).shape == (1, 16, len(model.vocabulary))

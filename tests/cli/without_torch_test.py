@@ -8,6 +8,7 @@ import math
 import pathlib
 import subprocess
 
+import heed_inference
 import pytest
 from heed_program import ENCODERS, ENVIRONMENT, FURTHER_POSITIONS, PLAIN_POSITIONS, SMALL, program, run
 
@@ -164,6 +165,9 @@ def test_other_languages_predict(tmp_path):
     assert b"out_count: expected 48, rows * answers * outputs, got 47" in heed.heed_message()
     assert heed.heed_model_predict(model, features, *steps, whole(48), None, None) == 0, heed.heed_message()
     assert [list(out[2 * row : 2 * row + 2]) for row in range(24)] == [pytest.approx(row, rel=1e-5) for row in expected]
+    walks = [[[None if x == "NA" else x, hand] for name, _, x, hand, _ in rows if name == f"w{walk}"] for walk in range(24)]
+    answers = heed_inference.open_model(folder).predict(walks, times=[list(range(length)) for length in lengths])
+    assert answers.probabilities == [list(out[2 * row : 2 * row + 2]) for row in range(24)]
     text = ctypes.create_string_buffer(200)
     assert heed.heed_model_continue(model, b"one", whole(20), text, ctypes.c_size_t(200)) == 1
     assert b"heed_model_predict answers" in heed.heed_message()

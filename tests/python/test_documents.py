@@ -3,12 +3,14 @@ reference that ./dev docs builds leaves nothing out."""
 
 import datetime
 import importlib.util
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
 
+import heed_inference
 import pytest
 
 import heed
@@ -44,7 +46,7 @@ def run(blocks, folder, *options):
     days = ["day", *(datetime.date(2024, 1, 1) + datetime.timedelta(day) for day in range(len(sold) - 1))]
     (folder / "sales.csv").write_text("".join(f"{day},{value}\n" for day, value in zip(days, sold)), encoding="utf-8")
     (folder / "page.py").write_text("\n".join(blocks), encoding="utf-8")
-    search = str(pathlib.Path(heed.__file__).resolve().parent.parent)
+    search = os.pathsep.join(str(pathlib.Path(package.__file__).resolve().parents[1]) for package in (heed, heed_inference))
     command = [sys.executable, *options, "page.py"]
     environment = {"PYTHONPATH": search, "KERAS_BACKEND": "torch"}
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -96,6 +98,8 @@ def test_the_reference_names_every_header_and_every_public_name():
     python = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^\.\. auto(?:function|class):: heed\.(\w+)$", python, re.MULTILINE))
     assert shown == set(heed.__all__) - {"flash_attn", "models", "nn", "positions", "transformers"}
+    shown = set(re.findall(r"^\.\. auto(?:function|class):: heed_inference\.(\w+)$", python, re.MULTILINE))
+    assert shown == set(heed_inference.__all__) - {"__version__"}
     for module in (heed.flash_attn, heed.nn):
         (members,) = re.findall(rf"automodule:: {re.escape(module.__name__)}\n   :members: (.*)$", python, re.MULTILINE)
         assert members.split(", ") == module.__all__

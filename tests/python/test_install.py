@@ -113,3 +113,17 @@ def test_without_torch_it_is_built_and_installed_for_jax(folder, archive):
     said = run(python, "-c", "import heed\ntry:\n    heed.attention\nexcept ImportError as error:\n    print(error)", cwd="/")
     assert said.strip() == "heed.attention needs torch, which is not installed; heed.jax does without"
     assert sorted(path.name for path in (site / "heed" / "lib").iterdir() if "hwy" not in path.name) == ["libheed_jax.so"]
+
+
+def test_heed_inference_is_built_of_the_archive(folder, archive):
+    """Without torch, and without what this tree has built."""
+    with tarfile.open(archive) as sources:
+        sources.extractall(folder / "sources", filter="data")
+    (source,) = (folder / "sources").iterdir()
+    built = folder / "inference"
+    run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", built, source / "inference/python")
+    venv.create(built / "environment", with_pip=False)
+    python = built / "environment" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-index", *built.glob("*.whl"))
+    code = f"import heed_inference; print(heed_inference.open_model({str(ROOT / 'tests/kept/text')!r}).generate('the ', 3))"
+    assert len(run(python, "-c", code, cwd="/")) == 4

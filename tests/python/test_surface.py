@@ -8,13 +8,14 @@ import pathlib
 import subprocess
 import sys
 
+import heed_inference
 import pytest
 
 import heed
 
-MODULES = [heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers]
+MODULES = [heed_inference, heed, heed.flash_attn, heed.models, heed.nn, heed.positions, heed.transformers]
 MODULES += [heed.sklearn] if importlib.util.find_spec("sklearn") else []
-OURS = ("heed", __name__)
+OURS = ("heed", "heed_inference", __name__)
 
 
 def is_ours(thing):

@@ -1,0 +1,216 @@
+"""Kept models."""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import json
+import math
+import operator
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from ._library import LIBRARY, Handle, require
+from ._steps import Answers, Steps, beside, counts_of, float_of, listed, of_array, of_lists, shown, zeros
+
+
+def _names(function: Any, *arguments: Any) -> Iterator[str]:
+    """What a function of the library says of 0, 1, .., as far as it says something."""
+    place = 0
+    while (name := function(*arguments, place)) is not None:
+        yield name.decode()
+        place += 1
+
+
+class _Model:
+    """What all models have in common."""
+
+    _folder: str
+    _handle: Handle
+
+    def __init__(self) -> None:
+        raise TypeError(f"{type(self).__name__}: expected to be opened: heed_inference.open_model(path)")
+
+    def _take(self, folder: str, handle: Handle) -> None:
+        self._folder, self._handle = folder, handle
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled, a model is the folder, which is opened again."""
+        return open_model, (self._folder,)
+
+
+class TableModel(_Model):
+    """A model of labelled sequences that `heed study` or `heed train` kept: open_model opens it. Its memory goes with it; several
+    threads may use it at once."""
+
+    name: str
+    """What the study called it: "GRU", "ridge regression"."""
+    goal: str
+    """What is asked: "classification", "regression" or "forecast"."""
+    target: str
+    """Column that is answered."""
+    time: str
+    """Column of times, of which `predict` is to be given; empty: there are none."""
+    columns: list[str]
+    """What a step holds, in this order: numbers, and behind them texts."""
+    categories: dict[str, list[str]]
+    """Of each column of text the texts that it may hold."""
+    classes: list[str]
+    """Names of the classes, in the order of their probabilities; empty unless the goal is classification."""
+    horizon: int
+    """Of a forecast: values that follow; else 1."""
+
+    def _take(self, folder: str, handle: Handle) -> None:
+        super()._take(folder, handle)
+        model = handle.pointer
+        self.columns = list(_names(LIBRARY.heed_model_column, model))
+        texts = {name: list(_names(LIBRARY.heed_model_category, model, place)) for place, name in enumerate(self.columns)}
+        self.categories = {name: known for name, known in texts.items() if known}
+        self.classes = list(_names(LIBRARY.heed_model_class, model))
+        with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:  # which the library has read and checked
+            config = json.load(file)
+        self.name, form = config["name"], config["form"]
+        self.goal, self.target, self.time = form["goal"], form["target"], form["time"]
+        self.horizon = LIBRARY.heed_model_outputs(model) if self.goal == "forecast" else 1
+
+    def predict(self, data: Any, *, lengths: Any = None, times: Any = None, target: Any = None) -> Answers:
+        """The answers of `heed predict` for sequences, in their order.
+
+        data      [rows, steps, columns]: an array of NumPy, or lists, whose rows may have different numbers of steps; of one column
+                  [rows, steps] too. Numbers as they were measured. None or NaN where the model knows missing values; of a column of
+                  text in lists the text, in arrays its place in `categories`
+        lengths   whole numbers [rows]: how many steps of each row count; None: all
+        times     [rows, steps], of a model with `time`: increasing; of dates seconds since 1970 in UTC
+        target    [rows, steps]: the target's own values, of a forecast whose target is none of the columns
+
+        ValueError that names the argument and the place: other shapes, numbers that are not finite or too large to compute with, times
+        that do not increase, sequences that are too short; TypeError for data of another kind; RuntimeError where an answer is not
+        finite. Memory: that of the answers, and 8 bytes a number of the data.
+        """
+        given = self._data(data)
+        counts = given.counts if lengths is None else counts_of(lengths, given)
+        if bool(self.time) != (times is not None):
+            raise ValueError(f"times: expected {'those of each step' if self.time else 'none: the model reads none'}")
+        whole = [None if value is None else beside(name, value, given) for name, value in (("times", times), ("target", target))]
+        rows, outputs = len(counts), LIBRARY.heed_model_outputs(self._handle.pointer)
+        answered = LIBRARY.heed_model_answers(self._handle.pointer, given.most)
+        count = rows * answered * outputs
+        places = [zeros(count) for _ in range(1 if self.classes else 3)]
+        at = [place.buffer_info()[0] for place in places] + [None, None]
+        lengths_of = array.array("q", counts)
+        require(
+            LIBRARY.heed_model_predict(
+                self._handle.pointer, given.address, rows, given.most, len(self.columns), whole[0] and whole[0].address,
+                lengths_of.buffer_info()[0], whole[1] and whole[1].address, at[0], count, at[1], at[2],
+            )
+        )  # fmt: skip
+        steps = self.goal != "forecast" and LIBRARY.heed_model_answers(self._handle.pointer, 2) == 2
+        kept = [(row, step) for row in range(rows) for step in range(counts[row] if steps else 1)]
+        told = [self._shaped(place, [row * answered + step for row, step in kept], given) for place in places]
+        sequences, numbers = [str(row) for row, _ in kept], [step for _, step in kept] if steps else None
+        if not self.classes:
+            return Answers(sequences, numbers, None, None, *told)
+        likeliest = [self.classes[max(range(outputs), key=row.__getitem__)] for row in listed("probabilities", told[0])]
+        return Answers(sequences, numbers, likeliest, told[0], None, None, None)
+
+    def _data(self, data: Any) -> Steps:
+        if hasattr(data, "__array__"):
+            return of_array("data", data, len(self.columns))
+        return of_lists("data", data, len(self.columns), self._number)
+
+    def _number(self, value: Any, column: int, where: str) -> float:
+        """Of a cell, of a text the place of its category."""
+        name = self.columns[column]
+        if not isinstance(value, str) or name not in self.categories:
+            return float_of(value, f"{where}, {shown(name)}")
+        known = self.categories[name]
+        if value.strip() not in ("", *known):
+            raise ValueError(f"{where}, {shown(name)}: {shown(value)} is no category of the model, which knows {', '.join(known[:20])}")
+        return float(known.index(value.strip())) if value.strip() else math.nan
+
+    def _shaped(self, answers: array.array[float], kept: list[int], data: Steps) -> Any:
+        """Of [all, outputs] those that are kept, in the kind of the data; of one value without the last dimension."""
+        outputs = LIBRARY.heed_model_outputs(self._handle.pointer)
+        if isinstance(data.numbers, array.array):
+            rows = [answers[place * outputs : (place + 1) * outputs].tolist() for place in kept]
+            return [row[0] for row in rows] if self.goal == "regression" else rows
+        import numpy
+
+        table = numpy.frombuffer(answers).reshape(-1, outputs)[kept]
+        return table[:, 0] if self.goal == "regression" else table
+
+
+class TextModel(_Model):
+    """A model of the characters of a text that `heed train` or `heed study` kept: open_model opens it. Its memory goes with it;
+    several threads may use it at once."""
+
+    vocabulary: str
+    """The characters that it knows."""
+
+    def _take(self, folder: str, handle: Handle) -> None:
+        super()._take(folder, handle)
+        self.vocabulary = "".join(_names(LIBRARY.heed_model_class, handle.pointer))
+
+    def generate(self, prompt: str, characters: int) -> str:
+        """The likeliest next character, so many times: what `heed generate --temperature 0` writes behind the prompt. The model
+        reads back over its context at most. Ctrl-C waits for the end of the call.
+
+        ValueError for an empty prompt, characters that the model does not know and a number below 0; RuntimeError where logits are not
+        finite.
+        """
+        text = self._encoded(prompt)
+        try:
+            count = operator.index(characters)
+        except TypeError:
+            raise TypeError(f"characters: expected a whole number, got {type(characters).__name__}") from None
+        if count < 0:
+            raise ValueError(f"characters: expected 0 or more, got {count}")
+        try:
+            written = ctypes.create_string_buffer(4 * count + 1)
+        except (MemoryError, OverflowError):
+            raise MemoryError(f"characters: there is no memory for {count}") from None
+        require(LIBRARY.heed_model_continue(self._handle.pointer, text, count, written, len(written)))
+        return written.raw.decode()[:count]  # a model may know the character NUL
+
+    def probabilities(self, prompt: str) -> list[float]:
+        """Of each character of `vocabulary` the probability that it follows. Errors are those of generate."""
+        text, answers = self._encoded(prompt), zeros(len(self.vocabulary))
+        require(LIBRARY.heed_model_next(self._handle.pointer, text, answers.buffer_info()[0], len(answers)))
+        return answers.tolist()
+
+    def _encoded(self, prompt: str) -> bytes:
+        if not isinstance(prompt, str):
+            raise TypeError(f"prompt: expected a string, got {type(prompt).__name__}")
+        if not prompt:
+            raise ValueError("prompt: it is empty; give at least one character")
+        for place, character in enumerate(prompt):
+            if character not in self.vocabulary:
+                raise ValueError(
+                    f"prompt: character {place}, {character!r}, is not among the {len(self.vocabulary)} characters that the model knows"
+                )
+        if "\0" in prompt:
+            raise ValueError("prompt: expected none of the character NUL, which ends texts in C")
+        return prompt.encode()
+
+
+def open_model(path: str | bytes | os.PathLike[Any]) -> TableModel | TextModel:
+    """A model that `heed study` or `heed train` kept: the folder with config.json and model.safetensors.
+
+    A study of a table leaves R/model, a TableModel; of a text there is a TextModel, a network or counts. Several threads may use it at
+    once. Its memory goes when nobody refers to it any longer; the folder is not looked at again.
+
+    RuntimeError that names the file and the field for what cannot be read, another format, settings that contradict each other or the
+    weights, numbers that are not finite, and models of the masked objective, which need torch. Nothing is ever unpickled.
+    """
+    try:
+        folder = os.fsencode(path)
+    except TypeError:
+        raise TypeError(f"path: expected the name of a folder, got {type(path).__name__}") from None
+    if b"\0" in folder:
+        raise ValueError("path: expected the name of a folder, got one with the character NUL")
+    handle = Handle(folder)
+    kind: type[TableModel | TextModel] = TableModel if LIBRARY.heed_model_columns(handle.pointer) else TextModel
+    model = kind.__new__(kind)
+    model._take(os.path.abspath(os.fsdecode(folder)), handle)
+    return model

@@ -1,0 +1,79 @@
+"""./dev wheels and ./dev release: the wheel without torch as others install it, and what a release refuses."""
+
+import pathlib
+import re
+import shutil
+import subprocess
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def dev(*arguments, cwd=ROOT):
+    return subprocess.run([cwd / "dev", *arguments], cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def test_the_wheel_without_torch_is_built_installed_offline_and_tested():
+    """The package's own tests run in fresh environments, with NumPy alone and with nothing."""
+    result = dev("wheels", "inference")
+    assert result.returncode == 0, result.stderr
+    for beside in ("numpy", "nothing"):
+        assert re.search(rf"beside {beside}: \d\d+ passed in", result.stderr), result.stderr
+    wheel = pathlib.Path(result.stdout.strip())
+    assert re.fullmatch(r"heed_inference-[\d.]+-py3-none-manylinux_2_\d+_\w+\.whl", wheel.name) and wheel.stat().st_size < 3 << 20
+    archive = zipfile.ZipFile(wheel)
+    sources = {f"heed_inference/{path.name}" for path in (ROOT / "inference/python/heed_inference").iterdir() if path.is_file()}
+    libraries = {name for name in archive.namelist() if ".so" in name} - {"heed_inference/lib/libhwy.so.1"}
+    facts = {name for name in archive.namelist() if ".dist-info/" in name}
+    assert set(archive.namelist()) - facts - {"heed_inference/lib/libhwy.so.1"} == sources | libraries
+    assert libraries == {"heed_inference/lib/libheed_c.so"}
+    metadata = next(archive.read(name).decode() for name in facts if name.endswith("METADATA"))
+    assert "Requires-Dist" not in metadata and [name for name in facts if name.endswith("licenses/LICENSE")]
+
+
+def test_its_library_asks_for_no_runtime_of_a_certain_age(tmp_path):
+    """What gcc's runtime for C++ has in it would keep the wheel from older systems."""
+    subprocess.run(["cmake", "--install", ROOT / "build", "--component", "python_inference", "--prefix", tmp_path], capture_output=True, check=True)
+    library = tmp_path / "heed_inference/lib/libheed_c.so"
+    told = subprocess.run(["readelf", "-dW", "--dyn-syms", library], capture_output=True, text=True, check=True).stdout
+    assert "libstdc++" not in told and "GLIBCXX" not in told and "[$ORIGIN]" in told and str(ROOT) not in told
+    exported = {line.split()[-1] for line in told.splitlines() if re.search(r"GLOBAL DEFAULT +\d+ ", line)}
+    assert exported and {name for name in exported if not name.startswith("heed_")} == set()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("dev", "CMakeLists.txt", "CITATION.cff", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+
+    def git(*arguments):
+        names = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        subprocess.run(["git", *names, *arguments], cwd=tmp_path, capture_output=True, check=True)
+
+    git("init")
+    return tmp_path, git
+
+
+def test_a_release_wants_a_clean_tree_and_one_version(tree):
+    folder, git = tree
+    version = re.search(r"project\(heed VERSION (\S+)", (folder / "CMakeLists.txt").read_text(encoding="utf-8"))[1]
+
+    def refused():
+        result = dev("release", cwd=folder)
+        assert result.returncode == 1 and result.stdout == ""
+        return result.stderr
+
+    assert "the tree has changes" in refused()
+    for name, text, expected in (
+        ("CITATION.cff", "version: 9.9.9\n", f"CITATION.cff: expected version {version}"),
+        ("CITATION.cff", f"version: {version}\n", f"CHANGELOG.md: expected '## {version}' as its first version"),
+    ):
+        (folder / name).write_text(text, encoding="utf-8")
+        (folder / "CHANGELOG.md").write_text("# Changelog\n\n## Unreleased\n\n## 0.1.0\n", encoding="utf-8")
+        git("add", "."), git("commit", "-m", name)
+        assert expected in refused()
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {version}\n", encoding="utf-8")
+    git("commit", "-am", "release"), git("tag", f"v{version}")
+    assert f"there is a tag v{version}" in refused()
