@@ -57,11 +57,19 @@ Fields FieldsOf(TaskOptions& options) {
       SideBySide(options.threads)};
 }
 
+std::vector<std::string> TasksOf(const TaskOptions& options) {
+  std::vector<std::string> tasks = options.tasks;
+  if (tasks == TaskNames()) {
+    std::erase_if(tasks, [&](const std::string& name) { return TaskNamed(name).facts().shortest > options.length; });
+  }
+  return tasks;
+}
+
 void Validate(const TaskOptions& options) {
   TaskOptions checked = options;
   Check(FieldsOf(checked));
   RequireHeads(options.width, options.heads, options.positions);
-  for (const std::string& name : options.tasks) {
+  for (const std::string& name : TasksOf(options)) {
     const int64_t shortest = TaskNamed(name).facts().shortest;
     for (const std::string& position : options.positions) {
       if (!nn::NeedsCausal(nn::ParsePositionScheme(position)) || TaskNamed(name).facts().causal) continue;

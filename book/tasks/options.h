@@ -39,6 +39,9 @@ TaskOptions TaskBudget(const std::string& budget);
 
 Fields FieldsOf(TaskOptions& options);
 
+// Those that are chosen; where all are, those that fit into the training length.
+std::vector<std::string> TasksOf(const TaskOptions& options);
+
 // Throws InvalidArgument that names the option and what it may be.
 void Validate(const TaskOptions& options);
 

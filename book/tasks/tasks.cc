@@ -31,7 +31,7 @@ TasksResult RunTasks(const TaskOptions& options, const std::string& what, const 
   Validate(options);
   TasksResult result{options, ThisEnvironment(), {}};
   std::vector<Job> jobs;
-  for (const std::string& name : options.tasks) {
+  for (const std::string& name : TasksOf(options)) {
     const SequenceTask& task = TaskNamed(name);
     result.tasks.push_back({&task, PlanJobs(task, result.options, jobs)});
   }

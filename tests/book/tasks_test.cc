@@ -157,6 +157,17 @@ TEST(TaskOptionsTest, RefusesWhatCannotBe) {
   EXPECT_TRUE(Holds(WhatOf<InvalidArgument>([] { TaskBudget("huge"); }), "'huge'"));
 }
 
+TEST(TasksTest, AllAreThoseThatTheLengthHolds) {
+  TaskOptions options = TaskBudget("quick");
+  options.tasks = TaskNames();
+  Validate(options);
+  const std::vector<std::string> tasks = TasksOf(options);
+  EXPECT_EQ(std::count(tasks.begin(), tasks.end(), "copy"), 1);
+  EXPECT_EQ(std::count(tasks.begin(), tasks.end(), "recall-8"), 0);
+  options.length = 64, options.lengths = {64};
+  EXPECT_EQ(TasksOf(options), TaskNames());
+}
+
 TEST(TaskFindingsTest, SaysWhichSolveAndWhichAreAtChance) {
   const TasksResult result = Measured("parity", {{"attention", "none", {0.52, 0.54}}, {"gru", "none", {0.99, 1.0}}});
   const std::string text = TaskFinding(result.tasks.front(), result.options);
