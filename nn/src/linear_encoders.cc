@@ -86,7 +86,11 @@ at::Tensor LinearMixerImpl::Convolved(const at::Tensor& columns) const {
 torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
   CheckInput("LinearMixer", X, input_size);
   const Columns columns = ColumnsOf(kind, hidden_size, heads);
-  const auto parts = in_proj(X).split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
+  at::Tensor projected = in_proj(X);
+  const at::ScalarType type = projected.scalar_type();
+  // The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
+  if (type == at::kHalf || type == at::kBFloat16) projected = projected.to(at::kFloat);
+  const auto parts = projected.split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
   const at::Tensor gate = at::silu(parts[0]), mixed = columns.convolves ? Convolved(parts[1]) : parts[1];
   const auto by_kind = mixed.split_with_sizes({columns.value, columns.key, columns.key}, 2);
   const bool shared = kind == "mamba2";
@@ -99,7 +103,7 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
   at::Tensor dt;
   if (columns.convolves) {
     dt = at::softplus(numbers[0] + dt_bias.unsqueeze(1));
-    options.decay = -A_log.exp().unsqueeze(1) * dt;
+    options.decay = -A_log.to(dt.scalar_type()).exp().unsqueeze(1) * dt;
   }
   at::Tensor Y;
   if (kind == "linear") {
@@ -108,7 +112,7 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
   } else if (kind == "retention") {
     if (rotary_) query = rotary_->rotate_query(query, TokenPositions(0)), key = rotary_->rotate_key(key, TokenPositions(0));
     const at::Tensor power = at::arange(heads, at::kDouble) + 5;
-    options.decay = at::log1p(-at::exp2(-power)).to(X.scalar_type()).view({1, heads, 1});
+    options.decay = at::log1p(-at::exp2(-power)).to(query.scalar_type()).view({1, heads, 1});
     Y = linear_attention(query, key * scale, value, options).output;
   } else if (kind == "mamba2") {
     const std::vector<int64_t> shape{X.size(0), heads, X.size(1), columns.key};
@@ -118,9 +122,11 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
     Y = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, numbers[1].sigmoid(), options).output;
   }
   Y = Y.transpose(1, 2);
-  if (shared) return out_proj(RootMeanSquare(Y.flatten(2) * gate, norm_weight));
-  if (columns.gate > 0) Y = RootMeanSquare(Y, norm_weight);
-  return out_proj(columns.gate > 0 ? Y.flatten(2) * gate : Y.flatten(2));
+  if (shared)
+    Y = RootMeanSquare(Y.flatten(2) * gate, norm_weight);
+  else
+    Y = columns.gate > 0 ? RootMeanSquare(Y, norm_weight).flatten(2) * gate : Y.flatten(2);
+  return out_proj(Y.to(type));
 }
 
 }  // namespace heed::nn

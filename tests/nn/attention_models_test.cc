@@ -114,7 +114,7 @@ at::Tensor Turned(const at::Tensor& x, int64_t t) {
   return at::cat({halves[0] * angle.cos() - halves[1] * angle.sin(), halves[1] * angle.cos() + halves[0] * angle.sin()});
 }
 
-constexpr int64_t kHeads = 2;
+constexpr int64_t kReaderHeads = 2;
 
 // The equations of heed/nn/linear_encoders.h, one state a head, step by step. Weights: of a convolution, A, dt, D and norm
 // those that the kind has, then those of in_proj and out_proj.
@@ -122,7 +122,7 @@ template <char kind>
 at::Tensor InTurns(const Weights& weights, const at::Tensor& X) {
   constexpr bool kMamba = kind == 'm', kDelta = kind == 'd', kRetention = kind == 'r', kLinear = kind == 'l';
   const at::Tensor *next = weights.data(), *const in = &weights[weights.size() - 4], *const out = in + 2;
-  const int64_t hidden = out[0].size(0), inner = out[0].size(1), width = inner / kHeads, gates = kLinear ? 0 : inner;
+  const int64_t hidden = out[0].size(0), inner = out[0].size(1), width = inner / kReaderHeads, gates = kLinear ? 0 : inner;
   const int64_t keys = kMamba ? width : hidden, mixed = inner + 2 * keys;
   const at::Tensor all = X.mm(in[0].t()) + in[1];
   at::Tensor vkq = all.slice(1, gates, gates + mixed);
@@ -130,16 +130,17 @@ at::Tensor InTurns(const Weights& weights, const at::Tensor& X) {
   const at::Tensor* const decays = next;  // A_log and dt_bias
   if (kMamba || kDelta) next += 2;
   const at::Tensor* const skip = kMamba ? next++ : nullptr;
-  Weights states(kHeads, at::zeros({keys / (kMamba ? 1 : kHeads), width}, X.options())), outputs;
-  Weights sums(kHeads, at::zeros({keys / (kMamba ? 1 : kHeads)}, X.options()));
+  const int64_t key = kMamba ? keys : keys / kReaderHeads;
+  Weights states(kReaderHeads, at::zeros({key, width}, X.options())), outputs;
+  Weights sums(kReaderHeads, at::zeros({key}, X.options()));
   for (int64_t t = 0; t < X.size(0); ++t) {
     Weights ys;
     const at::Tensor z = all[t].slice(0, 0, gates), silu = z * z.sigmoid();
-    for (int64_t h = 0; h < kHeads; ++h) {
+    for (int64_t h = 0; h < kReaderHeads; ++h) {
       at::Tensor &S = states[h], v = vkq[t].slice(0, h * width, (h + 1) * width);
       const auto part = [&](int64_t first) {
         const at::Tensor columns = vkq[t].slice(0, first, first + keys);
-        return kMamba ? columns : columns.chunk(kHeads)[h];
+        return kMamba ? columns : columns.chunk(kReaderHeads)[h];
       };
       at::Tensor k = part(inner), q = part(inner + keys);
       const double scale = 1 / std::sqrt(static_cast<double>(k.size(0)));
@@ -153,13 +154,13 @@ at::Tensor InTurns(const Weights& weights, const at::Tensor& X) {
       } else {
         const at::Tensor dt = (1 + (all[t][gates + mixed + h] + decays[1][h]).exp()).log(),
                          a = (-decays[0][h].exp() * dt).exp();
-        if (kMamba) {
+        if constexpr (kMamba) {
           S = a * S + dt * at::outer(k, v);
           ys.push_back(q.matmul(S) + (*skip)[h] * v);
         } else {
           q = q / (q.square().sum() + 1e-6).sqrt() * scale, k = k / (k.square().sum() + 1e-6).sqrt();
           S = a * S;
-          S = S + all[t][gates + mixed + kHeads + h].sigmoid() * at::outer(k, v - k.matmul(S));
+          S = S + all[t][gates + mixed + kReaderHeads + h].sigmoid() * at::outer(k, v - k.matmul(S));
           ys.push_back(Normal(q.matmul(S), next[0]));
         }
       }
@@ -198,7 +199,7 @@ TEST(AttentionModelsTest, AreTheEquationsOfTheirPapers) {
     for (const bool causal : {false, true}) {
       at::manual_seed(41);
       const auto encoder =
-          MakeEncoder(name, EncoderOptions(8).heads(kHeads).layers(1).norm(Norm::kPost).causal(causal).bias(true));
+          MakeEncoder(name, EncoderOptions(8).heads(kReaderHeads).layers(1).norm(Norm::kPost).causal(causal).bias(true));
       encoder->to(at::kDouble);
       encoder->eval();
       const at::Tensor X = at::randn({4, 6, 8}, at::kDouble).set_requires_grad(true);

@@ -14,9 +14,9 @@ from .._cache import KeyValueCache
 from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
 from ._intra_decoder import IntraDecoder
-from ._memory_network import LSTMN
 from ._linear import check_type
 from ._linear_mixer import Kind, LinearMixer
+from ._memory_network import LSTMN
 from ._multi_head_attention import MultiHeadAttention
 from ._query_key_norm import Norms
 from ._reading import from_the_end, read_both_ways
@@ -450,11 +450,8 @@ class LinearEncoder(_OneWayEncoder):
     those of ResidualEncoder.
     """
 
-    def __init__(
-        self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]
-    ) -> None:
-        """The class says what the arguments mean. ValueError as RecurrentEncoder raises it, for names that are unknown and for
-        heads that do not divide."""
+    def __init__(self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder and LinearMixer raise it."""
         super().__init__(width, lambda size, hidden, bias: LinearMixer(mixer, size, hidden, heads, bias=bias), bias, **stack)
 
 
@@ -484,9 +481,9 @@ def encoder_names() -> list[str]:
 def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
     """An encoder by its name, to be compared with others at the same options.
 
-    options: those of any encoder's constructor but `cell`, `dilated` and `mixer`, which the name says. Each encoder takes those that it
-    has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name, TypeError
-    for an option that no encoder has, and what the encoder raises.
+    options: those of any encoder's constructor but `cell`, `dilated` and `mixer`, which the name says. Each encoder takes those
+    that it has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name,
+    TypeError for an option that no encoder has, and what the encoder raises.
     """
     if name not in _ENCODERS:
         raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")

@@ -133,7 +133,12 @@ class LinearMixer(torch.nn.Module):
         check_steps("LinearMixer: X", X, self.input_size)
         kind, heads = self.kind, self.heads
         gates, values, keys, _, *numbers = self._columns
-        gate, mixed, *rest = self.in_proj(X).split((gates, values + 2 * keys, *numbers), 2)
+        projected = self.in_proj(X)
+        dtype = projected.dtype
+        # The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
+        if dtype in (torch.float16, torch.bfloat16):
+            projected = projected.float()
+        gate, mixed, *rest = projected.split((gates, values + 2 * keys, *numbers), 2)
         if self.conv_weight is not None:
             mixed = self._convolved(mixed)
         v, k, q = (
@@ -144,7 +149,7 @@ class LinearMixer(torch.nn.Module):
         dt = decay = None
         if self.A_log is not None and self.dt_bias is not None:
             dt = torch.nn.functional.softplus(rest[0] + self.dt_bias).transpose(1, 2)
-            decay = -self.A_log.exp()[:, None] * dt
+            decay = -self.A_log.to(dt.dtype).exp()[:, None] * dt
         if kind == "linear":
             elu = torch.nn.functional.elu
             Y = linear_attention(elu(q) + 1, elu(k) + 1, v, normalise=True)
@@ -164,7 +169,7 @@ class LinearMixer(torch.nn.Module):
             Y = _root_mean_square(Y.flatten(2) * gate, self.norm_weight)
         else:
             Y = _root_mean_square(Y, self.norm_weight).flatten(2) * gate
-        return self.out_proj(Y)
+        return self.out_proj(Y.to(dtype))
 
     if TYPE_CHECKING:
         __call__ = forward
