@@ -20,6 +20,10 @@ constexpr NamedEncoder kNamedEncoders[] = {
     {"self-attentive", "self-attentive embedding", "the self-attentive embedding", "recurrence with attention"},
     {"lstmn", "LSTMN", "the LSTMN", "recurrence with attention"},
     {"intra-decoder", "intra-decoder", "the intra-decoder", "recurrence with attention"},
+    {"linear", "linear attention", "linear attention", "linear time"},
+    {"retention", "retention", "retention", "linear time"},
+    {"mamba2", "Mamba-2", "Mamba-2", "linear time"},
+    {"gated-delta", "gated DeltaNet", "gated DeltaNet", "linear time"},
 };
 
 // Schemes that are not called what their options are.

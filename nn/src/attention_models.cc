@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <string>
+#include <type_traits>
 
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
 #include "heed/error.h"
+#include "heed/nn/linear_encoders.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -27,6 +29,14 @@ at::Tensor FromTheEnd(const at::Tensor& X, const at::Tensor& lengths) {
   const at::Tensor place = at::arange(X.size(1), lengths.options()), ends = lengths.unsqueeze(1);
   const at::Tensor mirrored = at::where(place.lt(ends), ends - 1 - place, place);
   return X.gather(1, mirrored.unsqueeze(2).expand_as(X));
+}
+
+template <class Reader>
+Reader MakeReader(const EncoderOptions& options, int64_t hidden) {
+  if constexpr (std::is_same_v<Reader, LinearMixer>)
+    return Reader(options.mixer(), options.width(), hidden, options.heads(), options.bias());
+  else
+    return Reader(options.width(), hidden, options.bias());
 }
 
 }  // namespace
@@ -103,9 +113,9 @@ OneWayEncoder<Reader>::OneWayEncoder(const char* name, EncoderOptions options_)
   const int64_t hidden = WidthOfAWay(name, options);
   for (int64_t l = 0; l < options.layers(); ++l) {
     const std::string reader = "reader" + std::to_string(l);
-    readers.push_back(register_module(reader, Reader(options.width(), hidden, options.bias())));
+    readers.push_back(register_module(reader, MakeReader<Reader>(options, hidden)));
     if (options.causal()) continue;
-    reverse_readers.push_back(register_module(reader + "_reverse", Reader(options.width(), hidden, options.bias())));
+    reverse_readers.push_back(register_module(reader + "_reverse", MakeReader<Reader>(options, hidden)));
   }
   AddNormsAndFfns();
 }
@@ -125,5 +135,6 @@ torch::Tensor OneWayEncoder<Reader>::forward(const torch::Tensor& X, const torch
 
 template class OneWayEncoder<Lstmn>;
 template class OneWayEncoder<IntraDecoder>;
+template class OneWayEncoder<LinearMixer>;
 
 }  // namespace heed::nn

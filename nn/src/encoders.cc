@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/nn/attention_models.h"
 #include "heed/nn/dropout.h"
+#include "heed/nn/linear_encoders.h"
 #include "residual_layers.h"
 #include "sequence.h"
 #include "valid_lens.h"
@@ -44,6 +45,10 @@ std::shared_ptr<SequenceEncoder> MakeGruAttention(const std::string& /*name*/, E
   return std::make_shared<RecurrentAttentionEncoderImpl>(std::move(options.cell("gru")));
 }
 
+std::shared_ptr<SequenceEncoder> MakeLinear(const std::string& name, EncoderOptions options) {
+  return std::make_shared<LinearEncoderImpl>(std::move(options.mixer(name)));
+}
+
 struct NamedEncoder {
   const char* name;
   bool has_heads;
@@ -62,6 +67,10 @@ constexpr NamedEncoder kEncoders[] = {
     {"self-attentive", true, Make<SelfAttentiveEncoderImpl>},
     {"lstmn", false, Make<LstmnEncoderImpl>},
     {"intra-decoder", false, Make<IntraDecoderEncoderImpl>},
+    {"linear", true, MakeLinear},
+    {"retention", true, MakeLinear},
+    {"mamba2", true, MakeLinear},
+    {"gated-delta", true, MakeLinear},
 };
 
 const NamedEncoder& EncoderNamed(const std::string& name) {

@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from heed_program import assert_commands_give_the_figures, handles_interrupts, interrupt, run
+from heed_program import ENCODERS, assert_commands_give_the_figures, handles_interrupts, interrupt, run
 
 FAST = ["--no-time", "--quiet", "--influence", "0"]
 LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm", "linear", "linear-scan",
@@ -37,8 +37,7 @@ def test_influence_is_a_table_of_encoders():
     text = run("compare", "--lengths", "4", "--width", 8, "--no-time", "--quiet", "--encoders", "rnn", "--influence", 40).stdout
     table = text[text.index("log10 of the norm"):].split("\n\n")[0].splitlines()
     assert table[1].split() == ["Encoder", "0", "1", "2", "4", "8", "16", "32", "39"]
-    encoders = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"]
-    assert [line.split()[0] for line in table[2:]] == encoders
+    assert [line.split()[0] for line in table[2:]] == ENCODERS
     assert table[3].split()[-4:] == ["zero"] * 4  # a convolution of two layers reaches four tokens
 
 

@@ -25,7 +25,8 @@ def program():
 
 
 # The names that the program must know; a test holds them against what it lists.
-ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"]
+ENCODERS = ["attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn",
+            "intra-decoder", "linear", "retention", "mamba2", "gated-delta"]
 # Those that programs without LibTorch know as well.
 PLAIN_POSITIONS = ["none", "sinusoidal", "learned", "rotary", "alibi", "relative", "t5", "shaw"]
 FURTHER_POSITIONS = ["kerple", "kerple_power", "sandwich", "fire", "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"]

@@ -17,16 +17,17 @@ import heed
 CHOSEN = ["--budget", "quick", "--steps", 20, "--seeds", 1, "--layers", 1, "--width", 16, "--keep", "all", "--quiet"]
 NAMES = {
     "labels": ["attention-alibi", "attention-relative", "attention-rotary", "attention-sinusoidal", "attention-learned", "commonest-class",
-               "convolution", "gru", "logistic-regression", "logistic-regression-on-summaries", "nearest-neighbours"],
-    "values": ["lstm", "mean", "nearest-neighbours", "ridge-regression", "ridge-regression-on-summaries"],
+               "convolution", "gated-delta", "gru", "logistic-regression", "logistic-regression-on-summaries", "mamba2", "nearest-neighbours"],
+    "values": ["linear", "lstm", "mean", "nearest-neighbours", "retention", "ridge-regression", "ridge-regression-on-summaries"],
     "steps": ["commonest-class", "logistic-regression", "lstm", "nearest-neighbours"],
     "levels": ["gru", "mean", "nearest-neighbours", "ridge-regression"],
     "sold": ["Holt-Winters", "attention-rotary", "calendar", "gru", "last-season", "last-value", "nearest-neighbours", "ridge-regression"],
 }  # fmt: skip
 OPTIONS = {
-    "labels": ["--target", "label", "--sequence", "walk", "--time", "time", "--features", "x,z", "--encoders", "gru,attention,convolution",
+    "labels": ["--target", "label", "--sequence", "walk", "--time", "time", "--features", "x,z", "--encoders", "gru,attention,convolution,mamba2,gated-delta",
                "--positions", "rotary,alibi,relative,sinusoidal,learned"],
-    "values": ["--target", "value", "--sequence", "walk", "--time", "time", "--features", "x,z", "--goal", "regression", "--encoders", "lstm"],
+    "values": ["--target", "value", "--sequence", "walk", "--time", "time", "--features", "x,z", "--goal", "regression", "--encoders",
+               "lstm,linear,retention"],
     "steps": ["--target", "side", "--sequence", "walk", "--features", "x,z", "--encoders", "lstm"],
     "levels": ["--target", "sum", "--sequence", "walk", "--features", "x,z", "--goal", "regression", "--encoders", "gru"],
     "sold": ["--target", "sold", "--time", "day", "--goal", "forecast", "--horizon", 7, "--context", 14, "--encoders", "gru,attention",
@@ -197,6 +198,10 @@ TEXTS = [
     ["--encoder", "decomposable"],
     ["--encoder", "dilated"],
     ["--encoder", "self-attentive"],
+    ["--encoder", "linear"],
+    ["--encoder", "retention"],
+    ["--encoder", "mamba2"],
+    ["--encoder", "gated-delta"],
 ]
 
 

@@ -74,8 +74,9 @@ def test_every_encoder_trains_on_both_objectives(text, tmp_path, encoder, object
     assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.parametrize("encoder", ["gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"])
-def test_an_encoder_with_attention_of_its_own_is_evaluated_and_generates(text, tmp_path, encoder):
+@pytest.mark.parametrize("encoder", ["gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder",
+                                     "linear", "retention", "mamba2", "gated-delta"])
+def test_an_encoder_beside_self_attention_is_evaluated_and_generates(text, tmp_path, encoder):
     folder = tmp_path / "run"
     run("train", text, "--out", folder, *SMALL, "--steps", 3, "--encoder", encoder)
     longer = run("eval", folder, text, "--context", "16,64", "--json")

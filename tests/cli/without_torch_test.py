@@ -110,6 +110,24 @@ def test_a_hostile_config_is_refused(trained, change, expected):
     assert expected in result.stderr, result.stderr
 
 
+@pytest.mark.parametrize("encoder, change, expected", [
+    ("gated-delta", {"heads": 3}, "gated-delta: heads (3) must divide the 16 columns that read one way"),
+    ("gated-delta", {"heads": 4}, "reader0.A_log"),
+    ("retention", {"heads": 4}, "reader0.norm_weight"),
+    ("mamba2", {"heads": 1}, "reader0.conv_weight"),
+    ("linear", {"encoder": "retention"}, "reader0.norm_weight"),
+    ("mamba2", {"encoder": "gated-delta"}, "reader0.conv_weight"),
+    ("mamba2", {"width": 32768}, "does not fit"),
+])
+def test_sizes_that_an_encoder_in_linear_time_does_not_have_are_refused(text, tmp_path, encoder, change, expected):
+    path = train(text, tmp_path / "run", "--encoder", encoder) / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"model": config["model"] | change}), encoding="utf-8")
+    result = continue_text(path.parent, "one", 1)
+    assert result.returncode == 1
+    assert expected in result.stderr, result.stderr
+
+
 def test_other_languages_load_the_c_library(trained):
     heed = ctypes.CDLL(str(pathlib.Path(program()).parents[1] / "lib/libheed_c.so"))
     heed.heed_message.restype = ctypes.c_char_p

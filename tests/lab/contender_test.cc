@@ -14,8 +14,9 @@ std::vector<std::string> Ids(const std::vector<Contender>& contenders) {
   return ids;
 }
 
-const std::vector<std::string> kEncoders = {"attention",     "convolution",  "dilated",        "rnn",   "gru",          "lstm",
-                                            "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"};
+const std::vector<std::string> kEncoders = {
+    "attention",      "convolution", "dilated",       "rnn",    "gru",       "lstm",   "gru-attention", "decomposable",
+    "self-attentive", "lstmn",       "intra-decoder", "linear", "retention", "mamba2", "gated-delta"};
 const std::vector<std::string> kPositions = {
     "none",         "sinusoidal", "learned", "rotary",      "alibi",           "relative",       "t5",   "shaw",    "kerple",
     "kerple_power", "sandwich",   "fire",    "temperature", "sinusoidal_bias", "transformer_xl", "xpos", "deberta", "cope"};
@@ -63,6 +64,10 @@ TEST(ContenderTest, NamesAndFamilies) {
        "recurrence with attention"},
       {{"lstmn", "none"}, "lstmn", "LSTMN", "the LSTMN", "recurrence with attention"},
       {{"intra-decoder", "none"}, "intra-decoder", "intra-decoder", "the intra-decoder", "recurrence with attention"},
+      {{"linear", "none"}, "linear", "linear attention", "linear attention", "linear time"},
+      {{"retention", "none"}, "retention", "retention", "retention", "linear time"},
+      {{"mamba2", "none"}, "mamba2", "Mamba-2", "Mamba-2", "linear time"},
+      {{"gated-delta", "none"}, "gated-delta", "gated DeltaNet", "gated DeltaNet", "linear time"},
   };
   for (const Names& names : all) {
     EXPECT_EQ(names.contender.Id(), names.id);

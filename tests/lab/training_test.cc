@@ -120,8 +120,8 @@ void ExpectResumesToTheSameBits(TrainOptions options) {
 
 TEST(Training, AResumedRunReachesTheSameBits) {
   for (const Objective objective : {Objective::kCausal, Objective::kMasked}) {
-    for (const char* encoder :
-         {"convolution", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"}) {
+    for (const char* encoder : {"convolution", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn",
+                                "intra-decoder", "linear", "retention", "mamba2", "gated-delta"}) {
       SCOPED_TRACE(encoder + (" " + ToString(objective)));
       TrainOptions options = SmallRun(encoder);
       options.model.objective = objective;

@@ -1,7 +1,9 @@
-// Encoders with the attention of papers before the Transformer, against their equations in double, a row at a time.
+// Encoders with the attention of papers before the Transformer, and those in linear time, against their equations in double, a
+// row at a time.
 #include "heed/nn/attention_models.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
@@ -13,6 +15,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/intra_temporal_attention.h"
+#include "heed/nn/linear_encoders.h"
 
 namespace heed::nn {
 namespace {
@@ -89,6 +92,87 @@ at::Tensor LookedBack(const Weights& weights, const at::Tensor& X) {
   return at::stack(outputs);
 }
 
+// x [steps, columns] convolved with the last of w's columns for the step itself, then silu.
+at::Tensor ConvolvedInTurns(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias) {
+  Weights rows;
+  for (int64_t t = 0; t < x.size(0); ++t) {
+    at::Tensor row = bias;
+    for (int64_t back = 0; back <= std::min<int64_t>(t, w.size(1) - 1); ++back)
+      row = row + w.select(1, w.size(1) - 1 - back) * x[t - back];
+    rows.push_back(row * row.sigmoid());
+  }
+  return at::stack(rows);
+}
+
+at::Tensor Normal(const at::Tensor& y, const at::Tensor& weight) { return y / (y.square().mean() + 1e-5).sqrt() * weight; }
+
+// Columns 2c and 2c + 1 of pairs of halves, turned by t radians times 10000^(-2c/D).
+at::Tensor Turned(const at::Tensor& x, int64_t t) {
+  const auto halves = x.chunk(2);
+  const at::Tensor pair = at::arange(halves[0].size(0), at::kDouble);
+  const at::Tensor angle = static_cast<double>(t) * at::pow(10000.0, -2.0 * pair / static_cast<double>(x.size(0)));
+  return at::cat({halves[0] * angle.cos() - halves[1] * angle.sin(), halves[1] * angle.cos() + halves[0] * angle.sin()});
+}
+
+constexpr int64_t kReaderHeads = 2;
+
+// The equations of heed/nn/linear_encoders.h, one state a head, step by step. Weights: of a convolution, A, dt, D and norm
+// those that the kind has, then those of in_proj and out_proj.
+template <char kind>
+at::Tensor InTurns(const Weights& weights, const at::Tensor& X) {
+  constexpr bool kMamba = kind == 'm', kDelta = kind == 'd', kRetention = kind == 'r', kLinear = kind == 'l';
+  const at::Tensor *next = weights.data(), *const in = &weights[weights.size() - 4], *const out = in + 2;
+  const int64_t hidden = out[0].size(0), inner = out[0].size(1), width = inner / kReaderHeads, gates = kLinear ? 0 : inner;
+  const int64_t keys = kMamba ? width : hidden, mixed = inner + 2 * keys;
+  const at::Tensor all = X.mm(in[0].t()) + in[1];
+  at::Tensor vkq = all.slice(1, gates, gates + mixed);
+  if (kMamba || kDelta) vkq = ConvolvedInTurns(vkq, next[0], next[1]), next += 2;
+  const at::Tensor* const decays = next;  // A_log and dt_bias
+  if (kMamba || kDelta) next += 2;
+  const at::Tensor* const skip = kMamba ? next++ : nullptr;
+  const int64_t key = kMamba ? keys : keys / kReaderHeads;
+  Weights states(kReaderHeads, at::zeros({key, width}, X.options())), outputs;
+  Weights sums(kReaderHeads, at::zeros({key}, X.options()));
+  for (int64_t t = 0; t < X.size(0); ++t) {
+    Weights ys;
+    const at::Tensor z = all[t].slice(0, 0, gates), silu = z * z.sigmoid();
+    for (int64_t h = 0; h < kReaderHeads; ++h) {
+      at::Tensor &S = states[h], v = vkq[t].slice(0, h * width, (h + 1) * width);
+      const auto part = [&](int64_t first) {
+        const at::Tensor columns = vkq[t].slice(0, first, first + keys);
+        return kMamba ? columns : columns.chunk(kReaderHeads)[h];
+      };
+      at::Tensor k = part(inner), q = part(inner + keys);
+      const double scale = 1 / std::sqrt(static_cast<double>(k.size(0)));
+      if (kLinear) {
+        k = at::where(k > 0, k + 1, k.exp()), q = at::where(q > 0, q + 1, q.exp());
+        S = S + at::outer(k, v), sums[h] = sums[h] + k;
+        ys.push_back(q.matmul(S) / q.dot(sums[h]));
+      } else if (kRetention) {
+        S = (1 - std::pow(2.0, -5.0 - static_cast<double>(h))) * S + at::outer(Turned(k, t) * scale, v);
+        ys.push_back(Normal(Turned(q, t).matmul(S), next[0]));
+      } else {
+        const at::Tensor dt = (1 + (all[t][gates + mixed + h] + decays[1][h]).exp()).log(),
+                         a = (-decays[0][h].exp() * dt).exp();
+        if constexpr (kMamba) {
+          S = a * S + dt * at::outer(k, v);
+          ys.push_back(q.matmul(S) + (*skip)[h] * v);
+        } else {
+          q = q / (q.square().sum() + 1e-6).sqrt() * scale, k = k / (k.square().sum() + 1e-6).sqrt();
+          S = a * S;
+          S = S + all[t][gates + mixed + kReaderHeads + h].sigmoid() * at::outer(k, v - k.matmul(S));
+          ys.push_back(Normal(q.matmul(S), next[0]));
+        }
+      }
+    }
+    at::Tensor y = at::cat(ys);
+    if (kMamba) y = Normal(y * silu, next[0]);
+    if (kDelta || kRetention) y = y * silu;
+    outputs.push_back(out[0].mv(y) + out[1]);
+  }
+  return at::stack(outputs);
+}
+
 Mix Reader(at::Tensor (*read)(const Weights&, const at::Tensor&)) {
   return [read](const torch::nn::Module& encoder, const at::Tensor& X, bool causal) {
     Weights weights = WeightsOf(encoder, "reader0");
@@ -99,7 +183,9 @@ Mix Reader(at::Tensor (*read)(const Weights&, const at::Tensor&)) {
 }
 
 const std::vector<std::pair<std::string, Mix>> kModels = {
-    {"self-attentive", SelfAttentive}, {"lstmn", Reader(Remembered)}, {"intra-decoder", Reader(LookedBack)}};
+    {"self-attentive", SelfAttentive},    {"lstmn", Reader(Remembered)},       {"intra-decoder", Reader(LookedBack)},
+    {"linear", Reader(InTurns<'l'>)},     {"retention", Reader(InTurns<'r'>)}, {"mamba2", Reader(InTurns<'m'>)},
+    {"gated-delta", Reader(InTurns<'d'>)}};
 
 // Of sum(output * G), G fixed and random, by the leaves.
 Weights Gradients(const at::Tensor& output, const Weights& leaves) {
@@ -112,7 +198,8 @@ TEST(AttentionModelsTest, AreTheEquationsOfTheirPapers) {
   for (const auto& [name, mix] : kModels) {
     for (const bool causal : {false, true}) {
       at::manual_seed(41);
-      const auto encoder = MakeEncoder(name, EncoderOptions(8).heads(2).layers(1).norm(Norm::kPost).causal(causal).bias(true));
+      const auto encoder =
+          MakeEncoder(name, EncoderOptions(8).heads(kReaderHeads).layers(1).norm(Norm::kPost).causal(causal).bias(true));
       encoder->to(at::kDouble);
       encoder->eval();
       const at::Tensor X = at::randn({4, 6, 8}, at::kDouble).set_requires_grad(true);
@@ -173,6 +260,8 @@ TEST(AttentionModelsTest, ThePenaltyIsThatOfTheAnnotationMatrix) {
   EXPECT_TRUE(at::equal(AnnotationPenalty(*encoder), layers[0]->penalty() + layers[1]->penalty()));
   EXPECT_THROW(MakeEncoder("self-attentive", EncoderOptions(8).heads(3)), InvalidArgument);
   EXPECT_THROW(Lstmn(8, 0), InvalidArgument);
+  EXPECT_THROW(LinearMixer("mamba", 8, 8, 2), InvalidArgument);
+  EXPECT_THROW(LinearMixer("mamba2", 8, 8, 3), InvalidArgument);
   EXPECT_THROW(IntraDecoder(0, 8), InvalidArgument);
   EXPECT_THROW(StructuredAttention(StructuredAttentionOptions(6, 0)), InvalidArgument);
   EXPECT_THROW(StructuredAttention(StructuredAttentionOptions(6, 2).dropout(1.0)), InvalidArgument);

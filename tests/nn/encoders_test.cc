@@ -63,8 +63,8 @@ TEST(EncodersTest, CausalOnesDoNotSeeTheFuture) {
 }
 
 TEST(EncodersTest, AttentionAndRecurrenceSeeEverything) {
-  for (const std::string name :
-       {"attention", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn", "intra-decoder"}) {
+  for (const std::string name : {"attention", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn",
+                                 "intra-decoder", "linear", "retention", "mamba2", "gated-delta"}) {
     EXPECT_TRUE(Dependence(*Make(name, EncoderOptions(8).layers(1)), 9, 8).all().item<bool>()) << name;
   }
 }
@@ -219,7 +219,9 @@ TEST(EncodersTest, RefuseWhatTheyCannotDo) {
     }
   };
   refused([] { MakeEncoder("transformer", EncoderOptions(8)); },
-          "attention, convolution, dilated, rnn, gru, lstm, gru-attention, decomposable, self-attentive, lstmn, intra-decoder");
+          "attention, convolution, dilated, rnn, gru, lstm, gru-attention, decomposable, self-attentive, lstmn, intra-decoder, "
+          "linear, "
+          "retention, mamba2, gated-delta");
   refused([] { HasHeads("transformer"); }, "'transformer'");
   refused([] { MakeEncoder("convolution", EncoderOptions(8).kernel(4)); }, "odd unless causal, got 4");
   refused([] { MakeEncoder("dilated", EncoderOptions(8).layers(99)); }, "dilation that is too large");

@@ -64,6 +64,8 @@ NN = {
     "IntraTemporalAttention": [((H * D, H * D), {})],
     "LSTMN": [((H * D, D), {})],
     "LSTMNEncoder": [((H * D,), STACK)],
+    "LinearEncoder": [((H * D,), {"heads": H, "mixer": "mamba2", **STACK})],
+    "LinearMixer": [((kind, H * D, H * D, H), {}) for kind in ("linear", "retention", "mamba2", "gated-delta")],
     "MultiHeadAttention": [((H * D, H, 0.0, True), {"query_key_norm": norm}) for norm in (None, "l2", "rms")],
     "MultiheadAttention": [((H * D, H), {"batch_first": True}), ((H * D, H), {"add_bias_kv": True, "kdim": H * D, "vdim": H * D})],
     "PositionWiseFFN": [((8, H * D), {})],

@@ -1,9 +1,10 @@
-// Encoders around a module that reads forwards alone, Lstmn and IntraDecoder of heed/nn/attention_models.h: where they are not
-// causal, another one with half of the width reads from the end of each row.
+// Encoders around a module that reads forwards alone, Lstmn and IntraDecoder of heed/nn/attention_models.h, LinearMixer of
+// heed/nn/linear_encoders.h: where they are not causal, another one with half of the width reads from the end of each row.
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "encoders/linear_mixer.h"
 #include "encoders/recurrent_cell.h"
 #include "encoders/residual_encoder.h"
 #include "heed/thread_workspace.h"
@@ -15,7 +16,7 @@ namespace {
 // Cheng et al. 2016. Parameters score_state, score_input, score_summary, score, gates [4 * hidden, hidden + in], gates_bias.
 class LstmnReader {
  public:
-  LstmnReader(int64_t in, int64_t hidden, bool bias) : in_(in), hidden_(hidden), has_bias_(bias) {}
+  LstmnReader(const EncoderOptions& options, int64_t hidden) : in_(options.width), hidden_(hidden), has_bias_(options.bias) {}
   Parameters parameters();
   // X [rows, steps, in] -> Y [rows, steps, hidden], rows of any stride.
   void Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const;
@@ -118,10 +119,10 @@ void LstmnReader::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
 // Paulus et al. 2018. Parameters cell.*, attend.weight, combine.weight, combine.bias.
 class IntraDecoderReader {
  public:
-  IntraDecoderReader(int64_t in, int64_t hidden, bool bias)
-      : cell_("lstm", in, hidden, bias, /*both_ways=*/false),
+  IntraDecoderReader(const EncoderOptions& options, int64_t hidden)
+      : cell_("lstm", options.width, hidden, options.bias, /*both_ways=*/false),
         attend_(hidden, hidden, /*bias=*/false),
-        combine_(2 * hidden, hidden, bias) {}
+        combine_(2 * hidden, hidden, options.bias) {}
   Parameters parameters() {
     Parameters own;
     own.Add("cell", cell_.parameters());
@@ -163,8 +164,8 @@ class OneWayEncoder final : public ResidualEncoder {
   explicit OneWayEncoder(const EncoderOptions& options) : ResidualEncoder(options) {
     const int64_t hidden = WidthOfAWay();
     for (int64_t l = 0; l < options.layers; ++l) {
-      readers_.emplace_back(options.width, hidden, options.bias);
-      if (!options.causal) back_.emplace_back(options.width, hidden, options.bias);
+      readers_.emplace_back(options, hidden);
+      if (!options.causal) back_.emplace_back(options, hidden);
     }
   }
 
@@ -213,6 +214,10 @@ std::unique_ptr<SequenceEncoder> MakeLstmnEncoder(const EncoderOptions& options)
 
 std::unique_ptr<SequenceEncoder> MakeIntraDecoderEncoder(const EncoderOptions& options) {
   return std::make_unique<OneWayEncoder<IntraDecoderReader>>(options);
+}
+
+std::unique_ptr<SequenceEncoder> MakeLinearEncoder(const EncoderOptions& options) {
+  return std::make_unique<OneWayEncoder<LinearMixer>>(options);
 }
 
 }  // namespace heed

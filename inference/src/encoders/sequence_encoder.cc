@@ -23,6 +23,10 @@ constexpr std::pair<const char*, Make> kEncoders[] = {
     {"self-attentive", MakeSelfAttentiveEncoder},
     {"lstmn", MakeLstmnEncoder},
     {"intra-decoder", MakeIntraDecoderEncoder},
+    {"linear", MakeLinearEncoder},
+    {"retention", MakeLinearEncoder},
+    {"mamba2", MakeLinearEncoder},
+    {"gated-delta", MakeLinearEncoder},
 };
 
 }  // namespace

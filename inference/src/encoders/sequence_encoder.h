@@ -57,7 +57,8 @@ class SequenceEncoder {
 };
 
 // "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention", "decomposable", "self-attentive", "lstmn",
-// "intra-decoder". Throws InvalidArgument that lists the names, or names the option.
+// "intra-decoder", "linear", "retention", "mamba2", "gated-delta". Throws InvalidArgument that lists the names, or names the
+// option.
 std::unique_ptr<SequenceEncoder> MakeEncoder(const EncoderOptions& options);
 
 // "none", "l2", "rms". Throws InvalidArgument that lists the names.
@@ -72,6 +73,7 @@ std::unique_ptr<SequenceEncoder> MakeSelfAttentiveEncoder(const EncoderOptions& 
 std::unique_ptr<SequenceEncoder> MakeDecomposableEncoder(const EncoderOptions& options);
 std::unique_ptr<SequenceEncoder> MakeLstmnEncoder(const EncoderOptions& options);
 std::unique_ptr<SequenceEncoder> MakeIntraDecoderEncoder(const EncoderOptions& options);
+std::unique_ptr<SequenceEncoder> MakeLinearEncoder(const EncoderOptions& options);
 
 // The rows of all steps of X, one below the other.
 View<float, 2> AllRows(View<float, 3> X);

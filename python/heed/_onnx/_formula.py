@@ -238,9 +238,15 @@ def rotary_table(
     return (turned.cos() * attention_factor).to(dtype), (turned.sin() * attention_factor).to(dtype)
 
 
+def linear_mixer_forward(*_: Any, **__: Any) -> Any:
+    """Refused: a state that goes from step to step is no formula over dense rows."""
+    raise NotImplementedError("export_onnx: the encoders linear, retention, mamba2 and gated-delta have no counterpart in ONNX")
+
+
 FORMULAS = {
     _ops.attention_forward.default: attention_forward,
     _ops.clamp_valid_lens.default: clamp_valid_lens,
+    _ops.linear_mixer_forward.default: linear_mixer_forward,
     _ops.rotary.default: rotary,
     _ops.rotary_table.default: rotary_table,
 }

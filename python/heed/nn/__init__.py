@@ -8,6 +8,7 @@ from ._encoders import (
     ConvolutionEncoder,
     DecomposableEncoder,
     IntraDecoderEncoder,
+    LinearEncoder,
     LSTMNEncoder,
     RecurrentAttentionEncoder,
     RecurrentEncoder,
@@ -17,6 +18,7 @@ from ._encoders import (
 )
 from ._intra_decoder import IntraDecoder
 from ._intra_temporal_attention import IntraTemporalAttention
+from ._linear_mixer import LinearMixer
 from ._memory_network import LSTMN
 from ._multi_head_attention import ClassicMultiHeadAttention, MultiHeadAttention
 from ._positional_encoding import PositionalEncoding
@@ -43,6 +45,8 @@ __all__ = [
     "LSTMN",
     "LSTMNEncoder",
     "LayerCaches",
+    "LinearEncoder",
+    "LinearMixer",
     "MultiHeadAttention",
     "MultiheadAttention",
     "PositionWiseFFN",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import torch
 from typing_extensions import Unpack
@@ -14,8 +14,9 @@ from .._cache import KeyValueCache
 from ._caches import LayerCaches
 from ._decomposable_attention import DecomposableAttention
 from ._intra_decoder import IntraDecoder
-from ._memory_network import LSTMN
 from ._linear import check_type
+from ._linear_mixer import Kind, LinearMixer
+from ._memory_network import LSTMN
 from ._multi_head_attention import MultiHeadAttention
 from ._query_key_norm import Norms
 from ._reading import from_the_end, read_both_ways
@@ -438,6 +439,22 @@ class IntraDecoderEncoder(_OneWayEncoder):
         super().__init__(width, lambda size, hidden, bias: IntraDecoder(size, hidden, bias=bias), bias, **stack)
 
 
+class LinearEncoder(_OneWayEncoder):
+    """Layers in time linear in the steps (LinearMixer): linear attention, retention, Mamba-2, gated DeltaNet.
+
+    mixer   "linear", "retention", "mamba2" or "gated-delta"
+    heads   of each layer, which divide the width, and half of it unless causal
+    bias    of the projections and the convolution
+
+    The other arguments are those of SequenceEncoder. Submodules reader0, ..., where it is not causal reader0_reverse, ..., and
+    those of ResidualEncoder.
+    """
+
+    def __init__(self, width: int, *, mixer: Kind = "linear", heads: int = 4, bias: bool = False, **stack: Unpack[StackOptions]) -> None:
+        """The class says what the arguments mean. ValueError as RecurrentEncoder and LinearMixer raise it."""
+        super().__init__(width, lambda size, hidden, bias: LinearMixer(mixer, size, hidden, heads, bias=bias), bias, **stack)
+
+
 # What each name stands for, with the options that the name sets.
 _ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
     "attention": (AttentionEncoder, {}),
@@ -451,25 +468,26 @@ _ENCODERS: dict[str, tuple[type[SequenceEncoder], dict[str, Any]]] = {
     "self-attentive": (SelfAttentiveEncoder, {}),
     "lstmn": (LSTMNEncoder, {}),
     "intra-decoder": (IntraDecoderEncoder, {}),
+    **{mixer: (LinearEncoder, {"mixer": mixer}) for mixer in get_args(Kind)},
 }
 
 
 def encoder_names() -> list[str]:
     """What make_encoder knows: "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with
-    attention on top), "decomposable", "self-attentive", "lstmn", "intra-decoder"."""
+    attention on top), "decomposable", "self-attentive", "lstmn", "intra-decoder", "linear", "retention", "mamba2", "gated-delta"."""
     return list(_ENCODERS)
 
 
 def make_encoder(name: str, width: int, **options: Any) -> SequenceEncoder:
     """An encoder by its name, to be compared with others at the same options.
 
-    options: those of any encoder's constructor but `cell` and `dilated`, which the name says. Each encoder takes those that it
-    has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name, TypeError
-    for an option that no encoder has, and what the encoder raises.
+    options: those of any encoder's constructor but `cell`, `dilated` and `mixer`, which the name says. Each encoder takes those
+    that it has: kernel is for convolutions, heads for what attends, position for "attention". ValueError for an unknown name,
+    TypeError for an option that no encoder has, and what the encoder raises.
     """
     if name not in _ENCODERS:
         raise ValueError(f"encoder: expected one of {', '.join(_ENCODERS)}, got {name!r}")
-    known = set().union(*(_options_of(encoder) for encoder, _ in _ENCODERS.values())) - {"cell", "dilated"}
+    known = set().union(*(_options_of(encoder) for encoder, _ in _ENCODERS.values())) - {"cell", "dilated", "mixer"}
     for option in options:
         if option not in known:
             raise TypeError(f"make_encoder: expected options among {', '.join(sorted(known))}, got {option!r}")

@@ -60,6 +60,8 @@ struct EncoderOptions {
   TORCH_ARG(bool, dilated) = false;  // layer l dilated by kernel^l
   // recurrence
   TORCH_ARG(std::string, cell) = "gru";  // "rnn", "gru", "lstm"; without causality forward and backward halves of the width
+  // linear time, see heed/nn/linear_encoders.h
+  TORCH_ARG(std::string, mixer) = "linear";  // "linear", "retention", "mamba2", "gated-delta"
 };
 
 // What encoders other than AttentionEncoder share: norms and feed-forward sublayers around a mixing sublayer of their own.
@@ -148,7 +150,8 @@ class DecomposableEncoderImpl : public ResidualEncoder {
 TORCH_MODULE(DecomposableEncoder);
 
 // "attention", "convolution", "dilated", "rnn", "gru", "lstm", "gru-attention" (a GRU with attention on top), "decomposable",
-// and those of heed/nn/attention_models.h: "self-attentive", "lstmn", "intra-decoder".
+// those of heed/nn/attention_models.h: "self-attentive", "lstmn", "intra-decoder", and those of heed/nn/linear_encoders.h:
+// "linear", "retention", "mamba2", "gated-delta".
 std::vector<std::string> EncoderNames();
 // Whether the heads of an encoder divide its width. Throws InvalidArgument that lists the names.
 bool HasHeads(const std::string& encoder);

@@ -1,0 +1,190 @@
+#include "encoders/linear_mixer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "heed/error.h"
+#include "heed/gated_delta.h"
+#include "heed/linear_attention.h"
+#include "heed/rotary.h"
+#include "heed/thread_workspace.h"
+#include "parameter.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kTaps = 4;
+constexpr float kEpsilon = 1e-5f, kShortest = 1e-6f;
+
+float Silu(float x) { return x / (1.0f + std::exp(-x)); }
+
+// Of -e^A softplus(x) and the like; x itself where e^-x would be lost.
+float Softplus(float x) { return x > 20.0f ? x : std::log1p(std::exp(x)); }
+
+// Divides by the root of (sum of squares * weight + smallest), and multiplies by scale.
+void Normalise(float* x, int64_t count, float weight, float smallest, float scale) {
+  float sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += x[i] * x[i];
+  const float factor = scale / std::sqrt(sum * weight + smallest);
+  for (int64_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+}  // namespace
+
+// What in_proj gave, [rows * steps, columns].
+struct LinearMixer::Steps {
+  View<float, 2> all;
+  int64_t rows, steps;
+};
+
+LinearMixer::LinearMixer(const EncoderOptions& options, int64_t hidden)
+    : linear_(options.encoder == "linear"),
+      retention_(options.encoder == "retention"),
+      mamba_(options.encoder == "mamba2"),
+      delta_(options.encoder == "gated-delta"),
+      has_bias_(options.bias),
+      heads_(options.heads),
+      hidden_(hidden),
+      gate_(linear_  ? 0
+            : mamba_ ? 2 * hidden
+                     : hidden),
+      value_(mamba_ ? 2 * hidden : hidden),
+      key_(mamba_ ? 2 * hidden / std::max<int64_t>(heads_, 1) : hidden),
+      columns_(gate_ + value_ + 2 * key_ + (mamba_ ? heads_ : 0) + (delta_ ? 2 * heads_ : 0)),
+      in_(options.width, columns_, options.bias),
+      out_(value_, hidden, options.bias) {
+  if (heads_ < 1 || hidden % heads_ != 0)
+    throw InvalidArgument(options.encoder + ": heads (" + std::to_string(heads_) + ") must divide the " +
+                          std::to_string(hidden) + " columns that read one way");
+}
+
+Parameters LinearMixer::parameters() {
+  Parameters own;
+  const int64_t mixed = value_ + 2 * key_;
+  if (mamba_ || delta_) {
+    own.list.push_back(KeptIn(conv_weight_, "conv_weight", {mixed, kTaps}));
+    if (has_bias_) own.list.push_back(KeptIn(conv_bias_, "conv_bias", {mixed}));
+    own.list.push_back(KeptIn(A_log_, "A_log", {heads_}));
+    own.list.push_back(KeptIn(dt_bias_, "dt_bias", {heads_}));
+  }
+  if (mamba_) own.list.push_back(KeptIn(skip_, "D", {heads_}));
+  if (!linear_) own.list.push_back(KeptIn(norm_, "norm_weight", {mamba_ ? value_ : hidden_ / heads_}));
+  own.Add("in_proj", in_.parameters());
+  own.Add("out_proj", out_.parameters());
+  return own;
+}
+
+// From the last step to the first, so that each finds those before it as they were.
+void LinearMixer::Convolve(const Steps& of) const {
+  for (int64_t place = of.all.extent[0] - 1; place >= 0; --place) {
+    float* const here = &of.all(place, gate_);
+    const int64_t before = std::min<int64_t>(place % of.steps, kTaps - 1);
+    for (int64_t c = 0; c < value_ + 2 * key_; ++c) {
+      float sum = conv_bias_.empty() ? 0.0f : conv_bias_[c];
+      for (int64_t back = 0; back <= before; ++back)
+        sum += conv_weight_[c * kTaps + kTaps - 1 - back] * here[c - back * of.all.stride[0]];
+      here[c] = Silu(sum);
+    }
+  }
+}
+
+// Keys and queries by position, halves of a head's columns against each other.
+void LinearMixer::Turn(const Steps& of, const EncoderCall& call) const {
+  const int64_t width = key_ / heads_, pairs = width / 2;
+  if (pairs == 0) return;
+  const ModelWorkspace::Frame frame(call.workspace);
+  const View<float, 2> cos = call.workspace.TakeRows(of.steps, pairs), sin = call.workspace.TakeRows(of.steps, pairs);
+  RotaryTable(ComputeRotaryFrequencies({.rotary_dim = 2 * pairs}), 0, cos, sin);
+  for (int64_t place = 0; place < of.all.extent[0]; ++place) {
+    for (int64_t head = 0; head < 2 * heads_; ++head) {
+      float* const x = &of.all(place, gate_ + value_ + head * width);
+      for (int64_t c = 0; c < pairs; ++c) {
+        const float real = x[c], other = x[c + pairs], by = cos(place % of.steps, c), across = sin(place % of.steps, c);
+        x[c] = real * by - other * across, x[c + pairs] = other * by + real * across;
+      }
+    }
+  }
+}
+
+void LinearMixer::Rates(const Steps& of, float* decay, float* weight) const {
+  for (int64_t place = 0; place < of.all.extent[0]; ++place) {
+    const float* const numbers = &of.all(place, gate_ + value_ + 2 * key_);
+    for (int64_t h = 0; h < heads_; ++h) {
+      const int64_t at = (place / of.steps * heads_ + h) * of.steps + place % of.steps;
+      const float dt = Softplus(numbers[h] + dt_bias_[h]);
+      decay[at] = -std::exp(A_log_[h]) * dt;
+      weight[at] = mamba_ ? dt : 1.0f / (1.0f + std::exp(-numbers[heads_ + h]));
+    }
+  }
+}
+
+void LinearMixer::NormAndGate(const Steps& of, View<float, 2> mixed) const {
+  const int64_t width = mamba_ ? value_ : value_ / heads_;
+  for (int64_t place = 0; place < mixed.extent[0]; ++place) {
+    float* const y = &mixed(place, 0);
+    const float* const gate = &of.all(place, 0);
+    if (mamba_)
+      for (int64_t c = 0; c < value_; ++c) y[c] *= Silu(gate[c]);
+    for (int64_t first = 0; first < value_; first += width) {
+      Normalise(y + first, width, 1.0f / static_cast<float>(width), kEpsilon, 1.0f);
+      for (int64_t c = 0; c < width; ++c) y[first + c] *= norm_[c];
+    }
+    if (!mamba_)
+      for (int64_t c = 0; c < value_; ++c) y[c] *= Silu(gate[c]);
+  }
+}
+
+void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall& call) const {
+  ModelWorkspace& workspace = call.workspace;
+  const ModelWorkspace::Frame frame(workspace);
+  const int64_t rows = X.extent[0], steps = X.extent[1], all = rows * steps, value = value_ / heads_,
+                key = mamba_ ? key_ : key_ / heads_;
+  const Steps of{workspace.TakeRows(all, columns_), rows, steps};
+  const View<float, 2> mixed = workspace.TakeRows(all, value_), weighed = workspace.TakeRows(mamba_ ? all : 0, value_);
+  float* const decay = workspace.Take<float>(std::max(all, int64_t{1}) * heads_);
+  float* const weight = workspace.Take<float>(all * heads_);
+  in_.Forward(AllRows(X), of.all, call.executor);
+  if (mamba_ || delta_) Convolve(of), Rates(of, decay, weight);
+  if (retention_) {
+    Turn(of, call);
+    for (int64_t h = 0; h < heads_; ++h) decay[h] = static_cast<float>(std::log1p(-std::exp2(-5.0 - static_cast<double>(h))));
+  }
+  const float scale = 1.0f / std::sqrt(static_cast<float>(key));
+  for (int64_t place = 0; place < all; ++place) {
+    float *const keys = &of.all(place, gate_ + value_), *const queries = keys + key_;
+    for (int64_t c = 0; c < 2 * key_ && linear_; ++c) keys[c] = keys[c] > 0 ? keys[c] + 1 : std::exp(keys[c]);
+    for (int64_t c = 0; c < key_ && retention_; ++c) keys[c] *= scale;
+    for (int64_t h = 0; h < heads_ && delta_; ++h) {
+      Normalise(keys + h * key, key, 1.0f, kShortest, 1.0f);
+      Normalise(queries + h * key, key, 1.0f, kShortest, scale);
+    }
+    for (int64_t c = 0; c < value_ && mamba_; ++c)
+      weighed(place, c) = weight[(place / steps * heads_ + c / value) * steps + place % steps] * of.all(place, gate_ + c);
+  }
+  const auto by_head = [&](float* first, int64_t width, int64_t head_stride, int64_t row_stride) {
+    return View<float, 4>{first, {rows, heads_, steps, width}, {steps * row_stride, head_stride, row_stride, 1}};
+  };
+  const auto of_steps = [&](float* numbers) { return View<const float, 3>::Contiguous(numbers, {rows, heads_, steps}); };
+  float* const first = of.all.data + gate_;
+  LinearInputs<float> inputs;
+  inputs.v = mamba_ ? by_head(weighed.data, value, value, value_) : by_head(first, value, value, columns_);
+  inputs.k = by_head(first + value_, key, mamba_ ? 0 : key, columns_);
+  inputs.q = by_head(first + value_ + key_, key, mamba_ ? 0 : key, columns_);
+  if (retention_) inputs.decay = View<const float, 3>::Contiguous(decay, {1, heads_, 1});
+  if (mamba_ || delta_) inputs.decay = of_steps(decay);
+  if (delta_) inputs.beta = of_steps(weight);
+  LinearOptions options;
+  options.normalise = linear_;
+  LinearOutputs<float> outputs;
+  outputs.out = by_head(mixed.data, value, value, value_);
+  if (linear_) outputs.sums = View<float, 3>::Contiguous(weight, {rows, heads_, steps});
+  (delta_ ? GatedDeltaForward<float> : LinearAttentionForward<float>)(options, inputs, outputs, ThreadWorkspace(),
+                                                                      call.executor);
+  for (int64_t place = 0; place < all && mamba_; ++place)
+    for (int64_t c = 0; c < value_; ++c) mixed(place, c) += skip_[c / value] * of.all(place, gate_ + c);
+  if (!linear_) NormAndGate(of, mixed);
+  out_.Forward(View<const float, 3>::Contiguous(mixed.data, {rows, steps, value_}), Y, call.executor);
+}
+
+}  // namespace heed

@@ -1,0 +1,73 @@
+// Sequence encoders in linear time around heed/nn/linear_attention.h: linear attention, retention, Mamba-2, gated DeltaNet.
+#ifndef HEED_NN_LINEAR_ENCODERS_H_
+#define HEED_NN_LINEAR_ENCODERS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <torch/nn/modules/linear.h>
+
+#include "heed/nn/attention_models.h"
+#include "heed/nn/rotations.h"
+
+namespace heed::nn {
+
+// The mixing layer of a model in linear time, which reads forwards. With [z, v, k, q, a, b] = in_proj(x), every row of which
+// the kind has or has not, and y the linear attention or gated delta rule of q, k and v of each head:
+//
+//   kind           q, k, v                                   decay and weight of a step             what out_proj gets
+//   "linear"       elu + 1 of q and k                        none; divided by the sum of weights    y
+//   "retention"    q and k turned by position, k d^-1/2      log(1 - 2^(-5-h)) of head h            rms(y) silu(z)
+//   "mamba2"       silu(conv), one q and k for all heads     dt = softplus(a + dt_bias); -e^A_log   rms((y + D v) silu(z))
+//                                                            dt, and v dt for v
+//   "gated-delta"  silu(conv), q and k of length 1,          -e^A_log softplus(a + dt_bias);        rms(y) silu(z)
+//                  q d^-1/2                                  beta = sigmoid(b)
+//
+// conv is a causal convolution of each column over four steps; d the width of a head's keys; rms divides a head's columns, for
+// Mamba-2 all columns, by their root mean square and multiplies them by norm_weight. A head of Mamba-2 has twice the columns
+// of the others, and q and k are as wide as its v.
+//
+// in_proj, out_proj and the convolution start as PyTorch's do, A_log as log(1), log(2), .. by head, dt_bias so that dt lies
+// between 0.001 and 0.1 over the heads, the rest as ones. Of retention's xPos the rotation alone is here: the decay of the head
+// does what its scale does.
+//
+// Katharopoulos et al. 2020, "Transformers are RNNs", 3.2; Sun et al. 2023, "Retentive Network", 2.1 and 2.2; Dao and Gu 2024,
+// "Transformers are SSMs", 7; Yang, Kautz and Hatamizadeh 2025, "Gated Delta Networks", 3.4.
+class LinearMixerImpl : public torch::nn::Cloneable<LinearMixerImpl> {
+ public:
+  // Sizes of x and of what is returned; heads divide hidden_size. bias: of in_proj, out_proj and the convolution. Throws
+  // InvalidArgument.
+  LinearMixerImpl(std::string kind, int64_t input_size, int64_t hidden_size, int64_t heads, bool bias = false);
+  void reset() override;
+
+  // X [batch, steps, input_size] -> [batch, steps, hidden_size].
+  torch::Tensor forward(const torch::Tensor& X);
+
+  std::string kind;
+  int64_t input_size, hidden_size, heads;
+  bool bias;
+  torch::nn::Linear in_proj{nullptr}, out_proj{nullptr};
+  torch::Tensor conv_weight, conv_bias;  // [columns of v, k, q, 4]: the last number is that of the step itself; [columns]
+  torch::Tensor A_log, dt_bias, D;       // [heads]
+  torch::Tensor norm_weight;             // [width of a head], of Mamba-2 [2 * hidden_size]
+
+ private:
+  at::Tensor Convolved(const at::Tensor& columns) const;
+
+  Rotary rotary_{nullptr};
+};
+TORCH_MODULE(LinearMixer);
+
+extern template class OneWayEncoder<LinearMixer>;
+
+// The kind is options.mixer(). Where it is not causal heads divide half of the width.
+class LinearEncoderImpl : public OneWayEncoder<LinearMixer> {
+ public:
+  explicit LinearEncoderImpl(EncoderOptions options) : OneWayEncoder("LinearEncoder", std::move(options)) {}
+};
+TORCH_MODULE(LinearEncoder);
+
+}  // namespace heed::nn
+
+#endif  // HEED_NN_LINEAR_ENCODERS_H_

@@ -1,0 +1,132 @@
+#include "heed/nn/linear_encoders.h"
+
+#include <cmath>
+#include <vector>
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include "heed/error.h"
+#include "heed/nn/linear_attention.h"
+#include "residual_layers.h"
+
+namespace heed::nn {
+namespace {
+
+constexpr int64_t kTaps = 4;        // of the convolution
+constexpr double kEpsilon = 1e-5;   // of root mean squares
+constexpr double kShortest = 1e-6;  // of the square of a key's length
+
+// Columns of in_proj.
+struct Columns {
+  bool convolves;
+  int64_t gate, value, key, numbers;  // key: of query and key each; numbers: of all heads
+};
+
+Columns ColumnsOf(const std::string& kind, int64_t hidden, int64_t heads) {
+  if (kind == "linear") return {false, 0, hidden, hidden, 0};
+  if (kind == "retention") return {false, hidden, hidden, hidden, 0};
+  if (kind == "mamba2") return {true, 2 * hidden, 2 * hidden, 2 * hidden / heads, heads};
+  if (kind == "gated-delta") return {true, hidden, hidden, hidden, 2 * heads};
+  throw InvalidArgument("LinearMixer: kind: '" + kind + "' is unknown; expected linear, retention, mamba2 or gated-delta");
+}
+
+// [batch, steps, columns] -> [batch, heads, steps, columns / heads]
+at::Tensor ByHead(const at::Tensor& columns, int64_t heads) { return columns.unflatten(2, {heads, -1}).transpose(1, 2); }
+
+at::Tensor RootMeanSquare(const at::Tensor& X, const at::Tensor& weight) {
+  return X * (X.square().mean(-1, /*keepdim=*/true) + kEpsilon).rsqrt() * weight;
+}
+
+at::Tensor OfLengthOne(const at::Tensor& X) { return X * (X.square().sum(-1, /*keepdim=*/true) + kShortest).rsqrt(); }
+
+}  // namespace
+
+LinearMixerImpl::LinearMixerImpl(std::string kind_, int64_t input_size_, int64_t hidden_size_, int64_t heads_, bool bias_)
+    : kind(std::move(kind_)), input_size(input_size_), hidden_size(hidden_size_), heads(heads_), bias(bias_) {
+  if (input_size < 1 || hidden_size < 1 || heads < 1 || hidden_size % heads != 0)
+    throw InvalidArgument("LinearMixer: expected sizes of at least 1 and heads that divide hidden_size, got input_size " +
+                          std::to_string(input_size) + ", hidden_size " + std::to_string(hidden_size) + " and heads " +
+                          std::to_string(heads));
+  reset();
+}
+
+void LinearMixerImpl::reset() {
+  using torch::nn::LinearOptions;
+  const Columns columns = ColumnsOf(kind, hidden_size, heads);
+  const int64_t mixed = columns.value + 2 * columns.key, head_dim = hidden_size / heads;
+  in_proj = register_module("in_proj",
+                            torch::nn::Linear(LinearOptions(input_size, columns.gate + mixed + columns.numbers).bias(bias)));
+  if (columns.convolves) {
+    const double bound = 1 / std::sqrt(static_cast<double>(kTaps));
+    conv_weight = register_parameter("conv_weight", at::empty({mixed, kTaps}).uniform_(-bound, bound));
+    if (bias) conv_bias = register_parameter("conv_bias", at::empty({mixed}).uniform_(-bound, bound));
+    A_log = register_parameter("A_log", at::arange(1, heads + 1, at::kDouble).log().to(at::kFloat));
+    const at::Tensor dt = at::linspace(std::log(1e-3), std::log(1e-1), heads, at::kDouble).exp();
+    dt_bias = register_parameter("dt_bias", dt.expm1().log().to(at::kFloat));  // softplus of which is dt
+  }
+  if (kind == "mamba2") D = register_parameter("D", at::ones({heads}));
+  if (columns.gate > 0)
+    norm_weight = register_parameter("norm_weight", at::ones({kind == "mamba2" ? columns.value : head_dim}));
+  if (kind == "retention" && head_dim > 1) rotary_ = Rotary(head_dim, RotaryOptions{.rotary_dim = head_dim / 2 * 2});
+  out_proj = register_module("out_proj", torch::nn::Linear(LinearOptions(columns.value, hidden_size).bias(bias)));
+}
+
+// Four products, which no step needs padding for; PyTorch's convolution takes no fewer steps than taps.
+at::Tensor LinearMixerImpl::Convolved(const at::Tensor& columns) const {
+  const at::Tensor padded = at::constant_pad_nd(columns, {0, 0, kTaps - 1, 0});
+  at::Tensor sum = conv_bias;
+  for (int64_t tap = 0; tap < kTaps; ++tap) {
+    const at::Tensor product = padded.narrow(1, tap, columns.size(1)) * conv_weight.select(1, tap);
+    sum = sum.defined() ? sum + product : product;
+  }
+  return at::silu(sum);
+}
+
+torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
+  CheckInput("LinearMixer", X, input_size);
+  const Columns columns = ColumnsOf(kind, hidden_size, heads);
+  at::Tensor projected = in_proj(X);
+  const at::ScalarType type = projected.scalar_type();
+  // The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
+  if (type == at::kHalf || type == at::kBFloat16) projected = projected.to(at::kFloat);
+  const auto parts = projected.split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
+  const at::Tensor gate = at::silu(parts[0]), mixed = columns.convolves ? Convolved(parts[1]) : parts[1];
+  const auto by_kind = mixed.split_with_sizes({columns.value, columns.key, columns.key}, 2);
+  const bool shared = kind == "mamba2";
+  at::Tensor value = ByHead(by_kind[0], heads), key = ByHead(by_kind[1], shared ? 1 : heads),
+             query = ByHead(by_kind[2], shared ? 1 : heads);
+  const double scale = 1 / std::sqrt(static_cast<double>(key.size(3)));
+  const auto numbers = parts[2].transpose(1, 2).split_with_sizes(
+      {columns.convolves ? heads : 0, columns.numbers - (columns.convolves ? heads : 0)}, 1);
+  LinearAttentionOptions options;
+  at::Tensor dt;
+  if (columns.convolves) {
+    dt = at::softplus(numbers[0] + dt_bias.unsqueeze(1));
+    options.decay = -A_log.to(dt.scalar_type()).exp().unsqueeze(1) * dt;
+  }
+  at::Tensor Y;
+  if (kind == "linear") {
+    options.normalise = true;
+    Y = linear_attention(at::elu(query) + 1, at::elu(key) + 1, value, options).output;
+  } else if (kind == "retention") {
+    if (rotary_) query = rotary_->rotate_query(query, TokenPositions(0)), key = rotary_->rotate_key(key, TokenPositions(0));
+    const at::Tensor power = at::arange(heads, at::kDouble) + 5;
+    options.decay = at::log1p(-at::exp2(-power)).to(query.scalar_type()).view({1, heads, 1});
+    Y = linear_attention(query, key * scale, value, options).output;
+  } else if (kind == "mamba2") {
+    const std::vector<int64_t> shape{X.size(0), heads, X.size(1), columns.key};
+    Y = linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options).output;
+    Y = Y + D.view({heads, 1, 1}) * value;
+  } else {
+    Y = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, numbers[1].sigmoid(), options).output;
+  }
+  Y = Y.transpose(1, 2);
+  if (shared)
+    Y = RootMeanSquare(Y.flatten(2) * gate, norm_weight);
+  else
+    Y = columns.gate > 0 ? RootMeanSquare(Y, norm_weight).flatten(2) * gate : Y.flatten(2);
+  return out_proj(Y.to(type));
+}
+
+}  // namespace heed::nn
