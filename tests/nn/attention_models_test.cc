@@ -225,6 +225,30 @@ TEST(AttentionModelsTest, AreTheEquationsOfTheirPapers) {
   }
 }
 
+// Squares of what Mamba-2 normalises here are beyond the 65504 of float16.
+TEST(AttentionModelsTest, ThoseInLinearTimeRoundSixteenBitsAtTheirEnds) {
+  for (const char* name : {"linear", "retention", "mamba2", "gated-delta"}) {
+    at::manual_seed(44);
+    const auto encoder = MakeEncoder(name, EncoderOptions(16).heads(kReaderHeads).layers(1).causal(true));
+    const torch::NoGradGuard no_grad;
+    for (at::Tensor& parameter : encoder->parameters()) parameter.uniform_(0.1, 0.6);
+    encoder->eval();
+    const at::Tensor X = at::randn({2, 7, 16}), expected = encoder->forward(X);
+    encoder->to(at::kHalf);
+    EXPECT_TRUE(at::allclose(encoder->forward(X.to(at::kHalf)).to(at::kFloat), expected, 0.02, 0.02)) << name;
+  }
+}
+
+TEST(AttentionModelsTest, HeadsDivideWhatReadsOneWay) {
+  EXPECT_NO_THROW(MakeEncoder("mamba2", EncoderOptions(20).heads(4).causal(true)));
+  try {
+    MakeEncoder("mamba2", EncoderOptions(20).heads(4));
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "width: 10 columns that read one way are not divisible by 4 heads, of a width of 20");
+  }
+}
+
 // Lin et al. 2017, equation 8, of the embeddings that have a step.
 TEST(AttentionModelsTest, ThePenaltyIsThatOfTheAnnotationMatrix) {
   for (const bool causal : {false, true}) {

@@ -412,6 +412,8 @@ def test_options_that_an_encoder_does_not_have_are_left_to_the_others():
         (lambda: nn.make_encoder("gru", 7), "even unless causal"),
         (lambda: nn.make_encoder("gru-attention", 7, heads=1), "RecurrentAttentionEncoder: width must be even"),
         (lambda: nn.RecurrentEncoder(8, cell="elman"), "'elman'"),
+        (lambda: nn.LinearEncoder(8, mixer="mamba"), "kind: expected one of linear, retention, mamba2, gated-delta, got 'mamba'"),
+        (lambda: nn.make_encoder("gated-delta", 20, heads=4), "heads that divide hidden_size, .* hidden_size 10 and heads 4"),
         (lambda: nn.make_encoder("attention", 9, heads=2), r"num_hiddens \(9\)"),
         (lambda: nn.make_encoder("attention", 8, heads=0), r"num_heads \(0\)"),
         (lambda: nn.make_encoder("attention", 0), "width of at least 1"),
