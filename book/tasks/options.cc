@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "book/tasks/run.h"
 #include "heed/error.h"
 #include "heed/nn/position_choice.h"
 #include "lab/options/choice.h"
@@ -89,6 +90,8 @@ void Validate(const TaskOptions& options) {
     throw InvalidArgument("lengths: expected increasing numbers, with the training length " + std::to_string(options.length) +
                           " among them");
   }
+  // What a model refuses is told before anything is written.
+  for (const std::string& name : TasksOf(options)) PlanTask(TaskNamed(name), options);
 }
 
 std::string CommandOf(const TaskOptions& options, const std::filesystem::path& folder) {

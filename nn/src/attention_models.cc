@@ -35,8 +35,8 @@ template <class Reader>
 Reader MakeReader(const EncoderOptions& options, int64_t hidden) {
   if constexpr (std::is_same_v<Reader, LinearMixer>) {
     if (options.heads() > 0 && hidden % options.heads() != 0)
-      throw InvalidArgument("width: " + std::to_string(hidden) + " columns that read one way are not divisible by " +
-                            std::to_string(options.heads()) + " heads, of a width of " + std::to_string(options.width()));
+      throw InvalidArgument("heads: " + std::to_string(options.heads()) + " do not divide the " + std::to_string(hidden) +
+                            " columns that read one way, of a width of " + std::to_string(options.width()));
     return Reader(options.mixer(), options.width(), hidden, options.heads(), options.bias());
   } else {
     return Reader(options.width(), hidden, options.bias());

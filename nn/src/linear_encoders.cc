@@ -1,6 +1,7 @@
 #include "heed/nn/linear_encoders.h"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -19,23 +20,23 @@ constexpr double kShortest = 1e-6;  // of the square of a key's length
 
 // Columns of in_proj.
 struct Columns {
-  bool convolves;
-  int64_t gate, value, key, numbers;  // key: of query and key each; numbers: of all heads
+  int64_t gate, value, key, numbers;  // key: of query and key each; numbers: of all heads, of kinds that convolve
 };
 
 Columns ColumnsOf(const std::string& kind, int64_t hidden, int64_t heads) {
-  if (kind == "linear") return {false, 0, hidden, hidden, 0};
-  if (kind == "retention") return {false, hidden, hidden, hidden, 0};
-  if (kind == "mamba2") return {true, 2 * hidden, 2 * hidden, 2 * hidden / heads, heads};
-  if (kind == "gated-delta") return {true, hidden, hidden, hidden, 2 * heads};
+  if (kind == "linear") return {0, hidden, hidden, 0};
+  if (kind == "retention") return {hidden, hidden, hidden, 0};
+  if (kind == "mamba2") return {2 * hidden, 2 * hidden, 2 * hidden / heads, heads};
+  if (kind == "gated-delta") return {hidden, hidden, hidden, 2 * heads};
   throw InvalidArgument("LinearMixer: kind: '" + kind + "' is unknown; expected linear, retention, mamba2 or gated-delta");
 }
 
 // [batch, steps, columns] -> [batch, heads, steps, columns / heads]
 at::Tensor ByHead(const at::Tensor& columns, int64_t heads) { return columns.unflatten(2, {heads, -1}).transpose(1, 2); }
 
+// X may have more bits than the weight.
 at::Tensor RootMeanSquare(const at::Tensor& X, const at::Tensor& weight) {
-  return X * (X.square().mean(-1, /*keepdim=*/true) + kEpsilon).rsqrt() * weight;
+  return at::rms_norm(X, weight.sizes(), weight.to(X.scalar_type()), kEpsilon);
 }
 
 at::Tensor OfLengthOne(const at::Tensor& X) { return X * (X.square().sum(-1, /*keepdim=*/true) + kShortest).rsqrt(); }
@@ -57,7 +58,7 @@ void LinearMixerImpl::reset() {
   const int64_t mixed = columns.value + 2 * columns.key, head_dim = hidden_size / heads;
   in_proj = register_module("in_proj",
                             torch::nn::Linear(LinearOptions(input_size, columns.gate + mixed + columns.numbers).bias(bias)));
-  if (columns.convolves) {
+  if (columns.numbers > 0) {
     const double bound = 1 / std::sqrt(static_cast<double>(kTaps));
     conv_weight = register_parameter("conv_weight", at::empty({mixed, kTaps}).uniform_(-bound, bound));
     if (bias) conv_bias = register_parameter("conv_bias", at::empty({mixed}).uniform_(-bound, bound));
@@ -91,19 +92,27 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
   // The squares of a root mean square leave what float16 holds, and sums over many steps need more digits than 16 bits have.
   if (type == at::kHalf || type == at::kBFloat16) projected = projected.to(at::kFloat);
   const auto parts = projected.split_with_sizes({columns.gate, columns.value + 2 * columns.key, columns.numbers}, 2);
-  const at::Tensor gate = at::silu(parts[0]), mixed = columns.convolves ? Convolved(parts[1]) : parts[1];
+  const at::Tensor gate = at::silu(parts[0]), mixed = columns.numbers > 0 ? Convolved(parts[1]) : parts[1];
   const auto by_kind = mixed.split_with_sizes({columns.value, columns.key, columns.key}, 2);
   const bool shared = kind == "mamba2";
   at::Tensor value = ByHead(by_kind[0], heads), key = ByHead(by_kind[1], shared ? 1 : heads),
              query = ByHead(by_kind[2], shared ? 1 : heads);
   const double scale = 1 / std::sqrt(static_cast<double>(key.size(3)));
-  const auto numbers = parts[2].transpose(1, 2).split_with_sizes(
-      {columns.convolves ? heads : 0, columns.numbers - (columns.convolves ? heads : 0)}, 1);
+  const at::Tensor numbers = parts[2].transpose(1, 2);
   LinearAttentionOptions options;
-  at::Tensor dt;
-  if (columns.convolves) {
-    dt = at::softplus(numbers[0] + dt_bias.unsqueeze(1));
-    options.decay = -A_log.to(dt.scalar_type()).exp().unsqueeze(1) * dt;
+  at::Tensor dt, beta;
+  if (columns.numbers > 0) {
+    dt = at::softplus(numbers.narrow(1, 0, heads) + dt_bias.unsqueeze(1));
+    const at::Tensor decay = -A_log.to(dt.scalar_type()).exp().unsqueeze(1) * dt;
+    at::Tensor lost = decay.isnan();
+    if (!shared) {
+      beta = numbers.narrow(1, heads, heads).sigmoid();
+      lost = lost | beta.isnan();
+      beta = beta.masked_fill(lost, 0);
+    }
+    // A training that has left the finite numbers looks for NaN in outputs; as decays they would be refused as arguments.
+    options.decay = decay.masked_fill(lost, 0);
+    value = value.masked_fill(lost.unsqueeze(3), std::numeric_limits<double>::quiet_NaN());
   }
   at::Tensor Y;
   if (kind == "linear") {
@@ -119,7 +128,7 @@ torch::Tensor LinearMixerImpl::forward(const torch::Tensor& X) {
     Y = linear_attention(query.expand(shape), key.expand(shape), value * dt.unsqueeze(3), options).output;
     Y = Y + D.view({heads, 1, 1}) * value;
   } else {
-    Y = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, numbers[1].sigmoid(), options).output;
+    Y = gated_delta_rule(OfLengthOne(query) * scale, OfLengthOne(key), value, beta, options).output;
   }
   Y = Y.transpose(1, 2);
   if (shared)

@@ -48,6 +48,8 @@ def not_finite(folder):
         (["--weight-decay", "1e300", "--steps", 6, "--eval-every", 3], 1),
         (["--lr", "1e25", "--steps", 1, "--clip", 0], 1),  # only the validation loss shows it
         (["--lr", "1e25", "--steps", 3], 2),
+        (["--encoder", "mamba2", "--lr", "1e308", "--steps", 6, "--eval-every", 2], 1),
+        (["--encoder", "gated-delta", "--lr", "1e25", "--steps", 3], 2),
     ],
 )
 def test_a_run_that_diverges_names_the_step_and_can_be_resumed(text, tmp_path, arguments, step):

@@ -165,6 +165,7 @@ def test_figures_tell_the_command_that_gives_their_numbers(learned, tmp_path):
         ({"query-key-norm": "layer"}, ["query_key_norm", "'layer'", "rms"]),
         ({"length": 8}, ["copy", "16"]),
         ({"tasks": "adding,recall-16", "length": 32}, ["recall-16", "48"]),
+        ({"tasks": "previous-of-both-1", "encoders": "linear", "width": 20, "heads": 4}, ["heads: 4 do not divide the 10 columns"]),
         ({"lengths": "8:x"}, ["--lengths", "8:x"]),
         ({"lengths": "0:4"}, ["--lengths: expected", "0:4"]),
         ({"encoders": ",gru"}, ["'' is unknown", "dilated"]),

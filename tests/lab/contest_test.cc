@@ -205,13 +205,13 @@ TEST(OutlookTest, TellsHowFarTheSameLawMissedTheEnds) {
   EXPECT_TRUE(
       Holds(told, "From the first 12.5 % of these trainings the same law foretold their ends with an error of at most "))
       << told;
-  EXPECT_TRUE(told.ends_with(". No other is foretold within that. Not foretold, for they stopped early: the LSTM.")) << told;
+  EXPECT_TRUE(told.ends_with(". No other comes within that error of it. Not foretold, for they stopped early: the LSTM.")) << told;
   // What an eighth of its curve does not show: the loss rises by 0.01 a step from the 400th on, 4 until the 800th.
   sample.harmed_after = {{"gru", 400}};
   const ContestResult harmed = Hold("test", sample.Of(), Options(), nullptr);
   EXPECT_NEAR(OutlookOf(harmed, 8).missed, 4, 1e-9);
   EXPECT_EQ(OutlookOf(harmed, 8).Near().size(), 2U);
-  EXPECT_TRUE(Holds(OutlookFinding(harmed, 8, "2 minutes"), " may be as good, foretold within that."))
+  EXPECT_TRUE(Holds(OutlookFinding(harmed, 8, "2 minutes"), " may be as good: within that error of it."))
       << OutlookFinding(harmed, 8, "");
   Outlook apart{8, {{2, 1.0, 0.1}, {0, 1.5, 0.1}}, 0.25};
   EXPECT_EQ(apart.Near(), (std::vector<std::size_t>{2}));

@@ -275,7 +275,7 @@ TEST(TableStudyTest, SaysWhetherAModelIsWorthIt) {
       << worth(1.0028, 4);
   EXPECT_TRUE(Holds(worth(4, 0.5), "more than the mean with")) << worth(4, 0.5);
   EXPECT_TRUE(worth(4, 0.5).ends_with("That tells of these models and methods, not of what can be foretold.")) << worth(4, 0.5);
-  // So many runs that differ as these do do decide it.
+  // So many runs decide it when they differ as these do.
   const std::string open = worth(1.0028, 4);
   const double times = std::stod(open.substr(open.find("About ") + 6));
   const auto runs = static_cast<std::size_t>(std::ceil(3 * times));

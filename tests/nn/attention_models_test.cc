@@ -239,13 +239,30 @@ TEST(AttentionModelsTest, ThoseInLinearTimeRoundSixteenBitsAtTheirEnds) {
   }
 }
 
+TEST(AttentionModelsTest, ThoseInLinearTimeTellOfNumbersThatAreNone) {
+  for (const char* name : {"linear", "retention", "mamba2", "gated-delta"}) {
+    const auto encoder = MakeEncoder(name, EncoderOptions(8).heads(kReaderHeads).layers(1).causal(true));
+    encoder->eval();
+    at::Tensor X = at::randn({2, 70, 8});
+    X.index_put_({1, 66}, NAN);
+    const at::Tensor known = encoder->forward(X).isfinite().all(-1);
+    EXPECT_TRUE(known[0].all().item<bool>() && known[1].narrow(0, 0, 66).all().item<bool>()) << name;
+    EXPECT_FALSE(known[1].narrow(0, 66, 4).any().item<bool>()) << name;
+    if (encoder->named_parameters().contains("reader0.A_log")) {
+      const torch::NoGradGuard no_grad;
+      encoder->named_parameters()["reader0.A_log"].fill_(NAN);
+      EXPECT_FALSE(encoder->forward(X).isfinite().any().item<bool>()) << name;
+    }
+  }
+}
+
 TEST(AttentionModelsTest, HeadsDivideWhatReadsOneWay) {
   EXPECT_NO_THROW(MakeEncoder("mamba2", EncoderOptions(20).heads(4).causal(true)));
   try {
     MakeEncoder("mamba2", EncoderOptions(20).heads(4));
     FAIL();
   } catch (const InvalidArgument& error) {
-    EXPECT_STREQ(error.what(), "width: 10 columns that read one way are not divisible by 4 heads, of a width of 20");
+    EXPECT_STREQ(error.what(), "heads: 4 do not divide the 10 columns that read one way, of a width of 20");
   }
 }
 

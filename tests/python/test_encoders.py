@@ -458,3 +458,17 @@ def test_inputs_that_do_not_fit(name):
         nn.make_encoder(name, 8, causal="top_left")
     for shape, lens in (((0, 3, 8), torch.ones(0)), ((2, 0, 8), torch.zeros(2))):
         assert encoder(torch.zeros(shape), lens).shape == encoder(torch.zeros(shape)).shape == shape
+
+
+@pytest.mark.parametrize("name", nn.encoder_names())
+def test_nan_is_the_answers(name):
+    """A training that has left the finite numbers is told by its loss and not by an error of an argument."""
+    encoder = make(name, causal=True).eval()
+    X = torch.randn(2, 70, encoder.width, dtype=next(encoder.parameters()).dtype)
+    X[1, 66] = math.nan
+    known = encoder(X).isfinite().all(-1)
+    assert known[0].all() and known[1, :66].all() and not known[1, 66]
+    with torch.no_grad():
+        for parameter in encoder.parameters():
+            parameter.fill_(math.nan)
+    assert not encoder(X).isfinite().any()

@@ -25,9 +25,9 @@ void CheckOptions(const Attention& attention, const Shape& shape);
 void CheckDropout(const Dropout& dropout);
 // Also that the generator tells `count` elements of an array apart from each other and from those of other batch offsets.
 void CheckElementCounters(const Dropout& dropout, int64_t count);
-// [B, 1], or [B, Nq] with q_len queries, from 0 to limit; absent ones do.
+// Lengths [B, 1], or [B, Nq] with q_len queries, each from 0 to limit; or none. Throws InvalidArgument, as does what follows.
 void CheckLengths(const char* name, const Lengths& lengths, int64_t batch, int64_t q_len, int64_t limit);
-// Cumulative lengths; returns all tokens, and in `longest` those of the longest sequence.
+// Returns the tokens of all sequences, of their cumulative lengths; raises `longest` to those of the longest sequence.
 int64_t CheckOffsets(const char* name, const View<const int64_t, 1>& offsets, int64_t& longest);
 // How many queries and keys the arrays hold in all, and the longest sequence of each. Throws InvalidArgument.
 struct PackedSize {

@@ -100,9 +100,9 @@ Call<T> CheckedInputs(const LinearOptions& options, const LinearInputs<T>& in, b
     arrays.Read("offsets", options.offsets, options.offsets.extent, "");
     if (batch != 1) Refuse("q", "packed sequences lie in arrays [1, H, T, D], got a batch of " + std::to_string(batch));
     int64_t longest = 0;
-    const int64_t end = core::CheckOffsets("offsets", options.offsets, longest), wanted = steps;
-    if (end != wanted)
-      Refuse("offsets", "expected to end at the " + std::to_string(wanted) + " steps of q, got " + std::to_string(end));
+    const int64_t end = core::CheckOffsets("offsets", options.offsets, longest);
+    if (end != steps)
+      Refuse("offsets", "expected to end at the " + std::to_string(steps) + " steps of q, got " + std::to_string(end));
   }
   if (delta && options.normalise) Refuse("normalise", "the gated delta rule has no normaliser");
   if (delta && IsAbsent(in.beta)) Refuse("beta", "the gated delta rule needs it, [B, H, N]");

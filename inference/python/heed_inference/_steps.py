@@ -130,7 +130,7 @@ def beside(name: str, value: Any, data: Steps) -> Steps:
 def counts_of(value: Any, data: Steps) -> list[int]:
     """Lengths of rows. ValueError where they are none."""
     counts = list(listed("lengths", value))
-    whole = all(isinstance(count, int) for count in counts)
-    if not whole or len(counts) != len(data.counts) or not all(1 <= a <= b for a, b in zip(counts, data.counts, strict=True)):
+    fits = len(counts) == len(data.counts) and all(hasattr(count, "__index__") for count in counts)
+    if not fits or not all(1 <= a <= b for a, b in zip(counts, data.counts, strict=True)):
         raise ValueError(f"lengths: expected {len(data.counts)} whole numbers, from 1 to the steps of each row ({data.most} at most)")
     return counts

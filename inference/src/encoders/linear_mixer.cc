@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "heed/error.h"
@@ -115,6 +116,29 @@ void LinearMixer::Rates(const Steps& of, float* decay, float* weight) const {
       const float dt = Softplus(numbers[h] + dt_bias_[h]);
       decay[at] = -std::exp(A_log_[h]) * dt;
       weight[at] = mamba_ ? dt : 1.0f / (1.0f + std::exp(-numbers[heads_ + h]));
+      if (!std::isnan(decay[at]) && !std::isnan(weight[at])) continue;
+      // As decays they would be refused as arguments of a call; the values carry them to the answer.
+      decay[at] = weight[at] = 0;
+      const int64_t value = value_ / heads_;
+      std::fill_n(&of.all(place, gate_ + h * value), value, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+void LinearMixer::ShapeKeys(const Steps& of) const {
+  const int64_t key = mamba_ ? key_ : key_ / heads_;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(key));
+  for (int64_t place = 0; place < of.all.extent[0]; ++place) {
+    float *const keys = &of.all(place, gate_ + value_), *const queries = keys + key_;
+    if (linear_) {
+      for (int64_t c = 0; c < 2 * key_; ++c) keys[c] = keys[c] > 0 ? keys[c] + 1 : std::exp(keys[c]);
+    } else if (retention_) {
+      for (int64_t c = 0; c < key_; ++c) keys[c] *= scale;
+    } else if (delta_) {
+      for (int64_t h = 0; h < heads_; ++h) {
+        Normalise(keys + h * key, key, 1.0f, kShortest, 1.0f);
+        Normalise(queries + h * key, key, 1.0f, kShortest, scale);
+      }
     }
   }
 }
@@ -150,18 +174,10 @@ void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
     Turn(of, call);
     for (int64_t h = 0; h < heads_; ++h) decay[h] = static_cast<float>(std::log1p(-std::exp2(-5.0 - static_cast<double>(h))));
   }
-  const float scale = 1.0f / std::sqrt(static_cast<float>(key));
-  for (int64_t place = 0; place < all; ++place) {
-    float *const keys = &of.all(place, gate_ + value_), *const queries = keys + key_;
-    for (int64_t c = 0; c < 2 * key_ && linear_; ++c) keys[c] = keys[c] > 0 ? keys[c] + 1 : std::exp(keys[c]);
-    for (int64_t c = 0; c < key_ && retention_; ++c) keys[c] *= scale;
-    for (int64_t h = 0; h < heads_ && delta_; ++h) {
-      Normalise(keys + h * key, key, 1.0f, kShortest, 1.0f);
-      Normalise(queries + h * key, key, 1.0f, kShortest, scale);
-    }
-    for (int64_t c = 0; c < value_ && mamba_; ++c)
+  ShapeKeys(of);
+  for (int64_t place = 0; place < weighed.extent[0]; ++place)
+    for (int64_t c = 0; c < value_; ++c)
       weighed(place, c) = weight[(place / steps * heads_ + c / value) * steps + place % steps] * of.all(place, gate_ + c);
-  }
   const auto by_head = [&](float* first, int64_t width, int64_t head_stride, int64_t row_stride) {
     return View<float, 4>{first, {rows, heads_, steps, width}, {steps * row_stride, head_stride, row_stride, 1}};
   };
@@ -181,7 +197,7 @@ void LinearMixer::Forward(View<float, 3> X, View<float, 3> Y, const EncoderCall&
   if (linear_) outputs.sums = View<float, 3>::Contiguous(weight, {rows, heads_, steps});
   (delta_ ? GatedDeltaForward<float> : LinearAttentionForward<float>)(options, inputs, outputs, ThreadWorkspace(),
                                                                       call.executor);
-  for (int64_t place = 0; place < all && mamba_; ++place)
+  for (int64_t place = 0; place < weighed.extent[0]; ++place)
     for (int64_t c = 0; c < value_; ++c) mixed(place, c) += skip_[c / value] * of.all(place, gate_ + c);
   if (!linear_) NormAndGate(of, mixed);
   out_.Forward(View<const float, 3>::Contiguous(mixed.data, {rows, steps, value_}), Y, call.executor);

@@ -24,6 +24,8 @@ class LinearMixer {
   void Turn(const Steps& steps, const EncoderCall& call) const;
   // Decay, and beta of the gated delta rule or dt of Mamba-2, [rows, heads, steps] each.
   void Rates(const Steps& steps, float* decay, float* weight) const;
+  // Feature map, length and scale of keys and queries.
+  void ShapeKeys(const Steps& steps) const;
   void NormAndGate(const Steps& steps, View<float, 2> mixed) const;
 
   bool linear_, retention_, mamba_, delta_, has_bias_;

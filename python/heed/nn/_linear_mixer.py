@@ -16,7 +16,7 @@ _TAPS = 4
 
 
 def _root_mean_square(X: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    return X * (X.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
+    return torch.nn.functional.rms_norm(X, weight.shape, weight.to(X.dtype), 1e-5)  # X may have more bits than the weight
 
 
 def _of_length_one(X: torch.Tensor) -> torch.Tensor:
@@ -146,10 +146,17 @@ class LinearMixer(torch.nn.Module):
             for columns, shared in zip(mixed.split((values, keys, keys), 2), (heads, *[1 if kind == "mamba2" else heads] * 2))
         )
         scale = k.shape[3] ** -0.5
-        dt = decay = None
+        dt = decay = beta = None
         if self.A_log is not None and self.dt_bias is not None:
             dt = torch.nn.functional.softplus(rest[0] + self.dt_bias).transpose(1, 2)
             decay = -self.A_log.to(dt.dtype).exp()[:, None] * dt
+            lost = decay.isnan()
+            if self.D is None:
+                beta = rest[1].sigmoid().transpose(1, 2)
+                lost = lost | beta.isnan()
+                beta = beta.masked_fill(lost, 0.0)
+            # A training that has left the finite numbers looks for NaN in outputs; as decays they would be refused as arguments.
+            decay, v = decay.masked_fill(lost, 0.0), v.masked_fill(lost[..., None], math.nan)
         if kind == "linear":
             elu = torch.nn.functional.elu
             Y = linear_attention(elu(q) + 1, elu(k) + 1, v, normalise=True)
@@ -161,7 +168,7 @@ class LinearMixer(torch.nn.Module):
         elif dt is not None and self.D is not None:
             Y = linear_attention(q, k, v * dt[..., None], decay) + self.D[:, None, None] * v
         else:
-            Y = gated_delta_rule(_of_length_one(q) * scale, _of_length_one(k), v, rest[1].sigmoid().transpose(1, 2), decay)
+            Y = gated_delta_rule(_of_length_one(q) * scale, _of_length_one(k), v, beta, decay)
         Y, gate = Y.transpose(1, 2), torch.nn.functional.silu(gate)
         if self.norm_weight is None:
             Y = Y.flatten(2)
