@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "fastest.h"
+#include "bench/fastest.h"
 #include "heed/attention.h"
 #include "reference/fma_peak.h"
 #include "reference/line_array.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "fastest.h"
+#include "bench/fastest.h"
 #include "heed/attention.h"
 #include "heed/gated_delta.h"
 #include "heed/linear_attention.h"

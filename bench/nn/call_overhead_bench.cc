@@ -2,30 +2,24 @@
 // outputs to allocate. Microseconds of the calling thread, the least of many.
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <tuple>
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "bench/fastest.h"
 #include "heed/nn/attention.h"
 
 namespace {
-
-double Now() {
-  timespec t;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return 1e6 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_nsec);
-}
 
 template <class F>
 double Fastest(const F& call) {
   constexpr int kRounds = 300, kCalls = 50;
   double best = 1e30;
   for (int round = 0; round < kRounds; ++round) {
-    const double start = Now();
+    const double start = heed::bench::ThreadSeconds();
     for (int i = 0; i < kCalls; ++i) call();
-    best = std::min(best, (Now() - start) / kCalls);
+    best = std::min(best, 1e6 * (heed::bench::ThreadSeconds() - start) / kCalls);
   }
   return best;
 }

@@ -165,7 +165,8 @@ std::string OutlookFinding(const ContestResult& result, double times, const std:
   text += fmt::format(
       " From the first {:.3g} % of these trainings the same law foretold their ends with an error of at most {}. {}.",
       100 / times, loss.Text(outlook.missed),
-      near.empty() ? "No other comes within that error of it" : Sentence(Join(near)) + " may be as good: within that error of it");
+      near.empty() ? "No other comes within that error of it"
+                   : Sentence(Join(near)) + " may be as good: within that error of it");
   if (!stopped.empty()) text += fmt::format(" Not foretold, for they stopped early: {}.", Join(stopped));
   return text;
 }

@@ -205,7 +205,8 @@ TEST(OutlookTest, TellsHowFarTheSameLawMissedTheEnds) {
   EXPECT_TRUE(
       Holds(told, "From the first 12.5 % of these trainings the same law foretold their ends with an error of at most "))
       << told;
-  EXPECT_TRUE(told.ends_with(". No other comes within that error of it. Not foretold, for they stopped early: the LSTM.")) << told;
+  EXPECT_TRUE(told.ends_with(". No other comes within that error of it. Not foretold, for they stopped early: the LSTM."))
+      << told;
   // What an eighth of its curve does not show: the loss rises by 0.01 a step from the 400th on, 4 until the 800th.
   sample.harmed_after = {{"gru", 400}};
   const ContestResult harmed = Hold("test", sample.Of(), Options(), nullptr);

@@ -165,10 +165,11 @@ class LinearMixer(torch.nn.Module):
                 q, k = self._rotary.rotate(q, k)
             power = torch.arange(heads, dtype=torch.float64, device=X.device) + 5
             Y = linear_attention(q, k * scale, v, torch.log1p(-torch.exp2(-power)).to(q.dtype))
-        elif dt is not None and self.D is not None:
-            Y = linear_attention(q, k, v * dt[..., None], decay) + self.D[:, None, None] * v
-        else:
+        elif beta is not None:
             Y = gated_delta_rule(_of_length_one(q) * scale, _of_length_one(k), v, beta, decay)
+        else:
+            assert dt is not None and self.D is not None
+            Y = linear_attention(q, k, v * dt[..., None], decay) + self.D[:, None, None] * v
         Y, gate = Y.transpose(1, 2), torch.nn.functional.silu(gate)
         if self.norm_weight is None:
             Y = Y.flatten(2)

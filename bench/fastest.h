@@ -1,6 +1,6 @@
 // How long a call takes when nothing disturbs it.
-#ifndef HEED_BENCH_ENGINE_FASTEST_H_
-#define HEED_BENCH_ENGINE_FASTEST_H_
+#ifndef HEED_BENCH_FASTEST_H_
+#define HEED_BENCH_FASTEST_H_
 
 #include <algorithm>
 #include <ctime>
@@ -30,4 +30,4 @@ double Fastest(const Call& call) {
 
 }  // namespace heed::bench
 
-#endif  // HEED_BENCH_ENGINE_FASTEST_H_
+#endif  // HEED_BENCH_FASTEST_H_
