@@ -1,7 +1,7 @@
 """Packages that people use, with and without heed: seconds and memory of a training step and of inference, side by side.
 
     .venv/bin/python -m pip install --no-deps -r bench/python/packages.txt
-    .venv/bin/python bench/python/packages.py [--threads 2] [--seconds 60] [--rounds 15] [--only NAMES] [--out build/packages]
+    .venv/bin/python bench/python/packages.py [--threads 2] [--seconds 60] [--rounds 15] [--only "NAME;NAME"] [--out build/packages]
     .venv/bin/python bench/python/packages.py --page [--out build/packages]
 
 The first command measures into OUT/packages.json: package_cases.py makes each model as its package's users do, with the
@@ -384,16 +384,34 @@ def page(out):
     print("\n" + ", ".join(f"{name} {value}" for name, value in record["conditions"].items()))
 
 
+def other_rows(path, found, cases):
+    """Rows of PATH that are not of these cases; they must come from the same machine and versions."""
+    if not path.exists() or len(cases) == len(CASES):
+        return []
+    record = json.loads(path.read_text(encoding="utf-8"))
+    for key in ("processor", "heed", "target", "torch", "zentorch", "threads"):
+        if record["conditions"][key] != found[key]:
+            sys.exit(f"{path} was measured with {key} {record['conditions'][key]}, and not {found[key]}: choose another --out")
+    return [row for row in record["rows"] if row["name"] not in {case.name for case in cases}]
+
+
+def in_order(rows):
+    """Rows as CASES has them."""
+    names = [case.name for case in CASES]
+    return sorted(rows, key=lambda row: names.index(row["name"]))
+
+
 def measure(cases, arguments):
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
-    record = {"conditions": conditions(arguments), "rows": []}
+    record = {"conditions": conditions(arguments)}
+    record["rows"] = other_rows(out / "packages.json", record["conditions"], cases)
     print(", ".join(f"{name} {value}" for name, value in record["conditions"].items()), flush=True)
     columns = " ".join(f"{f'{name} without':>19} {'with':>19} {'ratio':>6}" for name in PASSES)
     print(f"{'s of a step, least (median)':32} {columns}")
     for case in cases:
         row = measured(case, arguments)
-        record["rows"].append(row)
+        record["rows"] = in_order([*record["rows"], row])
         (out / "packages.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
         cells = []
         for name in PASSES:
@@ -408,7 +426,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=60, help="for the rounds of each pass")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", default="", help="names of models, with commas between")
+    parser.add_argument("--only", default="", help="names of models, with ; between; OUT's rows of others stay")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("build/packages"))
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--child", choices=CHILDREN, help=argparse.SUPPRESS)
@@ -416,7 +434,7 @@ def main():
     if arguments.page:
         page(arguments.out)
         return
-    names = [name for name in arguments.only.split(",") if name]
+    names = [name for name in arguments.only.split(";") if name]
     unknown = set(names) - {case.name for case in CASES}
     if unknown:
         parser.error(f"--only: expected names of {', '.join(case.name for case in CASES)}; got {', '.join(sorted(unknown))}")
