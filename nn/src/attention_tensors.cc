@@ -1,5 +1,6 @@
 #include "attention_tensors.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -41,6 +42,16 @@ void CheckFloating(const char* name, const at::Tensor& tensor) {
   }
 }
 
+// [.., Nk] whose keys lie side by side, so that the engine reads vectors of them: transformers' T5 makes a bias [Nq, Nk, H] and
+// turns it, and every batch row would gather it key by key. What is one number for many pairs stays that.
+at::Tensor KeysSideBySide(const at::Tensor& pairs) {
+  if (pairs.stride(3) < 2 || pairs.size(3) < 2) return pairs;
+  at::Tensor own = pairs;
+  for (int64_t d = 0; d < 3; ++d)
+    if (pairs.stride(d) == 0) own = own.narrow(d, 0, std::min<int64_t>(1, pairs.size(d)));
+  return own.contiguous().expand(pairs.sizes());
+}
+
 // [..] -> [1, .., 1, ..] with four dimensions, after checking that it broadcasts over pairs of queries and keys.
 at::Tensor OverPairs(const char* name, const at::Tensor& tensor) {
   if (tensor.dim() > 4) {
@@ -49,7 +60,7 @@ at::Tensor OverPairs(const char* name, const at::Tensor& tensor) {
   }
   at::Tensor result = tensor;
   while (result.dim() < 4) result = result.unsqueeze(0);
-  return result;
+  return KeysSideBySide(result);
 }
 
 // Numbers in the accumulator's type. What is finite stays finite: a mask made of float64's lowest number hides nothing.

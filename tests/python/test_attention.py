@@ -380,6 +380,27 @@ def test_info_and_threads():
     assert heed.info()["targets"]
 
 
+@pytest.mark.parametrize("shape", ["[Nq, Nk, H]", "[Nk, Nq]", "[Nq, Nk, H] for all rows", "a number a query"])
+@pytest.mark.parametrize("kind", ["bias", "mask"])
+def test_pairs_whose_keys_do_not_lie_side_by_side_count_as_their_copy(kind, shape):
+    """To the bit, gradients too: transformers' T5 makes its bias [Nq, Nk, H] and turns it."""
+    query, key, value = operands_for({})
+    turned = {
+        "[Nq, Nk, H]": random(5, 5, 2).permute(2, 0, 1)[None],
+        "[Nk, Nq]": random(5, 5).t(),
+        "[Nq, Nk, H] for all rows": random(5, 5, 2).permute(2, 0, 1)[None].expand(2, -1, -1, -1),
+        "a number a query": random(5, 1).expand(5, 5),
+    }[shape]
+    outputs, gradients = [], []
+    for pairs in (turned, turned.clone(memory_format=torch.contiguous_format)):
+        given = pairs.detach() > -1 if kind == "mask" else pairs.detach().requires_grad_()
+        wanted = [query, key, value] + ([given] if kind == "bias" else [])
+        outputs.append(heed.attention(query, key, value, **{kind: given}))
+        gradients.append(torch.autograd.grad(outputs[-1].square().sum(), wanted))
+    assert torch.equal(*outputs)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*gradients))
+
+
 @pytest.mark.parametrize("steps", [1, 20], ids=["few queries", "queries in lanes"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_bias_of_16_bits_counts_as_its_numbers(dtype, steps):
