@@ -175,7 +175,7 @@ void CheckLayer(const Comparison& comparison, const Layer& layer, std::vector<Co
   checks.push_back({layer.name() + ": counts equal the formulas", error == 0 && uncounted == 0,
                     std::to_string(Entries({}).size()) + " numbers at " + std::to_string(lengths - uncounted) +
                         " lengths, largest difference " + std::to_string(error) + missing});
-  const std::string twin = layer.name().starts_with("linear") ? "LibTorch" : "heed::nn";
+  const std::string twin = layer.name().starts_with("linear recurrence") ? "LibTorch" : "heed::nn";
   checks.push_back(
       {layer.name() + ": values equal those of " + twin, value_share <= 1 && uncounted == 0,
        "largest difference " + FormatNumber(std::round(value_share * 1e4) / 100) + " % of what rounding allows" + missing});
@@ -188,7 +188,7 @@ Fields FieldsOf(ComparisonOptions& options, std::vector<std::string>& layers) {
           Whole("lengths", &options.lengths, 1, kLongest, "Tokens: numbers with commas, and ranges 16:128 that double"),
           Whole("width", &options.width, 1, 8192, "Width of the layers"),
           Whole("kernel", &options.kernel, 1, 1023, "Window of the convolutions, odd"),
-          Whole("heads", &options.heads, 1, 8192, "Heads of self-attention; divides the width"),
+          Whole("heads", &options.heads, 1, 8192, "Heads of self-attention and linear attention; divides the width"),
           Whole("window", &options.window, 1, kLongest, "Tokens that windowed self-attention sees to either side"),
           Whole("influence", &options.influence_length, 0, 4096, "Tokens of the influence curves; 0: none"),
           Switch("no_time", options.no_time, "Count only; the output is then the same every time"),

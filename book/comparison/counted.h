@@ -93,6 +93,10 @@ class Instrumented {
   friend Instrumented Exp(Instrumented a) { return a.Finish(heed::lab::Exp(a.value_), &Operations::exponentials); }
   friend Instrumented Sigmoid(Instrumented a) { return a.Finish(heed::lab::Sigmoid(a.value_), &Operations::sigmoids); }
   friend Instrumented Tanh(Instrumented a) { return a.Finish(heed::lab::Tanh(a.value_), &Operations::hyperbolic_tangents); }
+  friend Instrumented Softplus(Instrumented a) { return a.Finish(heed::lab::Softplus(a.value_), &Operations::softpluses); }
+  friend Instrumented InverseRoot(Instrumented a) {
+    return a.Finish(heed::lab::InverseRoot(a.value_), &Operations::inverse_roots);
+  }
 
   // rows * columns multiply-adds as one reduction.
   friend Instrumented Dot(Term term, const Operand<Instrumented>& a, const Operand<Instrumented>& b, int64_t columns,

@@ -32,8 +32,8 @@ std::vector<Crossover> CountedCrossovers(const Layer& attention, const std::vect
   };
   const Cost scores = [&](int64_t n) { return attention.Expected(shape, n).scores_and_sums(); };
   const Cost projections = [&](int64_t n) { return attention.Expected(shape, n).Of(Term::kProjections); };
-  // Scores and sums take 2 n^2 d. The other layers take at most (k + 8) n d^2 and 2 n d, and a scan n d log2 n < n^2 d.
-  const int64_t limit = (shape.width + 1) * (shape.kernel + 10);
+  // Scores and sums take 2 n^2 d. The other layers take at most (k + 19) n d^2 and 28 n d, and a scan n d log2 n < n^2 d.
+  const int64_t limit = (shape.width + 1) * (shape.kernel + 13);
   std::vector<Crossover> crossovers = {{"its own projections", SmallestWhereAtLeast(scores, projections, limit)}};
   for (const Layer* layer : layers) {
     const bool attends = layer->Expected(shape, 2).Of(Term::kScores) > 0;

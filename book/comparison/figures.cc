@@ -65,7 +65,7 @@ Figure Plot(const Comparison& comparison, const Words& words, std::vector<Series
                 .command = {},
                 .seeds = "seed " + std::to_string(comparison.options.seed),
                 .content = std::move(plot)};
-  figure.width = 860;  // a legend of a dozen layers stands beside the curves
+  figure.width = 860, figure.height = 460;  // the names of all layers stand beside the curves
   return figure;
 }
 
@@ -106,7 +106,7 @@ Figure SpanFigure(const Comparison& comparison) {
   return OverLength(comparison, "compare-span", "Longest chain of operations",
                     "A sum of m terms counts as ⌈log2 m⌉ levels: the time with as many processors as one likes. What is one "
                     "sequential step in tables grows with log n in self-attention; a recurrence stays linear, unless it is "
-                    "linear itself and computed by a scan.",
+                    "linear itself and computed by a scan or, 64 tokens at a time, in chunks.",
                     "Operations one after the other",
                     CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().span; }));
 }
@@ -248,8 +248,8 @@ std::vector<Figure> ComparisonFigures(const Comparison& comparison) {
     if (!comparison.crossovers.empty()) figures.push_back(TermsFigure(comparison));
     figures.push_back(OverLength(
         comparison, "compare-steps", "Sequential steps of one layer",
-        "States that must be computed one after the other: all of them in a recurrence, a logarithm of them in a scan, one in "
-        "the others. Curves that coincide lie one on another.",
+        "States that must be computed one after the other: all of them in a recurrence, a logarithm of them in a scan, one of "
+        "64 in chunks, one in the others. Curves that coincide lie one on another.",
         "Sequential steps",
         CurvePerLayer(comparison, [](const ComparisonRow& row) { return row.numbers().sequential_steps; })));
     figures.push_back(SpanFigure(comparison));

@@ -19,7 +19,7 @@ namespace heed::lab {
 struct LayerShape {
   int64_t width = 1;
   int64_t kernel = 3;  // of convolutions; odd when centred
-  int64_t heads = 1;   // of self-attention; divides the width
+  int64_t heads = 1;   // of self-attention and linear attention; divides the width
   int64_t window = 8;  // of windowed self-attention: how far a position sees to either side
   int64_t level = 0;   // which layer of a stack, from 0: a dilated convolution is dilated by kernel^level
 };
@@ -37,7 +37,7 @@ struct TermGrowth {
 // The size, beside length and width, that the cost of a layer depends on.
 enum class Reach { kNone, kKernel, kWindow };
 
-// What a layer is called, and its formulas in symbols for readers: n length, d width, k kernel, w window.
+// What a layer is called, and its formulas in symbols for readers: n length, d width, h heads, k kernel, w window.
 struct LayerFacts {
   std::string id;    // on the command line: "rnn"
   std::string name;  // in tables: "RNN"
@@ -46,7 +46,7 @@ struct LayerFacts {
   Reach reach = Reach::kNone;
   std::string multiply_adds, steps, memory, hops, layers;
   std::vector<TermGrowth> growth;    // of each of its terms
-  std::optional<PowerOfSizes> path;  // of the hops in n and k - 1 (kernel) or w (window); none where they grow as a logarithm
+  std::optional<PowerOfSizes> path;  // of the hops in n and k - 1 (kernel) or w (window); none where they are no power
 };
 
 // Matrices, row-major, without biases; see each layer.

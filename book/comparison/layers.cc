@@ -8,6 +8,8 @@
 #include "book/comparison/layers/decomposable.h"
 #include "book/comparison/layers/gru.h"
 #include "book/comparison/layers/intra_decoder.h"
+#include "book/comparison/layers/linear_chunks.h"
+#include "book/comparison/layers/linear_mixer.h"
 #include "book/comparison/layers/linear_recurrence.h"
 #include "book/comparison/layers/lstm.h"
 #include "book/comparison/layers/lstmn.h"
@@ -37,6 +39,11 @@ const std::vector<const Layer*>& AllLayers() {
       Make(Lstm{}),
       Make(LinearRecurrence{.parallel = false}),
       Make(LinearRecurrence{.parallel = true}),
+      Make(LinearMixer{LinearMixer::Kind::kLinear}),
+      Make(LinearChunks{}),
+      Make(LinearMixer{LinearMixer::Kind::kRetention}),
+      Make(LinearMixer{LinearMixer::Kind::kMamba2}),
+      Make(LinearMixer{LinearMixer::Kind::kGatedDelta}),
       Make(Attention{Attention::Sees::kAll}),
       Make(Attention{Attention::Sees::kEarlier}),
       Make(Attention{Attention::Sees::kWindow}),

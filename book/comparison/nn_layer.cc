@@ -14,6 +14,7 @@
 #include "book/comparison/thread_count.h"
 #include "heed/nn/attention.h"
 #include "heed/nn/attention_models.h"
+#include "heed/nn/linear_encoders.h"
 
 namespace heed::lab {
 namespace {
@@ -90,6 +91,11 @@ Mixer MakeReader(const LayerShape& shape) {
   return {reader.ptr(), [reader](const at::Tensor& X) mutable { return reader(X); }, reader->parameters()};
 }
 
+Mixer MakeLinearMixer(const LayerShape& shape, const std::string& kind) {
+  nn::LinearMixer mixer(kind, shape.width, shape.width, shape.heads);
+  return {mixer.ptr(), [mixer](const at::Tensor& X) mutable { return mixer(X); }, mixer->parameters()};
+}
+
 // One position after the other.
 at::Tensor LinearTurns(const at::Tensor& decays, const at::Tensor& entries) {
   std::vector<at::Tensor> states = {entries.select(1, 0)};
@@ -118,7 +124,7 @@ struct LinearGatesImpl : torch::nn::Module {
   torch::nn::Linear decay, entry;
 };
 
-Mixer MakeLinear(const LayerShape& shape, bool parallel) {
+Mixer MakeLinearRecurrence(const LayerShape& shape, bool parallel) {
   const auto gates = std::make_shared<LinearGatesImpl>(shape.width);
   const auto forward = [gates, parallel](const at::Tensor& X) {
     const at::Tensor decays = gates->decay(X).sigmoid(), entries = (1 - decays) * gates->entry(X);
@@ -137,8 +143,13 @@ Mixer MakeMixer(const Layer& layer, const LayerShape& shape) {
       {"rnn", [](const LayerShape& s) { return MakeRecurrence<torch::nn::RNNImpl>(s, "rnn"); }},
       {"gru", [](const LayerShape& s) { return MakeRecurrence<torch::nn::GRUImpl>(s, "gru"); }},
       {"lstm", [](const LayerShape& s) { return MakeRecurrence<torch::nn::LSTMImpl>(s, "lstm"); }},
-      {"linear", [](const LayerShape& s) { return MakeLinear(s, false); }},
-      {"linear-scan", [](const LayerShape& s) { return MakeLinear(s, true); }},
+      {"linear-recurrence", [](const LayerShape& s) { return MakeLinearRecurrence(s, false); }},
+      {"linear-recurrence-scan", [](const LayerShape& s) { return MakeLinearRecurrence(s, true); }},
+      {"linear", [](const LayerShape& s) { return MakeLinearMixer(s, "linear"); }},
+      {"linear-chunked", [](const LayerShape& s) { return MakeLinearMixer(s, "linear"); }},
+      {"retention", [](const LayerShape& s) { return MakeLinearMixer(s, "retention"); }},
+      {"mamba2", [](const LayerShape& s) { return MakeLinearMixer(s, "mamba2"); }},
+      {"gated-delta", [](const LayerShape& s) { return MakeLinearMixer(s, "gated-delta"); }},
       {"attention", [](const LayerShape& s) { return MakeAttention(s, Causal::kNone, {}); }},
       {"attention-causal", [](const LayerShape& s) { return MakeAttention(s, Causal::kBottomRight, {}); }},
       {"attention-window",

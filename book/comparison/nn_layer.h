@@ -10,8 +10,8 @@
 
 namespace heed::lab {
 
-// The mixing module inside a ConvolutionEncoder, RecurrentEncoder (left to right) or AttentionEncoder, with random weights.
-// heed::nn has no linear recurrence; that one is written with LibTorch's operations.
+// The mixing module inside a ConvolutionEncoder, RecurrentEncoder (left to right), LinearEncoder or AttentionEncoder, with
+// random weights. heed::nn has no linear recurrence; that one is written with LibTorch's operations.
 class NnLayer {
  public:
   NnLayer(const Layer& layer, const LayerShape& shape, uint64_t seed);

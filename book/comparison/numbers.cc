@@ -41,6 +41,8 @@ std::vector<NamedNumber> Entries(const LayerNumbers& numbers) {
                                  {"exponentials", others.exponentials},
                                  {"sigmoids", others.sigmoids},
                                  {"hyperbolic_tangents", others.hyperbolic_tangents},
+                                 {"softpluses", others.softpluses},
+                                 {"inverse_roots", others.inverse_roots},
                                  {"sequential_steps", numbers.sequential_steps},
                                  {"rounds", numbers.rounds},
                                  {"span", numbers.span},

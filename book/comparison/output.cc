@@ -44,7 +44,8 @@ std::string Threads(int count) { return std::to_string(count) + (count == 1 ? " 
 
 Table FormulaTable(const Comparison& comparison) {
   Table table{
-      "One layer of width d over n tokens; k: kernel, D: dilation, w: window to either side. Beside these multiply-adds: "
+      "One layer of width d over n tokens; h: heads, k: kernel, D: dilation, w: window to either side. Beside these "
+      "multiply-adds: "
       "docs/comparison.md",
       {"Layer", "Multiply-adds", "Sequential steps", "Memory", "Hops from first to last", "Layers until seen together"},
       {}};

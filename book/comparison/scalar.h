@@ -40,6 +40,8 @@ inline double Max(std::span<const double> terms) { return *std::max_element(term
 inline double Exp(double x) { return std::exp(x); }
 inline double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 inline double Tanh(double x) { return std::tanh(x); }
+inline double Softplus(double x) { return x > 20 ? x : std::log1p(std::exp(x)); }  // as PyTorch's
+inline double InverseRoot(double x) { return 1 / std::sqrt(x); }
 
 // The value as (part of) what `position` holds from now on.
 inline double NewState(double value, int64_t /*position*/) { return value; }

@@ -19,10 +19,10 @@ namespace heed::lab {
 enum class Term {
   kProjections,  // a position's own input times a matrix: all positions at once
   kConvolution,  // inputs in a window times their matrices
-  kRecurrence,   // the state before times a matrix, or times a number per channel
+  kRecurrence,   // the state before times a matrix or a number per channel; a state that is a matrix, written and read
   kScores,       // queries times keys
   kSums,         // weights times values
-  kElementwise,  // gates
+  kElementwise,  // gates and norms
 };
 inline constexpr std::size_t kTerms = 6;
 using Products = std::array<int64_t, kTerms>;  // multiply-adds by term
@@ -30,7 +30,7 @@ using Products = std::array<int64_t, kTerms>;  // multiply-adds by term
 // Scalar operations that are no multiply-adds. A subtraction is an addition.
 struct Operations {
   int64_t multiplications = 0, additions = 0, divisions = 0, comparisons = 0;
-  int64_t exponentials = 0, sigmoids = 0, hyperbolic_tangents = 0;
+  int64_t exponentials = 0, sigmoids = 0, hyperbolic_tangents = 0, softpluses = 0, inverse_roots = 0;
 
   bool operator==(const Operations&) const = default;
 };

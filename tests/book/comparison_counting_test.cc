@@ -55,8 +55,10 @@ void ForShapes(const Layer& layer, const std::function<void(const LayerShape&)>&
                                                                   : std::set<int64_t>{1, 3, 5, 9, 31};
   const std::set<int64_t> windows = facts.reach == Reach::kWindow ? std::set<int64_t>{0, 1, 2, 7, 100} : std::set<int64_t>{8};
   const std::set<int64_t> levels = facts.changes_with_level ? std::set<int64_t>{0, 1, 2, 3, 60} : std::set<int64_t>{0};
-  const bool attends = facts.id.starts_with("attention") || facts.id == "self-attentive" || facts.id == "decomposable";
-  const std::set<int64_t> heads = attends ? std::set<int64_t>{1, 2, 3} : std::set<int64_t>{1};
+  const std::set<std::string> with_heads = {"attention",    "attention-causal", "attention-window", "self-attentive",
+                                            "decomposable", "linear",           "linear-chunked",   "retention",
+                                            "mamba2",       "gated-delta"};
+  const std::set<int64_t> heads = with_heads.contains(facts.id) ? std::set<int64_t>{1, 2, 3} : std::set<int64_t>{1};
   for (const int64_t kernel : kernels) {
     for (const int64_t window : windows) {
       for (const int64_t level : levels) {
@@ -75,6 +77,13 @@ TEST(CountedLayers, EqualTheirFormulas) {
     ForShapes(*layer, [&](const LayerShape& shape) {
       for (const int64_t length : kLengths) ExpectSameNumbers(*layer, shape, length);
     });
+  }
+}
+
+// Beyond one chunk.
+TEST(CountedLayers, EqualTheirFormulasChunkByChunk) {
+  for (const int64_t length : {127, 128, 129, 200}) {
+    ExpectSameNumbers(LayerNamed("linear-chunked"), {.width = 6, .heads = 2}, length);
   }
 }
 
@@ -114,16 +123,54 @@ TEST(Formulas, OfRecurrencesGiveNumbersWorkedOutByHand) {
   EXPECT_EQ(lstm.multiply_adds(), 8 * 5 * 16 + 5 * 4);
   EXPECT_EQ(lstm.operations.hyperbolic_tangents, 2 * 5 * 4);
   EXPECT_EQ(lstm.memory, 5 * 4 + 4);
-  const LayerNumbers linear = LayerNamed("linear").Expected(shape, 5);
+  const LayerNumbers linear = LayerNamed("linear-recurrence").Expected(shape, 5);
   EXPECT_EQ(linear.Of(Term::kRecurrence), 4 * 4);
   EXPECT_EQ(linear.sequential_steps, 5);
   // Five tokens in three doublings: 4 + 3 + 1 pairs; the decays of 3 + 1 of them are needed again.
-  const LayerNumbers scan = LayerNamed("linear-scan").Expected(shape, 5);
+  const LayerNumbers scan = LayerNamed("linear-recurrence-scan").Expected(shape, 5);
   EXPECT_EQ(scan.Of(Term::kRecurrence), 8 * 4);
   EXPECT_EQ(scan.operations.multiplications, (5 + 4) * 4);
   EXPECT_EQ(scan.sequential_steps, 3);
   EXPECT_EQ(scan.path_length, 1);   // 4 is one hop of four
   EXPECT_EQ(scan.longest_path, 2);  // 3 = 1 + 2
+}
+
+TEST(Formulas, OfLinearAttentionGiveNumbersWorkedOutByHand) {
+  const LayerShape shape{.width = 4, .heads = 2};  // two states of 2 x 2
+  const LayerNumbers linear = LayerNamed("linear").Expected(shape, 5);
+  EXPECT_EQ(linear.Of(Term::kProjections), 4 * 5 * 16);
+  EXPECT_EQ(linear.Of(Term::kRecurrence), 2 * 5 * 8);  // written and read
+  EXPECT_EQ(linear.Of(Term::kElementwise), 5 * 4);     // q . z
+  EXPECT_EQ(linear.operations.divisions, 5 * 4);
+  EXPECT_EQ(linear.sequential_steps, 5);
+  EXPECT_EQ(linear.memory, 5 * 4 + 8 + 4 + 3 * 4 + 4);  // y, S, z, a step's v, k and q, its heads' y
+  EXPECT_EQ(linear.path_length, 4);
+  const LayerNumbers retention = LayerNamed("retention").Expected(shape, 5);
+  EXPECT_EQ(retention.Of(Term::kProjections), 5 * 5 * 16);
+  // A step: four rotations of four, k's scale, k v^T, silu, the norms' factors, both products of the norm, the gate.
+  EXPECT_EQ(retention.operations.multiplications, 5 * (4 * 4 + 4 + 8 + 4 + 2 + 4 + 4 + 4));
+  // Two states of 4 x 4, two heads that share k and q.
+  const LayerNumbers mamba = LayerNamed("mamba2").Expected(shape, 5);
+  EXPECT_EQ(mamba.Of(Term::kProjections), 5 * 4 * (8 + 8 + 4 + 4) + 5 * 8 * 4);
+  EXPECT_EQ(mamba.Of(Term::kRecurrence), 2 * 5 * 32);
+  EXPECT_EQ(mamba.Of(Term::kConvolution), (1 + 2 + 3 + 4 + 4) * 16);
+  EXPECT_EQ(mamba.Of(Term::kElementwise), 5 * (2 * 4 + 8 + 8));  // a, D, norm
+  EXPECT_EQ(mamba.operations.softpluses, 5 * 2);
+  EXPECT_EQ(mamba.operations.inverse_roots, 5);
+  EXPECT_EQ(mamba.path_length, 2);  // four steps by a convolution that reaches three back
+  const LayerNumbers delta = LayerNamed("gated-delta").Expected(shape, 5);
+  EXPECT_EQ(delta.Of(Term::kRecurrence), 3 * 5 * 8);                     // asked, written and read
+  EXPECT_EQ(delta.Of(Term::kElementwise), 5 * (2 * 2 * 4 + 2 * 4 + 4));  // a and b, lengths of k and q, norm
+  EXPECT_EQ(delta.operations.inverse_roots, 5 * (4 + 2));
+  // k: a product of four, one tap, silu (2), its length (6), and then turns of S: decay, S k (2), v - S k, beta, a multiply-add
+  // (2). The first turn has its decay before k. Then S q (2), the norm (6 and a product), the gate, a product of four.
+  EXPECT_EQ(delta.span, (3 + 1 + 2 + 6) + (5 * 7 - 1) + 2 + 7 + 1 + 3);
+  // Two whole chunks of 64 and two steps.
+  const LayerNumbers chunks = LayerNamed("linear-chunked").Expected(shape, 130);
+  EXPECT_EQ(chunks.Of(Term::kScores), (2 * 64 * 65 / 2 + 3) * 4);
+  EXPECT_EQ(chunks.Of(Term::kRecurrence), 2 * 130 * 8);
+  EXPECT_EQ(chunks.sequential_steps, 3);
+  EXPECT_EQ(chunks.path_length, 3);  // 0, 63, 127, 129
 }
 
 TEST(Formulas, OfAttentionGiveNumbersWorkedOutByHand) {
@@ -163,7 +210,9 @@ TEST(PathLength, IsThatOfTheTextbook) {
     for (const int64_t w : {1, 2, 7, 300}) {
       EXPECT_EQ(MeasuredHops("attention-window", {.window = w}, n), std::ceil(distance / static_cast<double>(w))) << n;
     }
-    for (const char* recurrent : {"rnn", "gru", "lstm", "linear"}) EXPECT_EQ(MeasuredHops(recurrent, {}, n), n - 1);
+    for (const char* recurrent : {"rnn", "gru", "lstm", "linear-recurrence", "linear", "retention"}) {
+      EXPECT_EQ(MeasuredHops(recurrent, {}, n), n - 1);
+    }
     for (const char* direct : {"attention", "attention-causal"}) EXPECT_EQ(MeasuredHops(direct, {}, n), 1);
   }
 }
@@ -211,7 +260,7 @@ TEST(PathLength, IsNeverForAWindowOfOne) {
 }
 
 TEST(TraceRun, OpensRecurrencesToTheirCells) {
-  for (const char* layer : {"rnn", "gru", "lstm", "linear"}) {
+  for (const char* layer : {"rnn", "gru", "lstm", "linear-recurrence", "linear", "retention"}) {
     const TracedRun run = TraceRun(LayerNamed(layer), {.width = 8}, 6);
     for (int64_t to = 0; to < 6; ++to) {
       for (int64_t from = 0; from < 6; ++from) {
@@ -223,11 +272,34 @@ TEST(TraceRun, OpensRecurrencesToTheirCells) {
 }
 
 TEST(TraceRun, SeesPowersOfTwoInAScan) {
-  const TracedRun run = TraceRun(LayerNamed("linear-scan"), {}, 20);
+  const TracedRun run = TraceRun(LayerNamed("linear-recurrence-scan"), {}, 20);
   for (int64_t to = 0; to < 20; ++to) {
     for (int64_t from = 0; from < 20; ++from) {
       const std::set<int64_t> distances = {0, 1, 2, 4, 8, 16};
       EXPECT_EQ(run.reads.Get(to, from), distances.contains(to - from)) << to << ' ' << from;
+      EXPECT_EQ(run.receptive.Get(to, from), from <= to) << to << ' ' << from;
+    }
+  }
+}
+
+TEST(TraceRun, SeesTheConvolutionBeforeAState) {
+  for (const char* layer : {"mamba2", "gated-delta"}) {
+    const TracedRun run = TraceRun(LayerNamed(layer), {.width = 8}, 9);
+    for (int64_t to = 0; to < 9; ++to) {
+      for (int64_t from = 0; from < 9; ++from) {
+        EXPECT_EQ(run.reads.Get(to, from), from <= to && from >= to - 3) << layer << ' ' << to << ' ' << from;
+        EXPECT_EQ(run.receptive.Get(to, from), from <= to) << layer << ' ' << to << ' ' << from;
+      }
+    }
+  }
+}
+
+TEST(TraceRun, SeesAChunkAndTheStateBeforeIt) {
+  const TracedRun run = TraceRun(LayerNamed("linear-chunked"), {}, 140);
+  for (int64_t to = 0; to < 140; ++to) {
+    for (int64_t from = 0; from < 140; ++from) {
+      const int64_t first = to / 64 * 64;
+      EXPECT_EQ(run.reads.Get(to, from), from <= to && from >= first - 1) << to << ' ' << from;
       EXPECT_EQ(run.receptive.Get(to, from), from <= to) << to << ' ' << from;
     }
   }

@@ -92,13 +92,23 @@ TEST(CountedLayers, GiveTheValuesOfTheNnLayersForEveryKernelAndDilation) {
 }
 
 TEST(CountedLayers, GiveTheValuesOfTheNnLayersForEveryWindowAndHeads) {
-  for (const char* id : {"attention", "attention-causal", "attention-window"}) {
+  for (const char* id : {"attention", "attention-causal", "attention-window", "linear", "linear-chunked", "retention", "mamba2",
+                         "gated-delta"}) {
     for (const int64_t heads : {1, 2, 3, 6}) {
       for (const int64_t window : {1, 4, 50}) {
         for (const int64_t length : {1, 7, 40}) {
           ExpectNnValues(LayerNamed(id), {.width = 6, .heads = heads, .window = window}, length);
         }
       }
+    }
+  }
+}
+
+// The module's chunks of 64 hand a state on; 130 terms where kRoundings has 45.
+TEST(CountedLayers, GiveTheValuesOfTheNnLayersBeyondAChunk) {
+  for (const char* id : {"linear", "linear-chunked", "retention", "mamba2", "gated-delta"}) {
+    for (const int64_t length : {64, 65, 130}) {
+      EXPECT_LE(Difference(LayerNamed(id), {.width = 6, .heads = 2}, length, 3), kRoundings * 130 / 45) << id << ' ' << length;
     }
   }
 }

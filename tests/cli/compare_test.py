@@ -7,7 +7,8 @@ import pytest
 from heed_program import ENCODERS, assert_commands_give_the_figures, handles_interrupts, interrupt, run
 
 FAST = ["--no-time", "--quiet", "--influence", "0"]
-LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm", "linear", "linear-scan",
+LAYERS = ["convolution", "convolution-causal", "dilated", "dilated-causal", "rnn", "gru", "lstm",
+          "linear-recurrence", "linear-recurrence-scan", "linear", "linear-chunked", "retention", "mamba2", "gated-delta",
           "attention", "attention-causal", "attention-window",
           "decomposable", "self-attentive", "lstmn", "intra-decoder"]
 
@@ -18,7 +19,7 @@ def test_check_passes_and_says_what_was_checked():
     checks = [line for line in result.stdout.splitlines() if line.startswith(("passed", "FAILED"))]
     assert len(checks) == 2 * len(LAYERS) + 1
     assert all(line.startswith("passed") for line in checks)
-    assert "21 numbers at 4 lengths, largest difference 0" in checks[0]
+    assert "23 numbers at 4 lengths, largest difference 0" in checks[0]
     assert "exponents: within 0.05 of theory" in checks[-1]
     assert result.stderr == ""
 
@@ -58,6 +59,16 @@ def test_json_holds_the_rows_and_the_same_command_gives_the_same_bytes():
     assert result["rows"][0]["counted"]["multiply_adds"] == 19 * 16
 
 
+def test_chunks_trade_operations_for_steps():
+    command = ["compare", "--lengths", 192, "--width", 8, "--heads", 2, "--encoders", "linear,linear-chunked", "--json", *FAST]
+    turns, chunks = json.loads(run(*command).stdout)["rows"]
+    assert (turns["layer"], chunks["layer"]) == ("linear attention", "linear attention (chunks)")
+    turns, chunks = turns["counted"], chunks["counted"]
+    assert (turns["sequential_steps"], chunks["sequential_steps"]) == (192, 3)
+    # Pairs of steps within a chunk, scored and summed: 64 x 65 / 2 in each, 8 wide.
+    assert chunks["multiply_adds"] - turns["multiply_adds"] == 2 * 3 * 2080 * 8
+
+
 @pytest.mark.parametrize(
     ("lengths", "expected"),
     [("16:100", [16, 32, 64]), ("3", [3]), ("7:7", [7]), ("10,100,10", [10, 100]), ("64,2:8", [2, 4, 8, 64])],
@@ -91,7 +102,7 @@ def test_out_receives_page_tables_and_figures(tmp_path):
 
 
 def test_figures_tell_the_command_that_gives_their_numbers(tmp_path):
-    chosen = ["--encoders", "convolution-causal,linear-scan,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
+    chosen = ["--encoders", "convolution-causal,linear-recurrence-scan,mamba2,attention-window", "--window", 3, "--kernel", 5, "--heads", 2,
               "--influence", 6, "--seed", 4, "--no-time"]
     timed = ["--lengths", "4,8", "--width", 2, "--encoders", "rnn", "--influence", 0, "--threads", 2]
     for name, arguments in [("chosen", ["--lengths", "4,12", "--width", 4, *chosen]), ("timed", timed)]:
@@ -133,6 +144,7 @@ def test_layers_are_chosen_and_timed_on_every_number_of_threads(tmp_path):
         (["--heads", "5"], "heads: expected a divisor of the width (64)"),
         (["--window", "0"], "window: 0 is outside 1.."),
         (["--influence", "5000"], "influence: 5000 is outside 0..4096"),
+        (["--encoders", "linear-scan"], "'linear-scan' is unknown; choose among"),
         (["--encoders", "rnn,mamba"], "'mamba' is unknown; choose among convolution, convolution-causal, dilated"),
     ],
 )

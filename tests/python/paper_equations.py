@@ -77,3 +77,65 @@ def reader(read):
         return both_ways([*weights, *parts[f"reader{layer}_reverse"].parameters()], X, read)
 
     return mix
+
+
+def root_mean_square(y, weight):
+    return y / (y.square().mean(-1, keepdim=True) + 1e-5).sqrt() * weight
+
+
+def turned(x, step):
+    """Pairs of halves of a head's columns, turned by step times 10000^(-2c/D)."""
+    first, second = x.chunk(2, -1)
+    angle = step * 10000.0 ** (-2 * torch.arange(first.shape[-1], dtype=x.dtype) / x.shape[-1])
+    return torch.cat([first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()], -1)
+
+
+def in_linear_time(part, X):
+    """The equations of heed.nn.LinearMixer step by step, with a state [batch, heads, key, value]; heads of an even width."""
+    kind, heads, hidden = part.kind, part.heads, part.hidden_size
+    mamba = kind == "mamba2"
+    value = 2 * hidden if mamba else hidden
+    keys = 2 * hidden // heads if mamba else hidden
+    gates = 0 if kind == "linear" else value
+    z, vkq, numbers = part.in_proj(X).tensor_split([gates, gates + value + 2 * keys], 2)
+    if part.conv_weight is not None:
+        back = [torch.nn.functional.pad(vkq, (0, 0, shift, 0))[:, : X.shape[1]] for shift in (3, 2, 1, 0)]
+        vkq = torch.nn.functional.silu((torch.stack(back, 3) * part.conv_weight).sum(3) + part.conv_bias)
+    S = X.new_zeros(len(X), heads, keys if mamba else keys // heads, value // heads)
+    key_sum, outputs = 0, []
+    for step in range(X.shape[1]):
+        v, k, q = vkq[:, step].split([value, keys, keys], 1)
+        v = v.unflatten(1, (heads, -1))
+        k, q = (x.unflatten(1, (1 if mamba else heads, -1)) for x in (k, q))
+        scale, decay, added = k.shape[2] ** -0.5, 1.0, v
+        if kind == "linear":
+            k, q = (torch.where(x > 0, x + 1, x.exp()) for x in (k, q))
+        elif kind == "retention":
+            k, q = turned(k, step) * scale, turned(q, step)
+            decay = (1 - 2.0 ** (-5 - torch.arange(heads, dtype=X.dtype)))[:, None, None]
+        else:
+            dt = (1 + (numbers[:, step, :heads] + part.dt_bias).exp()).log()
+            decay = (-part.A_log.exp() * dt).exp()[..., None, None]
+            added = v * dt[..., None]
+        S = decay * S
+        if kind == "gated-delta":
+            k, q = (x / (x.square().sum(2, keepdim=True) + 1e-6).sqrt() for x in (k, q))
+            q, beta = q * scale, numbers[:, step, heads:].sigmoid()
+            added = beta[..., None] * (v - torch.einsum("bhkv,bhk->bhv", S, k))
+        S = S + k[..., None] * added[:, :, None]
+        y = torch.einsum("bhkv,bhk->bhv", S, q.expand(-1, heads, -1))
+        if kind == "linear":
+            key_sum = key_sum + k
+            y = y / (q * key_sum).sum(2, keepdim=True)
+        gate = z[:, step] * z[:, step].sigmoid()
+        if mamba:
+            y = root_mean_square((y + part.D[:, None] * v).flatten(1) * gate, part.norm_weight)
+        elif kind != "linear":
+            y = root_mean_square(y, part.norm_weight).flatten(1) * gate
+        outputs.append(part.out_proj(y.flatten(1)))
+    return torch.stack(outputs, 1)
+
+
+def linear_reader(encoder, parts, layer, X):
+    Y = in_linear_time(parts[f"reader{layer}"], X)
+    return Y if encoder.causal else torch.cat([Y, in_linear_time(parts[f"reader{layer}_reverse"], X.flip(1)).flip(1)], 2)

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from paper_equations import embedded, looked_back, reader, remembered
+from paper_equations import embedded, linear_reader, looked_back, reader, remembered
 
 import heed
 from heed import nn
@@ -83,6 +83,7 @@ FORMULAS = {
     "self-attentive": embedded,
     "lstmn": reader(remembered),
     "intra-decoder": reader(looked_back),
+    **dict.fromkeys(("linear", "retention", "mamba2", "gated-delta"), linear_reader),
 }
 
 

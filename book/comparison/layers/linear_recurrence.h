@@ -107,7 +107,7 @@ struct LinearRecurrence {
 
 inline LayerFacts LinearRecurrence::Facts() const {
   LayerFacts facts;
-  facts.id = parallel ? "linear-scan" : "linear";
+  facts.id = parallel ? "linear-recurrence-scan" : "linear-recurrence";
   facts.name = parallel ? "linear recurrence (scan)" : "linear recurrence";
   facts.causal = true;
   facts.multiply_adds = parallel ? "2 n d² + (n ⌈log2 n⌉ - 2^⌈log2 n⌉ + 1) d" : "2 n d² + (n - 1) d";
